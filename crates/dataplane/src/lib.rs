@@ -1,0 +1,1 @@
+//! The proxy without sockets and without a clock.

@@ -1,0 +1,1 @@
+//! A closed-loop load generator that verifies every reply.

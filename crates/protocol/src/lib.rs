@@ -1,0 +1,1 @@
+//! memcached's protocol without IO: bytes to messages and messages to bytes.

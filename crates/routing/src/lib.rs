@@ -1,0 +1,1 @@
+//! From a key to its servers: hashes, distributions, replica sets.

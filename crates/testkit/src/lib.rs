@@ -1,0 +1,1 @@
+//! Development only: simulated clock, network and memcached servers, all from one seed.
