@@ -14,10 +14,6 @@ impl Keyspace {
         Keyspace { keys, key_size }
     }
 
-    pub(crate) fn keys(&self) -> u64 {
-        self.keys
-    }
-
     /// Appends the bytes of key `index`.
     pub(crate) fn append(&self, index: u64, output: &mut Vec<u8>) {
         let start = output.len();

@@ -28,10 +28,6 @@ impl Values {
         Values { size, block }
     }
 
-    pub(crate) fn size(&self) -> usize {
-        self.size
-    }
-
     /// Appends the value of `key` at `version`.
     pub(crate) fn append(&self, key: u64, version: u64, output: &mut Vec<u8>) {
         if self.size < HEADER_BYTES {
