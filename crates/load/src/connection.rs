@@ -263,3 +263,6 @@ impl fmt::Display for Failure<'_> {
 }
 
 const KEYS_NAMED_MAX: usize = 3;
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,9 @@ pub(crate) enum Source {
     Prefill(Prefill),
     /// Reads and writes of random keys, without end.
     Mix(Mix),
+    /// Given requests, for tests.
+    #[cfg(test)]
+    Script(std::collections::VecDeque<(Operation, Vec<u64>)>),
 }
 
 impl Source {
@@ -26,6 +29,11 @@ impl Source {
             Source::Dry => None,
             Source::Prefill(prefill) => prefill.next(keys),
             Source::Mix(mix) => Some(mix.next(keys)),
+            #[cfg(test)]
+            Source::Script(requests) => requests.pop_front().map(|(operation, asked)| {
+                keys.extend(asked);
+                operation
+            }),
         }
     }
 
@@ -35,6 +43,8 @@ impl Source {
             Source::Dry => true,
             Source::Prefill(prefill) => prefill.next >= prefill.keys,
             Source::Mix(_) => false,
+            #[cfg(test)]
+            Source::Script(requests) => requests.is_empty(),
         }
     }
 }
