@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Cell",
     "Gates",
-    "RequestPath",
     "Plan",
     "Prediction",
+    "RequestPath",
     "Response",
     "Role",
     "ScheduledRun",
@@ -195,9 +195,7 @@ def load_study(path: Path) -> Study:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(
-            f"{path}: the study file cannot be read ({error}). Give the path of a TOML file."
-        ) from error
+        raise StudyError(f"{path}: the study file cannot be read ({error}). Give the path of a TOML file.") from error
     try:
         return parse_study(text)
     except tomllib.TOMLDecodeError as error:
@@ -266,9 +264,7 @@ def _explain(path: str, error: ValidationError) -> str:
         given = problem["input"]
         shown = f" (given: {given!r})" if isinstance(given, str | int | float) else ""
         lines.append(f"  {key}: {message}{shown}")
-    return "\n".join(
-        [f"{path}: the study cannot be run; change these keys (docs/lab.md lists all keys):", *lines]
-    )
+    return "\n".join([f"{path}: the study cannot be run; change these keys (docs/lab.md lists all keys):", *lines])
 
 
 def _listed(names: set[str]) -> str:

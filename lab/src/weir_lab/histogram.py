@@ -57,7 +57,7 @@ class Bounds:
     @property
     def sub_bucket_half_magnitude(self) -> int:
         """Power of two of half the steps in a bucket."""
-        return (2 * 10**self.digits - 1).bit_length() - 1
+        return (2 * int(10**self.digits) - 1).bit_length() - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +95,7 @@ class Histogram:
         """Write the form that `decode` reads."""
         body = _encode_counts(self.counts)
         bounds = self.bounds
-        header = _INNER.pack(
-            _COOKIE_PLAIN | 0x10, len(body), 0, bounds.digits, bounds.lowest, bounds.highest, 1.0
-        )
+        header = _INNER.pack(_COOKIE_PLAIN | 0x10, len(body), 0, bounds.digits, bounds.lowest, bounds.highest, 1.0)
         packed = zlib.compress(header + body)
         return base64.b64encode(_OUTER.pack(_COOKIE_COMPRESSED | 0x10, len(packed)) + packed).decode("ascii")
 

@@ -141,9 +141,7 @@ class LoadRecord(_Record):
     def measured(self) -> Phase:
         """The measured phase."""
         if "measured" not in self.phases:
-            raise RecordError(
-                "load.json has no measured phase. The generator was stopped early: repeat the run."
-            )
+            raise RecordError("load.json has no measured phase. The generator was stopped early: repeat the run.")
         return self.phases["measured"]
 
     @property
@@ -243,15 +241,11 @@ def subtract_snapshots(later: Snapshot, earlier: Snapshot) -> SnapshotDifference
             stage_sums[stage] += times.sum_ns - (before.stages[stage].sum_ns if before else 0)
         total_sum += now.total.sum_ns - (before.total.sum_ns if before else 0)
         total_count += now.total.count - (before.total.count if before else 0)
-        histogram = _histogram_difference(
-            now.total, before.total if before else None, f"operations.{name}.total"
-        )
+        histogram = _histogram_difference(now.total, before.total if before else None, f"operations.{name}.total")
         if histogram is not None:
             histograms.append(histogram)
     if min(requests, errors, total_sum, total_count, *stage_sums.values()) < 0:
-        raise RecordError(
-            "A sum of the proxy went down between two snapshots: they are from different processes."
-        )
+        raise RecordError("A sum of the proxy went down between two snapshots: they are from different processes.")
     return SnapshotDifference(
         interval_ns, requests, errors, stage_sums, total_sum, total_count, merge_histograms(histograms)
     )

@@ -57,13 +57,9 @@ def _client_faults(load: LoadRecord, settings: Settings) -> list[str]:
     if load.failures.first:
         faults.append(f"first failure: {load.failures.first[0][:200]}")
     if load.measured.requests != load.requests:
-        faults.append(
-            f"measured phase counts {load.measured.requests} requests, its operations {load.requests}"
-        )
+        faults.append(f"measured phase counts {load.measured.requests} requests, its operations {load.requests}")
     if (load.config.connections, load.config.depth) != (settings.clients, settings.depth):
-        faults.append(
-            f"ran {load.config.connections} connections x depth {load.config.depth}, not the cell's"
-        )
+        faults.append(f"ran {load.config.connections} connections x depth {load.config.depth}, not the cell's")
     return faults
 
 
