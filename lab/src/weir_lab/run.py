@@ -1,7 +1,7 @@
 """A study becomes records: every scheduled run once, in order, in a folder of its own.
 
-Read `run_study` first. Nothing is ever overwritten: a run that is already there, valid and of the same content is reused, anything else stays
-and a new folder is made beside it.
+Read `run_study` first. Nothing is ever overwritten: a run that is already there, valid and of the same content is reused; anything else
+stays, and a new folder is made beside it.
 """
 
 from __future__ import annotations

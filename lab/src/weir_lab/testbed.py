@@ -115,7 +115,7 @@ def _measure(
         _save_snapshot(admin, folder / "snapshot-end.json")
     if len(edges) == 2:
         client = read_json(folder / "load.json", LoadRecord).cpu
-        write_json(folder / "cpu.json", _cpu_between(*edges, client_ns=client.user_ns + client.system_ns))
+        write_json(folder / "cpu.json", _cpu_between(edges[0], edges[1], client.user_ns + client.system_ns))
 
 
 def _start_servers(
