@@ -1,7 +1,7 @@
 """Records of a study become every number of its report.
 
-`analyse` selects the runs that belong to the study as it stands, refuses what is too thin for an interval, and computes one `Point` per cell
-and one `Comparison` per level of clients. Text is made in `findings`, figures in `plots`.
+`analyse` selects the runs that belong to the study as it stands, refuses what is too thin for an interval, and computes one `Point` per
+cell and one `Comparison` per level of clients. Text is made in `findings`, figures in `plots`.
 """
 
 from __future__ import annotations

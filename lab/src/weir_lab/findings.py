@@ -1,7 +1,7 @@
 """What the numbers say, in sentences made by rule.
 
-No sentence is written by hand: each is chosen and filled from an `Analysis`. A difference is only called one where the interval, adjusted for
-the number of comparisons, says so.
+No sentence is written by hand: each is chosen and filled from an `Analysis`. A difference is only called one where the interval, adjusted
+for the number of comparisons, says so.
 """
 
 from __future__ import annotations
