@@ -68,7 +68,7 @@ def run_study(
     with (sweep / ".lock").open("w") as lock:
         _lock(lock.fileno(), sweep)
         there = {run.meta.content_sha256 for run in read_runs(sweep)[0] if run.meta.verdict.valid}
-        shutil.copyfile(study_path, sweep / "study.toml")
+        _keep_study(study_path, sweep / "study.toml")
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
         planned = schedule(study)
         missing = [run for run in planned if content_sha256(study, run, hashes) not in there]
@@ -87,6 +87,11 @@ def _identify(executables: Executables) -> dict[str, str]:
         "weir": file_sha256(executables.weir),
         "memcached": executable_version([executables.memcached, "-V"]),
     }
+
+
+def _keep_study(study_path: Path, copy: Path) -> None:
+    if not (copy.exists() and copy.samefile(study_path)):
+        shutil.copyfile(study_path, copy)
 
 
 def _lock(descriptor: int, sweep: Path) -> None:

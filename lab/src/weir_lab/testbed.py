@@ -186,8 +186,8 @@ def _load_argv(
     argv += ["--threads", str(min(settings.client_threads, settings.clients))]
     argv += ["--warmup", f"{plan.warmup_s:g}s", "--duration", f"{plan.measured_s:g}s"]
     argv += ["--writes", f"{settings.write_ratio:g}"]
-    if settings.path is RequestPath.PROXY:
-        argv.append("--prefill")
+    if settings.path is RequestPath.DIRECT:
+        argv.append("--no-prefill")  # each server was filled on its own
     return [*argv, "--json", str(record)]
 
 
@@ -199,38 +199,52 @@ def _load_base(executables: Executables, settings: Settings, targets: list[str],
 
 
 def _watch(folder: Path, load: Process, roles: dict[Role, list[Process]], admin: str | None, plan: Plan) -> list[_Edge]:
-    """Follow the generator's phase lines, read all counters at the edges of its measured phase, wait for its end."""
+    """Read all counters at the edges of the generator's measured phase, and wait for its end.
+
+    The generator prints a line when the phase begins, and ends it exactly `Plan.measured_s` later. CPU time is read inside the interval
+    between the two snapshots, so that the cost of a snapshot is in neither.
+    """
     lines: queue.Queue[str | None] = queue.Queue()
     reader = threading.Thread(target=_copy_lines, args=(load, lines), daemon=True)
     reader.start()
-    deadline = time.monotonic() + plan.warmup_s + plan.measured_s + _PREFILL_S + _GRACE_S
+    limit = time.monotonic() + plan.warmup_s + plan.measured_s + _PREFILL_S + _GRACE_S
     edges: list[_Edge] = []
+    closes_at: float | None = None
     while True:
-        try:
-            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            raise TestbedError("the load generator did not end in time; it was stopped") from None
-        if line is None:
-            break
-        if not edges and _opens_measured(line):
+        line = _next_line(lines, limit if closes_at is None else closes_at)
+        now = time.monotonic()
+        if closes_at is None and isinstance(line, str) and line.startswith("measured:"):
+            closes_at = now + plan.measured_s
             if admin:
                 _save_snapshot(admin, folder / "snapshot-before.json")
             edges.append(_edge(roles))
-        elif len(edges) == 1 and _closes_measured(line):
+        elif len(edges) == 1 and closes_at is not None and (now >= closes_at or line is None):
             edges.append(_edge(roles))
             if admin:
                 _save_snapshot(admin, folder / "snapshot-after.json")
+            closes_at = limit
+        elif line is _NOTHING and now >= limit:
+            raise TestbedError("the load generator did not end in time; it was stopped")
+        if line is None:
+            break
     reader.join()
     load.popen.wait()
     return edges
 
 
-def _opens_measured(line: str) -> bool:
-    return line.startswith("measured: started")
+def _next_line(lines: queue.Queue[str | None], until: float) -> str | _Nothing | None:
+    """The next line, ``None`` at the end of the stream, `_NOTHING` if neither came in time."""
+    try:
+        return lines.get(timeout=max(0.0, until - time.monotonic()))
+    except queue.Empty:
+        return _NOTHING
 
 
-def _closes_measured(line: str) -> bool:
-    return line.startswith("measured: ended")
+class _Nothing:
+    """Type of `_NOTHING`."""
+
+
+_NOTHING = _Nothing()
 
 
 def _copy_lines(load: Process, lines: queue.Queue[str | None]) -> None:
