@@ -125,7 +125,7 @@ def percentiles_figure(analysis: Analysis) -> Figure:
     fewest = min(point.samples_per_run_min for point in analysis.points)
     caption = (
         _method(analysis, "one percentile per run, from the run's merged histograms")
-        + f" At least {fewest:,} requests per run; a percentile with too few is not drawn. Both axes are logarithmic."
+        + f" At least {fewest:,} requests per run; percentiles with too few are left out. Both axes are logarithmic."
     )
     return _figure("percentiles", "Percentiles of the response time over clients", caption, canvas)
 
