@@ -14,6 +14,14 @@ StartProxy = Callable[..., Proxy]
 Connect = Callable[[Address], Wire]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`not_yet` expects the failure through the proxy only; memcached itself must pass."""
+    for item in items:
+        mark = item.get_closest_marker("not_yet")
+        if mark is not None and isinstance(item, pytest.Function) and item.callspec.params.get("subject") == "weir":
+            item.add_marker(pytest.mark.xfail(reason=mark.kwargs["reason"], strict=True))
+
+
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
     """Ends everything a test started, in reverse order, however the test ended."""

@@ -33,7 +33,12 @@ CONFORMANCE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("test", CONFORMANCE)
+FLUSH = pytest.mark.not_yet(reason="flush_all is refused")
+STATS = pytest.mark.not_yet(reason="no stats command")
+NOT_YET = {"flush": FLUSH, "flush noreply": FLUSH, "stat": STATS}
+
+
+@pytest.mark.parametrize("test", [pytest.param(test, marks=NOT_YET.get(test, ())) for test in CONFORMANCE])
 def test_memccapable(subject: Address, test: str) -> None:
     name = f"ascii {test}"
     output = run("memccapable", "-h", subject.host, "-p", str(subject.port), "-t", "10", "-v", "-T", name)

@@ -10,8 +10,9 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -42,6 +43,14 @@ def program(name: str) -> str:
     if found is None:
         raise FileNotFoundError(f"{name} is not installed: run `make setup`")
     return found
+
+
+def eventually(happened: Callable[[], bool], what: str) -> None:
+    """Returns once `happened()`; fails if it does not for as long as anything may take."""
+    deadline = time.monotonic() + LIVENESS_S
+    while not happened():
+        assert time.monotonic() < deadline, f"after {LIVENESS_S} s still not: {what}"
+        os.sched_yield()
 
 
 def free_port() -> int:
@@ -106,6 +115,10 @@ class Process:
     def running(self) -> bool:
         return self._child.poll() is None
 
+    def state(self) -> str:
+        """The kernel's letter for what the process does: R runs, S sleeps, T is stopped, Z has ended."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
     def output(self) -> str:
         self._output.seek(0)
         return self._output.read().decode(errors="replace")
@@ -117,7 +130,7 @@ class Process:
         """Stops the process without its knowing: its sockets stay open and nothing answers."""
         self.signal(signal.SIGSTOP)
         # The signal is delivered when the kernel gets to it; the state says when.
-        self._wait_for_state("T")
+        eventually(lambda: self.state() == "T", f"process {self.pid} stopped")
 
     def thaw(self) -> None:
         self.signal(signal.SIGCONT)
@@ -146,13 +159,6 @@ class Process:
                 continue
             raise AssertionError(f"exit status {status} instead of listening: {self.command}\n{self.output()}")
         raise AssertionError(f"{address} does not accept after {LIVENESS_S} s: {self.command}\n{self.output()}")
-
-    def _wait_for_state(self, state: str) -> None:
-        for _ in range(100_000):
-            if Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == state:
-                return
-            os.sched_yield()
-        raise AssertionError(f"process {self.pid} did not reach state {state}")
 
 
 class Memcached(Process):

@@ -73,7 +73,8 @@ class Wire:
     def in_step(self) -> None:
         """Fails if a reply is left over or owed: the next reply must belong to the next command."""
         assert self._unread == b"", self._unread
-        assert self.ask(b"mn") == b"MN"
+        reply = self.ask(b"version")
+        assert reply.startswith(b"VERSION "), reply
 
     def ended(self) -> bool:
         """Whether the peer closed the connection after everything that was read."""
