@@ -90,6 +90,8 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) state: State,
+    /// The kernel took less than was offered; it will say when it takes more.
+    pub(crate) blocked: bool,
     /// Failed attempts to connect since the last success.
     pub(crate) failures: u32,
     parts: VecDeque<Part>,
@@ -131,6 +133,7 @@ impl Backend {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             state: State::Idle,
+            blocked: false,
             failures: 0,
             parts: VecDeque::new(),
             sent: 0,
@@ -157,7 +160,8 @@ impl Backend {
         if matches!(self.state, State::Down { .. } | State::Probing { .. }) {
             return Err(Fault::Down);
         }
-        let full = self.parts.len() >= config.server_requests_max || self.out.len() >= config.server_buffer_bytes_max;
+        let full = self.parts.len() >= config.server_requests_max
+            || self.out.len() >= config.server_buffer_bytes_max;
         if full { Err(Fault::Full) } else { Ok(()) }
     }
 
@@ -206,7 +210,7 @@ impl Backend {
 
     /// Whether the driver should be asked to write.
     pub(crate) fn wants_write(&self) -> bool {
-        self.state == State::Up && !self.out.is_empty()
+        self.state == State::Up && !self.blocked && !self.out.is_empty()
     }
 
     pub(crate) fn output(&self) -> &[u8] {
@@ -226,9 +230,15 @@ impl Backend {
     }
 
     /// `count` bytes were handed to the kernel; calls `forwarded` for each request whose message is complete there.
-    pub(crate) fn handle_written(&mut self, count: usize, now: Instant, mut forwarded: impl FnMut(RequestKey)) {
+    pub(crate) fn handle_written(
+        &mut self,
+        count: usize,
+        now: Instant,
+        mut forwarded: impl FnMut(RequestKey),
+    ) {
         self.out.advance(count);
         self.out_start += count as u64;
+        self.blocked = !self.out.is_empty();
         while let Some(part) = self.parts.get_mut(self.sent).filter(|part| part.end <= self.out_start) {
             part.sent = now;
             self.sent += 1;
@@ -289,7 +299,12 @@ impl Backend {
     }
 
     /// Takes the request from every part whose time is up, and calls `expired` for it.
-    pub(crate) fn expire(&mut self, now: Instant, timeout_ns: u64, mut expired: impl FnMut(RequestKey, Part)) {
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        timeout_ns: u64,
+        mut expired: impl FnMut(RequestKey, Part),
+    ) {
         let head_deadline = self.head_deadline(timeout_ns);
         let mut give_up = |part: &mut Part, timeouts: &mut u64| {
             if let Some(request) = part.request.take() {
@@ -297,10 +312,10 @@ impl Backend {
                 expired(request, *part);
             }
         };
-        if let (Some(deadline), Some(head)) = (head_deadline, self.parts.front_mut()) {
-            if deadline <= now {
-                give_up(head, &mut self.timeouts);
-            }
+        if let Some(head) =
+            self.parts.front_mut().filter(|_| head_deadline.is_some_and(|deadline| deadline <= now))
+        {
+            give_up(head, &mut self.timeouts);
         }
         self.unexpired = self.unexpired.max(1);
         while let Some(part) = self.parts.get_mut(self.unexpired).filter(|part| part.deadline <= now) {
@@ -318,7 +333,11 @@ impl Backend {
     /// The head's deadline moves with each read of its reply: a long reply must make progress, no more.
     fn head_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         let head = self.parts.front().filter(|part| part.request.is_some())?;
-        Some(if self.input.is_empty() { head.deadline } else { head.deadline.max(self.progress.plus(timeout_ns)) })
+        Some(if self.input.is_empty() {
+            head.deadline
+        } else {
+            head.deadline.max(self.progress.plus(timeout_ns))
+        })
     }
 
     /// The connection is gone: everything that was queued or in flight on it is handed to `lost`.
@@ -333,6 +352,7 @@ impl Backend {
                 lost(request, *part);
             }
         }
+        self.blocked = false;
         self.parts.clear();
         (self.sent, self.dequeued, self.unexpired) = (0, 0, 0);
         self.out.clear();

@@ -51,6 +51,7 @@ pub struct Dataplane {
     /// Sessions that were paused and may go on.
     pub(crate) resumable: VecDeque<SessionId>,
     /// Gathers that wait to be used again.
+    #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
     draining: bool,
     jitter: u64,
@@ -137,6 +138,8 @@ impl Dataplane {
             }
         });
         session.in_service -= done;
+        // The number may soon be another client's.
+        self.events.retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
         self.free_if_done(id);
     }
 
@@ -151,13 +154,14 @@ impl Dataplane {
             let id = self.dirty.pop_front()?;
             let Some(session) = self.sessions.get_mut(id) else { continue };
             session.dirty = false;
-            if !session.output().is_empty() {
+            if !session.blocked && !session.output().is_empty() {
                 return Some(id);
             }
         }
     }
 
-    /// `count` bytes of [`Dataplane::client_output`] were handed to the kernel by `now`.
+    /// `count` bytes of [`Dataplane::client_output`] were handed to the kernel by `now`. If that is less than all, the client is
+    /// not named again before [`Dataplane::handle_client_writable`].
     pub fn handle_client_written(&mut self, id: SessionId, count: usize, now: Instant) {
         self.counters.client_bytes_written += count as u64;
         let Self { sessions, services, recorder, config, resumable, .. } = self;
@@ -174,6 +178,15 @@ impl Dataplane {
             resumable.push_back(id);
         }
         self.close_if_settled(id);
+    }
+
+    /// The kernel takes bytes for this client again.
+    pub fn handle_client_writable(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if mem::take(&mut session.blocked) {
+            session.dirty = true;
+            self.dirty.push_back(id);
+        }
     }
 
     // ── servers ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -206,7 +219,7 @@ impl Dataplane {
         }
     }
 
-    /// The next server for which there are bytes to write. What is queued for it now counts as taken from the queue.
+    /// The next server after `after` for which there are bytes to write. What is queued for it now counts as taken from the queue.
     pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
         let first = after.map_or(0, |server| server + 1);
         let server = (first..self.backends.len()).find(|&server| self.backends[server].wants_write())?;
@@ -220,7 +233,18 @@ impl Dataplane {
         self.backends[server].output()
     }
 
-    /// `count` bytes of [`Dataplane::server_output`] were handed to the kernel by `now`.
+    /// Whether this server's connection is established.
+    pub fn server_is_up(&self, server: usize) -> bool {
+        self.backends[server].state == State::Up
+    }
+
+    /// The kernel takes bytes for this server again.
+    pub fn handle_server_writable(&mut self, server: usize) {
+        self.backends[server].blocked = false;
+    }
+
+    /// `count` bytes of [`Dataplane::server_output`] were handed to the kernel by `now`. If that is less than all, the server is
+    /// not named again before [`Dataplane::handle_server_writable`].
     pub fn handle_server_written(&mut self, server: usize, count: usize, now: Instant) {
         self.counters.server_bytes_written += count as u64;
         let Self { backends, services, .. } = self;
@@ -280,8 +304,7 @@ impl Dataplane {
         self.draining = true;
         let ids: Vec<_> = self.sessions.iter().map(|(id, _)| id).collect();
         for id in ids {
-            self.sessions[id].closing = true;
-            self.close_if_settled(id);
+            self.handle_client_finished(id);
         }
     }
 
@@ -381,7 +404,10 @@ impl Dataplane {
     }
 
     fn resume(&mut self, id: SessionId, now: Instant) {
-        let Some(session) = self.sessions.get_mut(id).filter(|session| session.paused && !session.gone) else { return };
+        let Some(session) = self.sessions.get_mut(id).filter(|session| session.paused && !session.gone)
+        else {
+            return;
+        };
         session.paused = false;
         self.consume_input(id, now);
         let session = &mut self.sessions[id];
@@ -423,7 +449,9 @@ impl Dataplane {
                 self.backends[server].state = State::Probing { since: now };
                 self.events.push_back(Event::Connect(server));
             }
-            State::Connecting { since } | State::Probing { since } if since.plus(self.config.timeout_ns) <= now => {
+            State::Connecting { since } | State::Probing { since }
+                if since.plus(self.config.timeout_ns) <= now =>
+            {
                 self.events.push_back(Event::Disconnect(server));
                 self.connect_failed(server, now);
             }
@@ -488,7 +516,7 @@ impl Dataplane {
 const INPUT_KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// Whether more requests of this session may be taken.
-fn may_take(session: &Session, config: &Config) -> bool {
+pub(crate) fn may_take(session: &Session, config: &Config) -> bool {
     session.in_service < config.session_requests_max
         && session.buffered_bytes() <= config.session_buffer_bytes_max / 2
 }

@@ -3,6 +3,8 @@
 use crate::{
     Dataplane, Fault, SessionId,
     backend::{GiveUp, Part, RequestKey},
+    dataplane::may_take,
+    service::Answer,
 };
 use std::mem;
 use weir_protocol::{Reply, Violation};
@@ -10,7 +12,12 @@ use weir_timing::Instant;
 
 impl Dataplane {
     /// Takes all replies that are complete; keeps the beginning of one that is not.
-    pub(crate) fn deliver_replies(&mut self, server: usize, bytes: &[u8], now: Instant) -> Result<(), GiveUp> {
+    pub(crate) fn deliver_replies(
+        &mut self,
+        server: usize,
+        bytes: &[u8],
+        now: Instant,
+    ) -> Result<(), GiveUp> {
         let backend = &mut self.backends[server];
         backend.note_progress(now);
         let mut kept = mem::take(&mut backend.input);
@@ -74,7 +81,7 @@ impl Dataplane {
         if service.outstanding == 0 {
             self.finish(key, deciding, now);
         } else if let Some(bytes) = deciding {
-            service.answer = crate::service::Answer::Owned(bytes.to_vec());
+            service.answer = Answer::Owned(bytes.to_vec());
         }
     }
 
@@ -123,7 +130,7 @@ impl Dataplane {
         } else {
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
-            if session.paused {
+            if session.paused && may_take(session, &self.config) {
                 self.resumable.push_back(id);
             }
             self.close_if_settled(id);
@@ -163,7 +170,7 @@ impl Dataplane {
             let mut parked = Vec::with_capacity(len);
             write(&mut parked);
             session.parked_bytes += parked.len();
-            service.answer = crate::service::Answer::Owned(parked);
+            service.answer = Answer::Owned(parked);
             service.complete = true;
         }
         if let Some(gather) = gather.take() {

@@ -29,7 +29,13 @@ struct Context {
 
 impl Dataplane {
     /// Sends a request on its way. `first_byte`: when the read that brought its first byte returned; `now`: when it was complete.
-    pub(crate) fn dispatch(&mut self, session: SessionId, request: Request<'_>, first_byte: Instant, now: Instant) {
+    pub(crate) fn dispatch(
+        &mut self,
+        session: SessionId,
+        request: Request<'_>,
+        first_byte: Instant,
+        now: Instant,
+    ) {
         self.counters.requests += 1;
         let context = Context { session, first_byte, now };
         match request {
@@ -40,7 +46,14 @@ impl Dataplane {
                 self.write(storage.key, request, storage_operation(storage.verb), expected, follow, context);
             }
             Request::Deletion(deletion) => {
-                self.write(deletion.key, request, Operation::Delete, Expected::Deletion, Follow::Same, context);
+                self.write(
+                    deletion.key,
+                    request,
+                    Operation::Delete,
+                    Expected::Deletion,
+                    Follow::Same,
+                    context,
+                );
             }
             Request::Touch(touch) => {
                 self.write(touch.key, request, Operation::Touch, Expected::Touch, Follow::Same, context);
@@ -50,7 +63,14 @@ impl Dataplane {
                     ArithmeticVerb::Incr => Operation::Incr,
                     ArithmeticVerb::Decr => Operation::Decr,
                 };
-                self.write(arithmetic.key, request, operation, Expected::Arithmetic, Follow::Invalidate, context);
+                self.write(
+                    arithmetic.key,
+                    request,
+                    operation,
+                    Expected::Arithmetic,
+                    Follow::Invalidate,
+                    context,
+                );
             }
             Request::Version => {
                 let reply = format!("VERSION {}\r\n", self.config.version).into_bytes();
@@ -74,7 +94,12 @@ impl Dataplane {
     ) {
         self.counters.requests += 1;
         self.counters.requests_refused += 1;
-        self.answer_locally(Answer::Fixed(refusal.reply()), silent, true, Context { session, first_byte, now });
+        self.answer_locally(
+            Answer::Fixed(refusal.reply()),
+            silent,
+            true,
+            Context { session, first_byte, now },
+        );
     }
 
     fn retrieve(&mut self, retrieval: Retrieval<'_>, context: Context) {
@@ -104,13 +129,15 @@ impl Dataplane {
             gather.assign(self.router.primary(name));
         }
         let servers = || (0..gather.part_count()).map(|part| gather.server_of(part));
-        let refused = servers().find_map(|server| Some((server, self.backends[server].admit(&self.config).err()?)));
+        let refused =
+            servers().find_map(|server| Some((server, self.backends[server].admit(&self.config).err()?)));
         if let Some((server, fault)) = refused {
             self.note_refusal(key, fault, server);
         } else {
             let created = now;
             for (index, server) in (0..).zip(servers()) {
-                let part = NewPart { request: key, expected: Expected::Retrieval, decides: true, index, created };
+                let part =
+                    NewPart { request: key, expected: Expected::Retrieval, decides: true, index, created };
                 self.backends[server].begin_message(part, &self.config, now);
                 retrieval.write_head(self.backends[server].message());
             }

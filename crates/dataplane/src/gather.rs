@@ -87,12 +87,11 @@ impl Gather {
         let mut cursors = vec![Cursor::default(); self.used];
         for &owner in &self.owners {
             let (part, cursor) = (&self.parts[owner as usize], &mut cursors[owner as usize]);
-            if let Some(&(ordinal, end)) = part.blocks.get(cursor.block) {
-                if ordinal == cursor.key {
-                    out.extend_from_slice(&part.bytes[cursor.start..end]);
-                    cursor.start = end;
-                    cursor.block += 1;
-                }
+            let next = part.blocks.get(cursor.block);
+            if let Some(&(_, end)) = next.filter(|(ordinal, _)| *ordinal == cursor.key) {
+                out.extend_from_slice(&part.bytes[cursor.start..end]);
+                cursor.start = end;
+                cursor.block += 1;
             }
             cursor.key += 1;
         }

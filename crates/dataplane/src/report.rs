@@ -44,7 +44,10 @@ impl Report {
         self.counters.merge(&other.counters);
         self.sessions += other.sessions;
         for (mine, theirs) in self.servers.iter_mut().zip(&other.servers) {
-            mine.state = [mine.state, theirs.state].into_iter().max_by_key(|state| badness(state)).unwrap_or(mine.state);
+            mine.state = [mine.state, theirs.state]
+                .into_iter()
+                .max_by_key(|state| badness(state))
+                .unwrap_or(mine.state);
             mine.requests += theirs.requests;
             mine.errors += theirs.errors;
             mine.timeouts += theirs.timeouts;

@@ -48,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) close_asked: bool,
     /// The connection is gone; the session stays until its requests are done.
     pub(crate) gone: bool,
+    /// The kernel took less than was offered; it will say when it takes more.
+    pub(crate) blocked: bool,
     /// The session is in the list of those with something to write.
     pub(crate) dirty: bool,
 }
@@ -70,6 +72,7 @@ impl Session {
             finished: false,
             close_asked: false,
             gone: false,
+            blocked: false,
             dirty: false,
         }
     }
@@ -96,6 +99,7 @@ impl Session {
     pub(crate) fn handle_written(&mut self, count: usize, mut answered: impl FnMut(RequestKey)) {
         self.out.advance(count);
         self.out_start += count as u64;
+        self.blocked = !self.out.is_empty();
         while self.appended > 0 && self.order[0].end <= self.out_start {
             let owed = self.order.pop_front().expect("an appended reply is in the order");
             self.appended -= 1;
