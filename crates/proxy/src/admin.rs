@@ -57,7 +57,9 @@ impl Admin {
         let write: fn(&Admin, &Report) -> String = match (method, path) {
             (&Method::GET, "/metrics") => metrics::write,
             (&Method::GET, "/snapshot") => snapshot::write,
-            (&Method::GET, _) => return plain(StatusCode::NOT_FOUND, "there are /metrics and /snapshot here\n".into()),
+            (&Method::GET, _) => {
+                return plain(StatusCode::NOT_FOUND, "there are /metrics and /snapshot here\n".into());
+            }
             _ => return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".into()),
         };
         match self.report() {
@@ -67,7 +69,9 @@ impl Admin {
                 response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
                 response
             }
-            Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("an event loop does not answer: {error}\n")),
+            Err(error) => {
+                plain(StatusCode::SERVICE_UNAVAILABLE, format!("an event loop does not answer: {error}\n"))
+            }
         }
     }
 }

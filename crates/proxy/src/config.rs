@@ -37,6 +37,9 @@ pub enum ConfigError {
     /// The servers make no pool.
     #[error(transparent)]
     Routing(#[from] RoutingError),
+    /// A server is not named as it must be.
+    #[error(transparent)]
+    Server(#[from] weir_routing::ServerError),
     /// A name could not be resolved.
     #[error("{role} `{address}` cannot be resolved: {source}; give HOST:PORT, for example 127.0.0.1:11211")]
     Resolve {
@@ -60,12 +63,17 @@ const THREADS_MAX: usize = 256;
 
 impl Config {
     /// Checks the parts that can be wrong and fills in the defaults of the others.
-    pub fn new(listen: &str, servers: &[String], replicas: usize, threads: usize) -> Result<Self, ConfigError> {
+    pub fn new(
+        listen: &str,
+        servers: &[String],
+        replicas: usize,
+        threads: usize,
+    ) -> Result<Self, ConfigError> {
         let placement = Placement::default();
         let servers = servers.iter().map(|server| server.parse::<Server>()).collect::<Result<Vec<_>, _>>()?;
         let server_addresses = servers
             .iter()
-            .map(|server| resolve("--server", &format!("{}:{}", bracketed(&server.host), server.port)))
+            .map(|server| resolve("--server", &server.address()))
             .collect::<Result<Vec<_>, _>>()?;
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(ConfigError::Threads(threads));
@@ -110,10 +118,6 @@ impl Config {
             ..defaults
         }
     }
-}
-
-fn bracketed(host: &str) -> String {
-    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
 fn resolve(role: &'static str, address: &str) -> Result<SocketAddr, ConfigError> {

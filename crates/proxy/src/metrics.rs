@@ -34,11 +34,19 @@ fn process(page: &mut Page) {
 
 fn operations(page: &mut Page, report: &Report) {
     let operations: Vec<_> = report.timing.operations().iter().collect();
-    page.family("weir_request_seconds", "summary", "From a request's first byte to the last byte of its reply.");
+    page.family(
+        "weir_request_seconds",
+        "summary",
+        "From a request's first byte to the last byte of its reply.",
+    );
     for (operation, it) in &operations {
         page.summary("weir_request_seconds", &[("operation", operation.name())], &it.total);
     }
-    page.family("weir_stage_seconds", "summary", "Time in each stage of a request; the stages add up to the whole.");
+    page.family(
+        "weir_stage_seconds",
+        "summary",
+        "Time in each stage of a request; the stages add up to the whole.",
+    );
     for (operation, it) in &operations {
         for stage in Stage::ALL {
             let labels = [("operation", operation.name()), ("stage", stage.name())];
@@ -67,7 +75,9 @@ fn servers(page: &mut Page, report: &Report) {
         ("weir_server_requests_total", "counter", "Messages queued for this server.", |it| it.requests),
         ("weir_server_errors_total", "counter", "Error replies, and messages that got none.", |it| it.errors),
         ("weir_server_timeouts_total", "counter", "Messages that got no reply in time.", |it| it.timeouts),
-        ("weir_server_queued", "gauge", "Messages that wait to be handed to the kernel.", |it| it.queued.length),
+        ("weir_server_queued", "gauge", "Messages that wait to be handed to the kernel.", |it| {
+            it.queued.length
+        }),
         ("weir_server_in_flight", "gauge", "Messages that wait for their reply.", |it| it.in_flight.length),
     ];
     for (name, kind, meaning, value) in values {
@@ -76,7 +86,11 @@ fn servers(page: &mut Page, report: &Report) {
             page.sample(name, &[("server", server.server.as_str())], value(server));
         }
     }
-    page.family("weir_server_seconds", "summary", "From the last byte of a message to the last byte of its reply.");
+    page.family(
+        "weir_server_seconds",
+        "summary",
+        "From the last byte of a message to the last byte of its reply.",
+    );
     for (index, server) in report.servers.iter().enumerate() {
         page.summary("weir_server_seconds", &[("server", &server.server)], report.timing.server_time(index));
     }
@@ -99,7 +113,8 @@ impl Page {
         self.text.push_str(name);
         for (index, (label, of)) in labels.iter().enumerate() {
             let escaped = of.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            write!(self.text, "{}{label}=\"{escaped}\"", if index == 0 { '{' } else { ',' }).expect(INFALLIBLE);
+            write!(self.text, "{}{label}=\"{escaped}\"", if index == 0 { '{' } else { ',' })
+                .expect(INFALLIBLE);
         }
         writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" }).expect(INFALLIBLE);
     }

@@ -45,14 +45,14 @@ pub enum RunError {
 }
 
 /// Serves until SIGTERM or SIGINT, then answers what was taken and returns. `ready` is called once, when clients can connect.
-pub fn run(config: Config, ready: impl FnOnce(&Config)) -> Result<(), RunError> {
+pub fn run(config: &Config, ready: impl FnOnce(&Config)) -> Result<(), RunError> {
     let clock = Clock::start();
-    let mut signals =
-        Signals::new([SIGTERM, SIGINT]).map_err(|source| RunError::System { what: "handle signals", source })?;
-    let (loops, loop_threads) = start_loops(&config, clock)?;
-    let (acceptor, acceptor_thread) = start_acceptor(&config, &loops)?;
-    start_admin(&config, clock, &loops)?;
-    ready(&config);
+    let mut signals = Signals::new([SIGTERM, SIGINT])
+        .map_err(|source| RunError::System { what: "handle signals", source })?;
+    let (loops, loop_threads) = start_loops(config, clock)?;
+    let (acceptor, acceptor_thread) = start_acceptor(config, &loops)?;
+    start_admin(config, clock, &loops)?;
+    ready(config);
 
     signals.forever().next();
     // A second signal ends the process at once.
@@ -89,22 +89,31 @@ fn start_loops(config: &Config, clock: Clock) -> Result<(Vec<LoopHandle>, Vec<Lo
 
 fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {
     let address = config.listen;
-    let (acceptor, handle) = Acceptor::bind(address, loops.to_vec())
-        .map_err(|source| RunError::Listen { role: "clients", address, source })?;
+    let (acceptor, handle) = Acceptor::bind(address, loops.to_vec()).map_err(|source| RunError::Listen {
+        role: "clients",
+        address,
+        source,
+    })?;
     Ok((handle, spawn("weir-accept".into(), move || acceptor.run())?))
 }
 
 /// The admin thread answers for as long as the process lives; it is not waited for.
 fn start_admin(config: &Config, clock: Clock, loops: &[LoopHandle]) -> Result<(), RunError> {
     let Some(address) = config.admin else { return Ok(()) };
-    let listener = std::net::TcpListener::bind(address)
-        .map_err(|source| RunError::Listen { role: "admin", address, source })?;
+    let listener = std::net::TcpListener::bind(address).map_err(|source| RunError::Listen {
+        role: "admin",
+        address,
+        source,
+    })?;
     let admin = Admin::new(config.clone(), clock, loops.to_vec());
     spawn("weir-admin".into(), move || admin::serve(listener, admin))?;
     Ok(())
 }
 
-fn spawn(name: String, work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<LoopThread, RunError> {
+fn spawn(
+    name: String,
+    work: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Result<LoopThread, RunError> {
     thread::Builder::new()
         .name(name)
         .spawn(work)

@@ -8,7 +8,8 @@ pub(crate) fn write(admin: &Admin, report: &Report) -> String {
     let config = &admin.config;
     let counters: Map<_, _> =
         report.counters.entries().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
-    let servers: Vec<_> = report.servers.iter().enumerate().map(|(index, it)| server(it, report, index)).collect();
+    let servers: Vec<_> =
+        report.servers.iter().enumerate().map(|(index, it)| server(it, report, index)).collect();
     let names: Vec<_> = config.router.servers().iter().map(|server| server.name.as_str()).collect();
     let value = json!({
         "schema": "weir.proxy/1",
