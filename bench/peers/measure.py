@@ -24,13 +24,21 @@ from .subjects import Subject
 # wrong by at most one interval's change of rate at either end.
 SAMPLE_INTERVAL_S = 0.05
 
-# More CPU than this, in cores, used by anything but the run itself: the run is disturbed. A quiet machine shows about
-# 0.02; one compiler nearby shows 1.
+# More CPU than this, in cores, used by anything but the run itself: the run is disturbed. One compiler nearby uses 1.
 FOREIGN_CORES_MAX = 0.15
 
 JIFFY_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long each run takes, and how much of the machine others may use meanwhile."""
+
+    warmup_s: float
+    measured_s: float
+    foreign_cores_max: float = FOREIGN_CORES_MAX
 
 
 class RunError(Exception):
@@ -98,20 +106,14 @@ class CpuSampler:
 
 
 def run(
-    weir: Path,
-    cell: Cell,
-    subject: Subject,
-    servers: Sequence[tuple[Address, int]],
-    times: tuple[float, float],
-    seed: int,
+    weir: Path, cell: Cell, subject: Subject, servers: Sequence[tuple[Address, int]], plan: Plan, seed: int
 ) -> Record:
-    """One load through a started subject. `times`: warm-up and measured seconds. Gives the record that is kept."""
+    """One load through a started subject; `servers` with their process ids. Gives the record that is kept."""
     for address, _ in servers:
         with Wire(address) as wire:
             assert wire.ask(b"flush_all") == b"OK"
-    warmup_s, measured_s = times
     command = [str(weir), "load", "--target", str(subject.address), *cell.flags(), "--seed", str(seed)]
-    command += ["--warmup", f"{warmup_s}s", "--duration", f"{measured_s}s", "--json", "-"]
+    command += ["--warmup", f"{plan.warmup_s}s", "--duration", f"{plan.measured_s}s", "--json", "-"]
     roles = Roles(subject.process.pid if subject.process else None, [pid for _, pid in servers])
     with CpuSampler(roles.readers()) as sampler:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -123,7 +125,11 @@ def run(
     measured = load["phases"]["measured"]
     start = measured["start_unix_ns"]
     used = sampler.used_ns(start, start + measured["duration_ns"])
-    return {"load": load, "cpu": cpu_record(load, used, measured), "problems": problems(load, used, measured)}
+    return {
+        "load": load,
+        "cpu": cpu_record(load, used, measured),
+        "problems": problems(load, used, measured, plan.foreign_cores_max),
+    }
 
 
 def cpu_record(load: Record, used: Mapping[str, float], measured: Record) -> Record:
@@ -143,11 +149,11 @@ def foreign_cores(load: Record, used: Mapping[str, float], measured: Record) -> 
     return float((used["machine"] - own) / measured["duration_ns"])
 
 
-def problems(load: Record, used: Mapping[str, float], measured: Record) -> list[str]:
+def problems(load: Record, used: Mapping[str, float], measured: Record, foreign_cores_max: float) -> list[str]:
     """Why a run does not count. It is kept all the same."""
     found = []
     foreign = foreign_cores(load, used, measured) + used["stolen"] / measured["duration_ns"]
-    if foreign > FOREIGN_CORES_MAX:
+    if foreign > foreign_cores_max:
         found.append(f"disturbed: {foreign:.2f} cores were used by others")
     found += [f"{measured[count]} {count}" for count in ("failures", "errors", "misses") if measured[count]]
     if not measured["requests"]:
