@@ -15,7 +15,7 @@ from tests.conftest import Connect, StartProxy
 from tests.harness.processes import Memcached, Proxy
 from tests.harness.wire import Wire
 
-STAGES = ["read", "dispatch", "queue", "send", "backend", "reply"]
+STAGES = {"read", "dispatch", "queue", "send", "backend", "reply"}
 
 GETS, SETS, MULTIGETS, MULTIGET_KEYS = 30, 20, 5, 12
 
@@ -67,7 +67,7 @@ def test_stages_add_up_to_the_total(start_proxy: StartProxy, connect: Connect) -
     for operation in snapshot["operations"].values():
         if operation["requests"] == 0:
             continue
-        assert list(operation["stages"]) == STAGES
+        assert set(operation["stages"]) == STAGES
         assert sum(stage["sum_ns"] for stage in operation["stages"].values()) == operation["total"]["sum_ns"]
         for distribution in (*operation["stages"].values(), operation["total"]):
             assert distribution["count"] == operation["requests"]
@@ -142,9 +142,8 @@ def test_metrics_parse_and_agree_with_the_snapshot(start_proxy: StartProxy, conn
         labels = [tuple(sorted(label.items())) for label, _ in found]
         assert len(labels) == len(set(labels)), f"{name} has two samples with the same labels"
     operations = proxy.snapshot()["operations"]
-    counted = {labels["operation"]: value for labels, value in samples["weir_requests_total"] if "operation" in labels}
-    for name in ("get", "set"):
-        assert counted[name] == operations[name]["requests"]
+    counted = {labels["operation"]: value for labels, value in samples["weir_request_seconds_count"]}
+    assert counted == {name: operation["requests"] for name, operation in operations.items()}
 
 
 @pytest.mark.parametrize("path", ["/no-such-page", "/snapshot/../x", "/%00"])

@@ -138,7 +138,10 @@ def test_a_client_that_leaves_in_the_middle(subject: Address, connect: Connect) 
         (b"set key 0 0 -1", b"CLIENT_ERROR bad command line format"),
         (b"incr key abc", b"CLIENT_ERROR invalid numeric delta argument"),
         (b"touch key abc", b"CLIENT_ERROR invalid exptime argument"),
+        (b"verbosity", b"ERROR"),
         (b"verbosity 1", b"OK"),
+        (b"verbosity noreply\r\nget absent", b"END"),
+        (b"verbosity 1 noreply\r\nget absent", b"END"),
         (b"  get absent", b"END"),
     ],
 )
@@ -163,6 +166,13 @@ def test_meta_commands(subject: Address, connect: Connect) -> None:
     assert wire.ask(b"md key") == b"HD"
     assert wire.ask(b"md key") == b"NF"
     assert wire.ask(b"me key") == b"EN"
+    wire.in_step()
+
+
+def test_version_takes_any_words(subject: Address, connect: Connect) -> None:
+    wire = connect(subject)
+    for command in (b"version", b"version foo bar", b"version noreply"):
+        assert wire.ask(command).startswith(b"VERSION ")
     wire.in_step()
 
 
