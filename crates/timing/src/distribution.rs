@@ -4,14 +4,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::{Serialize, Serializer};
 
+use crate::buckets::Buckets;
 use crate::wide;
-
-/// Longest time that the histogram tells apart, in nanoseconds: about 18 minutes. What is longer is counted at this
-/// bound; the exact sum and maximum still have it in full.
-const HISTOGRAM_MAX_NS: u64 = (1 << 40) - 1;
-
-/// Every histogram's relative error is below one in a thousand.
-const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// With fewer samples the largest one lies below the true percentile with a probability above 5 %
 /// (`0.99.powi(299) < 0.05`), so there is nothing in the sample that the percentile could be read from.
@@ -30,7 +24,7 @@ pub struct Distribution {
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
-    histogram: Option<Histogram<u64>>,
+    buckets: Option<Buckets>,
 }
 
 /// A [`Distribution`] as it is written into records: see `docs/formats.md`. Times are in nanoseconds.
@@ -76,7 +70,7 @@ pub struct DistributionReport {
 impl Distribution {
     /// An empty distribution.
     pub const fn new() -> Self {
-        Self { count: 0, sum_ns: 0, min_ns: 0, max_ns: 0, histogram: None }
+        Self { count: 0, sum_ns: 0, min_ns: 0, max_ns: 0, buckets: None }
     }
 
     /// Records one time.
@@ -89,29 +83,26 @@ impl Distribution {
         self.max_ns = self.max_ns.max(nanos);
         self.count += 1;
         self.sum_ns += u128::from(nanos);
-        self.histogram.get_or_insert_with(empty_histogram).saturating_record(nanos);
+        self.buckets.get_or_insert_with(Buckets::new).record(nanos);
     }
 
     /// Adds every time that `other` has recorded.
     pub fn merge(&mut self, other: &Self) {
-        let Some(histogram) = other.histogram.as_ref().filter(|_| other.count > 0) else { return };
+        let Some(buckets) = other.buckets.as_ref().filter(|_| other.count > 0) else { return };
         self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
         self.max_ns = self.max_ns.max(other.max_ns);
         self.count += other.count;
         self.sum_ns += other.sum_ns;
-        self.histogram
-            .get_or_insert_with(empty_histogram)
-            .add(histogram)
-            .expect("all distributions have the same bounds");
+        self.buckets.get_or_insert_with(Buckets::new).add(buckets);
     }
 
     /// Forgets every recorded time and keeps the memory.
     pub fn clear(&mut self) {
-        let histogram = self.histogram.take().map(|mut histogram| {
-            histogram.reset();
-            histogram
+        let buckets = self.buckets.take().map(|mut buckets| {
+            buckets.clear();
+            buckets
         });
-        *self = Self { histogram, ..Self::new() };
+        *self = Self { buckets, ..Self::new() };
     }
 
     /// How many times were recorded.
@@ -144,44 +135,48 @@ impl Distribution {
         (!self.is_empty()).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// The standard deviation in nanoseconds, within the histogram's error.
-    pub fn stddev(&self) -> Option<f64> {
-        self.recorded().map(Histogram::stdev)
+    /// The recorded times as a histogram, or nothing if there are none.
+    pub fn histogram(&self) -> Option<Histogram<u64>> {
+        self.buckets.as_ref().filter(|_| !self.is_empty()).map(Buckets::histogram)
     }
 
     /// The time in nanoseconds that a share `quantile` (0 to 1) of the recorded times does not exceed, within the
     /// histogram's error and never outside minimum and maximum. Small samples are the caller's concern.
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
-        let histogram = self.recorded()?;
-        Some(histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns))
+        self.histogram().map(|histogram| self.quantile_of(&histogram, quantile))
     }
 
     /// What records say about this distribution.
     pub fn report(&self) -> DistributionReport {
-        let supported = |quantile, count_min| self.quantile(quantile).filter(|_| self.count >= count_min);
+        let histogram = self.histogram();
+        let quantile = |quantile, count_min| {
+            let supported = histogram.as_ref().filter(|_| self.count >= count_min);
+            supported.map(|histogram| self.quantile_of(histogram, quantile))
+        };
         DistributionReport {
             count: self.count,
             sum_ns: self.sum_ns,
             min_ns: self.min(),
             max_ns: self.max(),
             mean_ns: self.mean(),
-            stddev_ns: self.stddev(),
-            p1_ns: self.quantile(0.01),
-            p5_ns: self.quantile(0.05),
-            p25_ns: self.quantile(0.25),
-            p50_ns: self.quantile(0.5),
-            p75_ns: self.quantile(0.75),
-            p90_ns: self.quantile(0.9),
-            p95_ns: self.quantile(0.95),
-            p99_ns: supported(0.99, P99_COUNT_MIN),
-            p999_ns: supported(0.999, P999_COUNT_MIN),
-            p9999_ns: supported(0.9999, P9999_COUNT_MIN),
-            histogram: self.recorded().map(encode),
+            stddev_ns: histogram.as_ref().map(Histogram::stdev),
+            p1_ns: quantile(0.01, 1),
+            p5_ns: quantile(0.05, 1),
+            p25_ns: quantile(0.25, 1),
+            p50_ns: quantile(0.5, 1),
+            p75_ns: quantile(0.75, 1),
+            p90_ns: quantile(0.9, 1),
+            p95_ns: quantile(0.95, 1),
+            p99_ns: quantile(0.99, P99_COUNT_MIN),
+            p999_ns: quantile(0.999, P999_COUNT_MIN),
+            p9999_ns: quantile(0.9999, P9999_COUNT_MIN),
+            histogram: histogram.as_ref().map(encode),
         }
     }
 
-    fn recorded(&self) -> Option<&Histogram<u64>> {
-        self.histogram.as_ref().filter(|_| !self.is_empty())
+    /// A bucket's upper end may lie beyond the largest time in it.
+    fn quantile_of(&self, histogram: &Histogram<u64>, quantile: f64) -> u64 {
+        histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns)
     }
 }
 
@@ -199,15 +194,10 @@ fn encode(histogram: &Histogram<u64>) -> String {
     STANDARD.encode(encoded)
 }
 
-#[cold]
-fn empty_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, SIGNIFICANT_DIGITS)
-        .expect("the bounds are valid constants")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buckets::{BUCKETS_MAX_NS, SIGNIFICANT_DIGITS};
     use hdrhistogram::serialization::Deserializer;
     use proptest::prelude::*;
 
@@ -271,7 +261,7 @@ mod tests {
         assert_eq!(report.min_ns, Some(0));
         assert_eq!(report.max_ns, Some(u64::MAX));
         assert_eq!(decode(&report).len(), 3);
-        assert!(report.p50_ns.unwrap() >= HISTOGRAM_MAX_NS);
+        assert!(report.p50_ns.unwrap() >= BUCKETS_MAX_NS);
     }
 
     #[test]
@@ -301,7 +291,7 @@ mod tests {
     }
 
     fn times() -> impl Strategy<Value = Vec<u64>> {
-        let time = prop_oneof![0u64..3000, 0u64..1 << 32, 0u64..=HISTOGRAM_MAX_NS, any::<u64>()];
+        let time = prop_oneof![0u64..3000, 0u64..1 << 32, 0u64..=BUCKETS_MAX_NS, any::<u64>()];
         prop::collection::vec(time, 0..60)
     }
 
@@ -310,8 +300,8 @@ mod tests {
         fn encodings_round_trip(times in times().prop_filter("not empty", |times| !times.is_empty())) {
             let distribution = distribution(times);
             let decoded = decode(&distribution.report());
-            prop_assert_eq!(Some(&decoded), distribution.histogram.as_ref());
-            prop_assert_eq!(decoded.high(), HISTOGRAM_MAX_NS);
+            prop_assert_eq!(&decoded, &distribution.histogram().unwrap());
+            prop_assert_eq!(decoded.high(), BUCKETS_MAX_NS);
             prop_assert_eq!(decoded.sigfig(), SIGNIFICANT_DIGITS);
         }
 
@@ -325,7 +315,7 @@ mod tests {
 
         #[test]
         fn quantiles_are_within_the_promised_error(
-            mut times in prop::collection::vec(0u64..HISTOGRAM_MAX_NS, 1..200),
+            mut times in prop::collection::vec(0u64..BUCKETS_MAX_NS, 1..200),
             quantile in 0.0f64..=1.0,
         ) {
             let found = distribution(times.iter().copied()).quantile(quantile).unwrap();

@@ -12,10 +12,12 @@
 //! | `stamps` | [`Stamps`] of one request and the [`Stage`]s between them |
 //! | `operation` | [`Operation`], what was asked, and [`Outcome`], how it went |
 //! | `distribution` | [`Distribution`], exact sums and a histogram of recorded times |
+//! | `buckets` | where a distribution counts |
 //! | `queue` | [`QueueGauge`], the length that arrivals meet and its time average |
 //! | `window` | one-second [`Window`]s of counts and sums |
 //! | `recorder`, `report` | the two ends of the story |
 
+mod buckets;
 mod distribution;
 mod instant;
 mod operation;
