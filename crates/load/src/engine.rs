@@ -66,9 +66,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// A target does not accept connections.
-    #[error(
-        "target {target}: cannot open connection {number} of {connections}: {source}; is it running, and is that its port?"
-    )]
+    #[error("target {target}: cannot open connection {number} of {connections}: {source}{}", advice(source))]
     Connect {
         /// The target as given.
         target: String,
@@ -82,6 +80,20 @@ pub enum LoadError {
     /// The kernel refused something else.
     #[error("cannot wait for events: {0}")]
     Poll(#[from] io::Error),
+}
+
+/// What to do about a connection that cannot be opened.
+fn advice(error: &io::Error) -> &'static str {
+    if error.raw_os_error() == Some(libc::EMFILE) {
+        return "; raise the limit of open files (ulimit -n)";
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "; is it running, and is that its port?",
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            "; does a firewall stand between, or is it too busy to accept?"
+        }
+        _ => "",
+    }
 }
 
 struct Run<'a> {
@@ -99,8 +111,8 @@ impl Run<'_> {
         let workload = Arc::new(Workload::new(config, xxhash_rust::xxh3::xxh3_64(&origin.to_le_bytes())));
         let mut shares: Vec<Vec<(u32, Link)>> = (0..config.threads).map(|_| Vec::new()).collect();
         for number in 0..config.connections {
-            let (name, address) = &targets[number % targets.len()];
-            let stream = open(*address, config.timeout).map_err(|source| LoadError::Connect {
+            let (name, addresses) = &targets[number % targets.len()];
+            let (stream, address) = open(addresses, config.timeout).map_err(|source| LoadError::Connect {
                 target: name.to_string(),
                 number: number + 1,
                 connections: config.connections,
@@ -108,7 +120,7 @@ impl Run<'_> {
             })?;
             let connection = Connection::new(number as u32, name.clone(), workload.clone());
             shares[number % config.threads]
-                .push((number as u32, Link::new(connection, stream, *address, config)));
+                .push((number as u32, Link::new(connection, stream, address, config)));
         }
         let workers = shares.into_iter().map(|links| Worker::new(self.clock, links, config, watched));
         Ok(workers.collect::<io::Result<_>>()?)
@@ -243,18 +255,27 @@ impl Ended {
     }
 }
 
-fn resolve(target: &str) -> Result<(Arc<str>, SocketAddr), LoadError> {
-    let error = |source| LoadError::Resolve { target: target.to_owned(), source };
-    let mut addresses = target.to_socket_addrs().map_err(error)?;
-    let address = addresses.next().ok_or_else(|| error(io::ErrorKind::NotFound.into()))?;
-    Ok((target.into(), address))
+fn resolve(target: &str) -> Result<(Arc<str>, Vec<SocketAddr>), LoadError> {
+    match target.to_socket_addrs() {
+        Ok(addresses) => Ok((target.into(), addresses.collect())),
+        Err(source) => Err(LoadError::Resolve { target: target.to_owned(), source }),
+    }
 }
 
-fn open(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-    let stream = std::net::TcpStream::connect_timeout(&address, timeout)?;
-    stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)?;
-    Ok(TcpStream::from_std(stream))
+/// A connection to the first of a target's addresses that accepts one: `localhost` has two, and often one is served.
+fn open(addresses: &[SocketAddr], timeout: Duration) -> io::Result<(TcpStream, SocketAddr)> {
+    let mut refused = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for &address in addresses {
+        match std::net::TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                return Ok((TcpStream::from_std(stream), address));
+            }
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
 }
 
 /// How often the conducting thread looks for a wish to stop and redraws the progress line.

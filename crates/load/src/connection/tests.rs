@@ -371,6 +371,54 @@ fn an_answer_may_overtake_the_end_of_its_request() {
     assert_eq!((pair.counts().requests, pair.counts().errors, pair.counts().failures), (2, 1, 0));
 }
 
+#[test]
+fn nothing_is_allocated_per_request() {
+    let settings = Settings {
+        multiget: 5,
+        write_ratio: 0.3,
+        keys: 10,
+        key_size: 4,
+        value_size: 64,
+        ..Settings::example()
+    };
+    let config = Config::check(settings).expect("the settings are valid");
+    let mut pair = Pair::new(0, []);
+    pair.connection.set_source(Source::Mix(crate::mix::Mix::new(&config, 0)), 8);
+    pair.recorder.set_timeline(crate::phase::Timeline {
+        warmup: at(0),
+        measured: at(0),
+        end: crate::phase::NEVER,
+    });
+    let (mut output, mut input) = (Vec::new(), Vec::new());
+    let mut allocations = 0;
+    for round in 0..2000 {
+        let before = crate::allocations::count();
+        output.clear();
+        pair.connection.poll_requests(at(1), &mut output);
+        pair.connection.handle_sent(output.len(), at(1));
+        // Rounds before this one bring every buffer to its size.
+        allocations += if round < 1000 { 0 } else { crate::allocations::count() - before };
+        input.clear();
+        for request in &pair.connection.outstanding {
+            let reply = if request.operation == Operation::Set { b"STORED\r\n".to_vec() } else { end() };
+            input.extend(reply);
+        }
+        if round % 2 == 0 {
+            let first = pair.connection.outstanding[0];
+            let values = pair.connection.keys.range(..first.keys as usize).map(|&key| pair.value(key));
+            if first.operation == Operation::MultiGet {
+                input.splice(..0, values.flatten().collect::<Vec<u8>>());
+            }
+        }
+        let before = crate::allocations::count();
+        let taken = pair.connection.handle_bytes(&input, at(2), &mut pair.recorder);
+        allocations += if round < 1000 { 0 } else { crate::allocations::count() - before };
+        assert_eq!(taken, Ok(input.len()));
+    }
+    assert_eq!((pair.counts().requests, pair.counts().failures), (8 * 2000, 0));
+    assert_eq!(allocations, 0);
+}
+
 proptest! {
     /// Whatever is asked, however the replies are cut and whenever the connection breaks: every request is answered or lost.
     #[test]
