@@ -1,1 +1,37 @@
 //! The proxy without sockets and without a clock.
+//!
+//! A driver moves bytes and tells the time; everything else happens here: requests are parsed, placed, sent to one or
+//! more servers, and answered in each client's order, whatever the servers do. [`Dataplane`] is the first type to read. What
+//! goes in are calls named `handle_*`, with the instant at which the thing happened; what comes out is asked for by calls named
+//! `poll_*`. One event loop owns one dataplane; dataplanes share nothing but the immutable [`weir_routing::Router`].
+//!
+//! | file | holds |
+//! |---|---|
+//! | `dataplane` | [`Dataplane`]: the driver's border |
+//! | `dispatch` | a request becomes messages to servers |
+//! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
+//! | `session` | one client: partial requests, and the order of the replies |
+//! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
+//! | `service` | one request, from parsed to answered |
+//! | `gather` | a split multi-get, merged |
+//! | `fault` | what clients are told about servers |
+//! | `config`, `counters` | every limit, every count |
+
+mod backend;
+mod buffer;
+mod config;
+mod counters;
+mod dataplane;
+mod deliver;
+mod dispatch;
+mod fault;
+mod gather;
+mod report;
+mod service;
+mod session;
+
+pub use config::Config;
+pub use counters::Counters;
+pub use dataplane::{Dataplane, Event, SessionId};
+pub use fault::Fault;
+pub use report::{Report, ServerReport};

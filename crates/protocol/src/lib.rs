@@ -1,1 +1,28 @@
-//! memcached's protocol without IO: bytes to messages and messages to bytes.
+//! memcached's classic text protocol without IO: bytes to messages, and messages to bytes.
+//!
+//! What is here: [`RequestParser`] reads what clients send, [`ReplyScanner`] reads what servers answer, and both can be
+//! given their bytes in pieces cut anywhere. Messages are parsed by length, never by looking for `END`. [`Request`] is the
+//! first type to read; one file per command family lies under `request/`. [`Refusal`] is every answer that memcached gives
+//! to a client's own mistake.
+//!
+//! What is not here: sockets, clocks, queues, and any knowledge of servers. Nothing is allocated for a message whose bytes
+//! lie in the caller's buffer.
+//!
+//! Source of the rules: `protocol.txt` as memcached 1.6.18 ships it, and that server's observed answers where the text is
+//! silent (`docs/decisions/0003-answers-of-memcached.md`).
+
+mod number;
+mod refusal;
+mod reply;
+mod request;
+mod tokens;
+
+pub use refusal::Refusal;
+pub use reply::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation};
+pub use request::{
+    Arithmetic, ArithmeticVerb, Deletion, Keys, Limits, Parsed, Request, RequestParser, Retrieval,
+    RetrievalVerb, Storage, StorageVerb, Touch,
+};
+
+/// The longest key that memcached accepts, in bytes (`protocol.txt`, "Keys").
+pub const KEY_BYTES_MAX: usize = 250;

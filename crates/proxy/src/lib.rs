@@ -1,1 +1,25 @@
-//! Drivers that move bytes and time for the dataplane; the admin port; shutdown.
+//! What moves bytes and time for the dataplane: event loops, the acceptor, the admin port, and an orderly end.
+//!
+//! ```text
+//!             ┌────────────┐  connections   ┌─────────────────────────────┐
+//!   clients ─▶│  acceptor  │───────────────▶│ event loop 0: Dataplane 0   │──▶ servers
+//!             └────────────┘  in turn       │ event loop 1: Dataplane 1 … │──▶ servers
+//!                                           └──────────────▲──────────────┘
+//!   curl ────▶ admin port: /metrics /snapshot ─────────────┘ asks each loop for its report
+//!   SIGTERM ─▶ run: stop accepting, drain the loops, end
+//! ```
+//!
+//! This is the only crate below the command line that reads a clock and opens sockets for the proxy. Begin at [`run`].
+
+mod acceptor;
+mod admin;
+mod clock;
+mod config;
+mod event_loop;
+mod metrics;
+mod run;
+mod snapshot;
+mod sockets;
+
+pub use config::{Config, ConfigError};
+pub use run::{RunError, run};

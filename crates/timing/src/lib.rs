@@ -1,1 +1,38 @@
-//! The seven stamps of a request, its stages, histograms, windows and queue gauges. No clock.
+//! The stamps of a request, its stages, histograms, windows and queue gauges.
+//!
+//! The crate turns instants into numbers that can be trusted: it knows nothing of protocols, servers' addresses or
+//! sockets, and it never reads a clock, so that a simulated run and a real one are measured by the same code.
+//!
+//! Start at [`Recorder`], which one event loop owns and tells of every answered request; it hands out a [`Report`],
+//! the reports of several loops merge into one, and its parts serialize as `docs/formats.md` says. Below it:
+//!
+//! | file | holds |
+//! |---|---|
+//! | `instant` | [`Instant`], nanoseconds since the process's clock origin |
+//! | `stamps` | [`Stamps`] of one request and the [`Stage`]s between them |
+//! | `operation` | [`Operation`], what was asked, and [`Outcome`], how it went |
+//! | `distribution` | [`Distribution`], exact sums and a histogram of recorded times |
+//! | `buckets` | where a distribution counts |
+//! | `queue` | [`QueueGauge`], the length that arrivals meet and its time average |
+//! | `window` | one-second [`Window`]s of counts and sums |
+//! | `recorder`, `report` | the two ends of the story |
+
+mod buckets;
+mod distribution;
+mod instant;
+mod operation;
+mod queue;
+mod recorder;
+mod report;
+mod stamps;
+mod wide;
+mod window;
+
+pub use distribution::{Distribution, DistributionReport};
+pub use instant::Instant;
+pub use operation::{Operation, Outcome};
+pub use queue::{QueueGauge, QueueReport};
+pub use recorder::Recorder;
+pub use report::{LoopReport, OperationReport, Operations, Report, Windows};
+pub use stamps::{Stage, Stamps};
+pub use window::{Window, WindowCounts};

@@ -1,3 +1,40 @@
-//! The `weir` command.
+//! The `weir` command: a memcached proxy, and a load generator that measures it.
+//!
+//! One file per subcommand; what they do lives in the crates `weir-proxy` and `weir-load`.
 
-fn main() {}
+mod load;
+mod proxy;
+mod units;
+
+use clap::{Parser, Subcommand};
+use std::{fmt::Display, process::ExitCode};
+
+/// Weir: a memcached proxy that measures itself, and the load to measure it with
+#[derive(Parser, Debug)]
+#[command(version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Stand between memcached clients and memcached servers
+    Proxy(proxy::ProxyArgs),
+    /// Generate load: closed loop, every reply verified
+    Load(load::LoadArgs),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Proxy(args) => args.run(),
+        Command::Load(args) => load::run(args),
+    }
+}
+
+/// Says what went wrong, in one line, and ends with `status`: 2 where the command line is at fault, else 1.
+#[expect(clippy::print_stderr, reason = "the command line talks to people")]
+fn fail(status: u8, error: &dyn Display) -> ExitCode {
+    eprintln!("weir: {error}");
+    ExitCode::from(status)
+}

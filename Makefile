@@ -1,0 +1,41 @@
+# One line of work per target; what each does is in scripts/. `make` alone lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PY := .venv/bin/python
+
+.PHONY: help setup build demo test test-long audit bench fmt clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
+
+setup: ## install what a build and a test need (.venv, memcached), and build the release binary
+	@scripts/setup
+
+build: ## build the release binary, target/release/weir
+	@scripts/setup binary
+
+demo: setup ## run a small study through the proxy and write its report (the last line is its path)
+	@.venv/bin/weir-lab run studies/demo.toml
+	@.venv/bin/weir-lab report
+
+test: setup ## run every check: formats, lints, licences, tests, real processes
+	@$(PY) scripts/check
+
+test-long: setup ## run the tests with many more cases and the slow ones
+	@$(PY) scripts/check --long
+
+audit: setup ## look up known vulnerabilities of every dependency (needs the network)
+	@$(PY) scripts/audit
+
+bench: ## compare weir proxy with nutcracker and with no proxy at all
+	@scripts/setup bench
+	@$(PY) bench/compare-peers
+
+fmt: setup ## format Rust and Python
+	@cargo fmt --all
+	@$(PY) scripts/check --fix
+
+clean: ## remove what was built: target, .venv, caches (runs/ stays)
+	@scripts/setup clean

@@ -1,0 +1,1 @@
+"""Benchmarks; their dated runs are in runs/."""

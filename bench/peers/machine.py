@@ -1,0 +1,44 @@
+"""Where and with what the runs were made."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.harness.processes import ROOT, program
+
+
+def facts(weir: Path) -> dict[str, str | int]:
+    return {
+        "cpu": first_value(Path("/proc/cpuinfo"), "model name") or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "virtual_machine": "yes" if "hypervisor" in (first_value(Path("/proc/cpuinfo"), "flags") or "") else "no",
+        "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+        "kernel": platform.release(),
+        "distribution": first_value(Path("/etc/os-release"), "PRETTY_NAME", "=").strip('"'),
+        "weir": said([str(weir), "--version"]),
+        "weir_sha256": hashlib.sha256(weir.read_bytes()).hexdigest(),
+        "weir_commit": said(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]),
+        "rustc": said(["rustc", "--version"]),
+        "memcached": said([program("memcached"), "--version"]),
+        "nutcracker": said([program("nutcracker"), "--version"]),
+        "python": platform.python_version(),
+    }
+
+
+def said(command: Sequence[str]) -> str:
+    """The first line that a program says about itself, on whichever stream."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return ((done.stdout or done.stderr).strip().splitlines() or ["unknown"])[0]
+
+
+def first_value(path: Path, key: str, separator: str = ":") -> str:
+    for line in path.read_text(errors="replace").splitlines():
+        name, _, value = line.partition(separator)
+        if name.strip() == key:
+            return value.strip()
+    return ""

@@ -1,0 +1,190 @@
+"""One run: a load through a subject, with the CPU time that each role used in the load's measured phase."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.harness.processes import Address
+from tests.harness.wire import Wire
+
+from .cells import Cell
+from .subjects import Subject
+
+# Between two samples of CPU time. The measured phase's borders fall between samples and are interpolated, which is
+# wrong by at most one interval's change of rate at either end.
+SAMPLE_INTERVAL_S = 0.05
+
+# More CPU than this, in cores, used by anything but the run itself: the run is disturbed. One compiler nearby uses 1.
+FOREIGN_CORES_MAX = 0.15
+
+JIFFY_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long each run takes, and how much of the machine others may use meanwhile."""
+
+    warmup_s: float
+    measured_s: float
+    foreign_cores_max: float = FOREIGN_CORES_MAX
+
+
+class RunError(Exception):
+    """The load did not produce a record."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Process ids by role. CPU time of everything else is foreign."""
+
+    proxy: int | None
+    servers: Sequence[int]
+
+    def readers(self) -> dict[str, Callable[[], int]]:
+        own = os.getpid()
+        proxy = self.proxy
+        readers: dict[str, Callable[[], int]] = {
+            "servers": lambda: sum(map(cpu_ns, self.servers)),
+            "bench": lambda: cpu_ns(own),
+            "machine": busy_ns,
+            "stolen": stolen_ns,
+        }
+        if proxy is not None:
+            readers["proxy"] = lambda: cpu_ns(proxy)
+        return readers
+
+
+class CpuSampler:
+    """Samples the CPU time of roles against the wall clock, in a thread, from `start` to `stop`."""
+
+    def __init__(self, readers: Mapping[str, Callable[[], int]]) -> None:
+        self._readers = readers
+        self._samples: list[tuple[int, ...]] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> CpuSampler:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def used_ns(self, start_unix_ns: int, end_unix_ns: int) -> dict[str, float]:
+        """CPU time of each role between two moments."""
+        table = np.array(self._samples, dtype=np.int64)
+        times = table[:, 0]
+        if not times[0] <= start_unix_ns < end_unix_ns <= times[-1]:
+            raise RunError("the measured phase lies outside the sampled time; was the clock set during the run?")
+        # Relative to the first sample, so that a double holds every nanosecond.
+        moments = np.array([start_unix_ns, end_unix_ns], dtype=np.int64) - times[0]
+        used = {}
+        for column, role in enumerate(self._readers, start=1):
+            before, after = np.interp(moments, times - times[0], table[:, column] - table[0, column])
+            used[role] = float(after - before)
+        return used
+
+    def _sample(self) -> None:
+        while True:
+            self._samples.append((time.time_ns(), *(read() for read in self._readers.values())))
+            if self._stopped.wait(SAMPLE_INTERVAL_S):
+                self._samples.append((time.time_ns(), *(read() for read in self._readers.values())))
+                return
+
+
+def run(
+    weir: Path, cell: Cell, subject: Subject, servers: Sequence[tuple[Address, int]], plan: Plan, seed: int
+) -> Record:
+    """One load through a started subject; `servers` with their process ids. Gives the record that is kept."""
+    for address, _ in servers:
+        with Wire(address) as wire:
+            assert wire.ask(b"flush_all") == b"OK"
+    command = [str(weir), "load", "--target", str(subject.address), *cell.flags(), "--seed", str(seed)]
+    command += ["--warmup", f"{plan.warmup_s}s", "--duration", f"{plan.measured_s}s", "--json", "-"]
+    roles = Roles(subject.process.pid if subject.process else None, [pid for _, pid in servers])
+    with CpuSampler(roles.readers()) as sampler:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    try:
+        load: Record = without_histograms(json.loads(done.stdout))
+    except ValueError:
+        said = done.stderr.strip()[-1000:]
+        raise RunError(f"exit status {done.returncode} and no record from: {' '.join(command)}\n{said}") from None
+    measured = load["phases"]["measured"]
+    start = measured["start_unix_ns"]
+    used = sampler.used_ns(start, start + measured["duration_ns"])
+    return {
+        "load": load,
+        "cpu": cpu_record(load, used, measured),
+        "problems": problems(load, used, measured, plan.foreign_cores_max),
+    }
+
+
+def cpu_record(load: Record, used: Mapping[str, float], measured: Record) -> Record:
+    """CPU time per request by role, and what the rest of the machine used meanwhile."""
+    requests = max(1, measured["requests"])
+    per_request = {role: used[role] / requests for role in ("proxy", "servers") if role in used}
+    return {
+        "per_request_ns": per_request | {"load": load["cpu"]["per_request_ns"]},
+        "proxy_cores": used["proxy"] / measured["duration_ns"] if "proxy" in used else None,
+        "foreign_cores": foreign_cores(load, used, measured),
+        "stolen_cores": used["stolen"] / measured["duration_ns"],
+    }
+
+
+def foreign_cores(load: Record, used: Mapping[str, float], measured: Record) -> float:
+    own = used.get("proxy", 0.0) + used["servers"] + used["bench"] + load["cpu"]["user_ns"] + load["cpu"]["system_ns"]
+    return float((used["machine"] - own) / measured["duration_ns"])
+
+
+def problems(load: Record, used: Mapping[str, float], measured: Record, foreign_cores_max: float) -> list[str]:
+    """Why a run does not count. It is kept all the same."""
+    found = []
+    foreign = foreign_cores(load, used, measured) + used["stolen"] / measured["duration_ns"]
+    if foreign > foreign_cores_max:
+        found.append(f"disturbed: {foreign:.2f} cores were used by others")
+    found += [f"{measured[count]} {count}" for count in ("failures", "errors", "misses") if measured[count]]
+    if not measured["requests"]:
+        found.append("nothing was answered")
+    return found
+
+
+def without_histograms(value: Any) -> Any:
+    """A load's record without its encoded histograms, which are most of its size; the percentiles stay."""
+    if isinstance(value, dict):
+        return {name: without_histograms(entry) for name, entry in value.items() if name != "histogram"}
+    if isinstance(value, list):
+        return [without_histograms(entry) for entry in value]
+    return value
+
+
+def cpu_ns(pid: int) -> int:
+    """CPU time of all threads of a process, to the nanosecond (clock ticks would be 10 ms)."""
+    return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+
+
+def busy_ns() -> int:
+    """Time that the machine's cores were not idle, stolen time left out, since it started."""
+    user, nice, system, _idle, _iowait, irq, softirq = machine_jiffies()[:7]
+    return (user + nice + system + irq + softirq) * JIFFY_NS
+
+
+def stolen_ns() -> int:
+    """Time that the hypervisor gave to others while this machine wanted to run."""
+    return machine_jiffies()[7] * JIFFY_NS
+
+
+def machine_jiffies() -> list[int]:
+    return [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]

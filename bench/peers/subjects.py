@@ -1,0 +1,77 @@
+"""What stands between the load and memcached in a run: weir, nutcracker, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.harness.processes import Address, Memcached, Process, program
+
+# Room for every key of every cell on one server: 10,000 values of 4 KiB and their overhead.
+MEMCACHED_MIB = 256
+
+# nutcracker writes its statistics to a port of its own; `timeout` in milliseconds, as `weir proxy`'s default.
+NUTCRACKER_CONFIG = """\
+peers:
+  listen: {listen}
+  hash: fnv1a_64
+  distribution: ketama
+  timeout: 500
+  auto_eject_hosts: false
+  preconnect: true
+  servers:
+{servers}
+"""
+
+
+class Subject:
+    """A started subject: where the load connects, and the process that serves it (None where there is no proxy)."""
+
+    def __init__(self, address: Address, process: Process | None) -> None:
+        self.address = address
+        self.process = process
+
+    def __enter__(self) -> Subject:
+        if self.process is not None:
+            self.process.wait_ready(self.address)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.process.kill()
+
+
+def start_memcached() -> Memcached:
+    return Memcached("-m", str(MEMCACHED_MIB), "-c", "4096")
+
+
+def start(name: str, weir: Path, servers: Sequence[Address], folder: Path) -> Subject:
+    """A fresh subject in front of the servers. `folder` takes the files it needs."""
+    if name == "direct":
+        # One server: a load on several targets wants each of them to hold every key.
+        return Subject(servers[0], None)
+    listen = Address.free()
+    command = weir_command(weir, listen, servers) if name == "weir" else nutcracker_command(listen, servers, folder)
+    return Subject(listen, Process(command))
+
+
+def weir_command(weir: Path, listen: Address, servers: Sequence[Address]) -> list[str]:
+    command = [str(weir), "proxy", "--listen", str(listen), "--threads", "1"]
+    for server in servers:
+        command += ["--server", str(server)]
+    return command
+
+
+def nutcracker_command(listen: Address, servers: Sequence[Address], folder: Path) -> list[str]:
+    config = folder / "nutcracker.yml"
+    lines = "\n".join(f"    - {server}:1" for server in servers)
+    config.write_text(NUTCRACKER_CONFIG.format(listen=listen, servers=lines))
+    statistics = Address.free()
+    return [
+        program("nutcracker"),
+        f"--conf-file={config}",
+        f"--stats-addr={statistics.host}",
+        f"--stats-port={statistics.port}",
+        f"--output={folder / 'nutcracker.log'}",
+        "--verbose=2",
+    ]

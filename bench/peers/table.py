@@ -1,0 +1,146 @@
+"""From raw runs to the table: medians over rounds, and ratios of runs that were made one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from .cells import CELLS, Cell
+
+Record = dict[str, Any]
+
+# A ratio needs both: the one above the line, the one below it.
+RATIO_OF = ("weir", "nutcracker")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of a run: its heading with unit, how to read it from the record, and how to print it."""
+
+    heading: str
+    read: Callable[[Record, Cell], float | None]
+    digits: int
+
+
+def proxy_cpu_us(record: Record, _cell: Cell) -> float | None:
+    per_request_ns = record["cpu"]["per_request_ns"].get("proxy")
+    return None if per_request_ns is None else per_request_ns / 1e3
+
+
+def servers_cpu_us(record: Record, _cell: Cell) -> float | None:
+    return float(record["cpu"]["per_request_ns"]["servers"]) / 1e3
+
+
+def throughput_krps(record: Record, _cell: Cell) -> float | None:
+    return float(record["load"]["throughput_rps"]) / 1e3
+
+
+def response_time_us(percentile: str) -> Callable[[Record, Cell], float | None]:
+    def read(record: Record, cell: Cell) -> float | None:
+        value = record["load"]["operations"][cell.read_operation]["response_time"][f"{percentile}_ns"]
+        return None if value is None else value / 1e3
+
+    return read
+
+
+MEASURES = {
+    "proxy_cpu": Measure("proxy CPU, µs per request", proxy_cpu_us, 2),
+    "throughput": Measure("throughput, 1000 requests/s", throughput_krps, 1),
+    "p50": Measure("read p50, µs", response_time_us("p50"), 0),
+    "p99": Measure("read p99, µs", response_time_us("p99"), 0),
+    "servers_cpu": Measure("memcached CPU, µs per request", servers_cpu_us, 2),
+}
+
+
+def render(records: Sequence[Record]) -> str:
+    """The Markdown tables: one of medians per cell and subject, one of ratios per cell."""
+    counted = [record for record in records if not record["problems"]]
+    cells = [cell for cell in CELLS.values() if any(record["cell"] == cell.name for record in records)]
+    subjects = list(dict.fromkeys(record["subject"] for record in records))
+    lines = [
+        "Medians over the counted rounds (how many: n). CPU time is the kernel's, of all threads of the proxy, over",
+        "the load's measured phase, divided by the requests completed in it. A multi-key get is one request.",
+        "",
+        *median_table(counted, records, cells, subjects),
+    ]
+    if set(RATIO_OF) <= set(subjects):
+        above, below = RATIO_OF
+        lines += [
+            "",
+            f"{above} / {below}, each ratio taken between the two runs of one round: median (smallest to largest).",
+            f"Below 1 {above} uses or takes less; for throughput, above 1 {above} carries more.",
+            "",
+            *ratio_table(counted, cells),
+        ]
+    return "\n".join([*lines, "", *left_out(records), ""])
+
+
+def median_table(
+    counted: Sequence[Record], records: Sequence[Record], cells: Sequence[Cell], subjects: Sequence[str]
+) -> list[str]:
+    rows = []
+    for cell in cells:
+        for subject in subjects:
+            made = [record for record in records if (record["cell"], record["subject"]) == (cell.name, subject)]
+            runs = [record for record in counted if (record["cell"], record["subject"]) == (cell.name, subject)]
+            if made:
+                values = [number(measured(runs, cell, measure), measure.digits) for measure in MEASURES.values()]
+                rows.append([cell.describe(), subject, str(len(runs)), *values])
+    return markdown(["load", "subject", "n", *(measure.heading for measure in MEASURES.values())], rows, words=2)
+
+
+def measured(runs: Sequence[Record], cell: Cell, measure: Measure) -> float | None:
+    values = [value for run in runs if (value := measure.read(run, cell)) is not None]
+    return median(values) if values else None
+
+
+def ratio_table(counted: Sequence[Record], cells: Sequence[Cell]) -> list[str]:
+    names = ["proxy_cpu", "throughput", "p50", "p99"]
+    rows = []
+    for cell in cells:
+        pairs = paired(counted, cell)
+        ratios = [ratio_text([ratio(above, below, cell, MEASURES[name]) for above, below in pairs]) for name in names]
+        rows.append([cell.describe(), str(len(pairs)), *ratios])
+    return markdown(["load", "n", *(MEASURES[name].heading.split(",")[0] for name in names)], rows, words=1)
+
+
+def paired(counted: Sequence[Record], cell: Cell) -> list[tuple[Record, Record]]:
+    """The runs of one round with both subjects counted."""
+    by_key = {(record["subject"], record["round"]): record for record in counted if record["cell"] == cell.name}
+    above, below = RATIO_OF
+    rounds = sorted(number for subject, number in by_key if subject == above and (below, number) in by_key)
+    return [(by_key[above, number], by_key[below, number]) for number in rounds]
+
+
+def ratio(above: Record, below: Record, cell: Cell, measure: Measure) -> float | None:
+    numerator, denominator = measure.read(above, cell), measure.read(below, cell)
+    return None if numerator is None or not denominator else numerator / denominator
+
+
+def ratio_text(ratios: Sequence[float | None]) -> str:
+    known = sorted(value for value in ratios if value is not None)
+    return f"{median(known):.2f} ({known[0]:.2f} to {known[-1]:.2f})" if known else "-"
+
+
+def left_out(records: Sequence[Record]) -> list[str]:
+    """Every run that does not count, with the reason."""
+    bad = [record for record in records if record["problems"]]
+    if not bad:
+        return [f"All {len(records)} runs count."]
+    lines = [f"{len(records) - len(bad)} of {len(records)} runs count. Left out:", ""]
+    return lines + [
+        f"- {record['cell']}, round {record['round']}, {record['subject']}: {'; '.join(record['problems'])}"
+        for record in bad
+    ]
+
+
+def number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int) -> list[str]:
+    """A table whose first `words` columns are text and whose others are numbers."""
+    align = ["---"] * words + ["---:"] * (len(headings) - words)
+    return ["| " + " | ".join(row) + " |" for row in (headings, align, *rows)]

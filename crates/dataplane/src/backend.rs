@@ -1,0 +1,369 @@
+//! One memcached server as one event loop sees it: a pipelined connection, what waits for it and what is in flight on it.
+//!
+//! ```text
+//!            enqueue                poll_output            handle_written              reply
+//!   request ────────▶ queued ─────────────────▶ leaving ──────────────▶ in flight ──────────▶ done
+//!                     │  parts[sent..], bytes in `out`                  │  parts[..sent]
+//!                     └───────────── deadline: the part is abandoned ───┴▶ stays in its place, its reply is thrown away
+//!
+//!   Idle ──connect──▶ Connecting ──▶ Up ──lost──▶ Connecting
+//!                        │ failed                                 Down: requests are refused at once
+//!                        └──────▶ Down ──pause──▶ Probing ──▶ Up
+//! ```
+//!
+//! Replies come in the order of the messages, so the head of `parts` owns the next reply. A part whose request has been
+//! answered already (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
+
+use crate::{Config, Fault, buffer::ByteQueue};
+use std::{collections::VecDeque, fmt};
+use weir_protocol::{Expected, ReplyScanner, Violation};
+use weir_timing::{Instant, QueueGauge};
+
+/// Index of a request in service.
+pub(crate) type RequestKey = usize;
+
+/// What one request wants of one server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// Whose it is; nobody's after its time was up.
+    pub(crate) request: Option<RequestKey>,
+    pub(crate) expected: Expected,
+    /// Whether this reply decides the answer; a follower's only tells whether it worked.
+    pub(crate) decides: bool,
+    /// Which part of a split multi-get it is.
+    pub(crate) index: u32,
+    /// How many keys of it lie in the queue of keys.
+    key_count: u32,
+    /// Where in the stream to the server its bytes begin and end.
+    start: u64,
+    end: u64,
+    deadline: Instant,
+    /// When its last byte was handed to the kernel.
+    pub(crate) sent: Instant,
+}
+
+/// Why a connection that works cannot be used any longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GiveUp {
+    /// It is out of step.
+    Violation(Violation),
+    /// It brings a reply of which more than the limit would have to be kept.
+    TooLarge,
+}
+
+impl fmt::Display for GiveUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Violation(violation) => violation.fmt(f),
+            Self::TooLarge => f.write_str("a reply is larger than the buffer limit of a server"),
+        }
+    }
+}
+
+impl From<Violation> for GiveUp {
+    fn from(violation: Violation) -> Self {
+        Self::Violation(violation)
+    }
+}
+
+/// State of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Idle,
+    Connecting { since: Instant },
+    Up,
+    Down { until: Instant },
+    Probing { since: Instant },
+}
+
+impl State {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Connecting { .. } => "connecting",
+            Self::Up => "up",
+            Self::Down { .. } | Self::Probing { .. } => "down",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Backend {
+    pub(crate) state: State,
+    /// The kernel took less than was offered; it will say when it takes more.
+    pub(crate) blocked: bool,
+    /// Failed attempts to connect since the last success.
+    pub(crate) failures: u32,
+    parts: VecDeque<Part>,
+    /// How many of `parts` are completely handed to the kernel.
+    sent: usize,
+    /// How many of `parts` were taken from the queue by the driver.
+    dequeued: usize,
+    /// Parts before this one were checked for their deadline (except the first of all, whose reply may be on its way).
+    unexpired: usize,
+    out: ByteQueue,
+    out_start: u64,
+    /// The keys of the retrievals in `parts`, each after its length, against which replies are checked.
+    keys: ByteQueue,
+    pub(crate) scanner: ReplyScanner,
+    /// The beginning of a reply that is not complete.
+    pub(crate) input: Vec<u8>,
+    progress: Instant,
+    /// Positions, among the keys of the part, of the values in the reply that was checked last.
+    pub(crate) ordinals: Vec<u32>,
+    pub(crate) queued: QueueGauge,
+    pub(crate) in_flight: QueueGauge,
+    pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) last_trouble: Option<GiveUp>,
+}
+
+/// What a part is to be, before it has a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewPart {
+    pub(crate) request: RequestKey,
+    pub(crate) expected: Expected,
+    pub(crate) decides: bool,
+    pub(crate) index: u32,
+    pub(crate) created: Instant,
+}
+
+impl Backend {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            state: State::Idle,
+            blocked: false,
+            failures: 0,
+            parts: VecDeque::new(),
+            sent: 0,
+            dequeued: 0,
+            unexpired: 0,
+            out: ByteQueue::default(),
+            out_start: 0,
+            keys: ByteQueue::default(),
+            scanner: ReplyScanner::default(),
+            input: Vec::new(),
+            progress: now,
+            ordinals: Vec::new(),
+            queued: QueueGauge::new(now),
+            in_flight: QueueGauge::new(now),
+            requests: 0,
+            errors: 0,
+            timeouts: 0,
+            last_trouble: None,
+        }
+    }
+
+    /// Whether a message may be added now.
+    pub(crate) fn admit(&self, config: &Config) -> Result<(), Fault> {
+        if matches!(self.state, State::Down { .. } | State::Probing { .. }) {
+            return Err(Fault::Down);
+        }
+        let full = self.parts.len() >= config.server_requests_max
+            || self.out.len() >= config.server_buffer_bytes_max;
+        if full { Err(Fault::Full) } else { Ok(()) }
+    }
+
+    /// Begins a message: the caller appends its bytes to [`Backend::message`] and its keys by [`Backend::push_key`], and
+    /// then calls [`Backend::finish_message`].
+    pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
+        let start = self.out_end();
+        self.parts.push_back(Part {
+            request: Some(part.request),
+            expected: part.expected,
+            decides: part.decides,
+            index: part.index,
+            key_count: 0,
+            start,
+            end: start,
+            deadline: part.created.plus(config.timeout_ns),
+            sent: now,
+        });
+        self.requests += 1;
+        self.queued.enter(now);
+    }
+
+    pub(crate) fn message(&mut self) -> &mut Vec<u8> {
+        self.out.end()
+    }
+
+    /// Adds a key to the message that was begun last: to its bytes and to what its reply is checked against.
+    pub(crate) fn push_key(&mut self, key: &[u8]) {
+        let out = self.out.end();
+        out.push(b' ');
+        out.extend_from_slice(key);
+        let keys = self.keys.end();
+        keys.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
+        keys.extend_from_slice(key);
+        self.parts.back_mut().expect("a message was begun").key_count += 1;
+    }
+
+    pub(crate) fn finish_message(&mut self) {
+        let end = self.out_end();
+        self.parts.back_mut().expect("a message was begun").end = end;
+    }
+
+    fn out_end(&self) -> u64 {
+        self.out_start + self.out.len() as u64
+    }
+
+    /// Whether the driver should be asked to write.
+    pub(crate) fn wants_write(&self) -> bool {
+        self.state == State::Up && !self.blocked && !self.out.is_empty()
+    }
+
+    pub(crate) fn output(&self) -> &[u8] {
+        self.out.as_slice()
+    }
+
+    /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue.
+    pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey)) {
+        for part in self.parts.range(self.dequeued..) {
+            self.queued.leave(now);
+            self.in_flight.enter(now);
+            if let Some(request) = part.request {
+                taken(request);
+            }
+        }
+        self.dequeued = self.parts.len();
+    }
+
+    /// `count` bytes were handed to the kernel; calls `forwarded` for each request whose message is complete there.
+    pub(crate) fn handle_written(
+        &mut self,
+        count: usize,
+        now: Instant,
+        mut forwarded: impl FnMut(RequestKey),
+    ) {
+        self.out.advance(count);
+        self.out_start += count as u64;
+        self.blocked = !self.out.is_empty();
+        while let Some(part) = self.parts.get_mut(self.sent).filter(|part| part.end <= self.out_start) {
+            part.sent = now;
+            self.sent += 1;
+            if let Some(request) = part.request {
+                forwarded(request);
+            }
+        }
+    }
+
+    /// The part that owns the next reply, if it has been sent at least in part.
+    pub(crate) fn head(&self) -> Option<&Part> {
+        self.parts.front().filter(|part| part.start < self.out_start)
+    }
+
+    /// Bytes came from the server.
+    pub(crate) fn note_progress(&mut self, now: Instant) {
+        self.progress = now;
+    }
+
+    /// Takes the part whose reply is complete, after checking that the values in it are the ones that were asked for.
+    pub(crate) fn complete_head(&mut self, reply: &[u8], now: Instant) -> Result<Part, Violation> {
+        self.check_keys(reply)?;
+        self.in_flight.leave(now);
+        let part = self.parts.pop_front().expect("a reply was scanned for the head");
+        self.sent = self.sent.saturating_sub(1);
+        self.dequeued = self.dequeued.saturating_sub(1);
+        self.unexpired = self.unexpired.saturating_sub(1);
+        Ok(part)
+    }
+
+    /// The values must be those of the part's keys, in their order; some may be missing.
+    fn check_keys(&mut self, reply: &[u8]) -> Result<(), Violation> {
+        let part = self.parts.front().expect("a reply was scanned for the head");
+        self.ordinals.clear();
+        let keys = self.keys.as_slice();
+        let (mut at, mut ordinal) = (0, 0);
+        for value in self.scanner.values() {
+            let found = &reply[value.key.clone()];
+            loop {
+                if ordinal == part.key_count {
+                    let line = String::from_utf8_lossy(found).into_owned();
+                    return Err(Violation::UnexpectedLine(format!("VALUE {line}")));
+                }
+                let key = &keys[at + 1..at + 1 + usize::from(keys[at])];
+                at += 1 + key.len();
+                ordinal += 1;
+                if key == found {
+                    self.ordinals.push(ordinal - 1);
+                    break;
+                }
+            }
+        }
+        for _ in ordinal..part.key_count {
+            at += 1 + usize::from(keys[at]);
+        }
+        self.keys.advance(at);
+        Ok(())
+    }
+
+    /// Takes the request from every part whose time is up, and calls `expired` for it.
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        timeout_ns: u64,
+        mut expired: impl FnMut(RequestKey, Part),
+    ) {
+        let head_deadline = self.head_deadline(timeout_ns);
+        let mut give_up = |part: &mut Part, timeouts: &mut u64| {
+            if let Some(request) = part.request.take() {
+                *timeouts += 1;
+                expired(request, *part);
+            }
+        };
+        if let Some(head) =
+            self.parts.front_mut().filter(|_| head_deadline.is_some_and(|deadline| deadline <= now))
+        {
+            give_up(head, &mut self.timeouts);
+        }
+        self.unexpired = self.unexpired.max(1);
+        while let Some(part) = self.parts.get_mut(self.unexpired).filter(|part| part.deadline <= now) {
+            give_up(part, &mut self.timeouts);
+            self.unexpired += 1;
+        }
+    }
+
+    /// When the first part that still has a request will be late.
+    pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
+        let next = self.parts.get(self.unexpired.max(1)).map(|part| part.deadline);
+        [self.head_deadline(timeout_ns), next].into_iter().flatten().min()
+    }
+
+    /// The head's deadline moves with each read of its reply: a long reply must make progress, no more.
+    fn head_deadline(&self, timeout_ns: u64) -> Option<Instant> {
+        let head = self.parts.front().filter(|part| part.request.is_some())?;
+        Some(if self.input.is_empty() {
+            head.deadline
+        } else {
+            head.deadline.max(self.progress.plus(timeout_ns))
+        })
+    }
+
+    /// The connection is gone: everything that was queued or in flight on it is handed to `lost`.
+    pub(crate) fn disconnect(&mut self, now: Instant, mut lost: impl FnMut(RequestKey, Part)) {
+        for (index, part) in self.parts.iter().enumerate() {
+            if index < self.dequeued {
+                self.in_flight.leave(now);
+            } else {
+                self.queued.leave(now);
+            }
+            if let Some(request) = part.request {
+                lost(request, *part);
+            }
+        }
+        self.blocked = false;
+        self.parts.clear();
+        (self.sent, self.dequeued, self.unexpired) = (0, 0, 0);
+        self.out.clear();
+        self.out_start = 0;
+        self.keys.clear();
+        self.scanner.reset();
+        self.input = Vec::new();
+    }
+
+    #[cfg(debug_assertions)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.parts.is_empty() && self.out.is_empty() && self.keys.is_empty() && self.input.is_empty()
+    }
+}

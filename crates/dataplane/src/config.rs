@@ -1,0 +1,50 @@
+//! What bounds the dataplane. Every queue and buffer in this crate has its limit here.
+
+use weir_protocol::Limits;
+
+/// Limits of one dataplane (one event loop has one).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How long a server may take: from a request's `created` to the first byte of each reply, and then between two reads of
+    /// the reply. Nanoseconds.
+    pub timeout_ns: u64,
+    /// What clients may send.
+    pub limits: Limits,
+    /// How many sessions there may be at once.
+    pub sessions_max: usize,
+    /// How many requests of one session may be in service at once; while there are more, its bytes wait in the kernel.
+    pub session_requests_max: usize,
+    /// How many bytes of replies may wait for one session. A reply that would exceed it becomes a `SERVER_ERROR`.
+    pub session_buffer_bytes_max: usize,
+    /// How many requests may be queued or in flight at one server. More are refused with a `SERVER_ERROR`.
+    pub server_requests_max: usize,
+    /// How many bytes may wait for one server, and how many of an incomplete reply are kept.
+    pub server_buffer_bytes_max: usize,
+    /// The pause after the first failed attempt to connect; it doubles with each further one. Nanoseconds.
+    pub reconnect_delay_min_ns: u64,
+    /// The longest pause between attempts to connect. Nanoseconds.
+    pub reconnect_delay_max_ns: u64,
+    /// Seed of the jitter in those pauses.
+    pub seed: u64,
+    /// What `version` is answered. Clients read the number at its front to learn which commands they may use, so it begins with
+    /// the version of memcached whose answers Weir gives.
+    pub version: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            timeout_ns: 500_000_000,
+            limits: Limits::default(),
+            sessions_max: 10_000,
+            session_requests_max: 1024,
+            session_buffer_bytes_max: 64 << 20,
+            server_requests_max: 65_536,
+            server_buffer_bytes_max: 64 << 20,
+            reconnect_delay_min_ns: 50_000_000,
+            reconnect_delay_max_ns: 5_000_000_000,
+            seed: 1,
+            version: concat!("1.6.18-weir-", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Counts of everything that happens, and of everything that is refused.
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// Counters of one dataplane. They only grow.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        impl Counters {
+            /// Name, meaning and value of every counter, in a fixed order.
+            pub fn entries(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+                [$((stringify!($name), concat!($($doc),+).trim_ascii(), self.$name),)+].into_iter()
+            }
+
+            /// Adds the counts of another dataplane.
+            pub fn merge(&mut self, other: &Self) {
+                $(self.$name += other.$name;)+
+            }
+        }
+    };
+}
+
+counters! {
+    /// Client connections that were accepted.
+    sessions_accepted,
+    /// Client connections that were refused, because there were too many.
+    sessions_refused,
+    /// Client connections that ended.
+    sessions_closed,
+    /// Times that a session's bytes were left in the kernel, because too many of its requests were in service or too many bytes of replies waited.
+    sessions_paused,
+    /// Complete requests of clients, refused ones included.
+    requests,
+    /// Requests that were answered with an error without asking a server: the client's own mistakes.
+    requests_refused,
+    /// Requests that failed because of a server, whether the client wanted to know or not.
+    requests_failed,
+    /// Failed requests whose client had asked for silence (noreply).
+    requests_failed_silently,
+    /// Requests whose client had gone before the answer.
+    requests_orphaned,
+    /// Messages to servers that got no reply in time.
+    server_timeouts,
+    /// Replies that came after their request had been answered, and were thrown away.
+    server_replies_late,
+    /// Connections to servers that were established.
+    server_connects,
+    /// Attempts to connect to a server that failed.
+    server_connects_failed,
+    /// Established connections to servers that were lost or given up.
+    server_disconnects,
+    /// Replies that did not fit their request; each costs the connection.
+    server_violations,
+    /// Messages that were not sent because their server was marked down.
+    server_refusals_down,
+    /// Messages that were not sent because too many, or too many bytes, waited for their server.
+    server_refusals_full,
+    /// Replies that were replaced by an error because too many bytes waited for their client.
+    session_refusals_full,
+    /// Bytes read from clients.
+    client_bytes_read,
+    /// Bytes handed to the kernel for clients.
+    client_bytes_written,
+    /// Bytes read from servers.
+    server_bytes_read,
+    /// Bytes handed to the kernel for servers.
+    server_bytes_written,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_described() {
+        let counters = Counters { requests: 3, ..Counters::default() };
+        let names: std::collections::BTreeSet<_> = counters.entries().map(|(name, ..)| name).collect();
+        assert_eq!(names.len(), counters.entries().count());
+        assert!(counters.entries().all(|(_, meaning, _)| meaning.ends_with('.')));
+        let mut sum = counters.clone();
+        sum.merge(&counters);
+        assert_eq!(sum.requests, 6);
+    }
+}

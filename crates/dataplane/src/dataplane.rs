@@ -1,0 +1,522 @@
+//! The border to the driver: bytes and instants in, bytes and events out.
+//!
+//! A turn of a driver is: hand in everything that was read; [`Dataplane::handle_time`]; carry out
+//! [`Dataplane::poll_event`]; write for [`Dataplane::poll_server_output`], then for [`Dataplane::poll_client_output`]; carry out
+//! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
+
+use crate::{
+    Config, Counters, Fault,
+    backend::{Backend, GiveUp, State},
+    gather::Gather,
+    report::{Report, ServerReport},
+    service::Service,
+    session::Session,
+};
+use slab::Slab;
+use std::{collections::VecDeque, mem, sync::Arc};
+use weir_protocol::Parsed;
+use weir_routing::Router;
+use weir_timing::{Instant, Recorder};
+
+/// Names one client connection until [`Dataplane::handle_client_closed`] was called for it and its requests are done; the
+/// number is used again after that.
+pub type SessionId = usize;
+
+/// What the driver is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Begin to connect to this server; then call [`Dataplane::handle_server_connected`] or
+    /// [`Dataplane::handle_server_disconnected`].
+    Connect(usize),
+    /// Drop the connection to this server, without telling.
+    Disconnect(usize),
+    /// Close this client's connection and call [`Dataplane::handle_client_closed`].
+    Close(SessionId),
+    /// Read from this client again: [`Dataplane::wants_read`] had been false.
+    Resume(SessionId),
+}
+
+/// One event loop's proxy.
+#[derive(Debug)]
+pub struct Dataplane {
+    pub(crate) config: Config,
+    pub(crate) router: Arc<Router>,
+    pub(crate) sessions: Slab<Session>,
+    pub(crate) backends: Vec<Backend>,
+    pub(crate) services: Slab<Service>,
+    pub(crate) recorder: Recorder,
+    pub(crate) counters: Counters,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) dirty: VecDeque<SessionId>,
+    /// Sessions that were paused and may go on.
+    pub(crate) resumable: VecDeque<SessionId>,
+    /// Gathers that wait to be used again.
+    #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
+    pub(crate) spare_gathers: Vec<Box<Gather>>,
+    draining: bool,
+    jitter: u64,
+}
+
+impl Dataplane {
+    /// A dataplane that wants to be connected to all servers of `router`.
+    pub fn new(config: Config, router: Arc<Router>, now: Instant) -> Self {
+        let servers = router.servers().len();
+        let mut dataplane = Self {
+            backends: (0..servers).map(|_| Backend::new(now)).collect(),
+            recorder: Recorder::new(now, servers),
+            sessions: Slab::new(),
+            services: Slab::new(),
+            counters: Counters::default(),
+            events: VecDeque::new(),
+            dirty: VecDeque::new(),
+            resumable: VecDeque::new(),
+            spare_gathers: Vec::new(),
+            draining: false,
+            jitter: config.seed | 1,
+            config,
+            router,
+        };
+        for server in 0..servers {
+            dataplane.connect(server, now);
+        }
+        dataplane
+    }
+
+    // ── clients ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// A client connected. `None`: there are too many; the connection is to be closed.
+    pub fn handle_accept(&mut self, now: Instant) -> Option<SessionId> {
+        if self.sessions.len() >= self.config.sessions_max || self.draining {
+            self.counters.sessions_refused += 1;
+            return None;
+        }
+        self.counters.sessions_accepted += 1;
+        Some(self.sessions.insert(Session::new(self.config.limits, now)))
+    }
+
+    /// Bytes were read from a client; `now` is when that read returned. All of them are taken, but see [`Dataplane::wants_read`].
+    pub fn handle_client_bytes(&mut self, id: SessionId, bytes: &[u8], now: Instant) {
+        self.counters.client_bytes_read += bytes.len() as u64;
+        let session = &mut self.sessions[id];
+        if session.input.is_empty() {
+            session.input_since = now;
+            let taken = self.consume(id, bytes, now);
+            self.sessions[id].input.extend_from_slice(&bytes[taken..]);
+        } else {
+            session.input.extend_from_slice(bytes);
+            self.consume_input(id, now);
+        }
+    }
+
+    /// Whether the driver should read from this client. Turns true again with [`Event::Resume`].
+    pub fn wants_read(&self, id: SessionId) -> bool {
+        self.sessions.get(id).is_some_and(|session| !session.paused && !session.closing)
+    }
+
+    /// The client will send no more. What it sent is answered, then its connection is closed by [`Event::Close`].
+    pub fn handle_client_finished(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            // Complete requests may wait because the session is paused; they are still served.
+            session.closing = !session.paused;
+            session.finished = true;
+        }
+        self.close_if_settled(id);
+    }
+
+    /// The client's connection is gone, or was closed by the driver. Its requests are carried out, and nobody is told.
+    pub fn handle_client_closed(&mut self, id: SessionId) {
+        let Self { sessions, services, counters, .. } = self;
+        let Some(session) = sessions.get_mut(id).filter(|session| !session.gone) else { return };
+        counters.sessions_closed += 1;
+        let mut done = 0;
+        session.abandon(|key, appended| {
+            // The others are still at their servers; they find the session gone when they come back.
+            if appended || services[key].complete {
+                services.remove(key);
+                counters.requests_orphaned += 1;
+                done += 1;
+            }
+        });
+        session.in_service -= done;
+        // The number may soon be another client's.
+        self.events.retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
+        self.free_if_done(id);
+    }
+
+    /// Bytes for this client, if [`Dataplane::poll_client_output`] named it or an earlier write was short.
+    pub fn client_output(&self, id: SessionId) -> &[u8] {
+        self.sessions.get(id).map_or(&[], Session::output)
+    }
+
+    /// The next client for which there are bytes to write.
+    pub fn poll_client_output(&mut self) -> Option<SessionId> {
+        loop {
+            let id = self.dirty.pop_front()?;
+            let Some(session) = self.sessions.get_mut(id) else { continue };
+            session.dirty = false;
+            if !session.blocked && !session.output().is_empty() {
+                return Some(id);
+            }
+        }
+    }
+
+    /// `count` bytes of [`Dataplane::client_output`] were handed to the kernel by `now`. If that is less than all, the client is
+    /// not named again before [`Dataplane::handle_client_writable`].
+    pub fn handle_client_written(&mut self, id: SessionId, count: usize, now: Instant) {
+        self.counters.client_bytes_written += count as u64;
+        let Self { sessions, services, recorder, config, resumable, .. } = self;
+        let Some(session) = sessions.get_mut(id) else { return };
+        let mut answered = 0;
+        session.handle_written(count, |key| {
+            let mut service = services.remove(key);
+            service.stamps.answered = now;
+            recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            answered += 1;
+        });
+        session.in_service -= answered;
+        if session.paused && may_take(session, config) {
+            resumable.push_back(id);
+        }
+        self.close_if_settled(id);
+    }
+
+    /// The kernel takes bytes for this client again.
+    pub fn handle_client_writable(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if mem::take(&mut session.blocked) {
+            session.dirty = true;
+            self.dirty.push_back(id);
+        }
+    }
+
+    // ── servers ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The connection that [`Event::Connect`] asked for is there.
+    pub fn handle_server_connected(&mut self, server: usize, _now: Instant) {
+        self.counters.server_connects += 1;
+        let backend = &mut self.backends[server];
+        backend.state = State::Up;
+        backend.failures = 0;
+    }
+
+    /// The connection could not be made, or is lost.
+    pub fn handle_server_disconnected(&mut self, server: usize, now: Instant) {
+        match self.backends[server].state {
+            State::Up => {
+                self.lose_connection(server, Fault::Closed, now);
+                self.connect(server, now);
+            }
+            State::Connecting { .. } | State::Probing { .. } => self.connect_failed(server, now),
+            State::Idle | State::Down { .. } => {}
+        }
+    }
+
+    /// Bytes were read from a server; `now` is when that read returned.
+    pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
+        self.counters.server_bytes_read += bytes.len() as u64;
+        if let Err(reason) = self.deliver_replies(server, bytes, now) {
+            self.give_up_connection(server, reason, now);
+        }
+    }
+
+    /// The next server after `after` for which there are bytes to write. What is queued for it now counts as taken from the queue.
+    pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
+        let first = after.map_or(0, |server| server + 1);
+        let server = (first..self.backends.len()).find(|&server| self.backends[server].wants_write())?;
+        let Self { backends, services, .. } = self;
+        backends[server].dequeue(now, |key| services[key].stamps.dequeued = now);
+        Some(server)
+    }
+
+    /// Bytes for this server.
+    pub fn server_output(&self, server: usize) -> &[u8] {
+        self.backends[server].output()
+    }
+
+    /// Whether this server's connection is established.
+    pub fn server_is_up(&self, server: usize) -> bool {
+        self.backends[server].state == State::Up
+    }
+
+    /// The kernel takes bytes for this server again.
+    pub fn handle_server_writable(&mut self, server: usize) {
+        self.backends[server].blocked = false;
+    }
+
+    /// `count` bytes of [`Dataplane::server_output`] were handed to the kernel by `now`. If that is less than all, the server is
+    /// not named again before [`Dataplane::handle_server_writable`].
+    pub fn handle_server_written(&mut self, server: usize, count: usize, now: Instant) {
+        self.counters.server_bytes_written += count as u64;
+        let Self { backends, services, .. } = self;
+        backends[server].handle_written(count, now, |key| {
+            let service = &mut services[key];
+            if !service.first_sent {
+                service.first_sent = true;
+                service.stamps.first_sent = now;
+            }
+            service.stamps.forwarded = now;
+        });
+    }
+
+    // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Time has passed: gives up what is late, tries dead servers again, lets paused clients go on, closes windows. To be
+    /// called once per turn.
+    pub fn handle_time(&mut self, now: Instant) {
+        for server in 0..self.backends.len() {
+            self.expire(server, now);
+        }
+        while let Some(id) = self.resumable.pop_front() {
+            self.resume(id, now);
+        }
+        self.recorder.advance(now);
+    }
+
+    /// When [`Dataplane::handle_time`] must be called at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let timeout = self.config.timeout_ns;
+        let deadlines = self.backends.iter().flat_map(|backend| {
+            let connection = match backend.state {
+                State::Down { until } => Some(until),
+                State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
+                State::Idle | State::Up => None,
+            };
+            [connection, backend.next_deadline(timeout)]
+        });
+        let resume = (!self.resumable.is_empty()).then_some(Instant::ZERO);
+        deadlines.chain([resume]).flatten().min()
+    }
+
+    /// A turn of the driver took this long, from the end of its wait to the beginning of the next.
+    pub fn record_turn(&mut self, nanos: u64) {
+        self.recorder.record_turn(nanos);
+    }
+
+    /// What the driver is to do next.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    // ── the end, and reports ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// No more sessions are accepted, no more requests are taken; every session is closed when its last reply is out.
+    pub fn begin_drain(&mut self) {
+        self.draining = true;
+        let ids: Vec<_> = self.sessions.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            self.handle_client_finished(id);
+        }
+    }
+
+    /// Whether no session is left.
+    pub fn is_drained(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Everything that was measured and counted.
+    pub fn report(&self, now: Instant) -> Report {
+        let servers = self.router.servers().iter().zip(&self.backends);
+        Report {
+            timing: self.recorder.report(),
+            counters: self.counters.clone(),
+            sessions: self.sessions.len() as u64,
+            servers: servers
+                .map(|(server, backend)| ServerReport {
+                    server: server.name.clone(),
+                    state: backend.state.name(),
+                    requests: backend.requests,
+                    errors: backend.errors,
+                    timeouts: backend.timeouts,
+                    queued: backend.queued.report(now),
+                    in_flight: backend.in_flight.report(now),
+                    last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
+                })
+                .collect(),
+        }
+    }
+
+    /// Nothing is in service and nothing waits, anywhere: for tests.
+    #[cfg(debug_assertions)]
+    pub fn is_quiet(&self) -> bool {
+        self.services.is_empty() && self.backends.iter().all(Backend::is_quiet) && self.resumable.is_empty()
+    }
+
+    // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn consume_input(&mut self, id: SessionId, now: Instant) {
+        let mut input = mem::take(&mut self.sessions[id].input);
+        let taken = self.consume(id, &input, now);
+        input.drain(..taken);
+        if input.is_empty() && input.capacity() > INPUT_KEPT_BYTES_MAX {
+            input = Vec::new();
+        }
+        self.sessions[id].input = input;
+    }
+
+    /// Takes requests from the front of `bytes` while the session may have more in service; returns how many bytes were taken.
+    fn consume(&mut self, id: SessionId, bytes: &[u8], now: Instant) -> usize {
+        let mut at = 0;
+        let mut first_byte = self.sessions[id].input_since;
+        loop {
+            let session = &mut self.sessions[id];
+            let swallowed = session.swallow.min(bytes.len() - at);
+            session.swallow -= swallowed;
+            at += swallowed;
+            if session.closing {
+                return bytes.len();
+            }
+            if at == bytes.len() {
+                break;
+            }
+            if !may_take(session, &self.config) {
+                session.paused = true;
+                self.counters.sessions_paused += 1;
+                break;
+            }
+            match session.parser.parse(&bytes[at..]) {
+                Parsed::Request { request, len } => {
+                    at += len;
+                    self.dispatch(id, request, first_byte, now);
+                }
+                Parsed::Refused { refusal, silent, len, swallow } => {
+                    at += len;
+                    session.swallow = swallow;
+                    self.refuse(id, refusal, silent, first_byte, now);
+                }
+                Parsed::Incomplete { .. } => break,
+                Parsed::Hangup { refusal } => {
+                    if let Some(refusal) = refusal {
+                        self.refuse(id, refusal, false, first_byte, now);
+                    }
+                    self.hang_up(id);
+                }
+            }
+            first_byte = now;
+        }
+        self.sessions[id].input_since = first_byte;
+        at
+    }
+
+    /// Takes nothing more from this client, and closes its connection when all replies are out.
+    pub(crate) fn hang_up(&mut self, id: SessionId) {
+        self.sessions[id].closing = true;
+        self.close_if_settled(id);
+    }
+
+    fn resume(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(id).filter(|session| session.paused && !session.gone)
+        else {
+            return;
+        };
+        session.paused = false;
+        self.consume_input(id, now);
+        let session = &mut self.sessions[id];
+        if session.paused {
+            return;
+        }
+        if session.finished {
+            self.hang_up(id);
+        } else {
+            self.events.push_back(Event::Resume(id));
+        }
+    }
+
+    pub(crate) fn close_if_settled(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if session.closing && session.is_settled() && !session.close_asked && !session.gone {
+            session.close_asked = true;
+            self.events.push_back(Event::Close(id));
+        }
+    }
+
+    /// A session outlives its connection until its requests are done, so that no reply can meet another client.
+    pub(crate) fn free_if_done(&mut self, id: SessionId) {
+        if self.sessions.get(id).is_some_and(|session| session.gone && session.in_service == 0) {
+            self.sessions.remove(id);
+        }
+    }
+
+    // ── connections to servers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn connect(&mut self, server: usize, now: Instant) {
+        self.backends[server].state = State::Connecting { since: now };
+        self.events.push_back(Event::Connect(server));
+    }
+
+    fn expire(&mut self, server: usize, now: Instant) {
+        match self.backends[server].state {
+            State::Down { until } if until <= now => {
+                self.backends[server].state = State::Probing { since: now };
+                self.events.push_back(Event::Connect(server));
+            }
+            State::Connecting { since } | State::Probing { since }
+                if since.plus(self.config.timeout_ns) <= now =>
+            {
+                self.events.push_back(Event::Disconnect(server));
+                self.connect_failed(server, now);
+            }
+            _ => {}
+        }
+        let mut late = Vec::new();
+        self.backends[server].expire(now, self.config.timeout_ns, |key, _| late.push(key));
+        self.counters.server_timeouts += late.len() as u64;
+        for key in late {
+            self.part_failed(key, Fault::Timeout, server, now);
+        }
+    }
+
+    fn connect_failed(&mut self, server: usize, now: Instant) {
+        self.counters.server_connects_failed += 1;
+        let delay = self.next_delay(server);
+        let backend = &mut self.backends[server];
+        backend.failures = backend.failures.saturating_add(1);
+        backend.state = State::Down { until: now.plus(delay) };
+        self.fail_parts(server, Fault::Connect, now);
+    }
+
+    fn give_up_connection(&mut self, server: usize, reason: GiveUp, now: Instant) {
+        self.counters.server_violations += 1;
+        self.events.push_back(Event::Disconnect(server));
+        let fault = match &reason {
+            GiveUp::Violation(_) => Fault::Protocol,
+            GiveUp::TooLarge => Fault::Buffer,
+        };
+        self.backends[server].last_trouble = Some(reason);
+        self.lose_connection(server, fault, now);
+        self.connect(server, now);
+    }
+
+    fn lose_connection(&mut self, server: usize, fault: Fault, now: Instant) {
+        self.counters.server_disconnects += 1;
+        self.fail_parts(server, fault, now);
+    }
+
+    fn fail_parts(&mut self, server: usize, fault: Fault, now: Instant) {
+        let mut lost = Vec::new();
+        self.backends[server].disconnect(now, |key, _| lost.push(key));
+        for key in lost {
+            self.part_failed(key, fault, server, now);
+        }
+    }
+
+    /// The pause before the next attempt: doubled with each failure, and between half and all of that, so that many proxies
+    /// do not knock together.
+    fn next_delay(&mut self, server: usize) -> u64 {
+        let doubled = self.config.reconnect_delay_min_ns << self.backends[server].failures.min(16);
+        let longest = doubled.min(self.config.reconnect_delay_max_ns);
+        // xorshift64: jitter needs no better randomness.
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        longest / 2 + self.jitter % (longest / 2 + 1)
+    }
+}
+
+/// A session keeps no more memory than this between two requests.
+const INPUT_KEPT_BYTES_MAX: usize = 4 << 10;
+
+/// Whether more requests of this session may be taken.
+pub(crate) fn may_take(session: &Session, config: &Config) -> bool {
+    session.in_service < config.session_requests_max
+        && session.buffered_bytes() <= config.session_buffer_bytes_max / 2
+}

@@ -1,0 +1,207 @@
+//! A server's reply becomes, or becomes part of, the reply to a client.
+
+use crate::{
+    Dataplane, Fault, SessionId,
+    backend::{GiveUp, Part, RequestKey},
+    dataplane::may_take,
+    service::Answer,
+};
+use std::mem;
+use weir_protocol::{Reply, Violation};
+use weir_timing::Instant;
+
+impl Dataplane {
+    /// Takes all replies that are complete; keeps the beginning of one that is not.
+    pub(crate) fn deliver_replies(
+        &mut self,
+        server: usize,
+        bytes: &[u8],
+        now: Instant,
+    ) -> Result<(), GiveUp> {
+        let backend = &mut self.backends[server];
+        backend.note_progress(now);
+        let mut kept = mem::take(&mut backend.input);
+        if kept.is_empty() {
+            let taken = self.deliver_from(server, bytes, now)?;
+            kept.extend_from_slice(&bytes[taken..]);
+        } else {
+            kept.extend_from_slice(bytes);
+            // Looking is cheap only when there is something to find.
+            if kept.len() >= self.backends[server].scanner.needed() {
+                let taken = self.deliver_from(server, &kept, now)?;
+                kept.drain(..taken);
+            }
+        }
+        if kept.is_empty() && kept.capacity() > KEPT_BYTES_MAX {
+            kept = Vec::new();
+        }
+        let backend = &mut self.backends[server];
+        let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
+        backend.input = kept;
+        if needed > self.config.server_buffer_bytes_max { Err(GiveUp::TooLarge) } else { Ok(()) }
+    }
+
+    fn deliver_from(&mut self, server: usize, input: &[u8], now: Instant) -> Result<usize, GiveUp> {
+        let mut at = 0;
+        while at < input.len() {
+            let backend = &mut self.backends[server];
+            let Some(expected) = backend.head().map(|part| part.expected) else {
+                let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
+                return Err(Violation::UnexpectedLine(line).into());
+            };
+            let Some(reply) = backend.scanner.scan(expected, &input[at..])? else { break };
+            let bytes = &input[at..at + reply.len];
+            let part = backend.complete_head(bytes, now)?;
+            at += reply.len;
+            self.deliver(server, part, reply, bytes, now);
+        }
+        Ok(at)
+    }
+
+    fn deliver(&mut self, server: usize, part: Part, reply: Reply, bytes: &[u8], now: Instant) {
+        let Some(key) = part.request else {
+            self.counters.server_replies_late += 1;
+            return;
+        };
+        self.recorder.record_server(server, now.saturating_since(part.sent));
+        let backend = &mut self.backends[server];
+        let service = &mut self.services[key];
+        service.outstanding -= 1;
+        let mut deciding = None;
+        if reply.status.is_error() {
+            backend.errors += 1;
+            service.fail_with_line(&bytes[reply.last_line..], reply.status);
+        } else if let Some(gather) = &mut service.gather {
+            service.hits += backend.ordinals.len() as u32;
+            gather.store(part.index, bytes, backend.scanner.values(), &backend.ordinals);
+        } else if part.decides {
+            service.hits = backend.ordinals.len() as u32;
+            deciding = Some(bytes);
+        }
+        if service.outstanding == 0 {
+            self.finish(key, deciding, now);
+        } else if let Some(bytes) = deciding {
+            service.answer = Answer::Owned(bytes.to_vec());
+        }
+    }
+
+    /// One of the servers that a request needs did not answer.
+    pub(crate) fn part_failed(&mut self, key: RequestKey, fault: Fault, server: usize, now: Instant) {
+        self.backends[server].errors += 1;
+        let service = &mut self.services[key];
+        service.fail(fault, server);
+        service.outstanding -= 1;
+        if service.outstanding == 0 {
+            self.finish(key, None, now);
+        }
+    }
+
+    /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
+    pub(crate) fn finish(&mut self, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
+        let service = &mut self.services[key];
+        service.stamps.received = now;
+        let id = service.session;
+        if service.has_failed() {
+            self.counters.requests_failed += 1;
+            self.counters.requests_failed_silently += u64::from(service.silent);
+        }
+        if self.sessions[id].gone || service.silent {
+            return self.finish_silently(key, now);
+        }
+        self.answer(key, reply);
+        self.append_parked(id);
+        let session = &mut self.sessions[id];
+        if !session.dirty && !session.output().is_empty() {
+            session.dirty = true;
+            self.dirty.push_back(id);
+        }
+    }
+
+    fn finish_silently(&mut self, key: RequestKey, now: Instant) {
+        let mut service = self.services.remove(key);
+        let id = service.session;
+        if let Some(gather) = service.gather.take() {
+            self.recycle(gather);
+        }
+        let session = &mut self.sessions[id];
+        session.in_service -= 1;
+        if session.gone {
+            self.counters.requests_orphaned += 1;
+        } else {
+            service.stamps.answered = now;
+            self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            if session.paused && may_take(session, &self.config) {
+                self.resumable.push_back(id);
+            }
+            self.close_if_settled(id);
+        }
+        self.free_if_done(id);
+    }
+
+    /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
+    fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
+        let Self { services, sessions, router, config, counters, .. } = self;
+        let service = &mut services[key];
+        let session = &mut sessions[service.session];
+        let server_name = |server: usize| router.servers()[server].name.clone();
+        let mut gather = service.gather.take();
+        let kept = mem::take(&mut service.answer);
+        let mut failure = service.failure_line(server_name);
+        let len = match (&failure, &gather, reply) {
+            (Some(line), ..) => line.len(),
+            (None, Some(gather), _) => gather.len(),
+            (None, None, Some(reply)) => reply.len(),
+            (None, None, None) => kept.as_slice().len(),
+        };
+        if session.buffered_bytes() + len > config.session_buffer_bytes_max {
+            counters.session_refusals_full += 1;
+            service.error = true;
+            failure = Some(format!("SERVER_ERROR {} client\r\n", Fault::Buffer.name()).into_bytes());
+        }
+        let write = |out: &mut Vec<u8>| match (&failure, &gather, reply) {
+            (Some(line), ..) => out.extend_from_slice(line),
+            (None, Some(gather), _) => gather.merge_into(out),
+            (None, None, Some(reply)) => out.extend_from_slice(reply),
+            (None, None, None) => out.extend_from_slice(kept.as_slice()),
+        };
+        if session.next_to_append() == Some(key) {
+            session.append_reply(write);
+        } else {
+            let mut parked = Vec::with_capacity(len);
+            write(&mut parked);
+            session.parked_bytes += parked.len();
+            service.answer = Answer::Owned(parked);
+            service.complete = true;
+        }
+        if let Some(gather) = gather.take() {
+            self.recycle(gather);
+        }
+    }
+
+    /// Appends the answers that waited for the one that was appended last.
+    fn append_parked(&mut self, id: SessionId) {
+        let session = &mut self.sessions[id];
+        while let Some(next) = session.next_to_append() {
+            let service = &mut self.services[next];
+            if !service.complete {
+                break;
+            }
+            let parked = mem::take(&mut service.answer);
+            session.parked_bytes -= parked.as_slice().len();
+            session.append_reply(|out| out.extend_from_slice(parked.as_slice()));
+        }
+    }
+
+    fn recycle(&mut self, mut gather: Box<crate::gather::Gather>) {
+        if self.spare_gathers.len() < SPARE_GATHERS_MAX {
+            gather.clear();
+            self.spare_gathers.push(gather);
+        }
+    }
+}
+
+/// A connection keeps no more memory than this between two replies.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// More multi-gets than this are rarely in service at once; the memory of the others is given back.
+const SPARE_GATHERS_MAX: usize = 256;

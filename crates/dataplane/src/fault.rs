@@ -1,0 +1,44 @@
+//! Why a server did not answer, and what the client is told: the one place that turns faults into replies.
+
+use std::fmt::Write as _;
+
+/// Why a message to a server has no reply. The text names the stage that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// No connection could be made.
+    Connect,
+    /// The server is marked down; nothing was sent.
+    Down,
+    /// Too much waits for the server already; nothing was sent.
+    Full,
+    /// No reply came in time. What was asked for may still happen.
+    Timeout,
+    /// The connection ended before the reply. What was asked for may have happened.
+    Closed,
+    /// The server answered what cannot be an answer. What was asked for may have happened.
+    Protocol,
+    /// The reply is larger than may wait for the client.
+    Buffer,
+}
+
+impl Fault {
+    /// The word for it in replies, metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Down => "down",
+            Self::Full => "queue-full",
+            Self::Timeout => "timeout",
+            Self::Closed => "closed",
+            Self::Protocol => "protocol",
+            Self::Buffer => "buffer-full",
+        }
+    }
+
+    /// Appends `SERVER_ERROR <stage> <server>`.
+    pub(crate) fn write_to(self, server: &str, out: &mut Vec<u8>) {
+        let mut line = String::with_capacity(64);
+        write!(line, "SERVER_ERROR {} {server}\r\n", self.name()).expect("writing to a string cannot fail");
+        out.extend_from_slice(line.as_bytes());
+    }
+}

@@ -1,0 +1,68 @@
+//! What a dataplane tells about itself.
+
+use crate::Counters;
+use weir_timing::QueueReport;
+
+/// Everything that one dataplane measured and counted, or the sum over several.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Histograms, windows and loop turns.
+    pub timing: weir_timing::Report,
+    /// Counters.
+    pub counters: Counters,
+    /// Client connections that are open now.
+    pub sessions: u64,
+    /// One entry per server, in the order of the configuration.
+    pub servers: Vec<ServerReport>,
+}
+
+/// One server as the proxy sees it.
+#[derive(Clone, Debug)]
+pub struct ServerReport {
+    /// Its name.
+    pub server: String,
+    /// `up`, `down`, `connecting` or `idle`; over several loops the worst of theirs.
+    pub state: &'static str,
+    /// Messages that were queued for it.
+    pub requests: u64,
+    /// Error replies that it gave, and messages that got none.
+    pub errors: u64,
+    /// Messages that got no reply in time.
+    pub timeouts: u64,
+    /// Messages that wait to be handed to the kernel.
+    pub queued: QueueReport,
+    /// Messages that wait for their reply.
+    pub in_flight: QueueReport,
+    /// Why a connection to it was given up last, if one ever was.
+    pub last_trouble: Option<String>,
+}
+
+impl Report {
+    /// Adds what another dataplane of the same configuration measured.
+    pub fn merge(&mut self, other: &Self) {
+        self.timing.merge(&other.timing);
+        self.counters.merge(&other.counters);
+        self.sessions += other.sessions;
+        for (mine, theirs) in self.servers.iter_mut().zip(&other.servers) {
+            mine.state = [mine.state, theirs.state]
+                .into_iter()
+                .max_by_key(|state| badness(state))
+                .unwrap_or(mine.state);
+            mine.requests += theirs.requests;
+            mine.errors += theirs.errors;
+            mine.timeouts += theirs.timeouts;
+            mine.queued += theirs.queued;
+            mine.in_flight += theirs.in_flight;
+            mine.last_trouble = mine.last_trouble.take().or_else(|| theirs.last_trouble.clone());
+        }
+    }
+}
+
+fn badness(state: &str) -> u8 {
+    match state {
+        "up" => 0,
+        "idle" => 1,
+        "connecting" => 2,
+        _ => 3,
+    }
+}

@@ -1,0 +1,135 @@
+//! A request in service: from the moment it is parsed until its reply is in the kernel.
+
+use crate::{Fault, gather::Gather};
+use weir_protocol::{RetrievalVerb, Status};
+use weir_timing::{Instant, Operation, Outcome, Stamps};
+
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) session: usize,
+    /// The client asked for silence.
+    pub(crate) silent: bool,
+    pub(crate) operation: Operation,
+    pub(crate) stamps: Stamps,
+    /// Replies of servers that are still to come.
+    pub(crate) outstanding: u32,
+    pub(crate) keys: u32,
+    pub(crate) hits: u32,
+    /// The answer is an error.
+    pub(crate) error: bool,
+    failure: Option<Failure>,
+    /// Whether anything of the request was handed to the kernel yet.
+    pub(crate) first_sent: bool,
+    /// The reply that decides, kept while others are outstanding or while earlier requests are unanswered.
+    pub(crate) answer: Answer,
+    /// The parts of a split multi-get.
+    pub(crate) gather: Option<Box<Gather>>,
+    /// All replies came; only the order keeps the answer back.
+    pub(crate) complete: bool,
+}
+
+/// What the client will get.
+#[derive(Debug, Default)]
+pub(crate) enum Answer {
+    #[default]
+    None,
+    Fixed(&'static [u8]),
+    Owned(Vec<u8>),
+}
+
+impl Answer {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::None => &[],
+            Self::Fixed(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug)]
+enum Failure {
+    /// A server did not answer.
+    Fault(Fault, usize),
+    /// A server answered with an error line.
+    Line { line: Vec<u8>, status: Status },
+}
+
+impl Service {
+    pub(crate) fn new(
+        session: usize,
+        operation: Operation,
+        keys: u32,
+        silent: bool,
+        first_byte: Instant,
+        now: Instant,
+    ) -> Self {
+        Self {
+            session,
+            silent,
+            operation,
+            stamps: Stamps { first_byte, ..Stamps::at(now) },
+            outstanding: 0,
+            keys,
+            hits: 0,
+            error: false,
+            failure: None,
+            first_sent: false,
+            answer: Answer::None,
+            gather: None,
+            complete: false,
+        }
+    }
+
+    /// A server did not answer. The first failure is the one that is told.
+    pub(crate) fn fail(&mut self, fault: Fault, server: usize) {
+        self.error = true;
+        self.failure.get_or_insert(Failure::Fault(fault, server));
+    }
+
+    /// A server answered with an error line.
+    pub(crate) fn fail_with_line(&mut self, line: &[u8], status: Status) {
+        self.error = true;
+        self.failure.get_or_insert_with(|| Failure::Line { line: line.to_vec(), status });
+    }
+
+    /// What the client is told instead of an answer, if anything failed.
+    pub(crate) fn failure_line(&self, server_name: impl Fn(usize) -> String) -> Option<Vec<u8>> {
+        Some(match self.failure.as_ref()? {
+            Failure::Line { line, .. } => line.clone(),
+            Failure::Fault(fault, server) => {
+                let mut line = Vec::new();
+                fault.write_to(&server_name(*server), &mut line);
+                line
+            }
+        })
+    }
+
+    /// Whether a server is to blame for the failure, and not the client's own request.
+    pub(crate) fn has_failed(&self) -> bool {
+        match &self.failure {
+            Some(Failure::Fault(..)) => true,
+            Some(Failure::Line { status, .. }) => *status == Status::ServerError,
+            None => false,
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        let misses = if self.error || !self.is_retrieval() { 0 } else { self.keys.saturating_sub(self.hits) };
+        Outcome { error: self.error, keys: self.keys, hits: self.hits, misses }
+    }
+
+    fn is_retrieval(&self) -> bool {
+        matches!(self.operation, Operation::Get | Operation::MultiGet | Operation::Gat)
+    }
+}
+
+/// The operation under which a retrieval is counted.
+pub(crate) fn retrieval_operation(verb: RetrievalVerb, key_count: usize) -> Operation {
+    match verb {
+        RetrievalVerb::Get | RetrievalVerb::Gets if key_count == 1 => Operation::Get,
+        RetrievalVerb::Get | RetrievalVerb::Gets => Operation::MultiGet,
+        RetrievalVerb::Gat | RetrievalVerb::Gats => Operation::Gat,
+    }
+}

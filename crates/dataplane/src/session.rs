@@ -1,0 +1,135 @@
+//! One client connection: the bytes of a request that is not complete, and the order of the replies.
+//!
+//! ```text
+//!   order:   ┌──── in `out`, not yet in the kernel ────┬──── in service, or complete and waiting for earlier ones ────┐
+//!            0                                     appended                                                        len
+//! ```
+//!
+//! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
+//! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
+
+use crate::{backend::RequestKey, buffer::ByteQueue};
+use std::collections::VecDeque;
+use weir_protocol::{Limits, RequestParser};
+use weir_timing::Instant;
+
+/// A reply that is owed to the client.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    request: RequestKey,
+    /// Where in the stream to the client the reply ends, once it was appended.
+    end: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) parser: RequestParser,
+    /// The beginning of a request that is not complete, or requests that wait while the session is paused.
+    pub(crate) input: Vec<u8>,
+    /// When the first byte of `input` was read.
+    pub(crate) input_since: Instant,
+    /// How many bytes of a refused value are still to be thrown away.
+    pub(crate) swallow: usize,
+    order: VecDeque<Owed>,
+    appended: usize,
+    out: ByteQueue,
+    out_start: u64,
+    /// Bytes of replies that are complete and wait in their requests for earlier ones.
+    pub(crate) parked_bytes: usize,
+    /// Requests that are not yet answered, silent ones included.
+    pub(crate) in_service: usize,
+    /// Nothing is read while this is set.
+    pub(crate) paused: bool,
+    /// Nothing more is taken; the connection ends when all replies are out.
+    pub(crate) closing: bool,
+    /// The client said that it will send no more.
+    pub(crate) finished: bool,
+    /// The driver was asked to close the connection.
+    pub(crate) close_asked: bool,
+    /// The connection is gone; the session stays until its requests are done.
+    pub(crate) gone: bool,
+    /// The kernel took less than was offered; it will say when it takes more.
+    pub(crate) blocked: bool,
+    /// The session is in the list of those with something to write.
+    pub(crate) dirty: bool,
+}
+
+impl Session {
+    pub(crate) fn new(limits: Limits, now: Instant) -> Self {
+        Self {
+            parser: RequestParser::new(limits),
+            input: Vec::new(),
+            input_since: now,
+            swallow: 0,
+            order: VecDeque::new(),
+            appended: 0,
+            out: ByteQueue::default(),
+            out_start: 0,
+            parked_bytes: 0,
+            in_service: 0,
+            paused: false,
+            closing: false,
+            finished: false,
+            close_asked: false,
+            gone: false,
+            blocked: false,
+            dirty: false,
+        }
+    }
+
+    /// The request's reply will come after all that are owed now.
+    pub(crate) fn owe(&mut self, request: RequestKey) {
+        self.order.push_back(Owed { request, end: 0 });
+    }
+
+    /// The request whose reply must be appended next.
+    pub(crate) fn next_to_append(&self) -> Option<RequestKey> {
+        self.order.get(self.appended).map(|owed| owed.request)
+    }
+
+    /// Appends the reply of [`Session::next_to_append`].
+    pub(crate) fn append_reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(self.out.end());
+        let end = self.out_start + self.out.len() as u64;
+        self.order[self.appended].end = end;
+        self.appended += 1;
+    }
+
+    /// `count` bytes were handed to the kernel; calls `answered` for each request whose reply is complete there.
+    pub(crate) fn handle_written(&mut self, count: usize, mut answered: impl FnMut(RequestKey)) {
+        self.out.advance(count);
+        self.out_start += count as u64;
+        self.blocked = !self.out.is_empty();
+        while self.appended > 0 && self.order[0].end <= self.out_start {
+            let owed = self.order.pop_front().expect("an appended reply is in the order");
+            self.appended -= 1;
+            answered(owed.request);
+        }
+    }
+
+    pub(crate) fn output(&self) -> &[u8] {
+        self.out.as_slice()
+    }
+
+    /// Bytes that wait for this client.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.out.len() + self.parked_bytes
+    }
+
+    /// Whether everything that was taken is answered.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.in_service == 0 && self.out.is_empty()
+    }
+
+    /// The connection is gone: drops what waits for it, and hands out every request that is owed a reply, with whether that
+    /// reply was already appended.
+    pub(crate) fn abandon(&mut self, mut orphaned: impl FnMut(RequestKey, bool)) {
+        self.gone = true;
+        self.input = Vec::new();
+        self.out = ByteQueue::default();
+        for (index, owed) in self.order.drain(..).enumerate() {
+            orphaned(owed.request, index < self.appended);
+        }
+        self.appended = 0;
+    }
+}

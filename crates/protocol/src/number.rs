@@ -1,0 +1,83 @@
+//! Numbers in command lines, accepted exactly where memcached's `strtol` and `strtoul` wrappers accept them: leading white
+//! space and a sign may stand before the digits, white space ends them, and what follows that white space is ignored.
+
+/// A signed number that fits 64 bits (exptime).
+pub(crate) fn signed(word: &[u8]) -> Option<i64> {
+    let (negative, magnitude) = sign_and_magnitude(word)?;
+    let magnitude = i128::from(magnitude);
+    i64::try_from(if negative { -magnitude } else { magnitude }).ok()
+}
+
+/// A signed number that fits 32 bits (length of a value).
+pub(crate) fn signed_32(word: &[u8]) -> Option<i32> {
+    i32::try_from(signed(word)?).ok()
+}
+
+/// An unsigned number that fits 64 bits (cas, delta, flags). A minus sign is accepted where the C library's wrap-around
+/// leaves the top bit clear, as memcached does.
+pub(crate) fn unsigned(word: &[u8]) -> Option<u64> {
+    let (negative, magnitude) = sign_and_magnitude(word)?;
+    let value = if negative { magnitude.wrapping_neg() } else { magnitude };
+    (!negative || value >> 63 == 0).then_some(value)
+}
+
+/// Plain digits, as servers write them.
+pub(crate) fn digits(word: &[u8]) -> Option<u64> {
+    if word.is_empty() || word.len() > 20 {
+        return None;
+    }
+    word.iter().try_fold(0_u64, |sum, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        sum.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+fn sign_and_magnitude(word: &[u8]) -> Option<(bool, u64)> {
+    let blanks = word.iter().take_while(|&&byte| is_space(byte)).count();
+    let word = &word[blanks..];
+    let (negative, word) = match word.first()? {
+        b'-' => (true, &word[1..]),
+        b'+' => (false, &word[1..]),
+        _ => (false, word),
+    };
+    let len = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if word.get(len).is_some_and(|&byte| !is_space(byte)) {
+        return None;
+    }
+    // Leading zeros are legal in any number, so the length alone cannot refuse.
+    let zeros = word[..len].iter().take_while(|&&byte| byte == b'0').count();
+    let magnitude = if len > 0 && zeros == len { 0 } else { digits(&word[zeros..len])? };
+    Some((negative, magnitude))
+}
+
+/// `isspace` of the C locale.
+fn is_space(byte: u8) -> bool {
+    byte == b' ' || (9..=13).contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_the_c_library_reads_them() {
+        assert_eq!(signed(b"-1"), Some(-1));
+        assert_eq!(signed(b"+007"), Some(7));
+        assert_eq!(signed(b"\t3\tx"), Some(3));
+        assert_eq!(signed(b"99999999999"), Some(99_999_999_999));
+        assert_eq!(signed(b"9223372036854775808"), None);
+        for bad in [&b""[..], b"-", b"abc", b"1e", b"1x", b" "] {
+            assert_eq!(signed(bad), None, "{bad:?}");
+        }
+        assert_eq!(signed_32(b"2147483648"), None);
+        assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(unsigned(b"18446744073709551616"), None);
+        assert_eq!(unsigned(b"-1"), None);
+        assert_eq!(unsigned(b"00000000000000000000000012"), Some(12));
+        assert_eq!(digits(b"12"), Some(12));
+        assert_eq!(digits(b"+12"), None);
+    }
+}

@@ -1,0 +1,276 @@
+//! Replies: what servers answer.
+//!
+//! A reply is one line, or for retrievals any number of `VALUE <key> <flags> <bytes> [<cas>]` lines, each with its data block,
+//! and then `END`. It is read by the lengths it states. What a server may not answer to a request is a [`Violation`]: after one,
+//! the connection cannot be trusted to be in step, and is closed.
+
+use crate::{KEY_BYTES_MAX, number, tokens::Tokens};
+use memchr::memchr;
+use std::{fmt, ops::Range};
+
+/// Which replies fit a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Expected {
+    /// To `get`, `gets`, `gat`, `gats`.
+    Retrieval,
+    /// To `set`, `add`, `replace`, `append`, `prepend`, `cas`.
+    Storage,
+    /// To `delete`.
+    Deletion,
+    /// To `incr`, `decr`.
+    Arithmetic,
+    /// To `touch`.
+    Touch,
+    /// To `version`.
+    Version,
+}
+
+/// What a reply says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// `END`, after the values that were found.
+    End,
+    /// `STORED`.
+    Stored,
+    /// `NOT_STORED`.
+    NotStored,
+    /// `EXISTS`: the item changed since the `gets`.
+    Exists,
+    /// `NOT_FOUND`.
+    NotFound,
+    /// `DELETED`.
+    Deleted,
+    /// `TOUCHED`.
+    Touched,
+    /// The new number after `incr` or `decr`.
+    Number,
+    /// `VERSION …`.
+    Version,
+    /// `ERROR`.
+    Error,
+    /// `CLIENT_ERROR …`.
+    ClientError,
+    /// `SERVER_ERROR …`.
+    ServerError,
+}
+
+impl Status {
+    /// Whether the server refused.
+    pub const fn is_error(self) -> bool {
+        matches!(self, Self::Error | Self::ClientError | Self::ServerError)
+    }
+}
+
+/// A complete reply at the front of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// How many bytes it takes.
+    pub len: usize,
+    /// What it says. An error may stand behind values that were already sent; then those do not count.
+    pub status: Status,
+    /// Where its last line begins.
+    pub last_line: usize,
+}
+
+/// Where one value lies in the buffer that was scanned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSpan {
+    /// The whole block, from `VALUE` to the line ending behind the data.
+    pub block: Range<usize>,
+    /// The key.
+    pub key: Range<usize>,
+    /// The data, without the line ending behind it.
+    pub data: Range<usize>,
+    /// The flags.
+    pub flags: u32,
+    /// The cas token, if the server sent one.
+    pub cas: Option<u64>,
+}
+
+/// A reply that does not fit the request, or is none at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// A line that is no answer to this request. The first bytes of it are kept.
+    UnexpectedLine(String),
+    /// A `VALUE` line that cannot be read.
+    BadValueLine(String),
+    /// A data block that does not end where its length said.
+    BadDataBlock,
+    /// A line without end.
+    LineTooLong,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnexpectedLine(line) => write!(f, "the reply {line:?} does not fit the request"),
+            Self::BadValueLine(line) => write!(f, "the value header {line:?} cannot be read"),
+            Self::BadDataBlock => f.write_str("a value does not end where its length said"),
+            Self::LineTooLong => write!(f, "a reply line is longer than {LINE_BYTES_MAX} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// The longest reply line that is waited for. memcached's own stay below 512 bytes; a header with a 250-byte key is the longest.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// Finds the reply at the front of a buffer that grows at its end.
+///
+/// The scanner remembers the values that it has seen and where it stopped, so that a reply of many values that arrives in
+/// pieces costs no more than one that arrives whole.
+#[derive(Clone, Debug, Default)]
+pub struct ReplyScanner {
+    values: Vec<ValueSpan>,
+    /// Where the next line begins.
+    position: usize,
+    /// Length that the buffer must reach before scanning is worth a try.
+    needed: usize,
+    done: bool,
+}
+
+impl ReplyScanner {
+    /// Scans the front of `buffer` for one whole reply. `None`: more bytes are needed; call again with the same bytes and more.
+    /// After a reply, the next call begins a new one, with a buffer from which [`Reply::len`] bytes were taken.
+    pub fn scan(&mut self, expected: Expected, buffer: &[u8]) -> Result<Option<Reply>, Violation> {
+        if self.done {
+            self.reset();
+        }
+        while buffer.len() >= self.needed {
+            let Some(line) = self.line(buffer)? else { return Ok(None) };
+            let text = &buffer[self.position..line.end];
+            if expected == Expected::Retrieval && text.starts_with(b"VALUE ") {
+                if !self.value(text, line, buffer)? {
+                    return Ok(None);
+                }
+                continue;
+            }
+            let status = status(expected, text).ok_or_else(|| Violation::UnexpectedLine(excerpt(text)))?;
+            self.done = true;
+            return Ok(Some(Reply { len: line.next, status, last_line: self.position }));
+        }
+        Ok(None)
+    }
+
+    /// The values of the reply that was found last, in the order in which they came.
+    pub fn values(&self) -> &[ValueSpan] {
+        &self.values
+    }
+
+    /// Length that the buffer must reach before another call can tell more.
+    pub const fn needed(&self) -> usize {
+        self.needed
+    }
+
+    /// Whether a reply has begun and is not complete.
+    pub const fn is_within_reply(&self) -> bool {
+        !self.done && self.position > 0
+    }
+
+    /// Forgets a reply that is not complete.
+    pub fn reset(&mut self) {
+        self.values.clear();
+        self.position = 0;
+        self.needed = 0;
+        self.done = false;
+    }
+
+    fn line(&mut self, buffer: &[u8]) -> Result<Option<Line>, Violation> {
+        let rest = &buffer[self.position..];
+        match memchr(b'\n', &rest[..rest.len().min(LINE_BYTES_MAX)]) {
+            Some(at) => {
+                let end = if at > 0 && rest[at - 1] == b'\r' { at - 1 } else { at };
+                Ok(Some(Line { end: self.position + end, next: self.position + at + 1 }))
+            }
+            None if rest.len() >= LINE_BYTES_MAX => Err(Violation::LineTooLong),
+            None => {
+                self.needed = buffer.len() + 1;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes the value whose header is `text`; `false` if its data block is not all there.
+    fn value(&mut self, text: &[u8], line: Line, buffer: &[u8]) -> Result<bool, Violation> {
+        let header = ValueHeader::parse(text).ok_or_else(|| Violation::BadValueLine(excerpt(text)))?;
+        let block_end = line
+            .next
+            .checked_add(header.bytes)
+            .and_then(|end| end.checked_add(2))
+            .ok_or_else(|| Violation::BadValueLine(excerpt(text)))?;
+        let Some(ending) = buffer.get(block_end - 2..block_end) else {
+            self.needed = block_end;
+            return Ok(false);
+        };
+        if ending != b"\r\n" {
+            return Err(Violation::BadDataBlock);
+        }
+        let key_start = self.position + b"VALUE ".len();
+        self.values.push(ValueSpan {
+            block: self.position..block_end,
+            key: key_start..key_start + header.key_len,
+            data: line.next..block_end - 2,
+            flags: header.flags,
+            cas: header.cas,
+        });
+        self.position = block_end;
+        Ok(true)
+    }
+}
+
+/// Where the line that begins at the scanner's position ends, without and with its line ending.
+#[derive(Clone, Copy)]
+struct Line {
+    end: usize,
+    next: usize,
+}
+
+struct ValueHeader {
+    key_len: usize,
+    flags: u32,
+    bytes: usize,
+    cas: Option<u64>,
+}
+
+impl ValueHeader {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let ([word, key, flags, bytes], cas) = Tokens::new(text).with_optional()?;
+        // The key must follow its word after one space, because its place is computed from that.
+        let valid = word == b"VALUE" && key.len() <= KEY_BYTES_MAX && text[b"VALUE ".len()] != b' ';
+        valid.then_some(())?;
+        Some(Self {
+            key_len: key.len(),
+            flags: u32::try_from(number::digits(flags)?).ok()?,
+            bytes: usize::try_from(number::digits(bytes)?).ok()?,
+            cas: cas.map(|token| number::digits(token).ok_or(())).transpose().ok()?,
+        })
+    }
+}
+
+fn status(expected: Expected, text: &[u8]) -> Option<Status> {
+    use Expected as E;
+    Some(match (text, expected) {
+        (b"END", E::Retrieval) => Status::End,
+        (b"STORED", E::Storage) => Status::Stored,
+        (b"NOT_STORED", E::Storage) => Status::NotStored,
+        (b"EXISTS", E::Storage) => Status::Exists,
+        (b"NOT_FOUND", E::Storage | E::Deletion | E::Arithmetic | E::Touch) => Status::NotFound,
+        (b"DELETED", E::Deletion) => Status::Deleted,
+        (b"TOUCHED", E::Touch) => Status::Touched,
+        (b"ERROR", _) => Status::Error,
+        (text, E::Arithmetic) if text.first().is_some_and(u8::is_ascii_digit) => {
+            // `decr` pads the number with spaces where it got shorter.
+            number::digits(text.trim_ascii_end()).map(|_| Status::Number)?
+        }
+        (text, E::Version) if text.starts_with(b"VERSION ") => Status::Version,
+        (text, _) if text.starts_with(b"CLIENT_ERROR") => Status::ClientError,
+        (text, _) if text.starts_with(b"SERVER_ERROR") => Status::ServerError,
+        _ => return None,
+    })
+}
+
+/// The first bytes of a line, fit to be printed.
+fn excerpt(text: &[u8]) -> String {
+    String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned()
+}

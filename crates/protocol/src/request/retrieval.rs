@@ -1,0 +1,125 @@
+//! `get <key>*`, `gets <key>*`, `gat <exptime> <key>*`, `gats <exptime> <key>*`.
+
+use super::{Line, Request, too_long_for_key, write_words};
+use crate::{Refusal, number, tokens::Tokens};
+
+/// The commands of this family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RetrievalVerb {
+    /// Values.
+    Get,
+    /// Values with their cas tokens.
+    Gets,
+    /// Values, after setting their exptime.
+    Gat,
+    /// Values with their cas tokens, after setting their exptime.
+    Gats,
+}
+
+impl RetrievalVerb {
+    /// The word on the wire.
+    pub const fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::Get => b"get",
+            Self::Gets => b"gets",
+            Self::Gat => b"gat",
+            Self::Gats => b"gats",
+        }
+    }
+}
+
+/// A request for the values of some keys. There may be none: memcached answers `gat 0` with `END`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retrieval<'a> {
+    /// Which command it is.
+    pub verb: RetrievalVerb,
+    /// The exptime of `gat` and `gats`, as written; empty for the others.
+    pub exptime: &'a [u8],
+    keys: &'a [u8],
+    key_count: usize,
+}
+
+impl<'a> Retrieval<'a> {
+    /// The keys in the order of the request.
+    pub const fn keys(&self) -> Keys<'a> {
+        Keys { rest: self.keys }
+    }
+
+    /// How many keys there are.
+    pub const fn key_count(&self) -> usize {
+        self.key_count
+    }
+
+    /// Appends the request to `out` as a client would send it.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        self.write_head(out);
+        for key in self.keys() {
+            out.push(b' ');
+            out.extend_from_slice(key);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends the request up to its keys: `get`, or `gat 10`. The keys follow, each after a space, and then a line ending.
+    pub fn write_head(&self, out: &mut Vec<u8>) {
+        if self.exptime.is_empty() {
+            out.extend_from_slice(self.verb.as_bytes());
+        } else {
+            write_words(out, &[self.verb.as_bytes(), self.exptime]);
+        }
+    }
+}
+
+/// Iterator over the keys of a [`Retrieval`].
+#[derive(Clone, Debug)]
+pub struct Keys<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Keys<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let mut tokens = TokensOf(self.rest);
+        let key = tokens.cut()?;
+        self.rest = tokens.0;
+        Some(key)
+    }
+}
+
+/// [`Tokens`] over a line that is known to hold no NUL.
+struct TokensOf<'a>(&'a [u8]);
+
+impl<'a> TokensOf<'a> {
+    fn cut(&mut self) -> Option<&'a [u8]> {
+        let start = self.0.iter().position(|&byte| byte != b' ')?;
+        let word = &self.0[start..];
+        // Keys are short: a plain loop beats a vectorised search here.
+        let end = word.iter().position(|&byte| byte == b' ').unwrap_or(word.len());
+        self.0 = &word[end..];
+        Some(&word[..end])
+    }
+}
+
+pub(super) fn parse(verb: RetrievalVerb, mut tokens: Tokens<'_>) -> Line<'_> {
+    let exptime = match verb {
+        RetrievalVerb::Get | RetrievalVerb::Gets => &[],
+        RetrievalVerb::Gat | RetrievalVerb::Gats => match tokens.next() {
+            None => return Line::UNKNOWN,
+            Some(word) if number::signed(word).is_none() => return Line::refused(Refusal::BadExptime, false),
+            Some(word) => word,
+        },
+    };
+    let keys = tokens.rest();
+    let mut key_count = 0;
+    for key in (Keys { rest: keys }) {
+        if too_long_for_key(key) {
+            return Line::refused(Refusal::BadCommandLine, false);
+        }
+        key_count += 1;
+    }
+    if key_count == 0 && exptime.is_empty() {
+        return Line::UNKNOWN;
+    }
+    Line::Request(Request::Retrieval(Retrieval { verb, exptime, keys, key_count }))
+}

@@ -1,0 +1,123 @@
+//! `set|add|replace|append|prepend <key> <flags> <exptime> <bytes> [noreply]` and
+//! `cas <key> <flags> <exptime> <bytes> <cas> [noreply]`, each followed by a data block.
+
+use super::{Limits, Line, Parsed, Request, end_line, is_noreply, too_long_for_key, write_words};
+use crate::{Refusal, number, tokens::Tokens};
+
+/// The commands of this family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StorageVerb {
+    /// Store.
+    Set,
+    /// Store if absent.
+    Add,
+    /// Store if present.
+    Replace,
+    /// Put behind the value that is there.
+    Append,
+    /// Put before the value that is there.
+    Prepend,
+    /// Store if unchanged since a `gets`.
+    Cas,
+}
+
+impl StorageVerb {
+    /// The word on the wire.
+    pub const fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::Set => b"set",
+            Self::Add => b"add",
+            Self::Replace => b"replace",
+            Self::Append => b"append",
+            Self::Prepend => b"prepend",
+            Self::Cas => b"cas",
+        }
+    }
+}
+
+/// A request to store a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storage<'a> {
+    /// Which command it is.
+    pub verb: StorageVerb,
+    /// The key.
+    pub key: &'a [u8],
+    /// Flags, as written.
+    pub flags: &'a [u8],
+    /// Exptime, as written.
+    pub exptime: &'a [u8],
+    /// The token of `cas`, as written; empty for the others.
+    pub cas: &'a [u8],
+    /// The data block, without the line ending behind it.
+    pub value: &'a [u8],
+    /// No reply is wanted.
+    pub noreply: bool,
+}
+
+impl Storage<'_> {
+    /// Appends the request to `out` as a client would send it.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        let mut length = itoa::Buffer::new();
+        let length = length.format(self.value.len()).as_bytes();
+        out.reserve(self.key.len() + self.value.len() + 64);
+        write_words(out, &[self.verb.as_bytes(), self.key, self.flags, self.exptime, length]);
+        if !self.cas.is_empty() {
+            out.push(b' ');
+            out.extend_from_slice(self.cas);
+        }
+        end_line(out, self.noreply);
+        out.extend_from_slice(self.value);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The largest length that memcached takes as one: `INT_MAX` less the line ending of the data block.
+const LENGTH_MAX: i32 = i32::MAX - 2;
+
+pub(super) fn parse(verb: StorageVerb, tokens: Tokens<'_>) -> Line<'_> {
+    // The number of words is checked before anything else: with a wrong count even `noreply` is answered.
+    let (words, cas, last) = if verb == StorageVerb::Cas {
+        let Some(([key, flags, exptime, length, cas], last)) = tokens.with_optional() else {
+            return Line::UNKNOWN;
+        };
+        ([key, flags, exptime, length], cas, last)
+    } else {
+        let Some((words, last)) = tokens.with_optional::<4>() else { return Line::UNKNOWN };
+        (words, &[][..], last)
+    };
+    let [key, flags, exptime, length] = words;
+    let noreply = is_noreply(last.unwrap_or(if cas.is_empty() { length } else { cas }));
+    let value_len = number::signed_32(length).filter(|length| (0..=LENGTH_MAX).contains(length));
+    let valid = !too_long_for_key(key)
+        && number::unsigned(flags).is_some()
+        && number::signed(exptime).is_some()
+        && (cas.is_empty() || number::unsigned(cas).is_some());
+    match value_len {
+        Some(length) if valid => Line::Storage {
+            header: Storage { verb, key, flags, exptime, cas, value: &[], noreply },
+            value_len: usize::try_from(length).expect("a length between 0 and INT_MAX - 2 fits usize"),
+        },
+        _ => Line::refused(Refusal::BadCommandLine, noreply),
+    }
+}
+
+/// Adds the data block behind the command line of `line_len` bytes.
+pub(super) fn with_data_block<'a>(
+    header: Storage<'a>,
+    value_len: usize,
+    line_len: usize,
+    buffer: &'a [u8],
+    limits: &Limits,
+) -> Parsed<'a> {
+    let block_len = value_len + 2;
+    if value_len > limits.value_bytes_max {
+        let refusal = Refusal::TooLarge;
+        return Parsed::Refused { refusal, silent: header.noreply, len: line_len, swallow: block_len };
+    }
+    let len = line_len + block_len;
+    let Some(block) = buffer.get(line_len..len) else { return Parsed::Incomplete { needed: len } };
+    match block.split_at(value_len) {
+        (value, b"\r\n") => Parsed::Request { request: Request::Storage(Storage { value, ..header }), len },
+        _ => Parsed::Refused { refusal: Refusal::BadDataChunk, silent: header.noreply, len, swallow: 0 },
+    }
+}

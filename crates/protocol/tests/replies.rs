@@ -1,0 +1,128 @@
+//! Replies: vectors, violations, and any cut of the bytes.
+
+use proptest::prelude::*;
+use weir_protocol::{Expected, ReplyScanner, Status, Violation};
+
+fn scan(expected: Expected, bytes: &[u8]) -> Result<Option<(Status, usize)>, Violation> {
+    let found = ReplyScanner::default().scan(expected, bytes)?;
+    Ok(found.map(|reply| (reply.status, reply.len)))
+}
+
+#[test]
+fn lines_are_recognised_where_they_fit() {
+    let good: &[(Expected, &[u8], Status)] = &[
+        (Expected::Storage, b"STORED\r\n", Status::Stored),
+        (Expected::Storage, b"NOT_STORED\r\n", Status::NotStored),
+        (Expected::Storage, b"EXISTS\r\n", Status::Exists),
+        (Expected::Storage, b"NOT_FOUND\r\n", Status::NotFound),
+        (Expected::Storage, b"SERVER_ERROR out of memory storing object\r\n", Status::ServerError),
+        (Expected::Deletion, b"DELETED\r\n", Status::Deleted),
+        (Expected::Arithmetic, b"42\r\n", Status::Number),
+        (Expected::Arithmetic, b"9 \r\n", Status::Number),
+        (
+            Expected::Arithmetic,
+            b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
+            Status::ClientError,
+        ),
+        (Expected::Touch, b"TOUCHED\r\n", Status::Touched),
+        (Expected::Version, b"VERSION 1.6.18\r\n", Status::Version),
+        (Expected::Retrieval, b"END\r\n", Status::End),
+        (Expected::Retrieval, b"ERROR\r\n", Status::Error),
+    ];
+    for (expected, bytes, status) in good {
+        assert_eq!(scan(*expected, bytes), Ok(Some((*status, bytes.len()))));
+    }
+    let bad: &[(Expected, &[u8])] = &[
+        (Expected::Storage, b"DELETED\r\n"),
+        (Expected::Storage, b"END\r\n"),
+        (Expected::Storage, b"VALUE a 0 1\r\n"),
+        (Expected::Deletion, b"STORED\r\n"),
+        (Expected::Arithmetic, b"12x\r\n"),
+        (Expected::Retrieval, b"STORED\r\n"),
+        (Expected::Retrieval, b"VALUE a 0\r\n"),
+        (Expected::Retrieval, b"VALUE  a 0 1\r\nx\r\nEND\r\n"),
+        (Expected::Retrieval, b"VALUE a 0 99999999999999999999999\r\n"),
+        (Expected::Retrieval, b"VALUE a 0 18446744073709551615\r\n"),
+        (Expected::Retrieval, b"VALUE a 0 1\r\nxyz\r\n"),
+        (Expected::Retrieval, b"VALUE \r\n"),
+    ];
+    for (expected, bytes) in bad {
+        assert!(scan(*expected, bytes).is_err(), "{}", bytes.escape_ascii());
+    }
+    assert_eq!(scan(Expected::Storage, &[b'a'; 5000]), Err(Violation::LineTooLong));
+}
+
+#[test]
+fn values_are_found_by_their_length() {
+    let bytes = b"VALUE key 7 5 99\r\nEND\r\n\r\nVALUE b 0 0\r\n\r\nEND\r\nnext";
+    let mut scanner = ReplyScanner::default();
+    let reply = scanner.scan(Expected::Retrieval, bytes).expect("well formed").expect("complete");
+    assert_eq!((reply.len, reply.status), (bytes.len() - 4, Status::End));
+    assert_eq!(&bytes[reply.last_line..reply.len], b"END\r\n");
+    let [first, second] = scanner.values() else { panic!("two values") };
+    assert_eq!((&bytes[first.key.clone()], &bytes[first.data.clone()]), (&b"key"[..], &b"END\r\n"[..]));
+    assert_eq!((first.flags, first.cas, second.cas), (7, Some(99), None));
+    assert_eq!(&bytes[second.block.clone()], b"VALUE b 0 0\r\n\r\n");
+}
+
+#[test]
+fn an_error_may_end_a_retrieval() {
+    let bytes = b"VALUE a 0 1\r\nx\r\nSERVER_ERROR out of memory writing get response\r\n";
+    let reply =
+        ReplyScanner::default().scan(Expected::Retrieval, bytes).expect("well formed").expect("complete");
+    assert_eq!((reply.status, reply.last_line, reply.len), (Status::ServerError, 16, bytes.len()));
+}
+
+fn replies() -> impl Strategy<Value = Vec<(Expected, Vec<u8>)>> {
+    let value = (
+        "[a-z]{1,9}",
+        any::<u32>(),
+        prop::collection::vec(any::<u8>(), 0..40),
+        prop::option::of(any::<u64>()),
+    )
+        .prop_map(|(key, flags, data, cas)| {
+            let cas = cas.map(|cas| format!(" {cas}")).unwrap_or_default();
+            [format!("VALUE {key} {flags} {}{cas}\r\n", data.len()).as_bytes(), &data, b"\r\n"].concat()
+        });
+    let retrieval = prop::collection::vec(value, 0..6)
+        .prop_map(|values| (Expected::Retrieval, [values.concat(), b"END\r\n".to_vec()].concat()));
+    let line = prop_oneof![
+        Just((Expected::Storage, b"STORED\r\n".to_vec())),
+        Just((Expected::Deletion, b"NOT_FOUND\r\n".to_vec())),
+        Just((Expected::Arithmetic, b"12\r\n".to_vec())),
+        Just((Expected::Touch, b"SERVER_ERROR x\r\n".to_vec())),
+    ];
+    prop::collection::vec(prop_oneof![retrieval, line], 1..10)
+}
+
+proptest! {
+    #[test]
+    fn any_cut_of_the_bytes_gives_the_same_replies(replies in replies(), cuts in prop::collection::vec(1..30_usize, 1..100)) {
+        let bytes: Vec<u8> = replies.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+        let mut scanner = ReplyScanner::default();
+        let (mut start, mut end) = (0, 0);
+        let mut cuts = cuts.iter().cycle();
+        let mut wanted = replies.iter();
+        let mut current = wanted.next();
+        while end < bytes.len() {
+            end = bytes.len().min(end + cuts.next().expect("a cycle has no end"));
+            while let Some((expected, text)) = current {
+                let Some(reply) = scanner.scan(*expected, &bytes[start..end]).expect("well formed") else { break };
+                prop_assert_eq!(reply.len, text.len());
+                let blocks: usize = scanner.values().iter().map(|value| value.block.len()).sum();
+                prop_assert_eq!(blocks, reply.last_line);
+                start += reply.len;
+                current = wanted.next();
+            }
+        }
+        prop_assert!(current.is_none(), "replies are left over");
+    }
+
+    #[test]
+    fn no_bytes_from_a_server_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        for expected in [Expected::Retrieval, Expected::Storage, Expected::Arithmetic, Expected::Version] {
+            let _ = scan(expected, &bytes);
+            let _ = scan(expected, &[b"VALUE ", &bytes[..]].concat());
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What a proxy is told, checked once.
+
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    time::Duration,
+};
+use weir_routing::{Placement, Router, RoutingError, Server};
+
+/// A proxy's configuration. Everything in it has been checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Where `/metrics` and `/snapshot` are answered, if anywhere.
+    pub admin: Option<SocketAddr>,
+    /// Keys to servers.
+    pub router: Router,
+    /// Addresses of the router's servers, in the same order.
+    pub server_addresses: Vec<SocketAddr>,
+    /// Name of the placement.
+    pub placement: Placement,
+    /// Event loops.
+    pub threads: usize,
+    /// How long a server may take to answer.
+    pub timeout: Duration,
+    /// How long sessions may take to end after a signal to stop.
+    pub drain_timeout: Duration,
+    /// The most client connections at once, over all loops.
+    pub sessions_max: usize,
+    /// The longest value that a client may send, in bytes.
+    pub value_bytes_max: usize,
+}
+
+/// Why a configuration was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The servers make no pool.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    /// A server is not named as it must be.
+    #[error(transparent)]
+    Server(#[from] weir_routing::ServerError),
+    /// A name could not be resolved.
+    #[error("{role} `{address}` cannot be resolved: {source}; give HOST:PORT, for example 127.0.0.1:11211")]
+    Resolve {
+        /// What the address is for.
+        role: &'static str,
+        /// As it was given.
+        address: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The number of threads is out of range.
+    #[error("--threads {0} is out of range: give 1 to {THREADS_MAX}")]
+    Threads(usize),
+    /// A time of nothing.
+    #[error("--timeout must be longer than nothing: every request would fail")]
+    Timeout,
+}
+
+/// More loops than this are a mistake.
+const THREADS_MAX: usize = 256;
+
+impl Config {
+    /// Checks the parts that can be wrong and fills in the defaults of the others.
+    pub fn new(
+        listen: &str,
+        servers: &[String],
+        replicas: usize,
+        threads: usize,
+    ) -> Result<Self, ConfigError> {
+        let placement = Placement::default();
+        let servers = servers.iter().map(|server| server.parse::<Server>()).collect::<Result<Vec<_>, _>>()?;
+        let server_addresses = servers
+            .iter()
+            .map(|server| resolve("--server", &server.address()))
+            .collect::<Result<Vec<_>, _>>()?;
+        if !(1..=THREADS_MAX).contains(&threads) {
+            return Err(ConfigError::Threads(threads));
+        }
+        Ok(Self {
+            listen: resolve("--listen", listen)?,
+            admin: None,
+            router: Router::new(servers, placement, replicas)?,
+            server_addresses,
+            placement,
+            threads,
+            timeout: Duration::from_millis(500),
+            drain_timeout: Duration::from_secs(10),
+            sessions_max: 10_000,
+            value_bytes_max: 1 << 20,
+        })
+    }
+
+    /// Opens the admin port.
+    pub fn with_admin(mut self, admin: Option<&str>) -> Result<Self, ConfigError> {
+        self.admin = admin.map(|address| resolve("--admin", address)).transpose()?;
+        Ok(self)
+    }
+
+    /// Sets how long a server may take.
+    pub fn with_timeout(mut self, timeout: Duration) -> Result<Self, ConfigError> {
+        if timeout.is_zero() {
+            return Err(ConfigError::Timeout);
+        }
+        self.timeout = timeout;
+        Ok(self)
+    }
+
+    /// What the dataplane of loop number `index` is told.
+    pub(crate) fn dataplane(&self, index: usize) -> weir_dataplane::Config {
+        let defaults = weir_dataplane::Config::default();
+        weir_dataplane::Config {
+            timeout_ns: u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX),
+            sessions_max: self.sessions_max.div_ceil(self.threads),
+            limits: weir_protocol::Limits { value_bytes_max: self.value_bytes_max, ..defaults.limits },
+            seed: defaults.seed + index as u64,
+            ..defaults
+        }
+    }
+}
+
+fn resolve(role: &'static str, address: &str) -> Result<SocketAddr, ConfigError> {
+    let failed = |source| ConfigError::Resolve { role, address: address.to_owned(), source };
+    let nothing = || std::io::Error::other("the name has no address");
+    address.to_socket_addrs().map_err(failed)?.next().ok_or_else(nothing).map_err(failed)
+}

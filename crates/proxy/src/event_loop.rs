@@ -1,0 +1,370 @@
+//! The event engine: a thin readiness loop over one dataplane.
+//!
+//! One turn reads everything that is ready, then writes once per server, then once per client. So all requests of a turn
+//! leave in one write per server, and all its replies in one write per client.
+
+use crate::{
+    clock::Clock,
+    sockets::{self, Arrived},
+};
+use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use std::{
+    io::{self, ErrorKind, Write as _},
+    mem,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, SyncSender, sync_channel},
+    },
+    time::Duration,
+};
+use weir_dataplane::{Dataplane, Event, Report, SessionId};
+use weir_routing::Router;
+use weir_timing::Instant;
+
+/// What other threads ask of a loop.
+pub(crate) enum Message {
+    /// Serve this client.
+    Accept(TcpStream),
+    /// Tell what was measured.
+    Report(Sender<Report>),
+    /// Answer what was taken, then end.
+    Drain,
+}
+
+/// Reaches a loop from other threads.
+#[derive(Clone)]
+pub(crate) struct LoopHandle {
+    mailbox: SyncSender<Message>,
+    waker: Arc<mio::Waker>,
+}
+
+impl LoopHandle {
+    /// Waits while the mailbox is full; fails if the loop has ended.
+    pub(crate) fn send(&self, message: Message) -> io::Result<()> {
+        self.mailbox.send(message).map_err(|_| io::Error::other("the event loop has ended"))?;
+        self.waker.wake()
+    }
+}
+
+/// Messages that may wait for one loop; senders wait beyond that.
+const MAILBOX_LEN: usize = 1024;
+
+/// Reads per socket and turn: who sends more than this waits for the next turn, so that nobody starves.
+const READS_PER_TURN: usize = 4;
+
+/// Bytes per read. A turn's requests of one busy client fit; larger values take several reads.
+const READ_BYTES: usize = 256 << 10;
+
+/// Readiness events taken per turn; the others wait in the kernel.
+const EVENTS_PER_TURN: usize = 1024;
+
+const WAKER: Token = Token(0);
+
+pub(crate) struct EventLoop {
+    poll: Poll,
+    mailbox: Receiver<Message>,
+    clock: Clock,
+    dataplane: Dataplane,
+    server_addresses: Vec<SocketAddr>,
+    servers: Vec<Option<TcpStream>>,
+    clients: Vec<Option<TcpStream>>,
+    scratch: Vec<u8>,
+    /// Sockets that had more to read than one turn allows, or may be read again.
+    unread: Vec<Peer>,
+    drain_timeout: Duration,
+    drain_until: Option<Instant>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    Server(usize),
+    Client(SessionId),
+}
+
+/// What an [`EventLoop`] is made of.
+pub(crate) struct LoopConfig {
+    pub(crate) dataplane: weir_dataplane::Config,
+    pub(crate) router: Arc<Router>,
+    pub(crate) server_addresses: Vec<SocketAddr>,
+    pub(crate) clock: Clock,
+    pub(crate) drain_timeout: Duration,
+}
+
+impl EventLoop {
+    pub(crate) fn new(config: LoopConfig) -> io::Result<(Self, LoopHandle)> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(mio::Waker::new(poll.registry(), WAKER)?);
+        let (sender, mailbox) = sync_channel(MAILBOX_LEN);
+        let event_loop = Self {
+            dataplane: Dataplane::new(config.dataplane, config.router, config.clock.now()),
+            servers: config.server_addresses.iter().map(|_| None).collect(),
+            server_addresses: config.server_addresses,
+            poll,
+            mailbox,
+            clock: config.clock,
+            clients: Vec::new(),
+            scratch: vec![0; READ_BYTES],
+            unread: Vec::new(),
+            drain_timeout: config.drain_timeout,
+            drain_until: None,
+        };
+        Ok((event_loop, LoopHandle { mailbox: sender, waker }))
+    }
+
+    /// Serves until it was told to drain and has.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        while !self.is_done() {
+            self.wait(&mut events)?;
+            let began = self.clock.now();
+            self.read_ready(&events);
+            self.dataplane.handle_time(self.clock.now());
+            self.carry_out_events();
+            self.write_all();
+            self.carry_out_events();
+            self.dataplane.record_turn(self.clock.now().saturating_since(began));
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.drain_until.is_some_and(|until| self.dataplane.is_drained() || self.clock.now() >= until)
+    }
+
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let timeout = if self.unread.is_empty() {
+            let until = [self.dataplane.poll_timeout(), self.drain_until].into_iter().flatten().min();
+            until.map(|until| Duration::from_nanos(until.saturating_since(self.clock.now())))
+        } else {
+            Some(Duration::ZERO)
+        };
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                events.clear();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    // ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn read_ready(&mut self, events: &Events) {
+        for peer in mem::take(&mut self.unread) {
+            self.read(peer, false);
+        }
+        for event in events {
+            if event.token() == WAKER {
+                self.take_messages();
+                continue;
+            }
+            let peer = self.peer(event.token());
+            if event.is_writable() || event.is_error() || event.is_write_closed() {
+                self.handle_writable(peer);
+            }
+            if event.is_readable() || event.is_read_closed() || event.is_error() {
+                self.read(peer, event.is_read_closed());
+            }
+        }
+    }
+
+    fn read(&mut self, peer: Peer, to_the_end: bool) {
+        match peer {
+            Peer::Server(server) => self.read_server(server, to_the_end),
+            Peer::Client(id) => self.read_client(id, to_the_end),
+        }
+    }
+
+    fn read_client(&mut self, id: SessionId, to_the_end: bool) {
+        for _ in 0..READS_PER_TURN {
+            if !self.dataplane.wants_read(id) {
+                // What is left is read after `Event::Resume`.
+                return;
+            }
+            let Some(Some(stream)) = self.clients.get_mut(id) else { return };
+            match sockets::read(stream, &mut self.scratch) {
+                Arrived::Bytes(count) => {
+                    self.dataplane.handle_client_bytes(id, &self.scratch[..count], self.clock.now());
+                    // A short read means that the kernel has no more; an end of the stream would not be told again.
+                    if count < self.scratch.len() && !to_the_end {
+                        return;
+                    }
+                }
+                Arrived::Nothing => return,
+                Arrived::End => return self.dataplane.handle_client_finished(id),
+                Arrived::Broken => return self.close_client(id),
+            }
+        }
+        self.unread.push(Peer::Client(id));
+    }
+
+    fn read_server(&mut self, server: usize, to_the_end: bool) {
+        for _ in 0..READS_PER_TURN {
+            let Some(stream) = &mut self.servers[server] else { return };
+            if !self.dataplane.server_is_up(server) {
+                return;
+            }
+            match sockets::read(stream, &mut self.scratch) {
+                Arrived::Bytes(count) => {
+                    self.dataplane.handle_server_bytes(server, &self.scratch[..count], self.clock.now());
+                    if count < self.scratch.len() && !to_the_end {
+                        return;
+                    }
+                }
+                Arrived::Nothing => return,
+                Arrived::End | Arrived::Broken => return self.lose_server(server),
+            }
+        }
+        self.unread.push(Peer::Server(server));
+    }
+
+    // ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn write_all(&mut self) {
+        let now = self.clock.now();
+        let mut last = None;
+        while let Some(server) = self.dataplane.poll_server_output(last, now) {
+            self.write_server(server);
+            last = Some(server);
+        }
+        while let Some(id) = self.dataplane.poll_client_output() {
+            self.write_client(id);
+        }
+    }
+
+    fn write_server(&mut self, server: usize) {
+        let Some(stream) = &mut self.servers[server] else { return };
+        match sockets::write(stream, self.dataplane.server_output(server)) {
+            Some(count) => self.dataplane.handle_server_written(server, count, self.clock.now()),
+            None => self.lose_server(server),
+        }
+    }
+
+    fn write_client(&mut self, id: SessionId) {
+        let Some(Some(stream)) = self.clients.get_mut(id) else { return };
+        match sockets::write(stream, self.dataplane.client_output(id)) {
+            Some(count) => self.dataplane.handle_client_written(id, count, self.clock.now()),
+            None => self.close_client(id),
+        }
+    }
+
+    fn handle_writable(&mut self, peer: Peer) {
+        match peer {
+            Peer::Client(id) => self.dataplane.handle_client_writable(id),
+            Peer::Server(server) if self.dataplane.server_is_up(server) => {
+                self.dataplane.handle_server_writable(server);
+            }
+            Peer::Server(server) => self.finish_connecting(server),
+        }
+    }
+
+    // ── connections ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn carry_out_events(&mut self) {
+        while let Some(event) = self.dataplane.poll_event() {
+            match event {
+                Event::Connect(server) => self.connect(server),
+                Event::Disconnect(server) => self.servers[server] = None,
+                Event::Close(id) => self.close_client(id),
+                Event::Resume(id) => self.unread.push(Peer::Client(id)),
+            }
+        }
+    }
+
+    fn connect(&mut self, server: usize) {
+        let token = self.token(Peer::Server(server));
+        let registry = self.poll.registry();
+        let stream = TcpStream::connect(self.server_addresses[server]).and_then(|mut stream| {
+            registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+            Ok(stream)
+        });
+        match stream {
+            Ok(stream) => self.servers[server] = Some(stream),
+            Err(_) => self.lose_server(server),
+        }
+    }
+
+    fn finish_connecting(&mut self, server: usize) {
+        let Some(stream) = &self.servers[server] else { return };
+        match sockets::connected(stream) {
+            Some(true) => {
+                // Requests are gathered before they are written; waiting for more would only add delay.
+                let _ = stream.set_nodelay(true);
+                self.dataplane.handle_server_connected(server, self.clock.now());
+            }
+            Some(false) => self.lose_server(server),
+            None => {}
+        }
+    }
+
+    fn lose_server(&mut self, server: usize) {
+        self.servers[server] = None;
+        self.dataplane.handle_server_disconnected(server, self.clock.now());
+    }
+
+    fn take_messages(&mut self) {
+        while let Ok(message) = self.mailbox.try_recv() {
+            match message {
+                Message::Accept(stream) => self.accept(stream),
+                Message::Report(reply) => {
+                    let now = self.clock.now();
+                    self.dataplane.handle_time(now);
+                    // Whoever asked may have stopped waiting.
+                    let _ = reply.send(self.dataplane.report(now));
+                }
+                Message::Drain => self.begin_drain(),
+            }
+        }
+    }
+
+    fn accept(&mut self, mut stream: TcpStream) {
+        let Some(id) = self.dataplane.handle_accept(self.clock.now()) else {
+            // memcached's own words. One short line always fits a new socket's buffer.
+            let _ = stream.write(b"ERROR Too many open connections\r\n");
+            return;
+        };
+        let _ = stream.set_nodelay(true);
+        let token = self.token(Peer::Client(id));
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self.poll.registry().register(&mut stream, token, interest).is_err() {
+            return self.dataplane.handle_client_closed(id);
+        }
+        if id >= self.clients.len() {
+            self.clients.resize_with(id + 1, || None);
+        }
+        self.clients[id] = Some(stream);
+    }
+
+    fn close_client(&mut self, id: SessionId) {
+        self.clients[id] = None;
+        self.dataplane.handle_client_closed(id);
+    }
+
+    /// Requests that had reached this machine are still taken.
+    fn begin_drain(&mut self) {
+        for id in 0..self.clients.len() {
+            self.read_client(id, false);
+        }
+        self.dataplane.begin_drain();
+        let patience = u64::try_from(self.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.drain_until.get_or_insert(self.clock.now().plus(patience));
+    }
+
+    // ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn token(&self, peer: Peer) -> Token {
+        match peer {
+            Peer::Server(server) => Token(1 + server),
+            Peer::Client(id) => Token(1 + self.servers.len() + id),
+        }
+    }
+
+    fn peer(&self, token: Token) -> Peer {
+        let index = token.0 - 1;
+        match index.checked_sub(self.servers.len()) {
+            None => Peer::Server(index),
+            Some(id) => Peer::Client(id),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `GET /metrics`: the same numbers as the snapshot, in Prometheus' text format 0.0.4.
+
+use crate::{admin::Admin, snapshot::Process};
+use std::fmt::{Display, Write as _};
+use weir_dataplane::Report;
+use weir_timing::{Distribution, Stage};
+
+pub(crate) fn write(admin: &Admin, report: &Report) -> String {
+    let mut page = Page::default();
+    page.family("weir_info", "gauge", "Version and engine of this proxy.");
+    page.sample("weir_info", &[("version", env!("CARGO_PKG_VERSION")), ("engine", "event")], 1);
+    page.family("weir_uptime_seconds", "gauge", "Time since the start of the process.");
+    page.sample("weir_uptime_seconds", &[], seconds(admin.clock.now().as_nanos()));
+    process(&mut page);
+    page.family("weir_sessions", "gauge", "Client connections that are open.");
+    page.sample("weir_sessions", &[], report.sessions);
+    for (name, meaning, value) in report.counters.entries() {
+        let name = format!("weir_{name}_total");
+        page.family(&name, "counter", meaning);
+        page.sample(&name, &[], value);
+    }
+    operations(&mut page, report);
+    servers(&mut page, report);
+    page.text
+}
+
+fn process(page: &mut Page) {
+    let process = Process::read();
+    page.family("weir_process_cpu_seconds_total", "counter", "CPU time of this process, user and system.");
+    page.sample("weir_process_cpu_seconds_total", &[], seconds(process.cpu_user_ns + process.cpu_system_ns));
+    page.family("weir_process_resident_bytes", "gauge", "Memory of this process.");
+    page.sample("weir_process_resident_bytes", &[], process.resident_bytes);
+}
+
+fn operations(page: &mut Page, report: &Report) {
+    let operations: Vec<_> = report.timing.operations().iter().collect();
+    page.family(
+        "weir_request_seconds",
+        "summary",
+        "From a request's first byte to the last byte of its reply.",
+    );
+    for (operation, it) in &operations {
+        page.summary("weir_request_seconds", &[("operation", operation.name())], &it.total);
+    }
+    page.family(
+        "weir_stage_seconds",
+        "summary",
+        "Time in each stage of a request; the stages add up to the whole.",
+    );
+    for (operation, it) in &operations {
+        for stage in Stage::ALL {
+            let labels = [("operation", operation.name()), ("stage", stage.name())];
+            page.summary("weir_stage_seconds", &labels, it.stage(stage));
+        }
+    }
+    type Count = fn(&weir_timing::OperationReport) -> u64;
+    let counts: [(&str, &str, Count); 4] = [
+        ("weir_operation_errors_total", "Requests that were answered with an error.", |it| it.errors),
+        ("weir_operation_keys_total", "Keys in requests; a multi-get has several.", |it| it.keys),
+        ("weir_operation_hits_total", "Keys of retrievals that were found.", |it| it.hits),
+        ("weir_operation_misses_total", "Keys of retrievals that were not found.", |it| it.misses),
+    ];
+    for (name, meaning, count) in counts {
+        page.family(name, "counter", meaning);
+        for (operation, it) in &operations {
+            page.sample(name, &[("operation", operation.name())], count(it));
+        }
+    }
+}
+
+fn servers(page: &mut Page, report: &Report) {
+    type Value = fn(&weir_dataplane::ServerReport) -> u64;
+    let values: [(&str, &str, &str, Value); 6] = [
+        ("weir_server_up", "gauge", "Whether every loop is connected.", |it| u64::from(it.state == "up")),
+        ("weir_server_requests_total", "counter", "Messages queued for this server.", |it| it.requests),
+        ("weir_server_errors_total", "counter", "Error replies, and messages that got none.", |it| it.errors),
+        ("weir_server_timeouts_total", "counter", "Messages that got no reply in time.", |it| it.timeouts),
+        ("weir_server_queued", "gauge", "Messages that wait to be handed to the kernel.", |it| {
+            it.queued.length
+        }),
+        ("weir_server_in_flight", "gauge", "Messages that wait for their reply.", |it| it.in_flight.length),
+    ];
+    for (name, kind, meaning, value) in values {
+        page.family(name, kind, meaning);
+        for server in &report.servers {
+            page.sample(name, &[("server", server.server.as_str())], value(server));
+        }
+    }
+    page.family(
+        "weir_server_seconds",
+        "summary",
+        "From the last byte of a message to the last byte of its reply.",
+    );
+    for (index, server) in report.servers.iter().enumerate() {
+        page.summary("weir_server_seconds", &[("server", &server.server)], report.timing.server_time(index));
+    }
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+/// Writing to a string cannot fail.
+const INFALLIBLE: &str = "a string takes all text";
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, meaning: &str) {
+        writeln!(self.text, "# HELP {name} {meaning}\n# TYPE {name} {kind}").expect(INFALLIBLE);
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.text.push_str(name);
+        for (index, (label, of)) in labels.iter().enumerate() {
+            let escaped = of.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            write!(self.text, "{}{label}=\"{escaped}\"", if index == 0 { '{' } else { ',' })
+                .expect(INFALLIBLE);
+        }
+        writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" }).expect(INFALLIBLE);
+    }
+
+    fn summary(&mut self, name: &str, labels: &[(&str, &str)], times: &Distribution) {
+        for (text, quantile) in [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("0.999", 0.999)] {
+            let with_quantile = [labels, &[("quantile", text)]].concat();
+            let value = times.quantile(quantile).map_or(f64::NAN, seconds);
+            self.sample(name, &with_quantile, value);
+        }
+        self.sample(&format!("{name}_sum"), labels, times.sum() as f64 / 1e9);
+        self.sample(&format!("{name}_count"), labels, times.count());
+    }
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}

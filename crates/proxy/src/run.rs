@@ -1,0 +1,129 @@
+//! A proxy from its first to its last moment.
+
+use crate::{
+    Config,
+    acceptor::{Acceptor, AcceptorHandle},
+    admin::{self, Admin},
+    clock::Clock,
+    event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
+};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+/// Why a proxy could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A port could not be opened.
+    #[error("cannot listen on {address} ({role}): {source}; is another process using it?")]
+    Listen {
+        /// What the port is for.
+        role: &'static str,
+        /// The port.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refused something that a proxy cannot do without.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A thread ended that should not have.
+    #[error("an event loop has ended: {0}")]
+    Loop(String),
+}
+
+/// Serves until SIGTERM or SIGINT, then answers what was taken and returns. `ready` is called once, when clients can connect.
+pub fn run(config: &Config, ready: impl FnOnce(&Config)) -> Result<(), RunError> {
+    let clock = Clock::start();
+    let mut signals = Signals::new([SIGTERM, SIGINT])
+        .map_err(|source| RunError::System { what: "handle signals", source })?;
+    let (loops, loop_threads) = start_loops(config, clock)?;
+    let (acceptor, acceptor_thread) = start_acceptor(config, &loops)?;
+    start_admin(config, clock, &loops)?;
+    ready(config);
+
+    signals.forever().next();
+    // A second signal ends the process at once.
+    thread::spawn(move || signals.forever().next().map(|_| std::process::exit(1)));
+
+    let system = |what| move |source| RunError::System { what, source };
+    acceptor.stop().map_err(system("stop accepting"))?;
+    join(acceptor_thread)?;
+    for handle in &loops {
+        handle.send(Message::Drain).map_err(system("drain an event loop"))?;
+    }
+    loop_threads.into_iter().try_for_each(join)
+}
+
+type LoopThread = JoinHandle<io::Result<()>>;
+
+fn start_loops(config: &Config, clock: Clock) -> Result<(Vec<LoopHandle>, Vec<LoopThread>), RunError> {
+    let router = Arc::new(config.router.clone());
+    let (mut handles, mut threads) = (Vec::new(), Vec::new());
+    for index in 0..config.threads {
+        let (event_loop, handle) = EventLoop::new(LoopConfig {
+            dataplane: config.dataplane(index),
+            router: Arc::clone(&router),
+            server_addresses: config.server_addresses.clone(),
+            clock,
+            drain_timeout: config.drain_timeout,
+        })
+        .map_err(|source| RunError::System { what: "make an event loop", source })?;
+        threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
+        handles.push(handle);
+    }
+    Ok((handles, threads))
+}
+
+fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {
+    let address = config.listen;
+    let (acceptor, handle) = Acceptor::bind(address, loops.to_vec()).map_err(|source| RunError::Listen {
+        role: "clients",
+        address,
+        source,
+    })?;
+    Ok((handle, spawn("weir-accept".into(), move || acceptor.run())?))
+}
+
+/// The admin thread answers for as long as the process lives; it is not waited for.
+fn start_admin(config: &Config, clock: Clock, loops: &[LoopHandle]) -> Result<(), RunError> {
+    let Some(address) = config.admin else { return Ok(()) };
+    let listener = std::net::TcpListener::bind(address).map_err(|source| RunError::Listen {
+        role: "admin",
+        address,
+        source,
+    })?;
+    let admin = Admin::new(config.clone(), clock, loops.to_vec());
+    spawn("weir-admin".into(), move || admin::serve(listener, admin))?;
+    Ok(())
+}
+
+fn spawn(
+    name: String,
+    work: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Result<LoopThread, RunError> {
+    thread::Builder::new()
+        .name(name)
+        .spawn(work)
+        .map_err(|source| RunError::System { what: "start a thread", source })
+}
+
+fn join(thread: LoopThread) -> Result<(), RunError> {
+    match thread.join() {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(RunError::Loop(error.to_string())),
+        Err(_) => Err(RunError::Loop("it panicked; please report this".into())),
+    }
+}

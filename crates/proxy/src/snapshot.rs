@@ -1,0 +1,93 @@
+//! `GET /snapshot`: `weir.proxy/1` of `docs/formats.md`.
+
+use crate::{admin::Admin, clock};
+use serde_json::{Map, Value, json};
+use weir_dataplane::{Report, ServerReport};
+
+pub(crate) fn write(admin: &Admin, report: &Report) -> String {
+    let config = &admin.config;
+    let counters: Map<_, _> =
+        report.counters.entries().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
+    let servers: Vec<_> =
+        report.servers.iter().enumerate().map(|(index, it)| server(it, report, index)).collect();
+    let names: Vec<_> = config.router.servers().iter().map(|server| server.name.as_str()).collect();
+    let value = json!({
+        "schema": "weir.proxy/1",
+        "weir_version": env!("CARGO_PKG_VERSION"),
+        "taken_unix_ns": clock::unix_ns(),
+        "uptime_ns": admin.clock.now().as_nanos(),
+        "config": {
+            "engine": "event",
+            "listen": config.listen.to_string(),
+            "servers": names,
+            "replicas": config.router.replicas(),
+            "threads": config.threads,
+            "placement": config.placement.to_string(),
+            "timeout_ns": u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX),
+        },
+        "process": process(),
+        "sessions": report.sessions,
+        "counters": counters,
+        "operations": report.timing.operations(),
+        "servers": servers,
+        "loops": report.timing.loops(),
+        "windows": report.timing.windows(),
+    });
+    value.to_string()
+}
+
+fn server(server: &ServerReport, report: &Report, index: usize) -> Value {
+    json!({
+        "server": server.server,
+        "state": server.state,
+        "requests": server.requests,
+        "errors": server.errors,
+        "timeouts": server.timeouts,
+        "queued": server.queued,
+        "in_flight": server.in_flight,
+        "last_trouble": server.last_trouble,
+        "server_time": report.timing.server_time(index).report(),
+    })
+}
+
+/// What the kernel knows of this process; fields that it does not tell are 0.
+fn process() -> Value {
+    let Process { cpu_user_ns, cpu_system_ns, resident_bytes } = Process::read();
+    json!({
+        "pid": std::process::id(),
+        "cpu_user_ns": cpu_user_ns,
+        "cpu_system_ns": cpu_system_ns,
+        "resident_bytes": resident_bytes,
+    })
+}
+
+/// CPU time and memory of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    pub(crate) cpu_user_ns: u64,
+    pub(crate) cpu_system_ns: u64,
+    pub(crate) resident_bytes: u64,
+}
+
+/// proc(5) counts CPU time in ticks of `sysconf(_SC_CLK_TCK)`, which is 100 per second on every Linux of today.
+const TICK_NS: u64 = 10_000_000;
+
+/// proc(5) counts memory in pages; 4 KiB on x86-64 and on most arm64 kernels.
+const PAGE_BYTES: u64 = 4096;
+
+impl Process {
+    pub(crate) fn read() -> Self {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // The second field is the command's name in parentheses and may hold anything; utime and stime are the 14th and 15th.
+        let fields: Vec<u64> = stat
+            .rsplit_once(')')
+            .map(|(_, rest)| rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect())
+            .unwrap_or_default();
+        let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
+        Self {
+            cpu_user_ns: field(14) * TICK_NS,
+            cpu_system_ns: field(15) * TICK_NS,
+            resident_bytes: field(24) * PAGE_BYTES,
+        }
+    }
+}

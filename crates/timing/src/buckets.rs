@@ -1,0 +1,93 @@
+use hdrhistogram::Histogram;
+
+/// Longest time that buckets tell apart, in nanoseconds: about 18 minutes. What is longer is counted at this bound.
+pub(crate) const BUCKETS_MAX_NS: u64 = (1 << 40) - 1;
+
+/// Every bucket is narrower than a thousandth of the times in it.
+pub(crate) const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Each power of two is cut into 1024 buckets, the least number that keeps three significant digits; below 2048 a
+/// bucket is one nanosecond.
+const BUCKETS_PER_OCTAVE: usize = 1024;
+const OCTAVES: usize = 31;
+
+/// The counts of a histogram, bucket for bucket as HdrHistogram lays them out for the bounds above.
+///
+/// Counting here instead of in [`Histogram`] takes a third of the time, because that also keeps a count, a minimum and
+/// a maximum, which a distribution keeps more exactly itself. Everything but counting is the library's.
+#[derive(Clone, Debug)]
+pub(crate) struct Buckets(Box<[u64]>);
+
+impl Buckets {
+    #[cold]
+    pub(crate) fn new() -> Self {
+        Self(vec![0; OCTAVES * BUCKETS_PER_OCTAVE].into_boxed_slice())
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, nanos: u64) {
+        self.0[index_of(nanos.min(BUCKETS_MAX_NS))] += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine += theirs;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.fill(0);
+    }
+
+    pub(crate) fn histogram(&self) -> Histogram<u64> {
+        let mut histogram = Histogram::new_with_bounds(1, BUCKETS_MAX_NS, SIGNIFICANT_DIGITS)
+            .expect("the bounds are valid constants");
+        for (index, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+            histogram.record_n(least_in(index), *count).expect("every bucket lies within the bounds");
+        }
+        histogram
+    }
+}
+
+/// The place of `nanos`, which must not exceed [`BUCKETS_MAX_NS`].
+#[inline]
+fn index_of(nanos: u64) -> usize {
+    let octave = (nanos | BUCKETS_PER_OCTAVE as u64).ilog2() - BUCKETS_PER_OCTAVE.ilog2();
+    octave as usize * BUCKETS_PER_OCTAVE + (nanos >> octave) as usize
+}
+
+/// The least time that is counted at `index`.
+fn least_in(index: usize) -> u64 {
+    let octave = (index / BUCKETS_PER_OCTAVE).saturating_sub(1);
+    ((index - octave * BUCKETS_PER_OCTAVE) as u64) << octave
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_bucket_begins_where_the_one_before_it_ends() {
+        for index in 1..OCTAVES * BUCKETS_PER_OCTAVE {
+            assert_eq!(index_of(least_in(index)), index);
+            assert_eq!(index_of(least_in(index) - 1), index - 1);
+        }
+        assert_eq!(index_of(BUCKETS_MAX_NS), OCTAVES * BUCKETS_PER_OCTAVE - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_the_library(
+            times in prop::collection::vec(prop_oneof![0u64..5000, 0u64..1 << 30, any::<u64>()], 0..40)
+        ) {
+            let mut buckets = Buckets::new();
+            let mut library = Histogram::<u64>::new_with_bounds(1, BUCKETS_MAX_NS, SIGNIFICANT_DIGITS).unwrap();
+            for time in times {
+                buckets.record(time);
+                library.saturating_record(time);
+            }
+            prop_assert_eq!(buckets.histogram(), library);
+        }
+    }
+}

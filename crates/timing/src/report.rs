@@ -1,0 +1,319 @@
+use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct};
+use serde::{Serialize, Serializer};
+
+use crate::stamps::Stage;
+use crate::window::{ClosedWindows, Window, WindowCounts};
+use crate::{Distribution, Operation, Outcome};
+
+/// What one loop, or several together, have measured. Its parts serialize as they stand in `docs/formats.md`.
+///
+/// The default report is that of no loop at all; merging anything into it gives that thing.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub(crate) operations: Box<[OperationReport; Operation::COUNT]>,
+    pub(crate) server_times: Vec<Distribution>,
+    pub(crate) loops: Vec<LoopReport>,
+    pub(crate) windows: ClosedWindows,
+}
+
+/// The requests of one operation since the process began.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct OperationReport {
+    /// Requests answered.
+    pub requests: u64,
+    /// Of them, those answered with an error.
+    pub errors: u64,
+    /// Keys that the requests named.
+    pub keys: u64,
+    /// Keys found.
+    pub hits: u64,
+    /// Keys not found.
+    pub misses: u64,
+    #[serde(serialize_with = "serialize_stages")]
+    stages: [Distribution; Stage::COUNT],
+    /// The requests' totals: the sums of their stages.
+    pub total: Distribution,
+}
+
+/// The turns of one event loop.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LoopReport {
+    /// How often the loop was woken.
+    pub turns: u64,
+    /// How long it worked each time until it waited again.
+    pub turn_time: Distribution,
+}
+
+/// The operations that were asked for at least once; serializes as the map `operations`.
+#[derive(Copy, Clone, Debug)]
+pub struct Operations<'a>(&'a Report);
+
+/// The closed windows, oldest first and without gaps; serializes as the list `windows`. An operation has a place in
+/// every window as soon as it was asked for once, and zeros there in a quiet second.
+#[derive(Copy, Clone, Debug)]
+pub struct Windows<'a>(&'a Report);
+
+impl Report {
+    /// Adds what other loops have measured. Servers are matched by their place in the pool; windows stay as far as
+    /// both sides have them whole.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.operations.iter_mut().zip(other.operations.iter()) {
+            mine.merge(theirs);
+        }
+        let servers = self.server_times.len().max(other.server_times.len());
+        self.server_times.resize_with(servers, Distribution::new);
+        for (mine, theirs) in self.server_times.iter_mut().zip(&other.server_times) {
+            mine.merge(theirs);
+        }
+        self.loops.extend_from_slice(&other.loops);
+        self.windows.merge(&other.windows);
+    }
+
+    /// The requests of one operation, all zero if it was never asked for.
+    pub fn operation(&self, operation: Operation) -> &OperationReport {
+        &self.operations[operation.index()]
+    }
+
+    /// The operations that were asked for.
+    pub fn operations(&self) -> Operations<'_> {
+        Operations(self)
+    }
+
+    /// Time in nanoseconds that one server took, from its request handed to the kernel to its reply complete; empty
+    /// for a server that does not exist.
+    pub fn server_time(&self, server: usize) -> &Distribution {
+        static NEVER: Distribution = Distribution::new();
+        self.server_times.get(server).unwrap_or(&NEVER)
+    }
+
+    /// The turns of each loop, in the order of merging.
+    pub fn loops(&self) -> &[LoopReport] {
+        &self.loops
+    }
+
+    /// The last closed windows.
+    pub fn windows(&self) -> Windows<'_> {
+        Windows(self)
+    }
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            operations: Box::default(),
+            server_times: Vec::new(),
+            loops: Vec::new(),
+            windows: ClosedWindows::none(),
+        }
+    }
+}
+
+impl OperationReport {
+    /// The lengths of one stage in nanoseconds.
+    pub fn stage(&self, stage: Stage) -> &Distribution {
+        &self.stages[stage.index()]
+    }
+
+    pub(crate) fn record(&mut self, outcome: Outcome, stages: &[u64; Stage::COUNT], total: u64) {
+        self.requests += 1;
+        self.errors += u64::from(outcome.error);
+        self.keys += u64::from(outcome.keys);
+        self.hits += u64::from(outcome.hits);
+        self.misses += u64::from(outcome.misses);
+        for (distribution, nanos) in self.stages.iter_mut().zip(stages) {
+            distribution.record(*nanos);
+        }
+        self.total.record(total);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.keys += other.keys;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        for (mine, theirs) in self.stages.iter_mut().zip(&other.stages) {
+            mine.merge(theirs);
+        }
+        self.total.merge(&other.total);
+    }
+}
+
+impl<'a> Operations<'a> {
+    /// Each operation that was asked for, with its requests.
+    pub fn iter(self) -> impl Iterator<Item = (Operation, &'a OperationReport)> {
+        Operation::ALL
+            .into_iter()
+            .map(move |operation| (operation, self.0.operation(operation)))
+            .filter(|(_, report)| report.requests > 0)
+    }
+}
+
+impl<'a> Windows<'a> {
+    /// The windows, oldest first.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = &'a Window> {
+        self.0.windows.iter()
+    }
+}
+
+impl Serialize for Operations<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(operation, report)| (operation.name(), report)))
+    }
+}
+
+impl Serialize for Windows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.iter().len()))?;
+        for window in self.iter() {
+            list.serialize_element(&WindowRow { window, report: self.0 })?;
+        }
+        list.end()
+    }
+}
+
+struct WindowRow<'a> {
+    window: &'a Window,
+    report: &'a Report,
+}
+
+struct WindowOperations<'a>(&'a WindowRow<'a>);
+
+struct StageSums<'a>(&'a [u64; Stage::COUNT]);
+
+impl Serialize for WindowRow<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut row = serializer.serialize_struct("Window", 4)?;
+        row.serialize_field("index", &self.window.index)?;
+        row.serialize_field("start_ns", &self.window.start_ns())?;
+        row.serialize_field("length_ns", &self.window.length_ns())?;
+        row.serialize_field("operations", &WindowOperations(self))?;
+        row.end()
+    }
+}
+
+impl Serialize for WindowOperations<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let WindowRow { window, report } = self.0;
+        serializer.collect_map(
+            report.operations().iter().map(|(operation, _)| (operation.name(), window.counts(operation))),
+        )
+    }
+}
+
+impl Serialize for WindowCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut counts = serializer.serialize_struct("WindowCounts", 4)?;
+        counts.serialize_field("requests", &self.requests)?;
+        counts.serialize_field("errors", &self.errors)?;
+        counts.serialize_field("stage_sum_ns", &StageSums(&self.stage_sum_ns))?;
+        counts.serialize_field("total_sum_ns", &self.total_sum_ns)?;
+        counts.end()
+    }
+}
+
+impl Serialize for StageSums<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Stage::ALL.into_iter().map(Stage::name).zip(self.0))
+    }
+}
+
+fn serialize_stages<S: Serializer>(
+    stages: &[Distribution; Stage::COUNT],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(Stage::COUNT))?;
+    for (stage, distribution) in Stage::ALL.into_iter().zip(stages) {
+        map.serialize_entry(stage.name(), distribution)?;
+    }
+    map.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Instant, Recorder, Stamps};
+    use serde_json::{Value, json};
+
+    fn get(recorder: &mut Recorder, start_ns: u64, length_ns: u64) {
+        let mut stamps = Stamps::at(Instant::from_nanos(start_ns));
+        stamps.received = stamps.received.plus(length_ns);
+        stamps.answered = stamps.received;
+        let outcome = Outcome { error: false, keys: 1, hits: 1, misses: 0 };
+        recorder.record_request(Operation::Get, outcome, &stamps);
+    }
+
+    fn two_loops() -> (Report, Report) {
+        let [mut first, mut second] = [0, 0].map(|_| Recorder::new(Instant::ZERO, 2));
+        get(&mut first, 100, 10);
+        get(&mut second, 200, 30);
+        get(&mut second, 1_000_000_000, 50);
+        second.record_server(1, 30);
+        for recorder in [&mut first, &mut second] {
+            recorder.record_turn(1000);
+            recorder.advance(Instant::from_nanos(2_500_000_000));
+        }
+        (first.report(), second.report())
+    }
+
+    #[test]
+    fn merged_reports_hold_the_requests_of_both() {
+        let (mut merged, second) = two_loops();
+        merged.merge(&second);
+        let get = merged.operation(Operation::Get);
+        assert_eq!((get.requests, get.keys, get.hits), (3, 3, 3));
+        assert_eq!(get.stage(Stage::Backend).sum(), 90);
+        assert_eq!(merged.server_time(1).count(), 1);
+        assert!(merged.server_time(7).is_empty());
+        assert_eq!(merged.loops().len(), 2);
+        let requests: Vec<_> =
+            merged.windows().iter().map(|window| window.counts(Operation::Get).requests).collect();
+        assert_eq!(requests, [2, 1]);
+    }
+
+    #[test]
+    fn merging_into_the_default_changes_nothing() {
+        let (_, report) = two_loops();
+        let mut merged = Report::default();
+        merged.merge(&report);
+        assert_eq!(json!(report.operations()), json!(merged.operations()));
+        assert_eq!(json!(report.windows()), json!(merged.windows()));
+        assert_eq!(json!(report.loops()), json!(merged.loops()));
+        assert_eq!(json!(report.server_time(1)), json!(merged.server_time(1)));
+    }
+
+    #[test]
+    fn parts_are_written_as_the_format_says() {
+        let (mut report, second) = two_loops();
+        report.merge(&second);
+        let operations = json!(report.operations());
+        assert_eq!(keys(&operations), ["get"]);
+        assert_eq!(
+            keys(&operations["get"]),
+            ["errors", "hits", "keys", "misses", "requests", "stages", "total"]
+        );
+        assert_eq!(operations["get"]["stages"]["backend"]["sum_ns"], 90);
+        assert_eq!(operations["get"]["total"]["count"], 3);
+        let stages = Stage::ALL.map(Stage::name);
+        assert_eq!(keys(&operations["get"]["stages"]).len(), stages.len());
+        assert_eq!(
+            json!(report.windows())[1],
+            json!({ "index": 1, "start_ns": 1_000_000_000, "length_ns": 1_000_000_000, "operations": { "get": {
+                "requests": 1, "errors": 0, "total_sum_ns": 50,
+                "stage_sum_ns": { "read": 0, "dispatch": 0, "queue": 0, "send": 0, "backend": 50, "reply": 0 } } } })
+        );
+        assert_eq!(json!(report.loops())[1]["turns"], 1);
+        assert_eq!(json!(report.loops())[1]["turn_time"]["sum_ns"], 1000);
+    }
+
+    fn keys(value: &Value) -> Vec<&str> {
+        value.as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    fn assert_send<T: Send>() {}
+
+    #[test]
+    fn a_report_can_leave_its_loop() {
+        assert_send::<Report>();
+    }
+}

@@ -1,0 +1,166 @@
+use crate::Instant;
+
+/// When each thing happened to one request. Stamps are taken at the event itself and travel with the request.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// The read that brought the request's first byte returned.
+    pub first_byte: Instant,
+    /// The request is complete and parsed.
+    pub created: Instant,
+    /// It was put in the queue where it waits to be served.
+    pub enqueued: Instant,
+    /// It was taken from that queue.
+    pub dequeued: Instant,
+    /// The first byte of the first message to a server was handed to the kernel. No stage begins here; it is kept for
+    /// comparison with measurements that let the service begin at the first send.
+    pub first_sent: Instant,
+    /// The last byte of the last message to a server was handed to the kernel.
+    pub forwarded: Instant,
+    /// The last server reply that the request needs was complete.
+    pub received: Instant,
+    /// The last byte of the reply was handed to the kernel for the client.
+    pub answered: Instant,
+}
+
+/// A part of a request's life, from one stamp to the next.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// From `first_byte` to `created`: the rest of the request arrives and is parsed.
+    Read,
+    /// From `created` to `enqueued`: its servers are found.
+    Dispatch,
+    /// From `enqueued` to `dequeued`: it waits to be served.
+    Queue,
+    /// From `dequeued` to `forwarded`: its messages are handed to the kernel.
+    Send,
+    /// From `forwarded` to `received`: network and memcached servers.
+    Backend,
+    /// From `received` to `answered`: the reply waits for its turn and is handed to the kernel.
+    Reply,
+}
+
+impl Stamps {
+    /// A request that began and has got no further: every stamp is `now`.
+    pub fn at(now: Instant) -> Self {
+        Self {
+            first_byte: now,
+            created: now,
+            enqueued: now,
+            dequeued: now,
+            first_sent: now,
+            forwarded: now,
+            received: now,
+            answered: now,
+        }
+    }
+
+    /// The length of each stage in nanoseconds, in the order of [`Stage::ALL`].
+    ///
+    /// A stamp that lies before its predecessor counts as equal to it, so that the stages add up to [`Self::total`] to
+    /// the nanosecond whatever the stamps are. That is no mere repair of bad clocks: a server may answer a request
+    /// before its last byte is sent, and then there is a `received` before `forwarded`.
+    pub fn stages(&self) -> [u64; Stage::COUNT] {
+        let ends = [self.created, self.enqueued, self.dequeued, self.forwarded, self.received, self.answered];
+        let mut reached = self.first_byte;
+        ends.map(|end| {
+            let length = end.saturating_since(reached);
+            reached = reached.max(end);
+            length
+        })
+    }
+
+    /// Nanoseconds from the request's first stamp to its latest one: what [`Self::stages`] add up to.
+    pub fn total(&self) -> u64 {
+        let last = [self.created, self.enqueued, self.dequeued, self.forwarded, self.received, self.answered]
+            .into_iter()
+            .fold(self.first_byte, Instant::max);
+        last.saturating_since(self.first_byte)
+    }
+}
+
+impl Stage {
+    /// How many stages there are.
+    pub const COUNT: usize = 6;
+
+    /// Every stage, in the order in which a request passes them.
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Read, Self::Dispatch, Self::Queue, Self::Send, Self::Backend, Self::Reply];
+
+    /// The stage's name in records, metrics and axes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Dispatch => "dispatch",
+            Self::Queue => "queue",
+            Self::Send => "send",
+            Self::Backend => "backend",
+            Self::Reply => "reply",
+        }
+    }
+
+    /// The stage's place in [`Self::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stamps(nanos: [u64; 8]) -> Stamps {
+        let [first_byte, created, enqueued, dequeued, first_sent, forwarded, received, answered] =
+            nanos.map(Instant::from_nanos);
+        Stamps { first_byte, created, enqueued, dequeued, first_sent, forwarded, received, answered }
+    }
+
+    #[test]
+    fn each_stage_lies_between_its_two_stamps() {
+        let stamps = stamps([100, 101, 103, 107, 110, 115, 131, 163]);
+        assert_eq!(stamps.stages(), [1, 2, 4, 8, 16, 32]);
+        assert_eq!(stamps.total(), 63);
+    }
+
+    #[test]
+    fn a_stamp_before_its_predecessor_counts_as_equal_to_it() {
+        let stamps = stamps([100, 110, 105, 120, 0, 140, 130, 150]);
+        assert_eq!(stamps.stages(), [10, 0, 10, 20, 0, 10]);
+        assert_eq!(stamps.total(), 50);
+    }
+
+    #[test]
+    fn a_request_that_has_just_begun_has_no_length() {
+        let stamps = Stamps::at(Instant::from_nanos(7));
+        assert_eq!(stamps.stages(), [0; Stage::COUNT]);
+        assert_eq!(stamps.total(), 0);
+    }
+
+    #[test]
+    fn stages_are_numbered_in_order() {
+        for (index, stage) in Stage::ALL.into_iter().enumerate() {
+            assert_eq!(stage.index(), index, "{}", stage.name());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn stages_add_up_to_the_total(nanos in prop_oneof![
+            any::<[u64; 8]>(),
+            prop::array::uniform8(0u64..50),
+        ]) {
+            let stamps = stamps(nanos);
+            let sum: u128 = stamps.stages().into_iter().map(u128::from).sum();
+            prop_assert_eq!(sum, u128::from(stamps.total()));
+        }
+
+        #[test]
+        fn ordered_stamps_give_plain_differences(mut nanos in any::<[u64; 7]>()) {
+            nanos.sort_unstable();
+            let [a, b, c, d, e, f, g] = nanos;
+            let stamps = stamps([a, b, c, d, d, e, f, g]);
+            prop_assert_eq!(stamps.stages(), [b - a, c - b, d - c, e - d, f - e, g - f]);
+            prop_assert_eq!(stamps.total(), g - a);
+        }
+    }
+}

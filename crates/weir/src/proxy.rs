@@ -1,0 +1,81 @@
+//! `weir proxy`.
+
+use crate::units;
+use clap::Args;
+use std::{process::ExitCode, time::Duration};
+use weir_proxy::{Config, ConfigError};
+
+/// Stand between memcached clients and memcached servers.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example: weir proxy --listen 127.0.0.1:21211 --server 127.0.0.1:11211 --server 127.0.0.1:11212 --admin 127.0.0.1:21280
+
+SIGTERM and SIGINT stop it: no more clients are accepted, what was taken is answered, and it ends with status 0.")]
+pub(crate) struct ProxyArgs {
+    /// Where clients connect
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:21211")]
+    listen: String,
+    /// A memcached server; repeat it for each
+    #[arg(long = "server", value_name = "HOST:PORT", required = true)]
+    servers: Vec<String>,
+    /// On how many servers each key is kept
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    replicas: usize,
+    /// Event loops
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Where /metrics and /snapshot are answered; nowhere by default
+    #[arg(long, value_name = "HOST:PORT")]
+    admin: Option<String>,
+    /// How long a server may take to answer before the client gets SERVER_ERROR
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration)]
+    timeout: Duration,
+    /// How long sessions may take to end after a signal to stop
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
+    drain_timeout: Duration,
+    /// Client connections at once; more are told so and closed
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    max_connections: usize,
+    /// The longest value that a client may store, in bytes; as large as the servers' item_size_max
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    max_value: usize,
+}
+
+impl ProxyArgs {
+    /// Runs until it is stopped.
+    pub(crate) fn run(&self) -> ExitCode {
+        let config = match self.config() {
+            Ok(config) => config,
+            Err(error) => return crate::fail(2, &error),
+        };
+        match weir_proxy::run(&config, announce) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => crate::fail(1, &error),
+        }
+    }
+
+    fn config(&self) -> Result<Config, ConfigError> {
+        let mut config = Config::new(&self.listen, &self.servers, self.replicas, self.threads)?
+            .with_admin(self.admin.as_deref())?
+            .with_timeout(self.timeout)?;
+        config.drain_timeout = self.drain_timeout;
+        config.sessions_max = self.max_connections;
+        config.value_bytes_max = self.max_value;
+        Ok(config)
+    }
+}
+
+/// One line when clients can connect, on standard error, where logs go.
+#[expect(clippy::print_stderr, reason = "the command line talks to people")]
+fn announce(config: &Config) {
+    let servers = config.router.servers().len();
+    let admin = config.admin.map(|address| format!(", admin on http://{address}")).unwrap_or_default();
+    eprintln!(
+        "weir proxy {}: listening on {}, {servers} server{}, replicas {}, threads {}{admin}",
+        env!("CARGO_PKG_VERSION"),
+        config.listen,
+        if servers == 1 { "" } else { "s" },
+        config.router.replicas(),
+        config.threads,
+    );
+}

@@ -1,0 +1,1 @@
+"""Real memcached, the real binary and public clients over real sockets; and tests of the repository's own checks."""

@@ -1,0 +1,193 @@
+"""Starts memcached and `weir proxy` on free loopback ports, waits until they accept, and always ends them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# How long anything may take before a test says that it hangs. Generous: it is about life, not speed.
+LIVENESS_S = 20.0
+
+# Below the range the kernel hands out to outgoing connections, so that none of those takes a port between the probe
+# and the bind.
+PORTS = range(20000, 32768)
+
+
+def weir_binary() -> Path:
+    """The release binary: $WEIR_BIN, or what `make build` leaves in the target folder."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    binary = Path(os.environ.get("WEIR_BIN", target / "release" / "weir"))
+    if not binary.is_file():
+        raise FileNotFoundError(f"{binary} is missing: run `make build`, or set WEIR_BIN")
+    return binary
+
+
+def program(name: str) -> str:
+    """Where a program of the distribution is; Debian keeps some in /usr/sbin, which is not on every PATH."""
+    found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+    if found is None:
+        raise FileNotFoundError(f"{name} is not installed: run `make setup`")
+    return found
+
+
+def eventually(happened: Callable[[], bool], what: str) -> None:
+    """Returns once `happened()`; fails if it does not for as long as anything may take."""
+    deadline = time.monotonic() + LIVENESS_S
+    while not happened():
+        assert time.monotonic() < deadline, f"after {LIVENESS_S} s still not: {what}"
+        os.sched_yield()
+
+
+def free_port() -> int:
+    for port in random.sample(PORTS, 200):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port among 200 tried in {PORTS}")
+
+
+@dataclass(frozen=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @classmethod
+    def free(cls) -> Self:
+        return cls("127.0.0.1", free_port())
+
+    @property
+    def pair(self) -> tuple[str, int]:
+        return self.host, self.port
+
+    def accepts(self) -> bool:
+        try:
+            socket.create_connection(self.pair, timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+
+class Process:
+    """A child process with its output in a file, killed when the `with` block ends."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = list(command)
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
+        self._child = subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self._output.close()
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        return self._child.poll() is None
+
+    def state(self) -> str:
+        """The kernel's letter for what the process does: R runs, S sleeps, T is stopped, Z has ended."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    def output(self) -> str:
+        self._output.seek(0)
+        return self._output.read().decode(errors="replace")
+
+    def signal(self, number: signal.Signals) -> None:
+        self._child.send_signal(number)
+
+    def freeze(self) -> None:
+        """Stops the process without its knowing: its sockets stay open and nothing answers."""
+        self.signal(signal.SIGSTOP)
+        # The signal is delivered when the kernel gets to it; the state says when.
+        eventually(lambda: self.state() == "T", f"process {self.pid} stopped")
+
+    def thaw(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def wait(self) -> int:
+        """The exit status, once the process ended by itself."""
+        try:
+            return self._child.wait(LIVENESS_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {LIVENESS_S} s: {self.command}\n{self.output()}") from None
+
+    def kill(self) -> None:
+        if self.running:
+            self._child.kill()
+        self._child.wait()
+
+    def wait_ready(self, address: Address) -> None:
+        """Returns once the process accepts connections; fails with its output if it ended instead."""
+        for _ in range(int(LIVENESS_S / 0.02)):
+            if address.accepts():
+                return
+            try:
+                # Waiting for the child to end is the pause between two attempts.
+                status = self._child.wait(0.02)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"exit status {status} instead of listening: {self.command}\n{self.output()}")
+        raise AssertionError(f"{address} does not accept after {LIVENESS_S} s: {self.command}\n{self.output()}")
+
+
+class Memcached(Process):
+    """One memcached with one thread, as the studies ran it."""
+
+    def __init__(self, *options: str, address: Address | None = None) -> None:
+        self.address = address or Address.free()
+        command = [program("memcached"), "-l", self.address.host, "-p", str(self.address.port), "-U", "0", "-t", "1"]
+        if os.geteuid() == 0:
+            command += ["-u", "root"]  # memcached asks root to say so
+        super().__init__([*command, *options])
+
+
+class Proxy(Process):
+    """`weir proxy` in front of some servers, with an admin port."""
+
+    def __init__(self, servers: Sequence[Address], *options: str) -> None:
+        self.address = Address.free()
+        self.admin = Address.free()
+        command = [str(weir_binary()), "proxy", "--listen", str(self.address), "--admin", str(self.admin)]
+        for server in servers:
+            command += ["--server", str(server)]
+        super().__init__([*command, *options])
+
+    def http(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=LIVENESS_S) as response:
+            body: bytes = response.read()
+        return body.decode()
+
+    def snapshot(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.http("/snapshot"))
+        return loaded

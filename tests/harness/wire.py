@@ -1,0 +1,86 @@
+"""A socket that speaks the text protocol byte by byte, for tests that look at what is on the wire."""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import Self
+
+from .processes import LIVENESS_S, Address
+
+
+class Wire:
+    """One client connection. Reads fail instead of hanging; nothing is retried or hidden."""
+
+    def __init__(self, address: Address) -> None:
+        self._socket = socket.create_connection(address.pair, timeout=LIVENESS_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._unread = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def finish_sending(self) -> None:
+        """Says that no more requests will come; replies can still be read."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def line(self) -> bytes:
+        """The next line, without its end."""
+        while b"\r\n" not in self._unread:
+            self._receive()
+        line, _, self._unread = self._unread.partition(b"\r\n")
+        return line
+
+    def exactly(self, count: int) -> bytes:
+        while len(self._unread) < count:
+            self._receive()
+        data, self._unread = self._unread[:count], self._unread[count:]
+        return data
+
+    def ask(self, command: bytes) -> bytes:
+        """Sends one command (its end is added) and gives the one line that answers it."""
+        self.send(command + b"\r\n")
+        return self.line()
+
+    def store(self, key: bytes, value: bytes) -> bytes:
+        return self.ask(b"set %b 0 0 %d\r\n%b" % (key, len(value), value))
+
+    def get(self, *keys: bytes) -> list[tuple[bytes, bytes]]:
+        self.send(b"get " + b" ".join(keys) + b"\r\n")
+        return self.values()
+
+    def values(self) -> list[tuple[bytes, bytes]]:
+        """The (key, value) pairs of one reply to get, in the order they came; an error line fails."""
+        found = []
+        while (line := self.line()) != b"END":
+            word, key, _flags, length = line.split(b" ")[:4]
+            assert word == b"VALUE", line
+            found.append((key, self.exactly(int(length))))
+            assert self.exactly(2) == b"\r\n", f"the value of {key!r} does not end where its length says"
+        return found
+
+    def in_step(self) -> None:
+        """Fails if a reply is left over or owed: the next reply must belong to the next command."""
+        assert self._unread == b"", self._unread
+        reply = self.ask(b"version")
+        assert reply.startswith(b"VERSION "), reply
+
+    def ended(self) -> bool:
+        """Whether the peer closed the connection after everything that was read."""
+        return self._unread == b"" and self._socket.recv(1) == b""
+
+    def _receive(self) -> None:
+        data = self._socket.recv(1 << 16)
+        assert data, f"the connection ended in the middle of a reply, after {self._unread!r}"
+        self._unread += data

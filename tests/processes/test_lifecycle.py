@@ -1,0 +1,115 @@
+"""Starting and stopping: a stop drops no request in flight, a wrong command line says what is wrong."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from contextlib import ExitStack
+
+import pytest
+
+from tests.conftest import Connect, StartProxy
+from tests.harness.placement import keys_by_server
+from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, eventually, weir_binary
+
+
+def wait_until_in_flight(proxy: Proxy, server: Memcached, count: int) -> None:
+    """Returns once the proxy has sent `count` requests to the server that are not answered yet."""
+
+    def in_flight() -> int:
+        entries = {entry["server"]: entry for entry in proxy.snapshot()["servers"]}
+        length: int = entries[str(server.address)]["in_flight"]["length"]
+        return length
+
+    eventually(lambda: in_flight() >= count, f"{count} requests in flight at {server.address}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_stop_drops_no_request_in_flight(
+    start_proxy: StartProxy, servers: list[Memcached], connect: Connect, threads: int, number: signal.Signals
+) -> None:
+    proxy = start_proxy("--threads", str(threads), "--timeout", "60s")
+    held = keys_by_server(proxy.address, [server.address for server in servers])[0][:12]
+    wires = [connect(proxy.address) for _ in held]
+    servers[0].freeze()
+    for key, wire in zip(held, wires, strict=True):
+        wire.send(b"get " + key + b"\r\n")
+    wait_until_in_flight(proxy, servers[0], len(held))
+    proxy.signal(number)
+    eventually(lambda: not proxy.address.accepts(), "a stopping proxy refuses new clients")
+    servers[0].thaw()
+    for key, wire in zip(held, wires, strict=True):
+        assert wire.values() == [(key, key * 2)]
+        assert wire.ended()
+    assert proxy.wait() == 0, proxy.output()
+
+
+def test_stop_with_idle_clients(start_proxy: StartProxy, connect: Connect) -> None:
+    proxy = start_proxy()
+    wires = [connect(proxy.address) for _ in range(10)]
+    for wire in wires:
+        wire.in_step()
+    proxy.signal(signal.SIGTERM)
+    assert all(wire.ended() for wire in wires)
+    assert proxy.wait() == 0, proxy.output()
+
+
+def test_stop_does_not_wait_for_a_client_that_does_not_read(start_proxy: StartProxy, connect: Connect) -> None:
+    proxy = start_proxy("--timeout", "200ms", "--drain-timeout", "200ms")
+    wire = connect(proxy.address)
+    assert wire.store(b"key", bytes(500_000)) == b"STORED"
+    wire.send(b"get key\r\n" * 100)
+    proxy.signal(signal.SIGTERM)
+    assert proxy.wait() == 0, proxy.output()
+
+
+def refusal(*arguments: str) -> tuple[int, str]:
+    """Runs a `weir` that must end by itself, and gives its exit status and what it said."""
+    done = subprocess.run(
+        [str(weir_binary()), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIVENESS_S,
+        check=False,
+    )
+    assert "panicked" not in done.stderr
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((), "--server"),
+        (("--server", "nowhere"), "nowhere"),
+        (("--server", "127.0.0.1:99999"), "127.0.0.1:99999"),
+        (("--server", "127.0.0.1:20001", "--replicas", "2"), "replicas"),
+        (("--server", "127.0.0.1:20001", "--replicas", "0"), "replicas"),
+        (("--server", "127.0.0.1:20001", "--threads", "0"), "threads"),
+        (("--server", "127.0.0.1:20001", "--timeout", "0ms"), "timeout"),
+        (("--server", "127.0.0.1:20001", "--timeout", "soon"), "soon"),
+        (("--server", "127.0.0.1:20001", "--server", "127.0.0.1:20001"), "127.0.0.1:20001"),
+        (("--server", "127.0.0.1:20001", "--no-such-flag"), "--no-such-flag"),
+    ],
+)
+def test_wrong_command_line_is_named(arguments: tuple[str, ...], named: str) -> None:
+    status, said = refusal("proxy", "--listen", str(Address.free()), *arguments)
+    assert status == 2, said
+    assert named in said
+
+
+@pytest.mark.parametrize("flag", ["--listen", "--admin"])
+def test_port_in_use_is_named(stack: ExitStack, flag: str) -> None:
+    taken = Address.free()
+    stack.enter_context(socket.create_server(taken.pair))
+    other = {"--listen": "--admin", "--admin": "--listen"}[flag]
+    status, said = refusal("proxy", flag, str(taken), other, str(Address.free()), "--server", "127.0.0.1:20001")
+    assert status not in (0, 2)
+    assert str(taken) in said
+
+
+def test_version() -> None:
+    done = subprocess.run([str(weir_binary()), "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("weir ")
