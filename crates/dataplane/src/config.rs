@@ -26,7 +26,8 @@ pub struct Config {
     pub reconnect_delay_max_ns: u64,
     /// Seed of the jitter in those pauses.
     pub seed: u64,
-    /// What `version` is answered.
+    /// What `version` is answered. Clients read the number at its front to learn which commands they may use, so it begins with
+    /// the version of memcached whose answers Weir gives.
     pub version: String,
 }
 
@@ -43,7 +44,7 @@ impl Default for Config {
             reconnect_delay_min_ns: 50_000_000,
             reconnect_delay_max_ns: 5_000_000_000,
             seed: 1,
-            version: format!("{}-weir", env!("CARGO_PKG_VERSION")),
+            version: concat!("1.6.18-weir-", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
 }

@@ -1,1 +1,35 @@
-//! A closed-loop load generator that verifies every reply.
+//! A closed-loop load generator for memcached's text protocol that can be trusted: every reply is verified, and every
+//! request is accounted for.
+//!
+//! Start at [`run`]: it connects, sets every key, warms up, measures, drains and hands out a [`Report`]. What decides and
+//! verifies knows neither sockets nor clock; `driver` alone talks to the kernel.
+//!
+//! ```text
+//! config     what is asked for            connection  requests out, replies in, per connection
+//! keyspace   key index <-> key bytes      verify      does the reply answer the request?
+//! value      values that say whose        recorder    counts and times, per phase, operation, window
+//! versions   what has been written        engine      the phases of a run, its threads
+//! mix        which request comes next     driver      sockets, clock, CPU time, event loop
+//! workload   the bytes of requests        report      the record and the table; progress: what is shown meanwhile
+//! ```
+
+mod config;
+mod connection;
+mod driver;
+mod engine;
+mod keyspace;
+mod mix;
+mod phase;
+mod progress;
+mod recorder;
+mod report;
+mod value;
+mod verify;
+mod versions;
+mod workload;
+
+pub use config::{Config, ConfigError, DurationError, Settings, parse_duration};
+pub use engine::{LoadError, run};
+pub use progress::Progress;
+pub use recorder::Failures;
+pub use report::{Report, Summary};

@@ -256,9 +256,10 @@ fn too_long_for_key(key: &[u8]) -> bool {
     key.len() > KEY_BYTES_MAX
 }
 
-/// Whether the last word of a command asks for silence.
-fn is_noreply(word: Option<&[u8]>) -> bool {
-    word == Some(b"noreply")
+/// Whether the last word of a command asks for silence. memcached looks at the last word wherever it stands, even in the place
+/// of a number, and is then silent about the number that is missing.
+fn is_noreply(last_word: &[u8]) -> bool {
+    last_word == b"noreply"
 }
 
 fn end_line(out: &mut Vec<u8>, noreply: bool) {

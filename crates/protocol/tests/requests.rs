@@ -97,6 +97,10 @@ fn mistakes_are_answered_as_memcached_answers() {
     check(b"touch a x\r\n", &["BadExptime silent=false swallow=0"]);
     check(b"incr a -1\r\n", &["BadDelta silent=false swallow=0"]);
     check(b"incr a x noreply\r\n", &["BadDelta silent=true swallow=0"]);
+    check(b"incr a noreply\r\n", &["BadDelta silent=true swallow=0"]);
+    check(b"touch a noreply\r\n", &["BadExptime silent=true swallow=0"]);
+    check(b"set a 0 0 noreply\r\n", &["BadCommandLine silent=true swallow=0"]);
+    check(b"verbosity noreply\r\n", &["verbosity 0 noreply\r\n"]);
     check(b"flush_all\r\n", &["FlushNotAllowed silent=false swallow=0"]);
     check(b"flush_all 0 noreply\r\n", &["FlushNotAllowed silent=true swallow=0"]);
     check(b"shutdown\r\n", &["ShutdownNotEnabled silent=false swallow=0"]);

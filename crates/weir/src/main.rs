@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; what they do lives in the crates `weir-proxy` and `weir-load`.
 
+mod load;
 mod proxy;
 mod units;
 
@@ -20,11 +21,14 @@ struct Cli {
 enum Command {
     /// Stand between memcached clients and memcached servers
     Proxy(proxy::ProxyArgs),
+    /// Generate load: closed loop, every reply verified
+    Load(load::LoadArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Proxy(args) => args.run(),
+        Command::Load(args) => load::run(args),
     }
 }
 

@@ -8,11 +8,13 @@ pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>) -> Line<'a> {
         b"version" => Line::Request(Request::Version),
         b"quit" => Line::Request(Request::Quit),
         b"verbosity" => match tokens.with_optional::<1>() {
-            Some((_level, last)) => Line::Request(Request::Verbosity { noreply: is_noreply(last) }),
+            Some(([level], last)) => {
+                Line::Request(Request::Verbosity { noreply: is_noreply(last.unwrap_or(level)) })
+            }
             None => Line::UNKNOWN,
         },
         b"flush_all" => match tokens.count() {
-            0..=2 => Line::refused(Refusal::FlushNotAllowed, is_noreply(tokens.last())),
+            0..=2 => Line::refused(Refusal::FlushNotAllowed, tokens.last().is_some_and(is_noreply)),
             _ => Line::UNKNOWN,
         },
         b"shutdown" if tokens.count() <= 1 => Line::refused(Refusal::ShutdownNotEnabled, false),

@@ -45,7 +45,7 @@ impl Arithmetic<'_> {
 
 pub(super) fn parse(verb: ArithmeticVerb, tokens: Tokens<'_>) -> Line<'_> {
     let Some(([key, delta], last)) = tokens.with_optional() else { return Line::UNKNOWN };
-    let noreply = is_noreply(last);
+    let noreply = is_noreply(last.unwrap_or(delta));
     if too_long_for_key(key) {
         return Line::refused(Refusal::BadCommandLine, noreply);
     }

@@ -75,7 +75,7 @@ impl Storage<'_> {
 const LENGTH_MAX: i32 = i32::MAX - 2;
 
 pub(super) fn parse(verb: StorageVerb, tokens: Tokens<'_>) -> Line<'_> {
-    // The number of words is checked before anything else, `noreply` next: with a wrong count even `noreply` is answered.
+    // The number of words is checked before anything else: with a wrong count even `noreply` is answered.
     let (words, cas, last) = if verb == StorageVerb::Cas {
         let Some(([key, flags, exptime, length, cas], last)) = tokens.with_optional() else {
             return Line::UNKNOWN;
@@ -86,7 +86,7 @@ pub(super) fn parse(verb: StorageVerb, tokens: Tokens<'_>) -> Line<'_> {
         (words, &[][..], last)
     };
     let [key, flags, exptime, length] = words;
-    let noreply = is_noreply(last);
+    let noreply = is_noreply(last.unwrap_or(if cas.is_empty() { length } else { cas }));
     let value_len = number::signed_32(length).filter(|length| (0..=LENGTH_MAX).contains(length));
     let valid = !too_long_for_key(key)
         && number::unsigned(flags).is_some()

@@ -24,7 +24,7 @@ impl Touch<'_> {
 
 pub(super) fn parse(tokens: Tokens<'_>) -> Line<'_> {
     let Some(([key, exptime], last)) = tokens.with_optional() else { return Line::UNKNOWN };
-    let noreply = is_noreply(last);
+    let noreply = is_noreply(last.unwrap_or(exptime));
     if too_long_for_key(key) {
         return Line::refused(Refusal::BadCommandLine, noreply);
     }

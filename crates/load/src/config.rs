@@ -1,0 +1,351 @@
+//! What a run is asked to do: [`Settings`] as given, [`Config`] once checked.
+
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::value;
+
+/// What the command line asks for, not yet checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Where to connect, each `HOST:PORT`. Connections go round-robin over them, so every target must serve the same keys.
+    pub targets: Vec<String>,
+    /// Connections over all threads.
+    pub connections: usize,
+    /// Requests that each connection keeps outstanding.
+    pub depth: usize,
+    /// Threads, each with an event loop and its share of the connections.
+    pub threads: usize,
+    /// Length of the measured phase.
+    pub duration: Duration,
+    /// Length of the warm-up before it.
+    pub warmup: Duration,
+    /// Share of requests that are writes, 0 to 1.
+    pub write_ratio: f64,
+    /// Size of every value, in bytes.
+    pub value_size: usize,
+    /// Size of every key, in bytes.
+    pub key_size: usize,
+    /// Number of keys.
+    pub keys: u64,
+    /// Keys per read.
+    pub multiget: usize,
+    /// Whether every key is set once before the warm-up.
+    pub prefill: bool,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// Seed of the random choices: the same seed gives each connection the same sequence of requests.
+    pub seed: u64,
+}
+
+/// Settings that a run can be made with. The only way to one is [`Config::check`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config(Settings);
+
+impl Config {
+    /// Checks the settings.
+    pub fn check(settings: Settings) -> Result<Config, ConfigError> {
+        if settings.targets.is_empty() {
+            return Err(ConfigError::NoTarget);
+        }
+        for target in &settings.targets {
+            check_target(target)?;
+        }
+        within("--connections", settings.connections as u64, 1, CONNECTIONS_MAX)?;
+        within("--depth", settings.depth as u64, 1, DEPTH_MAX)?;
+        within("--threads", settings.threads as u64, 1, THREADS_MAX.min(settings.connections as u64))?;
+        within("--keys", settings.keys, 1, KEYS_MAX)?;
+        within("--key-size", settings.key_size as u64, digits(settings.keys - 1), KEY_SIZE_MAX)?;
+        within("--value-size", settings.value_size as u64, 0, VALUE_SIZE_MAX)?;
+        within("--multiget", settings.multiget as u64, 1, MULTIGET_MAX.min(settings.keys))?;
+        if !(0.0..=1.0).contains(&settings.write_ratio) {
+            return Err(ConfigError::WriteRatio(settings.write_ratio));
+        }
+        length("--duration", settings.duration, Duration::from_millis(1), DURATION_MAX)?;
+        length("--warmup", settings.warmup, Duration::ZERO, DURATION_MAX)?;
+        length("--timeout", settings.timeout, Duration::from_millis(1), TIMEOUT_MAX)?;
+        let config = Config(settings);
+        let bytes = config.buffer_bytes_max();
+        if bytes > BUFFER_BYTES_MAX {
+            return Err(ConfigError::Memory { bytes });
+        }
+        Ok(config)
+    }
+
+    /// The longest reply that a right answer to any request of this run can be, in bytes.
+    pub(crate) fn reply_bytes_max(&self) -> usize {
+        let value = "VALUE ".len() + self.key_size + REPLY_NUMBERS + self.value_size + "\r\n".len();
+        ERROR_LINE_BYTES_MAX.max(self.multiget * value + "END\r\n".len())
+    }
+
+    /// The longest request of this run, in bytes.
+    pub(crate) fn request_bytes_max(&self) -> usize {
+        let set = "set ".len() + self.key_size + REPLY_NUMBERS + self.value_size + "\r\n".len();
+        let get = "get".len() + self.multiget * (1 + self.key_size) + "\r\n".len();
+        set.max(get)
+    }
+
+    /// The most that all connections together may have to hold, in bytes: what is going out, and one reply each.
+    fn buffer_bytes_max(&self) -> u64 {
+        let connection = self.depth as u64 * self.request_bytes_max() as u64 + self.reply_bytes_max() as u64;
+        self.connections as u64 * connection
+    }
+}
+
+impl Deref for Config {
+    type Target = Settings;
+
+    fn deref(&self) -> &Settings {
+        &self.0
+    }
+}
+
+/// Why settings cannot be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ConfigError {
+    /// No target was named.
+    #[error("no target: name at least one with --target HOST:PORT")]
+    NoTarget,
+    /// A target is not `HOST:PORT`.
+    #[error("--target {target}: {reason}; expected HOST:PORT, as 127.0.0.1:11211 or [::1]:11211")]
+    Target {
+        /// The target as given.
+        target: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A number is outside its bounds.
+    #[error("{flag} {given}: must be between {least} and {most}")]
+    Bounds {
+        /// The flag.
+        flag: &'static str,
+        /// The number given.
+        given: u64,
+        /// The least it may be.
+        least: u64,
+        /// The most it may be.
+        most: u64,
+    },
+    /// The share of writes is not a share.
+    #[error("--writes {0}: must be a share between 0 and 1")]
+    WriteRatio(f64),
+    /// A duration is outside its bounds.
+    #[error("{flag} {given:?}: must be between {least:?} and {most:?}")]
+    Length {
+        /// The flag.
+        flag: &'static str,
+        /// The duration given.
+        given: Duration,
+        /// The least it may be.
+        least: Duration,
+        /// The most it may be.
+        most: Duration,
+    },
+    /// Requests and replies under way could fill too much memory.
+    #[error(
+        "requests and replies under way could take {bytes} bytes, more than {BUFFER_BYTES_MAX}: lower --connections, --depth, --multiget or --value-size"
+    )]
+    Memory {
+        /// The bytes they could take.
+        bytes: u64,
+    },
+}
+
+/// Parses a duration as `10s`, `500ms`, `2m`, `1.5s`; units are `us`, `ms`, `s`, `m` and `h`.
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let error = || DurationError(text.to_owned());
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(error)?;
+    let (number, unit) = text.split_at(unit_at);
+    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(error());
+    }
+    let number: f64 = number.parse().map_err(|_| error())?;
+    let seconds = match unit {
+        "us" => number / 1e6,
+        "ms" => number / 1e3,
+        "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(error()),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|_| error())
+}
+
+/// A text that is not a duration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DurationError(String);
+
+impl fmt::Display for DurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not a duration; write a number and a unit, as 10s, 500ms, 2m", self.0)
+    }
+}
+
+impl std::error::Error for DurationError {}
+
+fn check_target(target: &str) -> Result<(), ConfigError> {
+    let error = |reason| Err(ConfigError::Target { target: target.to_owned(), reason });
+    let Some((host, port)) = target.rsplit_once(':') else {
+        return error("it has no port");
+    };
+    if host.is_empty() {
+        return error("it has no host");
+    }
+    if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
+        return error("an IPv6 address needs brackets");
+    }
+    match port.parse::<u16>() {
+        Ok(0) | Err(_) => error("the port is not a number between 1 and 65535"),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn within(flag: &'static str, given: u64, least: u64, most: u64) -> Result<(), ConfigError> {
+    if (least..=most).contains(&given) {
+        Ok(())
+    } else {
+        Err(ConfigError::Bounds { flag, given, least, most })
+    }
+}
+
+fn length(flag: &'static str, given: Duration, least: Duration, most: Duration) -> Result<(), ConfigError> {
+    if (least..=most).contains(&given) {
+        Ok(())
+    } else {
+        Err(ConfigError::Length { flag, given, least, most })
+    }
+}
+
+/// Decimal digits of a number.
+fn digits(number: u64) -> u64 {
+    u64::from(number.checked_ilog10().unwrap_or(0)) + 1
+}
+
+const CONNECTIONS_MAX: u64 = 20_000;
+const DEPTH_MAX: u64 = 10_000;
+const THREADS_MAX: u64 = 256;
+/// Eight bytes are kept per key, for the last version issued.
+const KEYS_MAX: u64 = 100_000_000;
+/// memcached's own limit.
+const KEY_SIZE_MAX: u64 = 250;
+const VALUE_SIZE_MAX: u64 = 64 << 20;
+const MULTIGET_MAX: u64 = 1_000;
+const DURATION_MAX: Duration = Duration::from_secs(7 * 86_400);
+const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
+const BUFFER_BYTES_MAX: u64 = 4 << 30;
+
+/// Room for flags, size, cas and the spaces and line end around them.
+const REPLY_NUMBERS: usize = 64;
+/// Room for the longest error line: a proxy may name servers in it.
+const ERROR_LINE_BYTES_MAX: usize = 4096;
+
+const _: () = assert!(value::HEADER_BYTES < ERROR_LINE_BYTES_MAX);
+
+#[cfg(test)]
+impl Settings {
+    /// Settings that pass every check, for tests to vary.
+    pub(crate) fn example() -> Settings {
+        Settings {
+            targets: vec!["127.0.0.1:11211".to_owned()],
+            connections: 1,
+            depth: 1,
+            threads: 1,
+            duration: Duration::from_secs(10),
+            warmup: Duration::from_secs(2),
+            write_ratio: 0.1,
+            value_size: 128,
+            key_size: 16,
+            keys: 10_000,
+            multiget: 1,
+            prefill: true,
+            timeout: Duration::from_secs(5),
+            seed: 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut Settings)) -> Result<Config, ConfigError> {
+        let mut settings = Settings::example();
+        change(&mut settings);
+        Config::check(settings)
+    }
+
+    fn refused_flag(change: impl FnOnce(&mut Settings)) -> String {
+        check(change).expect_err("the settings must be refused").to_string()
+    }
+
+    #[test]
+    fn the_example_passes() {
+        assert!(check(|_| {}).is_ok());
+    }
+
+    #[test]
+    fn each_bound_is_kept_and_names_its_flag() {
+        assert!(refused_flag(|s| s.targets.clear()).contains("--target"));
+        assert!(refused_flag(|s| s.connections = 0).starts_with("--connections 0"));
+        assert!(refused_flag(|s| s.depth = 0).starts_with("--depth 0"));
+        assert!(refused_flag(|s| s.threads = 2).starts_with("--threads 2: must be between 1 and 1"));
+        assert!(refused_flag(|s| s.keys = 0).starts_with("--keys 0"));
+        assert!(refused_flag(|s| s.key_size = 251).starts_with("--key-size 251"));
+        assert!(refused_flag(|s| s.multiget = 1001).starts_with("--multiget 1001"));
+        assert!(refused_flag(|s| s.write_ratio = 1.5).starts_with("--writes 1.5"));
+        assert!(refused_flag(|s| s.write_ratio = f64::NAN).starts_with("--writes NaN"));
+        assert!(refused_flag(|s| s.duration = Duration::ZERO).starts_with("--duration 0ns"));
+        assert!(refused_flag(|s| s.timeout = Duration::ZERO).starts_with("--timeout 0ns"));
+    }
+
+    #[test]
+    fn keys_must_fit_their_size() {
+        assert!(check(|s| (s.keys, s.key_size) = (10_000, 4)).is_ok());
+        assert!(refused_flag(|s| (s.keys, s.key_size) = (10_001, 4)).contains("between 5 and 250"));
+        assert!(check(|s| (s.keys, s.key_size) = (1, 1)).is_ok());
+    }
+
+    #[test]
+    fn a_multi_get_asks_for_no_more_keys_than_there_are() {
+        assert!(check(|s| (s.keys, s.multiget) = (10, 10)).is_ok());
+        assert!(refused_flag(|s| (s.keys, s.multiget) = (10, 11)).contains("between 1 and 10"));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let error =
+            refused_flag(|s| (s.connections, s.depth, s.value_size, s.threads) = (10_000, 100, 1 << 20, 1));
+        assert!(error.contains("lower --connections"), "{error}");
+    }
+
+    #[test]
+    fn targets_are_host_and_port() {
+        for good in ["127.0.0.1:11211", "[::1]:11211", "cache.example:1"] {
+            assert_eq!(check_target(good), Ok(()));
+        }
+        for bad in ["", "localhost", ":11211", "::1:11211", "h:", "h:0", "h:65536", "h:x"] {
+            assert!(check_target(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_parse() {
+        for (text, nanos) in [
+            ("10s", 10_000_000_000),
+            ("500ms", 500_000_000),
+            ("2m", 120_000_000_000),
+            ("1.5s", 1_500_000_000),
+            ("250us", 250_000),
+            ("1h", 3_600_000_000_000),
+            ("0s", 0),
+        ] {
+            assert_eq!(parse_duration(text).map(|d| d.as_nanos()), Ok(nanos), "{text}");
+        }
+        for bad in
+            ["", "10", "s", "-1s", "1 s", "1d", "1e3s", "nans", "infs", "1.2.3s", "99999999999999999999999h"]
+        {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+}

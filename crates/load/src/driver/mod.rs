@@ -1,0 +1,13 @@
+//! Sockets, the clock and CPU time: the only part of the crate that talks to the kernel.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `clock` | the one monotonic clock, and the wall-clock time of its origin |
+//! | `cpu` | CPU time of the process |
+//! | `link` | one connection with its socket, its buffers and its way back after a break |
+//! | `worker` | the event loop of one thread over its links |
+
+pub(crate) mod clock;
+pub(crate) mod cpu;
+pub(crate) mod link;
+pub(crate) mod worker;

@@ -1,0 +1,113 @@
+//! What is shown while a run is under way.
+
+use std::io::Write;
+use std::time::Duration;
+
+use weir_timing::{Distribution, Instant};
+
+use crate::driver::worker::Conduct;
+use crate::phase::Phase;
+use crate::recorder::PhaseCounts;
+use crate::report::human_time;
+
+/// Shows a run's progress: one line that is redrawn, or one line per phase.
+pub struct Progress {
+    output: Box<dyn Write>,
+    redrawn: bool,
+    /// Everything observed so far.
+    total: PhaseCounts,
+    /// Observed since `since`.
+    second: PhaseCounts,
+    recent: Distribution,
+    since: Instant,
+    /// Rate and 99th percentile of the last whole second.
+    last: String,
+    drawn: bool,
+}
+
+impl Progress {
+    /// A line that is redrawn on a terminal.
+    pub fn redrawn(output: impl Write + 'static) -> Progress {
+        Progress::new(Box::new(output), true)
+    }
+
+    /// One plain line per phase.
+    pub fn lines(output: impl Write + 'static) -> Progress {
+        Progress::new(Box::new(output), false)
+    }
+
+    fn new(output: Box<dyn Write>, redrawn: bool) -> Progress {
+        Progress {
+            output,
+            redrawn,
+            total: PhaseCounts::default(),
+            second: PhaseCounts::default(),
+            recent: Distribution::new(),
+            since: Instant::ZERO,
+            last: String::new(),
+            drawn: false,
+        }
+    }
+
+    /// Whether the numbers of a run under way are asked for.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.redrawn
+    }
+
+    /// A phase begins; `extent` says how much of it there is.
+    pub(crate) fn begin(&mut self, phase: Phase, extent: &str) {
+        if !self.redrawn {
+            self.write(&format!("{}: {extent}\n", phase.name()));
+        }
+    }
+
+    /// Redraws the line.
+    pub(crate) fn show(&mut self, phase: Phase, left: Option<Duration>, now: Instant, conduct: &Conduct) {
+        if !self.redrawn {
+            return;
+        }
+        let observed = conduct.take_observed();
+        self.second.add(observed.counts);
+        self.total.add(observed.counts);
+        self.recent.merge(&observed.recent);
+        let passed_ns = now.saturating_since(self.since);
+        if passed_ns >= 1_000_000_000 {
+            let rate = self.second.requests as f64 * 1e9 / passed_ns as f64;
+            let p99 = self.recent.quantile(0.99).map_or("-".to_owned(), |nanos| human_time(nanos as f64));
+            self.last = format!("{rate:.0} requests/s  p99 {p99}");
+            self.second = PhaseCounts::default();
+            self.recent.clear();
+            self.since = now;
+        }
+        let left = left.map_or(String::new(), |left| format!("{:.0} s left  ", left.as_secs_f64().ceil()));
+        let line = format!(
+            "\r\x1b[K{:<9} {left}{}  {} errors  {} failures",
+            phase.name(),
+            self.last,
+            self.total.errors,
+            self.total.failures
+        );
+        self.drawn = true;
+        self.write(&line);
+    }
+
+    /// Takes the line away.
+    pub fn clear(&mut self) {
+        if self.drawn {
+            self.drawn = false;
+            self.write("\r\x1b[K");
+        }
+    }
+
+    /// A terminal that has gone away is no reason to end a run.
+    fn write(&mut self, text: &str) {
+        let _ = self.output.write_all(text.as_bytes());
+        let _ = self.output.flush();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

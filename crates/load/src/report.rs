@@ -1,0 +1,483 @@
+//! What a run found: as a record (`docs/formats.md`, `weir.load/1`) and as a table.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+use weir_timing::{DistributionReport, Instant, Operation};
+
+use crate::config::Config;
+use crate::driver::clock::Clock;
+use crate::driver::cpu::CpuTime;
+use crate::mix::read_operation;
+use crate::phase::{Phase, Timeline};
+use crate::recorder::{Failures, OperationCounts, Recorder, WINDOW_NS};
+
+/// A run's record. Serialized, it is the schema `weir.load/1`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    schema: &'static str,
+    weir_version: &'static str,
+    config: ConfigReport,
+    phases: Phases,
+    operations: BTreeMap<&'static str, OperationReport>,
+    throughput_rps: f64,
+    windows: Vec<WindowReport>,
+    cpu: CpuReport,
+    failures: Failures,
+    errors: BTreeMap<String, u64>,
+    foreign_values: u64,
+    #[serde(skip)]
+    all_operations: OperationReport,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct ConfigReport {
+    targets: Vec<String>,
+    connections: usize,
+    depth: usize,
+    threads: usize,
+    duration_ns: u64,
+    warmup_ns: u64,
+    write_ratio: f64,
+    value_size_bytes: usize,
+    key_size_bytes: usize,
+    keys: u64,
+    multiget_keys: usize,
+    prefill: bool,
+    timeout_ns: u64,
+    seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Phases {
+    prefill: PhaseReport,
+    warmup: PhaseReport,
+    measured: PhaseReport,
+    drain: PhaseReport,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct PhaseReport {
+    start_unix_ns: u64,
+    duration_ns: u64,
+    requests: u64,
+    errors: u64,
+    misses: u64,
+    keys: u64,
+    failures: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct OperationReport {
+    requests: u64,
+    keys: u64,
+    hits: u64,
+    misses: u64,
+    errors: u64,
+    response_time: DistributionReport,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct WindowReport {
+    index: usize,
+    start_ns: u64,
+    length_ns: u64,
+    requests: u64,
+    errors: u64,
+    misses: u64,
+    failures: u64,
+    response_time_sum_ns: u64,
+    operations: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct CpuReport {
+    user_ns: u64,
+    system_ns: u64,
+    /// `null` where no request was measured.
+    per_request_ns: Option<f64>,
+    /// Share of the threads' time in the measured phase that was CPU time.
+    generator_busy: f64,
+}
+
+/// What a report is made of.
+pub(crate) struct Measurements {
+    pub(crate) recorder: Recorder,
+    pub(crate) clock: Clock,
+    pub(crate) prefill_began: Instant,
+    pub(crate) timeline: Timeline,
+    pub(crate) finished: Instant,
+    /// CPU time of the measured phase.
+    pub(crate) cpu: CpuTime,
+}
+
+impl Report {
+    pub(crate) fn new(config: &Config, measurements: &Measurements) -> Report {
+        let Measurements { recorder, timeline, cpu, .. } = measurements;
+        let names = [read_operation(config.multiget), Operation::Set];
+        let mut all = OperationCounts::default();
+        for operation in names {
+            all.add(recorder.operation(operation));
+        }
+        let measured_ns = timeline.measured_ns();
+        let requests = recorder.phase(Phase::Measured).requests;
+        Report {
+            schema: "weir.load/1",
+            weir_version: env!("CARGO_PKG_VERSION"),
+            config: ConfigReport::new(config),
+            phases: Phases::new(measurements),
+            operations: names
+                .map(|name| (name.name(), OperationReport::new(recorder.operation(name))))
+                .into(),
+            throughput_rps: ratio(requests as f64 * 1e9, measured_ns as f64).unwrap_or(0.0),
+            windows: windows(recorder, measured_ns, &names),
+            cpu: CpuReport {
+                user_ns: cpu.user_ns,
+                system_ns: cpu.system_ns,
+                per_request_ns: ratio(cpu.total_ns() as f64, requests as f64),
+                generator_busy: ratio(cpu.total_ns() as f64, measured_ns as f64 * config.threads as f64)
+                    .unwrap_or(0.0),
+            },
+            failures: recorder.failures().clone(),
+            errors: recorder.errors().clone(),
+            foreign_values: recorder.foreign_values(),
+            all_operations: OperationReport::new(&all),
+        }
+    }
+
+    /// Whether something was answered, and everything that was passed verification.
+    pub fn is_good(&self) -> bool {
+        self.failures.count == 0 && self.is_answered()
+    }
+
+    fn is_answered(&self) -> bool {
+        let Phases { prefill, warmup, measured, drain } = self.phases;
+        [prefill, warmup, measured, drain].iter().any(|phase| phase.requests > 0)
+    }
+
+    /// What the user should know before trusting the numbers, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.is_answered() {
+            warnings.push("no request was ever answered".to_owned());
+        }
+        if self.failures.count > 0 {
+            warnings.push(format!("{} failures; the first:", self.failures.count));
+            warnings
+                .extend(self.failures.first.iter().take(FAILURES_SHOWN).map(|first| format!("  {first}")));
+        }
+        for (text, count) in &self.errors {
+            warnings.push(format!("{count} error replies: {text}"));
+        }
+        if self.cpu.generator_busy > GENERATOR_BUSY_MAX {
+            warnings.push(format!(
+                "the generator used {:.0} % of its threads' time: it was itself the bottleneck; give it more --threads",
+                self.cpu.generator_busy * 100.0
+            ));
+        }
+        if self.foreign_values > 0 {
+            warnings.push(format!("{} values read were written by another run", self.foreign_values));
+        }
+        warnings
+    }
+
+    /// The table that is shown at the end.
+    pub fn summary(&self) -> Summary<'_> {
+        Summary(self)
+    }
+
+    /// The record as JSON, with a line end.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+}
+
+impl ConfigReport {
+    fn new(config: &Config) -> ConfigReport {
+        ConfigReport {
+            targets: config.targets.clone(),
+            connections: config.connections,
+            depth: config.depth,
+            threads: config.threads,
+            duration_ns: config.duration.as_nanos() as u64,
+            warmup_ns: config.warmup.as_nanos() as u64,
+            write_ratio: config.write_ratio,
+            value_size_bytes: config.value_size,
+            key_size_bytes: config.key_size,
+            keys: config.keys,
+            multiget_keys: config.multiget,
+            prefill: config.prefill,
+            timeout_ns: config.timeout.as_nanos() as u64,
+            seed: config.seed,
+        }
+    }
+}
+
+impl Phases {
+    fn new(measurements: &Measurements) -> Phases {
+        let Measurements { recorder, clock, prefill_began, timeline, finished, .. } = measurements;
+        let phase = |phase, start, duration_ns| {
+            let counts = recorder.phase(phase);
+            PhaseReport {
+                start_unix_ns: clock.unix_ns(start),
+                duration_ns,
+                requests: counts.requests,
+                errors: counts.errors,
+                misses: counts.misses,
+                keys: counts.keys,
+                failures: counts.failures,
+            }
+        };
+        let measured = timeline.measured.min(timeline.end);
+        Phases {
+            prefill: phase(Phase::Prefill, *prefill_began, timeline.warmup.saturating_since(*prefill_began)),
+            warmup: phase(Phase::Warmup, timeline.warmup, timeline.warmup_ns()),
+            measured: phase(Phase::Measured, measured, timeline.measured_ns()),
+            drain: phase(Phase::Drain, timeline.end, finished.saturating_since(timeline.end)),
+        }
+    }
+}
+
+impl OperationReport {
+    fn new(counts: &OperationCounts) -> OperationReport {
+        OperationReport {
+            requests: counts.requests,
+            keys: counts.keys,
+            hits: counts.hits,
+            misses: counts.misses,
+            errors: counts.errors,
+            response_time: counts.response_time.report(),
+        }
+    }
+}
+
+/// Consecutive windows over the measured phase; the last may be shorter.
+fn windows(recorder: &Recorder, measured_ns: u64, operations: &[Operation]) -> Vec<WindowReport> {
+    (0..measured_ns.div_ceil(WINDOW_NS))
+        .map(|index| {
+            let counts = recorder.window(index as usize);
+            let start_ns = index * WINDOW_NS;
+            WindowReport {
+                index: index as usize,
+                start_ns,
+                length_ns: WINDOW_NS.min(measured_ns - start_ns),
+                requests: counts.requests,
+                errors: counts.errors,
+                misses: counts.misses,
+                failures: counts.failures,
+                response_time_sum_ns: counts.response_time_sum_ns,
+                operations: operations
+                    .iter()
+                    .map(|name| (name.name(), counts.operations[name.index()]))
+                    .collect(),
+            }
+        })
+        .collect()
+}
+
+/// A report as a small table.
+pub struct Summary<'a>(&'a Report);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.0;
+        let seconds = report.phases.measured.duration_ns as f64 / 1e9;
+        let columns = ["", "requests", "rate/s", "mean", "p50", "p90", "p99", "p99.9", "misses", "errors"];
+        let mut rows = vec![columns.map(str::to_owned)];
+        for (name, operation) in &report.operations {
+            rows.push(row(name, operation, seconds));
+        }
+        rows.push(row("all", &report.all_operations, seconds));
+        for row in &rows {
+            let mut line = format!("{:<9}", row[0]);
+            for (column, cell) in row.iter().enumerate().skip(1) {
+                let width = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+                write!(line, "  {cell:>width$}")?;
+            }
+            writeln!(f, "{line}")?;
+        }
+        let per_request = report.cpu.per_request_ns.map_or("-".to_owned(), human_time);
+        writeln!(
+            f,
+            "measured {seconds:.2} s; generator CPU {per_request} per request, {:.0} % of its threads' time",
+            report.cpu.generator_busy * 100.0
+        )
+    }
+}
+
+fn row(name: &str, operation: &OperationReport, seconds: f64) -> [String; 10] {
+    let time = |nanos: Option<f64>| nanos.map_or("-".to_owned(), human_time);
+    let whole = |nanos: Option<u64>| time(nanos.map(|nanos| nanos as f64));
+    let times = &operation.response_time;
+    [
+        name.to_owned(),
+        operation.requests.to_string(),
+        ratio(operation.requests as f64, seconds).map_or("-".to_owned(), |rate| format!("{rate:.0}")),
+        time(times.mean_ns),
+        whole(times.p50_ns),
+        whole(times.p90_ns),
+        whole(times.p99_ns),
+        whole(times.p999_ns),
+        operation.misses.to_string(),
+        operation.errors.to_string(),
+    ]
+}
+
+/// A time with three significant digits and its unit.
+pub(crate) fn human_time(nanos: f64) -> String {
+    let (scaled, unit) = match nanos {
+        nanos if nanos < 999.5 => (nanos, "ns"),
+        nanos if nanos < 999.5e3 => (nanos / 1e3, "µs"),
+        nanos if nanos < 999.5e6 => (nanos / 1e6, "ms"),
+        _ => (nanos / 1e9, "s"),
+    };
+    let digits = if scaled < 9.995 { 2 } else { usize::from(scaled < 99.95) };
+    format!("{scaled:.digits$} {unit}")
+}
+
+fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
+    (denominator > 0.0).then(|| numerator / denominator)
+}
+
+/// Above this share of its threads' time, the generator measures itself.
+const GENERATOR_BUSY_MAX: f64 = 0.95;
+const FAILURES_SHOWN: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use weir_timing::Outcome;
+
+    use super::*;
+    use crate::config::Settings;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn report(record: impl FnOnce(&mut Recorder)) -> Report {
+        let config = Config::check(Settings::example()).expect("the settings are valid");
+        let timeline =
+            Timeline { warmup: at(SECOND), measured: at(2 * SECOND), end: at(5 * SECOND - SECOND / 2) };
+        let mut recorder = Recorder::new(false);
+        recorder.set_timeline(timeline);
+        record(&mut recorder);
+        let cpu = CpuTime { user_ns: SECOND, system_ns: SECOND };
+        let (prefill_began, finished) = (at(SECOND / 2), at(5 * SECOND));
+        let clock = Clock::start();
+        Report::new(&config, &Measurements { recorder, clock, prefill_began, timeline, finished, cpu })
+    }
+
+    fn get(recorder: &mut Recorder, nanos: u64) {
+        let outcome = Outcome { keys: 1, hits: 1, ..Outcome::default() };
+        recorder.record_answer(at(nanos), Operation::Get, outcome, Some(1000));
+    }
+
+    #[test]
+    fn the_record_has_the_documented_fields() {
+        let report = report(|recorder| get(recorder, 3 * SECOND));
+        let json: serde_json::Value =
+            serde_json::from_str(&report.to_json().expect("it serializes")).expect("it is JSON");
+        let keys = |value: &serde_json::Value| -> Vec<String> {
+            value.as_object().expect("an object").keys().cloned().collect()
+        };
+        for field in [
+            "schema",
+            "weir_version",
+            "config",
+            "phases",
+            "operations",
+            "throughput_rps",
+            "windows",
+            "cpu",
+            "failures",
+            "errors",
+        ] {
+            assert!(keys(&json).contains(&field.to_owned()), "{field}");
+        }
+        assert_eq!(json["schema"], "weir.load/1");
+        assert_eq!(keys(&json["operations"]), ["get", "set"]);
+        assert_eq!(
+            keys(&json["operations"]["get"]),
+            ["errors", "hits", "keys", "misses", "requests", "response_time"]
+        );
+        assert_eq!(keys(&json["phases"]), ["drain", "measured", "prefill", "warmup"]);
+        assert_eq!(
+            keys(&json["phases"]["drain"]),
+            ["duration_ns", "errors", "failures", "keys", "misses", "requests", "start_unix_ns"]
+        );
+        assert_eq!(
+            keys(&json["windows"][0]),
+            [
+                "errors",
+                "failures",
+                "index",
+                "length_ns",
+                "misses",
+                "operations",
+                "requests",
+                "response_time_sum_ns",
+                "start_ns"
+            ]
+        );
+        assert_eq!(json["operations"]["set"]["response_time"]["histogram"], serde_json::Value::Null);
+        assert_eq!(json["config"]["value_size_bytes"], 128);
+    }
+
+    #[test]
+    fn windows_cover_the_measured_phase_without_gaps() {
+        let report = report(|recorder| {
+            get(recorder, 2 * SECOND);
+            get(recorder, 4 * SECOND + 1);
+        });
+        let shape: Vec<_> = report
+            .windows
+            .iter()
+            .map(|window| (window.start_ns, window.length_ns, window.requests))
+            .collect();
+        assert_eq!(shape, [(0, SECOND, 1), (SECOND, SECOND, 0), (2 * SECOND, SECOND / 2, 1)]);
+        let lengths: u64 = report.windows.iter().map(|window| window.length_ns).sum();
+        assert_eq!(lengths, report.phases.measured.duration_ns);
+    }
+
+    #[test]
+    fn throughput_is_counted_and_cpu_is_shared_out() {
+        let report = report(|recorder| (0..5).for_each(|number| get(recorder, 3 * SECOND + number)));
+        assert_eq!(report.throughput_rps, 2.0);
+        assert_eq!(report.cpu.per_request_ns, Some(4e8));
+        assert_eq!(report.cpu.generator_busy, 0.8);
+        assert!(report.is_good() && report.warnings().is_empty());
+    }
+
+    #[test]
+    fn a_run_without_answers_or_with_failures_is_not_good() {
+        assert!(!report(|_| {}).is_good());
+        let failed = report(|recorder| {
+            get(recorder, 0);
+            recorder.record_failure(at(0), &"connection 1 to here, request 5: get k: torn");
+        });
+        assert!(!failed.is_good());
+        assert_eq!(
+            failed.warnings(),
+            ["1 failures; the first:", "  connection 1 to here, request 5: get k: torn"]
+        );
+    }
+
+    #[test]
+    fn times_are_written_with_three_digits() {
+        let pairs = [
+            (0.0, "0.00 ns"),
+            (999.0, "999 ns"),
+            (1234.0, "1.23 µs"),
+            (99_960.0, "100 µs"),
+            (999_700.0, "1.00 ms"),
+            (1.5e9, "1.50 s"),
+            (123.4e9, "123 s"),
+        ];
+        for (nanos, text) in pairs {
+            assert_eq!(human_time(nanos), text);
+        }
+    }
+}

@@ -1,0 +1,23 @@
+"""weir-lab: designed experiments on memcached proxies.
+
+The modules import one way only (tests/test_arrows.py): ``errors`` and ``histogram`` first, then
+
+``design``      a study file -> cells and their order
+``records``     what a run leaves on disk; reading it, exact differences of snapshots
+``stats``       intervals on run means, paired comparisons
+``laws``        checks that hold for every correct measurement
+``verdict``     gates: is a run valid?
+``analysis``    records of a study -> every number of its report
+``plots``       numbers -> figures (SVG)
+``report``      numbers and figures -> one HTML file and its JSON twin; ``essence`` -> the terminal
+``testbed``     where roles run: processes of this machine
+``run``         a study -> records
+``cli``         the command line
+
+Leaves out: the proxy and the load generator, which are Rust; they meet the lab at the command line, the admin port and the
+record formats (docs/formats.md). Read `design.Study` first.
+"""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

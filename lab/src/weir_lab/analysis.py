@@ -1,0 +1,354 @@
+"""Records of a study become every number of its report.
+
+`analyse` selects the runs that belong to the study as it stands, refuses what is too thin for an interval, and computes one `Point` per
+cell and one `Comparison` per level of clients. Text is made in `findings`, figures in `plots`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weir_lab.design import RequestPath, Response, Role, Study, cells_of, content_sha256, schedule
+from weir_lab.errors import ReportError
+from weir_lab.laws import interactive_law
+from weir_lab.records import STAGES, LoadRecord, Run, SnapshotDifference, SweepMeta, subtract_snapshots
+from weir_lab.stats import Change, Interval, coefficient_of_variation, holm, mean_interval, paired_change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+__all__ = [
+    "PERCENTILES",
+    "Analysis",
+    "Comparison",
+    "Effect",
+    "Point",
+    "ProxyNumbers",
+    "ProxyPoint",
+    "RunNumbers",
+    "analyse",
+    "require_reportable",
+]
+
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
+
+
+@dataclass(frozen=True)
+class ProxyNumbers:
+    """One run as the proxy saw it. Means per request over all operations."""
+
+    stage_mean_ns: dict[str, float]
+    residence_time_mean_ns: float
+    outside_ns: float
+    requests_of_all_phases: int
+    arrival_rate_rps: float
+
+
+@dataclass(frozen=True)
+class RunNumbers:
+    """One valid run, reduced to its means and percentiles."""
+
+    folder: Path
+    path: RequestPath
+    clients: int
+    repetition: int
+    throughput_rps: float
+    throughput_window_cv: float | None
+    response_time_mean_ns: float
+    response_time_count: int
+    percentiles_ns: dict[str, int | None]
+    law_response_time_ns: float
+    law_deviation: float
+    cpu_per_request_ns: dict[Role, float]
+    cores_used: dict[Role, float]
+    client_cpu_share: float
+    other_cpu_share: float
+    requests_of_all_phases: int
+    proxy: ProxyNumbers | None
+
+
+@dataclass(frozen=True)
+class ProxyPoint:
+    """One cell as the proxy saw it: intervals over runs, counts summed over runs."""
+
+    stage_mean_ns: dict[str, Interval]
+    residence_time_mean_ns: Interval
+    outside_ns: Interval
+    client_requests: int
+    proxy_requests: int
+    arrival_rate_deviation: Interval
+
+
+@dataclass(frozen=True)
+class Point:
+    """One cell: intervals over its runs."""
+
+    path: RequestPath
+    clients: int
+    population: int
+    n: int
+    throughput_rps: Interval
+    throughput_cv_between_runs: float
+    throughput_cv_within_runs: float | None
+    response_time_mean_ns: Interval
+    percentiles_ns: dict[str, Interval | None]
+    samples_per_run_min: int
+    law_response_time_ns: Interval
+    law_deviation: Interval
+    law_holds: bool
+    cpu_per_request_ns: dict[Role, Interval]
+    cores_used: dict[Role, Interval]
+    client_cpu_share: Interval
+    other_cpu_share: Interval
+    proxy: ProxyPoint | None
+
+    @property
+    def cpu_per_request_total_ns(self) -> float:
+        """Mean CPU time of all roles together per request."""
+        return sum(interval.mean for interval in self.cpu_per_request_ns.values())
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Change of one response from direct to proxy; ``p_holm`` is adjusted for all levels of clients."""
+
+    change: Change
+    p_holm: float
+
+    @property
+    def shown(self) -> bool:
+        """Whether the data show a difference at the 5 % level after adjustment."""
+        return self.p_holm < 0.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Direct against proxy at one level of clients, paired by block."""
+
+    clients: int
+    effects: dict[Response, Effect]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Every number of a study."""
+
+    study: Study
+    points: list[Point]
+    comparisons: list[Comparison]
+    used: list[RunNumbers]
+    invalid: list[Run]
+    flagged: list[Run]
+    stale: int
+
+    def point(self, path: RequestPath, clients: int) -> Point:
+        """The cell's point."""
+        return next(point for point in self.points if (point.path, point.clients) == (path, clients))
+
+    def points_of(self, path: RequestPath) -> list[Point]:
+        """Points of one path, by clients ascending."""
+        return sorted((point for point in self.points if point.path is path), key=lambda point: point.clients)
+
+
+def require_reportable(study: Study) -> None:
+    """Refuse, before hours of runs, a design that the report does not know how to show."""
+    varied = {name for name, levels in study.factors.items() if len(levels) > 1}
+    paths = {cell.settings.path for cell in cells_of(study)}
+    if varied - {"clients", "path"} or len(study.levels_of_clients) < 2 or paths != set(RequestPath):
+        raise ReportError(
+            f"{study.name}: the report compares path = [direct, proxy] over at least two levels of clients. "
+            "Make these the factors, and move the others to [fixed]."
+        )
+
+
+def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
+    """Compute all numbers; `ReportError` where the data do not support them."""
+    require_reportable(study)
+    expected = {content_sha256(study, run, sweep.executables) for run in schedule(study)}
+    current = [run for run in runs if run.meta.content_sha256 in expected]
+    valid = _first_per_content(run for run in current if run.meta.verdict.valid)
+    used = [_numbers_of_run(run) for run in valid]
+    points = [_point(study, cell.settings.path, cell.settings.clients, used) for cell in cells_of(study)]
+    return Analysis(
+        study=study,
+        points=sorted(points, key=lambda point: (point.clients, point.path)),
+        comparisons=_comparisons(study, used),
+        used=used,
+        invalid=[run for run in current if not run.meta.verdict.valid],
+        flagged=[run for run in valid if run.meta.verdict.flags],
+        stale=len(runs) - len(current),
+    )
+
+
+def _first_per_content(runs: Iterable[Run]) -> list[Run]:
+    """One valid run per scheduled run, whatever copies a folder may hold."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        first.setdefault(run.meta.content_sha256, run)
+    return list(first.values())
+
+
+def _numbers_of_run(run: Run) -> RunNumbers:
+    load, cpu, settings = run.load, run.cpu, run.meta.settings
+    if load is None or cpu is None:
+        raise ReportError(
+            f"{run.folder}: the run is called valid, but a record is missing. Delete the folder, run again."
+        )
+    throughput, mean = load.throughput_rps, load.response_time_sum_ns / load.response_time_count
+    histogram = load.response_times()
+    if histogram is None:
+        raise ReportError(f"{run.folder}: the run is called valid, but has no response times. Run again.")
+    law = interactive_law(throughput, settings.population, mean)
+    client_ns = load.cpu.user_ns + load.cpu.system_ns
+    rates = {Role(role): spent.cpu_ns / cpu.interval_ns for role, spent in cpu.roles.items()}
+    rates[Role.CLIENT] = client_ns / load.measured.duration_ns
+    return RunNumbers(
+        folder=run.folder,
+        path=settings.path,
+        clients=settings.clients,
+        repetition=run.meta.repetition,
+        throughput_rps=throughput,
+        throughput_window_cv=_window_cv(load),
+        response_time_mean_ns=mean,
+        response_time_count=load.response_time_count,
+        percentiles_ns={name: histogram.percentile(percent) for name, percent in PERCENTILES.items()},
+        law_response_time_ns=law.law_response_time_ns,
+        law_deviation=law.deviation,
+        # Steady state: CPU time per second over requests per second, each over its own interval.
+        cpu_per_request_ns={role: rate * 1e9 / throughput for role, rate in rates.items()},
+        cores_used=rates,
+        client_cpu_share=rates[Role.CLIENT] / load.config.threads,
+        other_cpu_share=cpu.other_share,
+        requests_of_all_phases=load.requests_of_all_phases,
+        proxy=_proxy_numbers(run, mean) if settings.path is RequestPath.PROXY else None,
+    )
+
+
+def _window_cv(load: LoadRecord) -> float | None:
+    """Spread of the whole windows of a run; a last, shorter window is left out."""
+    if not load.windows:
+        return None
+    whole = [window for window in load.windows if window.length_ns == load.windows[0].length_ns]
+    rates = [window.requests for window in whole]
+    return coefficient_of_variation(rates) if len(rates) >= 2 and sum(rates) > 0 else None
+
+
+def _proxy_numbers(run: Run, response_time_mean_ns: float) -> ProxyNumbers:
+    if run.before is None or run.after is None or run.end is None:
+        raise ReportError(f"{run.folder}: the run is called valid, but a snapshot is missing. Run again.")
+    measured: SnapshotDifference = subtract_snapshots(run.after, run.before)
+    residence = measured.total_sum_ns / measured.total_count
+    return ProxyNumbers(
+        stage_mean_ns={stage: total / measured.total_count for stage, total in measured.stage_sum_ns.items()},
+        residence_time_mean_ns=residence,
+        outside_ns=response_time_mean_ns - residence,
+        requests_of_all_phases=run.end.requests,
+        arrival_rate_rps=measured.requests / measured.interval_ns * 1e9,
+    )
+
+
+def _point(study: Study, path: RequestPath, clients: int, used: list[RunNumbers]) -> Point:
+    runs = [run for run in used if (run.path, run.clients) == (path, clients)]
+    if len(runs) < 2:
+        raise ReportError(
+            f"{study.name}: the cell clients {clients}, path {path} has {len(runs)} valid runs; an interval needs 2. "
+            "Run `weir-lab run` again to make the missing ones, and look at the verdicts of the failed ones."
+        )
+
+    def over(value: Callable[[RunNumbers], float]) -> Interval:
+        return mean_interval([value(run) for run in runs])
+
+    within = [run.throughput_window_cv for run in runs if run.throughput_window_cv is not None]
+    deviation = over(lambda run: run.law_deviation)
+    return Point(
+        path=path,
+        clients=clients,
+        population=next(cell.settings.population for cell in cells_of(study) if cell.settings.clients == clients),
+        n=len(runs),
+        throughput_rps=over(lambda run: run.throughput_rps),
+        throughput_cv_between_runs=coefficient_of_variation([run.throughput_rps for run in runs]),
+        throughput_cv_within_runs=float(np.mean(within)) if within else None,
+        response_time_mean_ns=over(lambda run: run.response_time_mean_ns),
+        percentiles_ns={name: _percentile(name, runs) for name in PERCENTILES},
+        samples_per_run_min=min(run.response_time_count for run in runs),
+        law_response_time_ns=over(lambda run: run.law_response_time_ns),
+        law_deviation=deviation,
+        law_holds=abs(deviation.mean) <= study.gates.law_deviation_max,
+        cpu_per_request_ns=_by_role(runs, lambda run: run.cpu_per_request_ns),
+        cores_used=_by_role(runs, lambda run: run.cores_used),
+        client_cpu_share=over(lambda run: run.client_cpu_share),
+        other_cpu_share=over(lambda run: run.other_cpu_share),
+        proxy=_proxy_point(runs) if path is RequestPath.PROXY else None,
+    )
+
+
+def _percentile(name: str, runs: list[RunNumbers]) -> Interval | None:
+    """``None`` where a run has too few samples for this percentile."""
+    values = [run.percentiles_ns[name] for run in runs]
+    known = [float(value) for value in values if value is not None]
+    return mean_interval(known) if len(known) == len(values) else None
+
+
+def _by_role(runs: list[RunNumbers], values: Callable[[RunNumbers], dict[Role, float]]) -> dict[Role, Interval]:
+    return {role: mean_interval([values(run)[role] for run in runs]) for role in Role if role in values(runs[0])}
+
+
+def _proxy_point(runs: list[RunNumbers]) -> ProxyPoint:
+    pairs = [(run, run.proxy) for run in runs if run.proxy is not None]
+    return ProxyPoint(
+        stage_mean_ns={stage: mean_interval([proxy.stage_mean_ns[stage] for _, proxy in pairs]) for stage in STAGES},
+        residence_time_mean_ns=mean_interval([proxy.residence_time_mean_ns for _, proxy in pairs]),
+        outside_ns=mean_interval([proxy.outside_ns for _, proxy in pairs]),
+        client_requests=sum(run.requests_of_all_phases for run, _ in pairs),
+        proxy_requests=sum(proxy.requests_of_all_phases for _, proxy in pairs),
+        arrival_rate_deviation=mean_interval(
+            [proxy.arrival_rate_rps / run.throughput_rps - 1.0 for run, proxy in pairs]
+        ),
+    )
+
+
+def _comparisons(study: Study, used: list[RunNumbers]) -> list[Comparison]:
+    levels = study.levels_of_clients
+    changes = {response: [_change(study, response, clients, used) for clients in levels] for response in Response}
+    adjusted = {response: holm([change.p for change in by_level]) for response, by_level in changes.items()}
+    return [
+        Comparison(
+            clients,
+            {response: Effect(changes[response][index], adjusted[response][index]) for response in Response},
+        )
+        for index, clients in enumerate(levels)
+    ]
+
+
+def _change(study: Study, response: Response, clients: int, used: list[RunNumbers]) -> Change:
+    """Pair the two paths inside each block, since a block's runs were made close in time."""
+    by_path: dict[RequestPath, dict[int, float]] = {
+        path: {run.repetition: _value(run, response) for run in used if (run.path, run.clients) == (path, clients)}
+        for path in RequestPath
+    }
+    direct, proxy = by_path[RequestPath.DIRECT], by_path[RequestPath.PROXY]
+    blocks = sorted(direct.keys() & proxy.keys())
+    if len(blocks) < 2:
+        raise ReportError(
+            f"{study.name}: with {clients} clients only {len(blocks)} blocks have valid runs of both paths; a paired "
+            "comparison needs 2. Run `weir-lab run` again."
+        )
+    return paired_change([direct[block] for block in blocks], [proxy[block] for block in blocks])
+
+
+def _value(run: RunNumbers, response: Response) -> float:
+    if response is Response.THROUGHPUT:
+        return run.throughput_rps
+    if response is Response.MEAN_RESPONSE_TIME:
+        return run.response_time_mean_ns
+    p99 = run.percentiles_ns["p99"]
+    if p99 is None:
+        raise ReportError(
+            f"{run.folder}: {run.response_time_count} requests are too few for the 99th percentile (299 needed). "
+            "Make plan.measured_s longer."
+        )
+    return float(p99)

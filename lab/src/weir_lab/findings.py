@@ -1,0 +1,137 @@
+"""What the numbers say, in sentences made by rule.
+
+No sentence is written by hand: each is chosen and filled from an `Analysis`. A difference is only called one where the interval, adjusted
+for the number of comparisons, says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.design import Prediction, RequestPath, Response
+from weir_lab.units import change_text, count_text, microseconds, signed_percent
+
+if TYPE_CHECKING:
+    from weir_lab.analysis import Analysis, Comparison, Effect
+    from weir_lab.stats import Change
+
+__all__ = ["RESPONSE_NAMES", "PredictionVerdict", "answer", "judge_predictions"]
+
+RESPONSE_NAMES = {
+    Response.THROUGHPUT: "throughput",
+    Response.MEAN_RESPONSE_TIME: "mean response time",
+    Response.P99_RESPONSE_TIME: "99th percentile of the response time",
+}
+
+
+@dataclass(frozen=True)
+class PredictionVerdict:
+    """A prediction beside what was observed.
+
+    ``held``: the whole interval lies in the predicted range; ``refuted``: it lies outside; otherwise ``undecided``.
+    """
+
+    prediction: Prediction
+    observed: Change
+    verdict: str
+
+
+def judge_predictions(analysis: Analysis) -> list[PredictionVerdict]:
+    """Compare every prediction of the study with the observed interval."""
+    by_clients = {comparison.clients: comparison for comparison in analysis.comparisons}
+    return [
+        _judge(prediction, by_clients[prediction.clients].effects[prediction.response].change)
+        for prediction in analysis.study.predictions
+    ]
+
+
+def answer(analysis: Analysis) -> str:
+    """One paragraph that answers the study's question."""
+    sentences = [
+        _costs(analysis.comparisons, Response.THROUGHPUT),
+        _costs(analysis.comparisons, Response.MEAN_RESPONSE_TIME),
+        _where_time_goes(analysis),
+        _cpu(analysis),
+        _checks(analysis),
+        _predictions(analysis),
+        _caveats(analysis),
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _judge(prediction: Prediction, observed: Change) -> PredictionVerdict:
+    low, high = prediction.change_percent_min, prediction.change_percent_max
+    if low <= observed.low and observed.high <= high:
+        verdict = "held"
+    elif observed.high < low or observed.low > high:
+        verdict = "refuted"
+    else:
+        verdict = "undecided"
+    return PredictionVerdict(prediction, observed, verdict)
+
+
+def _costs(comparisons: list[Comparison], response: Response) -> str:
+    first, last = comparisons[0], comparisons[-1]
+    parts = [
+        f"{_effect(comparison.effects[response])} with {count_text(comparison.clients, 'client')}"
+        for comparison in (first, last)
+    ]
+    return f"From direct to proxy, {RESPONSE_NAMES[response]} changed by {parts[0]} and by {parts[1]}."
+
+
+def _effect(effect: Effect) -> str:
+    text = change_text(effect.change)
+    if effect.shown:
+        return text
+    return (
+        f"{text}, which shows no difference (a rise of {effect.change.detectable_percent:.0f} % would have been found)"
+    )
+
+
+def _where_time_goes(analysis: Analysis) -> str:
+    point = analysis.points_of(RequestPath.PROXY)[-1]
+    if point.proxy is None:
+        return ""
+    response, residence = point.response_time_mean_ns.mean, point.proxy.residence_time_mean_ns.mean
+    stage, longest = max(point.proxy.stage_mean_ns.items(), key=lambda item: item[1].mean)
+    return (
+        f"With {count_text(point.clients, 'client')}, a request through the proxy took {microseconds(response)} µs on average, "
+        f"{microseconds(residence)} µs of it ({residence / response:.0%}) between the proxy's first and last stamp; the longest "
+        f"stage there was {stage} with {microseconds(longest.mean)} µs."
+    )
+
+
+def _cpu(analysis: Analysis) -> str:
+    direct, proxy = (analysis.points_of(path)[-1] for path in (RequestPath.DIRECT, RequestPath.PROXY))
+    return (
+        f"All roles together spent {microseconds(proxy.cpu_per_request_total_ns)} µs of CPU time on a request through the proxy and "
+        f"{microseconds(direct.cpu_per_request_total_ns)} µs on a direct one."
+    )
+
+
+def _checks(analysis: Analysis) -> str:
+    rows, off = len(analysis.points), [point for point in analysis.points if not point.law_holds]
+    worst = max(analysis.points, key=lambda point: abs(point.law_deviation.mean))
+    limit = f"{analysis.study.gates.law_deviation_max:.0%}".replace("%", " %")
+    counted = sum(point.proxy.client_requests for point in analysis.points if point.proxy)
+    law = f"The interactive law holds within {limit} on {rows - len(off)} of {rows} rows"
+    where = f"largest deviation {signed_percent(100 * worst.law_deviation.mean)} %, {worst.path}, {count_text(worst.clients, 'client')}"
+    return f"{law} ({where}); client and proxy counted the same {counted:,} requests."
+
+
+def _predictions(analysis: Analysis) -> str:
+    verdicts = [judged.verdict for judged in judge_predictions(analysis)]
+    if not verdicts:
+        return ""
+    counted = [f"{verdicts.count(word)} {word}" for word in ("held", "refuted", "undecided") if word in verdicts]
+    return f"Of {count_text(len(verdicts), 'prediction')} written down before, {', '.join(counted)}."
+
+
+def _caveats(analysis: Analysis) -> str:
+    parts = []
+    if analysis.flagged:
+        parts.append(f"{len(analysis.flagged)} of {len(analysis.used)} runs carry a flag (see the list of runs)")
+    if analysis.invalid:
+        parts.append(f"{count_text(len(analysis.invalid), 'attempt')} failed and were left out")
+    return f"Note: {'; '.join(parts)}." if parts else ""

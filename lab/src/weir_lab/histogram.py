@@ -1,0 +1,228 @@
+"""HdrHistograms as counts in numpy arrays.
+
+Reads the V2 compressed encoding (base64), which every HdrHistogram library writes, adds and subtracts exactly, and answers
+percentiles. Recording values is left to the Rust side. Start with `Histogram.decode`.
+
+The index layout is that of HdrHistogram: values are cut into buckets that double in width, each bucket into
+``sub_bucket_count`` equal steps, so that the width of a step is at most ``10**-digits`` of its value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+import zlib
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weir_lab.errors import RecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+__all__ = ["PERCENTILE_MIN_COUNTS", "Bounds", "Histogram", "merge_histograms"]
+
+# A percentile is refused below this many samples: with fewer, the largest sample lies below the true percentile with a
+# probability above 5 % (q**n > 0.05).
+PERCENTILE_MIN_COUNTS = {50.0: 5, 90.0: 29, 95.0: 59, 99.0: 299, 99.9: 2_995, 99.99: 29_956}
+
+_COOKIE_COMPRESSED = 0x1C849304
+_COOKIE_PLAIN = 0x1C849303
+_OUTER = struct.Struct(">II")
+_INNER = struct.Struct(">IIIIqqd")
+# Bounds of what a file may ask us to allocate: 3 digits over the whole 63-bit range need 55,296 counters.
+_COUNTERS_MAX = 1 << 20
+_PAYLOAD_BYTES_MAX = 16 << 20
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Lowest and highest value that is told apart, and significant digits. Equal bounds make histograms additive."""
+
+    lowest: int
+    highest: int
+    digits: int
+
+    @property
+    def unit_magnitude(self) -> int:
+        """Power of two of the smallest step."""
+        return self.lowest.bit_length() - 1
+
+    @property
+    def sub_bucket_half_magnitude(self) -> int:
+        """Power of two of half the steps in a bucket."""
+        return (2 * int(10**self.digits) - 1).bit_length() - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """How many values fell into each step; ``counts`` ends at the last step that is not empty."""
+
+    bounds: Bounds
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def decode(cls, text: str, where: str = "histogram") -> Histogram:
+        """Read the base64 form of the V2 compressed encoding; `where` names the record in errors."""
+        try:
+            raw = base64.b64decode(text, validate=True)
+            cookie, length = _OUTER.unpack_from(raw)
+            if cookie & ~0xF0 != _COOKIE_COMPRESSED or length != len(raw) - _OUTER.size:
+                raise ValueError("not a V2 compressed histogram")
+            unpacker = zlib.decompressobj()
+            payload = unpacker.decompress(raw[_OUTER.size :], _PAYLOAD_BYTES_MAX)
+            if unpacker.unconsumed_tail or not unpacker.eof:
+                raise ValueError("the compressed part is cut short or too large")
+            cookie, length, offset, digits, lowest, highest, _ratio = _INNER.unpack_from(payload)
+            if cookie & ~0xF0 != _COOKIE_PLAIN or length != len(payload) - _INNER.size:
+                raise ValueError("damaged header")
+            if offset != 0 or not 1 <= digits <= 5 or lowest < 1 or highest < 2 * lowest:
+                raise ValueError("unsupported bounds")
+            counts = _decode_counts(payload[_INNER.size :])
+        except (binascii.Error, struct.error, zlib.error, ValueError) as error:
+            raise RecordError(
+                f"{where}: the histogram cannot be decoded ({error}). The record is damaged: repeat the run."
+            ) from error
+        return cls(Bounds(lowest, highest, digits), counts)
+
+    def encode(self) -> str:
+        """Write the form that `decode` reads."""
+        body = _encode_counts(self.counts)
+        bounds = self.bounds
+        header = _INNER.pack(_COOKIE_PLAIN | 0x10, len(body), 0, bounds.digits, bounds.lowest, bounds.highest, 1.0)
+        packed = zlib.compress(header + body)
+        return base64.b64encode(_OUTER.pack(_COOKIE_COMPRESSED | 0x10, len(packed)) + packed).decode("ascii")
+
+    @property
+    def total(self) -> int:
+        """Number of recorded values."""
+        return int(self.counts.sum())
+
+    def __add__(self, other: Histogram) -> Histogram:
+        self._require_same_bounds(other)
+        size = max(self.counts.size, other.counts.size)
+        return Histogram(self.bounds, _trim(_pad(self.counts, size) + _pad(other.counts, size)))
+
+    def __sub__(self, earlier: Histogram) -> Histogram:
+        self._require_same_bounds(earlier)
+        size = max(self.counts.size, earlier.counts.size)
+        difference = _pad(self.counts, size) - _pad(earlier.counts, size)
+        if (difference < 0).any():
+            raise RecordError(
+                "The earlier histogram holds values that the later one does not. The two snapshots are "
+                "swapped or from different processes: repeat the run."
+            )
+        return Histogram(self.bounds, _trim(difference))
+
+    def percentile(self, percent: float) -> int | None:
+        """Smallest recorded step whose cumulative share reaches `percent`; its highest equivalent value.
+
+        ``None`` if there are fewer values than `PERCENTILE_MIN_COUNTS` asks for.
+
+        >>> Histogram(Bounds(1, 3600, 3), np.ones(1000, dtype=np.int64)).percentile(50.0)
+        499
+        """
+        total = self.total
+        if total < _count_needed(percent):
+            return None
+        # The small subtrahend undoes the rounding of percent/100*total above a whole number.
+        rank = max(1, int(np.ceil(percent / 100.0 * total - 1e-9 * total)))
+        return int(self._highest_equivalent(int(np.searchsorted(np.cumsum(self.counts), rank))))
+
+    def _highest_equivalent(self, index: int) -> int:
+        half_magnitude = self.bounds.sub_bucket_half_magnitude
+        half = 1 << half_magnitude
+        bucket, sub_bucket = (index >> half_magnitude) - 1, (index & (half - 1)) + half
+        if bucket < 0:
+            bucket, sub_bucket = 0, sub_bucket - half
+        shift = bucket + self.bounds.unit_magnitude
+        return (sub_bucket << shift) + (1 << shift) - 1
+
+    def _require_same_bounds(self, other: Histogram) -> None:
+        if self.bounds != other.bounds:
+            raise RecordError(
+                f"Histograms with different bounds cannot be combined: {self.bounds} and {other.bounds}. "
+                "The records come from different versions of weir: repeat the runs with one version."
+            )
+
+
+def merge_histograms(histograms: Iterable[Histogram]) -> Histogram | None:
+    """Sum of histograms with equal bounds; ``None`` if there are none."""
+    parts = list(histograms)
+    return reduce(lambda left, right: left + right, parts) if parts else None
+
+
+def _count_needed(percent: float) -> int:
+    if percent in PERCENTILE_MIN_COUNTS:
+        return PERCENTILE_MIN_COUNTS[percent]
+    if not 0.0 < percent < 100.0:
+        raise ValueError(f"A percentile lies between 0 and 100, not {percent}.")
+    quantile = max(percent, 100.0 - percent) / 100.0
+    return int(np.ceil(np.log(0.05) / np.log(quantile)))
+
+
+def _decode_counts(payload: bytes) -> NDArray[np.int64]:
+    """ZigZag LEB128 numbers of up to 9 bytes: a positive one is a count, a negative one a stretch of empty steps."""
+    counts: list[int] = []
+    position = 0
+    while position < len(payload):
+        number = shift = 0
+        for byte_index in range(9):
+            if position >= len(payload):
+                raise ValueError("a count is cut short")
+            byte = payload[position]
+            position += 1
+            if byte_index == 8:  # the ninth byte carries eight bits
+                number |= byte << shift
+                break
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        value = (number >> 1) ^ -(number & 1)
+        if len(counts) + max(1, -value) > _COUNTERS_MAX:
+            raise ValueError("more counters than any histogram of ours has")
+        if value < 0:
+            counts.extend([0] * -value)
+        else:
+            counts.append(value)
+    return _trim(np.array(counts, dtype=np.int64))
+
+
+def _encode_counts(counts: NDArray[np.int64]) -> bytes:
+    out = bytearray()
+    empty = 0
+    for count in counts.tolist():
+        if count == 0:
+            empty += 1
+            continue
+        if empty:
+            _put(out, 2 * empty - 1)  # zigzag of -empty
+            empty = 0
+        _put(out, 2 * count)
+    return bytes(out)
+
+
+def _put(out: bytearray, number: int) -> None:
+    for _ in range(8):
+        if number < 0x80:
+            out.append(number)
+            return
+        out.append((number & 0x7F) | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def _pad(counts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    return np.pad(counts, (0, size - counts.size))
+
+
+def _trim(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    used = np.flatnonzero(counts)
+    return counts[: int(used[-1]) + 1] if used.size else counts[:0]

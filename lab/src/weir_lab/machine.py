@@ -1,0 +1,74 @@
+"""Facts about this machine and the programs on it, for the record of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weir_lab.errors import TestbedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["describe", "executable_version", "file_sha256", "load_average", "machine_facts", "package_versions"]
+
+_PACKAGES = ("weir-lab", "numpy", "scipy", "pydantic", "matplotlib", "jinja2")
+
+
+def machine_facts() -> dict[str, str | int | float]:
+    """CPU model, cores, memory and kernel: what a reader needs to judge absolute numbers."""
+    return {
+        "cpu_model": _first_value(Path("/proc/cpuinfo"), "model name") or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "virtual_machine": "hypervisor" in (_first_value(Path("/proc/cpuinfo"), "flags") or ""),
+    }
+
+
+def load_average() -> list[float]:
+    """Mean number of runnable processes over the last 1, 5 and 15 minutes."""
+    return list(os.getloadavg())
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that compute the numbers."""
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
+
+
+def executable_version(argv: list[str]) -> str:
+    """What a program says about its version, one line."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=10.0, check=True)
+    except FileNotFoundError as error:
+        raise TestbedError(f"{argv[0]} is not there. Build or install it, or name another with the option.") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise TestbedError(f"{' '.join(argv)} failed: {error}. Run it by hand to see why.") from error
+    return done.stdout.strip().splitlines()[0] if done.stdout.strip() else "unknown"
+
+
+def file_sha256(path: Path) -> str:
+    """Hash of a file's bytes, hexadecimal."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TestbedError(f"{path}: cannot be read ({error.strerror}). Build it: cargo build --release.") from error
+
+
+def describe(facts: Mapping[str, str | int | float]) -> str:
+    """One line for headings."""
+    return f"{facts['cpu_model']}, {facts['cores']} cores, {facts['memory_mib']} MiB, {facts['kernel']}"
+
+
+def _first_value(path: Path, key: str) -> str | None:
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return None

@@ -1,0 +1,284 @@
+"""Numbers become figures: inline SVG that prints, in colours that survive colour blindness and grey paper.
+
+Each function takes an `Analysis` and gives a `Figure` whose caption states n, interval and method. A figure without data is an error.
+Series differ in colour, marker and line, stacked bars in lightness and hatching.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from weir_lab.design import RequestPath, Role
+from weir_lab.errors import ReportError
+from weir_lab.records import STAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+
+    from weir_lab.analysis import Analysis, Point
+    from weir_lab.stats import Interval
+
+__all__ = [
+    "Figure",
+    "all_figures",
+    "cpu_figure",
+    "percentiles_figure",
+    "response_time_figure",
+    "stages_figure",
+    "throughput_figure",
+]
+
+# Okabe and Ito's palette, told apart with every common colour blindness; lightness falls from left to right in STACK.
+_SERIES = {
+    RequestPath.DIRECT: {"color": "#0072B2", "marker": "o", "linestyle": "-"},
+    RequestPath.PROXY: {"color": "#D55E00", "marker": "s", "linestyle": "--"},
+}
+_STACK = ("#0072B2", "#56B4E9", "#F0E442", "#E69F00", "#D55E00", "#CC79A7", "#BBBBBB")
+_HATCHES = ("", "///", "", "...", "", "\\\\\\", "xx")
+_PERCENTILES = {
+    "p50": ("o", "-", "#0072B2"),
+    "p90": ("s", "--", "#009E73"),
+    "p99": ("^", "-.", "#D55E00"),
+    "p99.9": ("D", ":", "#333333"),
+}
+_ROLE_COLOURS = {Role.CLIENT: "#56B4E9", Role.PROXY: "#D55E00", Role.SERVERS: "#F0E442"}
+_ROLE_HATCHES = {Role.CLIENT: "", Role.PROXY: "///", Role.SERVERS: "..."}
+# Any: the names of the settings are a type of their own in matplotlib, spelled nowhere but in its stubs.
+_RC: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "hatch.linewidth": 0.6,
+    "svg.fonttype": "path",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: its place in the report, a title, how it was made, and the drawing."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+def all_figures(analysis: Analysis) -> list[Figure]:
+    """Every figure of the report, in its order."""
+    makers = (throughput_figure, response_time_figure, percentiles_figure, stages_figure, cpu_figure)
+    return [make(analysis) for make in makers]
+
+
+def throughput_figure(analysis: Analysis) -> Figure:
+    """Throughput over clients."""
+    canvas, (axes,) = _canvas(1)
+    for path in RequestPath:
+        _line(axes, analysis.points_of(path), lambda point: point.throughput_rps.scaled(1e-3), path)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("Throughput (1,000 requests/s)")
+    axes.legend(title="Path", frameon=False, loc="upper left")
+    _clients_axis(axes, analysis)
+    return _figure("throughput", "Throughput over clients", _method(analysis, "run means"), canvas)
+
+
+def response_time_figure(analysis: Analysis) -> Figure:
+    """Mean response time over clients."""
+    canvas, (axes,) = _canvas(1)
+    for path in RequestPath:
+        _line(axes, analysis.points_of(path), lambda point: point.response_time_mean_ns.scaled(1e-3), path)
+    _log_axis(axes)
+    axes.set_ylabel("Mean response time (µs)")
+    axes.legend(title="Path", frameon=False, loc="upper left")
+    _clients_axis(axes, analysis)
+    caption = _method(analysis, "run means") + " Both axes are logarithmic; with N clients always busy, R = N / X."
+    return _figure("response_time", "Mean response time over clients", caption, canvas)
+
+
+def percentiles_figure(analysis: Analysis) -> Figure:
+    """Percentiles of the response time over clients, one panel per path."""
+    canvas, panels = _canvas(2)
+    for axes, path in zip(panels, RequestPath, strict=True):
+        for name, (marker, style, colour) in _PERCENTILES.items():
+            known = [(point, point.percentiles_ns[name]) for point in analysis.points_of(path)]
+            points = [(point.clients, interval.scaled(1e-3)) for point, interval in known if interval is not None]
+            if points:
+                look = {"marker": marker, "linestyle": style, "color": colour}
+                _errorbar(axes, [x for x, _ in points], [y for _, y in points], name, look)
+        axes.set_title(f"Path: {path}", fontsize=10.5, loc="left")
+        _log_axis(axes)
+        _clients_axis(axes, analysis)
+    panels[0].set_ylabel("Response time (µs)")
+    panels[0].legend(frameon=False, loc="upper left", ncols=2)
+    fewest = min(point.samples_per_run_min for point in analysis.points)
+    caption = (
+        _method(analysis, "one percentile per run, from the run's merged histograms")
+        + f" At least {fewest:,} requests per run; percentiles with too few are left out. Both axes are logarithmic."
+    )
+    return _figure("percentiles", "Percentiles of the response time over clients", caption, canvas)
+
+
+def stages_figure(analysis: Analysis) -> Figure:
+    """Where the time of a request goes: stages inside the proxy beside the client's whole."""
+    points = analysis.points_of(RequestPath.PROXY)
+    canvas, (left, right) = _canvas(2, sharey=False)
+    parts: list[tuple[str, list[float]]] = [
+        (stage, [point.proxy.stage_mean_ns[stage].mean / 1e3 for point in points if point.proxy]) for stage in STAGES
+    ]
+    outside = ("outside the proxy", [max(0.0, point.proxy.outside_ns.mean) / 1e3 for point in points if point.proxy])
+    labels = [str(point.clients) for point in points]
+    _stack(left, labels, [*parts, outside], _STACK, _HATCHES)
+    left.set_ylabel("Mean time per request (µs)")
+    left.set_title("Time", fontsize=10.5, loc="left")
+    totals = [sum(values[index] for _, values in [*parts, outside]) for index in range(len(points))]
+    shares = [
+        (name, [100.0 * value / total for value, total in zip(values, totals, strict=True)])
+        for name, values in [*parts, outside]
+    ]
+    _stack(right, labels, shares, _STACK, _HATCHES)
+    right.set_ylabel("Share of the client's response time (%)")
+    right.set_title("Share", fontsize=10.5, loc="left")
+    right.set_ylim(0, 100)
+    for axes in (left, right):
+        axes.set_xlabel("Clients (connections)")
+    handles, names = left.get_legend_handles_labels()
+    canvas.legend(handles[::-1], names[::-1], loc="outside right center", frameon=False)
+    caption = (
+        "Means over all operations of the measured phase, then over "
+        f"{_n_text(points)} runs per bar; intervals are in the table. The stages are differences of the proxy's stamps; outside the proxy = "
+        "the client's mean response time less the proxy's total: network, kernel buffers and the load generator."
+    )
+    return _figure("stages", "Stages of a request through the proxy", caption, canvas)
+
+
+def cpu_figure(analysis: Analysis) -> Figure:
+    """CPU time per request by role."""
+    canvas, panels = _canvas(2)
+    for axes, path in zip(panels, RequestPath, strict=True):
+        points = analysis.points_of(path)
+        roles = [role for role in Role if role in points[0].cpu_per_request_ns]
+        parts = [(str(role), [point.cpu_per_request_ns[role].mean / 1e3 for point in points]) for role in roles]
+        colours, hatches = [_ROLE_COLOURS[role] for role in roles], [_ROLE_HATCHES[role] for role in roles]
+        _stack(axes, [str(point.clients) for point in points], parts, colours, hatches)
+        axes.set_title(f"Path: {path}", fontsize=10.5, loc="left")
+        axes.set_xlabel("Clients (connections)")
+    panels[0].set_ylabel("CPU time per request (µs)")
+    handles, names = panels[1].get_legend_handles_labels()
+    canvas.legend(handles[::-1], names[::-1], loc="outside right center", frameon=False)
+    caption = (
+        f"CPU time of each role's processes in the measured phase over requests completed; means over {_n_text(analysis.points)} runs per "
+        "bar, intervals are in the table. User and system time; kernel work that is charged to no process is not in it."
+    )
+    return _figure("cpu", "CPU time per request by role", caption, canvas)
+
+
+def _canvas(columns: int, *, sharey: bool = True) -> tuple[Canvas, list[Axes]]:
+    with mpl.rc_context(_RC):
+        canvas = Canvas(figsize=(9.2, 3.9), layout="constrained")
+        grid = canvas.subplots(1, columns, sharey=sharey, squeeze=False)
+    return canvas, list(grid[0])
+
+
+def _line(axes: Axes, points: list[Point], value: Callable[[Point], Interval], path: RequestPath) -> None:
+    _errorbar(axes, [point.clients for point in points], [value(point) for point in points], path, _SERIES[path])
+
+
+def _errorbar(axes: Axes, x: Sequence[int], intervals: list[Interval], label: str, look: dict[str, str]) -> None:
+    means = [interval.mean for interval in intervals]
+    # On a logarithmic axis a bar down to zero or below cannot be drawn to its end; the table has the number.
+    below = [min(interval.half_width, 0.999 * interval.mean) for interval in intervals]
+    above = [interval.half_width for interval in intervals]
+    axes.errorbar(
+        x,
+        means,
+        yerr=[below, above],
+        label=label,
+        capsize=3.5,
+        markersize=5.5,
+        linewidth=1.5,
+        color=look["color"],
+        marker=look["marker"],
+        linestyle=look["linestyle"],
+    )
+
+
+def _stack(
+    axes: Axes,
+    labels: list[str],
+    parts: list[tuple[str, list[float]]],
+    colours: Sequence[str],
+    hatches: Sequence[str],
+) -> None:
+    base = [0.0] * len(labels)
+    for (name, values), colour, hatch in zip(parts, colours, hatches, strict=True):
+        axes.bar(
+            labels,
+            values,
+            bottom=base,
+            label=name,
+            color=colour,
+            hatch=hatch,
+            width=0.62,
+            edgecolor="#333333",
+            linewidth=0.4,
+        )
+        base = [under + value for under, value in zip(base, values, strict=True)]
+    axes.grid(axis="x", visible=False)
+
+
+def _clients_axis(axes: Axes, analysis: Analysis) -> None:
+    levels = analysis.study.levels_of_clients
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(levels, [str(level) for level in levels])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.minorticks_off()
+    axes.set_xlabel("Clients (connections)")
+
+
+def _log_axis(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _method(analysis: Analysis, what: str) -> str:
+    return f"n = {_n_text(analysis.points)} runs per point; bars are 95 % Student t intervals over {what}."
+
+
+def _n_text(points: list[Point]) -> str:
+    counts = sorted({point.n for point in points})
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
+def _figure(name: str, title: str, caption: str, canvas: Canvas) -> Figure:
+    for axes in canvas.axes:
+        if not axes.has_data():
+            raise ReportError(f"Figure {name} has an empty panel. Look at the records that should fill it.")
+    buffer = io.StringIO()
+    # A salt per figure keeps ids apart when all figures stand in one page, and the same from build to build.
+    with mpl.rc_context({**_RC, "svg.hashsalt": name}):
+        canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return Figure(name, title, caption, _inline(buffer.getvalue(), name, title))
+
+
+def _inline(svg: str, name: str, title: str) -> str:
+    """The drawing without XML prologue and metadata, with ids of its own and a name for screen readers."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r'(id="|xlink:href="#|url\(#)', rf"\g<1>{name}-", body)
+    body = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", body, count=1)
+    body = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", body, count=1)
+    return body.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)

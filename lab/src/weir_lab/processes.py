@@ -1,0 +1,162 @@
+"""Processes of this machine: start, wait until ready, measure CPU time, stop and reap whatever happens.
+
+Knows nothing of studies. Start with `Processes`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from weir_lab.errors import TestbedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+__all__ = ["Process", "Processes", "cpu_ns", "free_ports", "machine_busy_ns", "wait_until"]
+
+# Below the range from which the kernel takes ports for outgoing connections (32768 by default), so that a port found free is not
+# taken by a client connection before the server binds it.
+_PORTS = range(20_000, 32_000)
+_STOP_S = 5.0
+_POLL_S = 0.01
+
+
+@dataclass(frozen=True)
+class Process:
+    """One started process and where its output goes."""
+
+    role: str
+    name: str
+    argv: tuple[str, ...]
+    popen: subprocess.Popen[str]
+    stderr_log: Path
+
+    def require_alive(self) -> None:
+        """Raise if it has ended."""
+        status = self.popen.poll()
+        if status is not None:
+            raise TestbedError(f"{self.name} ended early with status {status}. Its last words: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """End of its standard error, for error messages."""
+        try:
+            text = self.stderr_log.read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            text = ""
+        return text[-400:] or f"(nothing; see {self.stderr_log.parent})"
+
+
+class Processes:
+    """Context manager that stops and reaps everything it started, in reverse order."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._started: list[Process] = []
+        # Children then end with this process even if it is killed and cannot stop them.
+        setpriv = shutil.which("setpriv")
+        self._prefix = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in reversed(self._started):
+            _stop(process.popen)
+
+    @property
+    def started(self) -> list[Process]:
+        """Everything started so far, in order."""
+        return list(self._started)
+
+    def start(self, role: str, name: str, argv: list[str], *, pipe_stderr: bool = False) -> Process:
+        """Start a process in a session of its own, its output in NAME.stdout and NAME.stderr.
+
+        With `pipe_stderr` the caller reads standard error and keeps the log.
+        """
+        stderr_log = self._logs / f"{name}.stderr"
+        with (self._logs / f"{name}.stdout").open("w") as out, stderr_log.open("w") as err:
+            try:
+                popen = subprocess.Popen(
+                    [*self._prefix, *argv],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.PIPE if pipe_stderr else err,
+                    text=True,
+                    start_new_session=True,  # Ctrl-C reaches the lab alone, which then stops the roles in order
+                )
+            except OSError as error:
+                raise TestbedError(f"{argv[0]} cannot be started: {error.strerror}. Is it installed?") from error
+        process = Process(role, name, tuple(argv), popen, stderr_log)
+        self._started.append(process)
+        return process
+
+
+def wait_until(ready: Callable[[], bool], process: Process, limit_s: float, what: str) -> None:
+    """Poll until `ready`; `TestbedError` if the process ends or the time is over."""
+    deadline = time.monotonic() + limit_s
+    while not ready():
+        process.require_alive()
+        if time.monotonic() > deadline:
+            raise TestbedError(
+                f"{process.name} was not ready within {limit_s:g} s ({what}). Its last words: {process.last_words()}"
+            )
+        time.sleep(_POLL_S)
+
+
+def free_ports(count: int) -> list[int]:
+    """TCP ports of the loopback interface that nobody listens on now, from a random start so that two sweeps seldom meet."""
+    first = random.SystemRandom().randrange(len(_PORTS))
+    with contextlib.ExitStack() as held:
+        ports: list[int] = []
+        for offset in range(len(_PORTS)):
+            port = _PORTS[(first + offset) % len(_PORTS)]
+            probe = held.enter_context(socket.socket())
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise TestbedError(f"No {count} free ports between {_PORTS.start} and {_PORTS.stop}. Stop unused servers.")
+
+
+def cpu_ns(pid: int) -> int:
+    """CPU time of all threads of a process so far, in ns (scheduler statistics; threads that have ended are not in it)."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+    except (OSError, IndexError, ValueError) as error:
+        raise TestbedError(f"CPU time of process {pid} cannot be read from /proc ({error}).") from error
+
+
+def machine_busy_ns() -> int:
+    """CPU time that this machine spent on anything but idling, over all cores, in ns with the resolution of a kernel tick."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
+    return (user + nice + system + irq + softirq + steal) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def _stop(popen: subprocess.Popen[str]) -> None:
+    for send in (signal.SIGTERM, signal.SIGKILL):
+        if popen.poll() is not None:
+            break
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(popen.pid, send)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            popen.wait(_STOP_S)
+    if popen.stderr is not None:
+        popen.stderr.close()

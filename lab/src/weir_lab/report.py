@@ -1,0 +1,166 @@
+"""Numbers and figures become one HTML file that opens offline and prints, and ``report.json`` with every number in it.
+
+`build_report` either writes both files whole or raises: an undefined value, a number that is not finite, an empty figure, a placeholder
+or a page above the size limit stops it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from pydantic import BaseModel
+
+from weir_lab import __version__, units
+from weir_lab.analysis import PERCENTILES, Analysis, analyse
+from weir_lab.design import RequestPath, Response, Role, load_study
+from weir_lab.errors import ReportError
+from weir_lab.findings import RESPONSE_NAMES, answer, judge_predictions
+from weir_lab.machine import describe
+from weir_lab.plots import Figure, all_figures
+from weir_lab.records import STAGES, Run, read_runs, read_sweep, runs_folder, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["BYTES_MAX", "ReportFiles", "build_report", "load_analysis", "require_complete"]
+
+BYTES_MAX = 2_000_000
+
+# What an unfinished page betrays itself by: words people leave, and what Python prints for a value that is not there.
+_PLACEHOLDERS = re.compile(
+    r"\b(TODO|TBD|FIXME|XXX|PLACEHOLDER|[Ll]orem ipsum|None|nan|NaN|inf|Undefined)\b|\{\{|\}\}|\{%|%\}|\?\?\?"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportFiles:
+    """Where the report was written, and the numbers in it."""
+
+    html: Path
+    json: Path
+    analysis: Analysis
+
+
+def build_report(sweep: Path) -> ReportFiles:
+    """Build the report of a sweep's folder into that folder."""
+    analysis, runs, interrupted = load_analysis(sweep)
+    page = _render(sweep, analysis, runs, interrupted, all_figures(analysis))
+    require_complete(page)
+    html, twin = sweep / "report.html", sweep / "report.json"
+    part = html.with_name("report.html.part")
+    part.write_text(page, encoding="utf-8")
+    write_json(twin, _twin(analysis, sweep))
+    os.replace(part, html)  # noqa: PTH105 - the atomic rename is the point
+    return ReportFiles(html, twin, analysis)
+
+
+def load_analysis(sweep: Path) -> tuple[Analysis, list[Run], list[Path]]:
+    """All numbers of a sweep's folder, its finished runs and the folders of interrupted ones."""
+    if not (sweep / "sweep.json").exists():
+        raise ReportError(f"{sweep}: no sweep here. Make one with `weir-lab run STUDY --out {sweep}`.")
+    study = load_study(sweep / "study.toml")
+    runs, interrupted = read_runs(sweep)
+    return analyse(study, read_sweep(sweep), runs), runs, interrupted
+
+
+def require_complete(page: str) -> None:
+    """Raise if the page holds a placeholder, loads anything from outside, or is too large."""
+    text = re.sub(r"<svg.*?</svg>|<style.*?</style>", "", page, flags=re.DOTALL)
+    found = _PLACEHOLDERS.search(re.sub(r"<[^>]*>", " ", text))
+    if found:
+        around = text[max(0, found.start() - 40) : found.end() + 40].replace("\n", " ")
+        raise ReportError(f"The report holds a placeholder, {found.group()!r}, near: {around!r}. Nothing was written.")
+    outside = re.search(r"<(script|link|img|iframe)\b|@import|\bsrc=|url\((?!#)", page)
+    if outside:
+        raise ReportError(f"The report would load something from outside: {outside.group()!r}. Nothing was written.")
+    size = len(page.encode())
+    if size > BYTES_MAX:
+        raise ReportError(f"The report has {size:,} bytes, more than {BYTES_MAX:,}. Nothing was written.")
+
+
+def _render(sweep: Path, analysis: Analysis, runs: list[Run], interrupted: list[Path], figures: list[Figure]) -> str:
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(
+        us=units.microseconds,
+        rate=units.rate,
+        number=units.number,
+        interval=units.interval_text,
+        signed=units.signed_percent,
+        change=units.change_text,
+        count=units.count_text,
+    )
+    template = resources.files("weir_lab").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
+    newest = max(runs, key=lambda run: run.meta.started_unix_ns)
+    return environment.from_string(template).render(
+        study=analysis.study,
+        analysis=analysis,
+        answer=answer(analysis),
+        predictions=judge_predictions(analysis),
+        figures={figure.name: figure for figure in figures},
+        direct=analysis.points_of(RequestPath.DIRECT),
+        proxy=analysis.points_of(RequestPath.PROXY),
+        stages=STAGES,
+        roles=list(Role),
+        responses={response: RESPONSE_NAMES[response] for response in Response},
+        percentiles=list(PERCENTILES),
+        runs=runs,
+        used={number.folder.name for number in analysis.used},
+        interrupted=[folder.name for folder in interrupted],
+        newest=newest.meta,
+        machine=describe(newest.meta.machine),
+        runs_folder=runs_folder(sweep).name,
+        span=_span(run for run in runs),
+        version=__version__,
+    )
+
+
+def _span(runs: Iterable[Run]) -> tuple[str, str]:
+    """Wall-clock time of the first start and the last end, UTC."""
+    spans = [(run.meta.started_unix_ns, run.meta.ended_unix_ns) for run in runs]
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    return _utc(first), _utc(last)
+
+
+def _utc(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _twin(analysis: Analysis, sweep: Path) -> dict[str, Any]:
+    """Every number of the report, in the units that the names end in."""
+    return {
+        "schema": "weir.report/1",
+        "weir_lab_version": __version__,
+        "study": analysis.study.model_dump(mode="json", by_alias=True),
+        "answer": answer(analysis),
+        "points": [_plain(point, sweep) for point in analysis.points],
+        "comparisons": [_plain(comparison, sweep) for comparison in analysis.comparisons],
+        "predictions": [_plain(judged, sweep) for judged in judge_predictions(analysis)],
+        "runs": [_plain(run, sweep) for run in analysis.used],
+        "invalid": [{"folder": run.folder.name, "reasons": run.meta.verdict.reasons} for run in analysis.invalid],
+        "flagged": [{"folder": run.folder.name, "flags": run.meta.verdict.flags} for run in analysis.flagged],
+        "stale_runs": analysis.stale,
+    }
+
+
+def _plain(value: Any, sweep: Path) -> Any:
+    """Dataclasses, enums and paths as what JSON knows."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name), sweep) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(item, sweep) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, sweep) for item in value]
+    if isinstance(value, Path):
+        return value.relative_to(sweep).as_posix()
+    return value

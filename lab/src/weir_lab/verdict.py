@@ -1,0 +1,95 @@
+"""Gates: whether a run counts, and what a reader should know about it.
+
+Wrong replies, errors, misses, lost requests and missing records make a run invalid. A busy load generator, a busy machine or a law that is
+off by more than the study allows is flagged: the numbers are true, but they may describe something else than the proxy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.design import RequestPath
+from weir_lab.laws import counts_agree, interactive_law, stages_add_up
+from weir_lab.records import LoadRecord, Run, Verdict, subtract_snapshots
+
+if TYPE_CHECKING:
+    from weir_lab.design import Gates, Settings
+
+__all__ = ["judge"]
+
+
+def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
+    """Verdict on a run; `problems` are what went wrong while it ran (a role that died, a snapshot that failed)."""
+    settings = run.meta.settings
+    reasons = list(problems)
+    flags: list[str] = []
+    if run.load is None:
+        reasons.append("no load.json: the load generator did not finish")
+    else:
+        reasons += _client_faults(run.load, settings)
+        if not reasons:
+            flags += _client_flags(run.load, settings, gates)
+    if run.cpu is None:
+        reasons.append("no cpu.json: the edges of the measured phase were not seen")
+    elif run.cpu.other_share > gates.other_cpu_share_max:
+        flags.append(
+            f"{run.cpu.other_share:.0%} of the machine's CPU time went to other processes and unattributed interrupts"
+        )
+    if settings.path is RequestPath.PROXY:
+        reasons += _proxy_faults(run)
+    return Verdict(valid=not reasons, reasons=reasons, flags=flags)
+
+
+def _client_faults(load: LoadRecord, settings: Settings) -> list[str]:
+    faults = []
+    if load.requests == 0 or load.response_time_count == 0:
+        faults.append("no request was answered in the measured phase")
+    for name, phase in load.phases.items():
+        for what, count in (
+            ("error replies", phase.errors),
+            ("misses", phase.misses),
+            ("failed verifications or broken connections", phase.failures),
+        ):
+            if count:
+                faults.append(f"{count} {what} in phase {name}")
+    if load.failures.count and not any("failed verifications" in fault for fault in faults):
+        faults.append(f"{load.failures.count} failed verifications or broken connections")
+    if load.failures.first:
+        faults.append(f"first failure: {load.failures.first[0][:200]}")
+    if load.measured.requests != load.requests:
+        faults.append(f"measured phase counts {load.measured.requests} requests, its operations {load.requests}")
+    if (load.config.connections, load.config.depth) != (settings.clients, settings.depth):
+        faults.append(f"ran {load.config.connections} connections x depth {load.config.depth}, not the cell's")
+    return faults
+
+
+def _client_flags(load: LoadRecord, settings: Settings, gates: Gates) -> list[str]:
+    flags = []
+    share = (load.cpu.user_ns + load.cpu.system_ns) / (load.measured.duration_ns * load.config.threads)
+    if share > gates.client_cpu_share_max:
+        flags.append(f"load generator used {share:.0%} of its threads' time: it limits the throughput")
+    law = interactive_law(
+        load.throughput_rps, settings.population, load.response_time_sum_ns / load.response_time_count
+    )
+    if abs(law.deviation) > gates.law_deviation_max:
+        flags.append(f"mean response time is {law.deviation:+.1%} off the interactive law")
+    return flags
+
+
+def _proxy_faults(run: Run) -> list[str]:
+    if run.before is None or run.after is None or run.end is None:
+        return ["a snapshot of the proxy is missing"]
+    faults = []
+    measured = subtract_snapshots(run.after, run.before)
+    if measured.requests == 0:
+        faults.append("the proxy saw no request in the measured phase")
+    if measured.errors:
+        faults.append(f"{measured.errors} error replies by the proxy")
+    stages = stages_add_up(measured.stage_sum_ns.values(), measured.total_sum_ns)
+    if not stages.holds:
+        faults.append(f"stages of the proxy differ from its total by {stages.difference} ns")
+    if run.load is not None:
+        counts = counts_agree(run.load.requests_of_all_phases, run.end.requests)
+        if not counts.holds:
+            faults.append(f"proxy counted {counts.observed} requests, the client {counts.expected}")
+    return faults
