@@ -1,6 +1,5 @@
 //! What a run is asked to do: [`Settings`] as given, [`Config`] once checked.
 
-use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -152,38 +151,6 @@ pub enum ConfigError {
     },
 }
 
-/// Parses a duration as `10s`, `500ms`, `2m`, `1.5s`; units are `us`, `ms`, `s`, `m` and `h`.
-pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    let error = || DurationError(text.to_owned());
-    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(error)?;
-    let (number, unit) = text.split_at(unit_at);
-    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        return Err(error());
-    }
-    let number: f64 = number.parse().map_err(|_| error())?;
-    let seconds = match unit {
-        "us" => number / 1e6,
-        "ms" => number / 1e3,
-        "s" => number,
-        "m" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return Err(error()),
-    };
-    Duration::try_from_secs_f64(seconds).map_err(|_| error())
-}
-
-/// A text that is not a duration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DurationError(String);
-
-impl fmt::Display for DurationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a duration; write a number and a unit, as 10s, 500ms, 2m", self.0)
-    }
-}
-
-impl std::error::Error for DurationError {}
-
 fn check_target(target: &str) -> Result<(), ConfigError> {
     let error = |reason| Err(ConfigError::Target { target: target.to_owned(), reason });
     let Some((host, port)) = target.rsplit_once(':') else {
@@ -326,26 +293,6 @@ mod tests {
         }
         for bad in ["", "localhost", ":11211", "::1:11211", "h:", "h:0", "h:65536", "h:x"] {
             assert!(check_target(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn durations_parse() {
-        for (text, nanos) in [
-            ("10s", 10_000_000_000),
-            ("500ms", 500_000_000),
-            ("2m", 120_000_000_000),
-            ("1.5s", 1_500_000_000),
-            ("250us", 250_000),
-            ("1h", 3_600_000_000_000),
-            ("0s", 0),
-        ] {
-            assert_eq!(parse_duration(text).map(|d| d.as_nanos()), Ok(nanos), "{text}");
-        }
-        for bad in
-            ["", "10", "s", "-1s", "1 s", "1d", "1e3s", "nans", "infs", "1.2.3s", "99999999999999999999999h"]
-        {
-            assert!(parse_duration(bad).is_err(), "{bad}");
         }
     }
 }

@@ -28,7 +28,7 @@ mod verify;
 mod versions;
 mod workload;
 
-pub use config::{Config, ConfigError, DurationError, Settings, parse_duration};
+pub use config::{Config, ConfigError, Settings};
 pub use engine::{LoadError, run};
 pub use progress::Progress;
 pub use recorder::Failures;

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use weir_load::{Config, Progress, Report, Settings, parse_duration};
+use weir_load::{Config, Progress, Report, Settings};
 
-/// Generate load: closed loop, every reply verified
+use crate::{fail, units};
+
+/// The flags of `weir load`.
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {
     /// Where to connect; connections go round-robin over several targets, which must serve the same keys
@@ -28,10 +30,10 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
     /// Length of the measured phase
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     duration: Duration,
     /// Length of the warm-up before it
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration)]
     warmup: Duration,
     /// Share of requests that are writes, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
@@ -52,7 +54,7 @@ pub(crate) struct LoadArgs {
     #[arg(long)]
     no_prefill: bool,
     /// How long an answer may take
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration)]
     timeout: Duration,
     /// Seed of the random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -67,16 +69,16 @@ pub(crate) fn run(args: LoadArgs) -> ExitCode {
     let (settings, json) = args.into_settings();
     let config = match Config::check(settings) {
         Ok(config) => config,
-        Err(error) => return complain(&error.to_string(), 2),
+        Err(error) => return fail(2, &error),
     };
     // Opened before the run: a run whose record cannot be written is a run wasted.
     let mut record = match json.map(Output::open).transpose() {
         Ok(record) => record,
-        Err(error) => return complain(&error, 2),
+        Err(error) => return fail(2, &error),
     };
     let stop = match stop_on_signals() {
         Ok(stop) => stop,
-        Err(error) => return complain(&format!("cannot listen for signals: {error}"), 1),
+        Err(error) => return fail(1, &format!("cannot listen for signals: {error}")),
     };
     let terminal = io::stderr().is_terminal();
     let mut progress = if terminal { Progress::redrawn(io::stderr()) } else { Progress::lines(io::stderr()) };
@@ -84,14 +86,14 @@ pub(crate) fn run(args: LoadArgs) -> ExitCode {
         Ok(report) => report,
         Err(error) => {
             progress.clear();
-            return complain(&error.to_string(), 1);
+            return fail(1, &error);
         }
     };
     progress.clear();
     match tell(&report, record.as_mut()) {
         Ok(()) if report.is_good() => ExitCode::SUCCESS,
         Ok(()) => ExitCode::from(1),
-        Err(error) => complain(&error, 1),
+        Err(error) => fail(1, &error),
     }
 }
 
@@ -171,9 +173,4 @@ fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     Ok(stop)
-}
-
-fn complain(message: &str, status: u8) -> ExitCode {
-    let _ = writeln!(io::stderr(), "weir load: {message}");
-    ExitCode::from(status)
 }
