@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
+WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
 .PHONY: help setup build demo test test-long audit bench fmt clean
 
@@ -17,7 +18,7 @@ build: ## build the release binary, target/release/weir
 	@scripts/setup binary
 
 demo: setup ## run a small study through the proxy and write its report (the last line is its path)
-	@.venv/bin/weir-lab run studies/demo.toml
+	@.venv/bin/weir-lab run studies/demo.toml --bin $(WEIR)
 	@.venv/bin/weir-lab report
 
 test: setup ## run every check: formats, lints, licences, tests, real processes

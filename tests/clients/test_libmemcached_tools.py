@@ -41,7 +41,7 @@ NOT_YET = {"flush": FLUSH, "flush noreply": FLUSH, "stat": STATS}
 @pytest.mark.parametrize("test", [pytest.param(test, marks=NOT_YET.get(test, ())) for test in CONFORMANCE])
 def test_memccapable(subject: Address, test: str) -> None:
     name = f"ascii {test}"
-    output = run("memccapable", "-h", subject.host, "-p", str(subject.port), "-t", "10", "-v", "-T", name)
+    output = run("memccapable", "-h", subject.host, "-p", str(subject.port), "-t", "5", "-v", "-T", name)
     assert re.search(rf"^{name} +\[pass\]", output, re.MULTILINE), output
 
 

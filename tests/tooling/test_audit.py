@@ -37,7 +37,7 @@ def database() -> Iterator[Callable[[Answer], str]]:
 
         server = ThreadingHTTPServer(("127.0.0.1", free_port()), Handler)
         servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         return f"http://127.0.0.1:{server.server_port}/"
 
     yield serve

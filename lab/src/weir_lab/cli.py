@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from weir_lab.design import ScheduledRun, Study
     from weir_lab.records import Verdict
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "report", "run", "version"]
 
 RUNS = Path("runs")
 

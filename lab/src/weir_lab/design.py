@@ -154,7 +154,10 @@ class Study(_Strict):
         for name, levels in self.factors.items():
             if len(set(levels)) != len(levels):
                 raise ValueError(f"factors.{name} names a level twice: name each once")
-        cells_of(self)
+        levels = self.levels_of_clients
+        for index, prediction in enumerate(self.predictions):
+            if prediction.clients not in levels:
+                raise ValueError(f"predictions[{index}].clients is {prediction.clients}, which is no level: {levels}")
         return self
 
     @property

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Prediction, RequestPath, Response
-from weir_lab.units import change_text, count_text, microseconds, signed_percent
+from weir_lab.units import change_text, count_text, microseconds, rate, signed_percent
 
 if TYPE_CHECKING:
-    from weir_lab.analysis import Analysis, Comparison, Effect
+    from weir_lab.analysis import Analysis, Comparison, Point
     from weir_lab.stats import Change
 
 __all__ = ["RESPONSE_NAMES", "PredictionVerdict", "answer", "judge_predictions"]
@@ -49,8 +49,8 @@ def judge_predictions(analysis: Analysis) -> list[PredictionVerdict]:
 def answer(analysis: Analysis) -> str:
     """One paragraph that answers the study's question."""
     sentences = [
-        _costs(analysis.comparisons, Response.THROUGHPUT),
-        _costs(analysis.comparisons, Response.MEAN_RESPONSE_TIME),
+        _costs(analysis, Response.THROUGHPUT),
+        _costs(analysis, Response.MEAN_RESPONSE_TIME),
         _where_time_goes(analysis),
         _cpu(analysis),
         _checks(analysis),
@@ -71,22 +71,27 @@ def _judge(prediction: Prediction, observed: Change) -> PredictionVerdict:
     return PredictionVerdict(prediction, observed, verdict)
 
 
-def _costs(comparisons: list[Comparison], response: Response) -> str:
-    first, last = comparisons[0], comparisons[-1]
-    parts = [
-        f"{_effect(comparison.effects[response])} with {count_text(comparison.clients, 'client')}"
-        for comparison in (first, last)
-    ]
-    return f"From direct to proxy, {RESPONSE_NAMES[response]} changed by {parts[0]} and by {parts[1]}."
+def _costs(analysis: Analysis, response: Response) -> str:
+    ends = (analysis.comparisons[0], analysis.comparisons[-1])
+    first, last = (_effect(analysis, comparison, response) for comparison in ends)
+    return f"From direct to proxy, {RESPONSE_NAMES[response]} went {first}, and {last}."
 
 
-def _effect(effect: Effect) -> str:
-    text = change_text(effect.change)
-    if effect.shown:
-        return text
-    return (
-        f"{text}, which shows no difference (a rise of {effect.change.detectable_percent:.0f} % would have been found)"
+def _effect(analysis: Analysis, comparison: Comparison, response: Response) -> str:
+    effect = comparison.effects[response]
+    before, after = (
+        _level(analysis.point(path, comparison.clients), response) for path in (RequestPath.DIRECT, RequestPath.PROXY)
     )
+    doubt = "" if effect.shown else f"; no difference shown, though {effect.change.detectable_percent:.0f} % more would be"
+    return (
+        f"from {before} to {after} with {count_text(comparison.clients, 'client')} ({change_text(effect.change)}{doubt})"
+    )
+
+
+def _level(point: Point, response: Response) -> str:
+    if response is Response.THROUGHPUT:
+        return f"{rate(point.throughput_rps.mean)} requests/s"
+    return f"{microseconds(point.response_time_mean_ns.mean)} µs"
 
 
 def _where_time_goes(analysis: Analysis) -> str:
@@ -97,7 +102,7 @@ def _where_time_goes(analysis: Analysis) -> str:
     stage, longest = max(point.proxy.stage_mean_ns.items(), key=lambda item: item[1].mean)
     return (
         f"With {count_text(point.clients, 'client')}, a request through the proxy took {microseconds(response)} µs on average, "
-        f"{microseconds(residence)} µs of it ({residence / response:.0%}) between the proxy's first and last stamp; the longest "
+        f"{microseconds(residence)} µs of it ({100 * residence / response:.0f} %) between the proxy's first and last stamp; the longest "
         f"stage there was {stage} with {microseconds(longest.mean)} µs."
     )
 
@@ -113,7 +118,7 @@ def _cpu(analysis: Analysis) -> str:
 def _checks(analysis: Analysis) -> str:
     rows, off = len(analysis.points), [point for point in analysis.points if not point.law_holds]
     worst = max(analysis.points, key=lambda point: abs(point.law_deviation.mean))
-    limit = f"{analysis.study.gates.law_deviation_max:.0%}".replace("%", " %")
+    limit = f"{100 * analysis.study.gates.law_deviation_max:g} %"
     counted = sum(point.proxy.client_requests for point in analysis.points if point.proxy)
     law = f"The interactive law holds within {limit} on {rows - len(off)} of {rows} rows"
     where = f"largest deviation {signed_percent(100 * worst.law_deviation.mean)} %, {worst.path}, {count_text(worst.clients, 'client')}"

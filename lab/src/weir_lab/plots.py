@@ -157,7 +157,7 @@ def stages_figure(analysis: Analysis) -> Figure:
     canvas.legend(handles[::-1], names[::-1], loc="outside right center", frameon=False)
     caption = (
         "Means over all operations of the measured phase, then over "
-        f"{_n_text(points)} runs per bar; intervals are in the table. The stages are differences of the proxy's stamps; outside the proxy = "
+        f"{_n_text(points)} runs per bar; intervals are in the table. Stages are differences of the proxy's stamps; outside the proxy = "
         "the client's mean response time less the proxy's total: network, kernel buffers and the load generator."
     )
     return _figure("stages", "Stages of a request through the proxy", caption, canvas)

@@ -62,9 +62,9 @@ def interval_text(interval: Interval, scale: float = 1.0) -> str:
 
 
 def change_text(change: Change) -> str:
-    """``-35.0 % (95 % interval -38.1 to -31.7)``, with real minus signs."""
+    """``-35.0 %, 95 % interval -38.1 to -31.7``, with real minus signs."""
     spread = f"{signed_percent(change.low)} to {signed_percent(change.high)}"
-    return f"{signed_percent(change.percent)} % ({100 * change.level:g} % interval {spread})"
+    return f"{signed_percent(change.percent)} %, {100 * change.level:g} % interval {spread}"
 
 
 def count_text(count: int, noun: str) -> str:

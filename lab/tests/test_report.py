@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+from synthetic import STUDY_TEXT, World, write_sweep
+
+from weir_lab import plots, units
+from weir_lab.analysis import Analysis
+from weir_lab.design import RequestPath, Response
+from weir_lab.errors import ReportError
+from weir_lab.essence import essence_table
+from weir_lab.findings import answer, judge_predictions
+from weir_lab.report import BYTES_MAX, build_report, load_analysis, require_complete
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def analysis(sweep: Path) -> Analysis:
+    return load_analysis(sweep)[0]
+
+
+@pytest.fixture(scope="module")
+def page(sweep: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = shutil.copytree(sweep, tmp_path_factory.mktemp("page") / "tiny")
+    return build_report(folder).html.read_text()
+
+
+def test_the_analysis_finds_what_the_world_does(analysis: Analysis) -> None:
+    # The proxy takes twice the time of the direct path, at every number of clients.
+    for comparison in analysis.comparisons:
+        throughput = comparison.effects[Response.THROUGHPUT].change
+        mean = comparison.effects[Response.MEAN_RESPONSE_TIME].change
+        assert throughput.low < -50 < throughput.high
+        assert mean.low < 100 < mean.high
+        assert comparison.effects[Response.THROUGHPUT].shown
+    for point in analysis.points:
+        assert point.n == 3
+        assert point.law_deviation.mean == pytest.approx(0.0, abs=1e-3)
+        assert point.law_holds
+        p50, p99 = point.percentiles_ns["p50"], point.percentiles_ns["p99"]
+        assert p50 is not None
+        assert p99 is not None
+        assert p50.mean < point.response_time_mean_ns.mean < p99.mean
+
+
+def test_the_part_outside_the_proxy_is_what_the_world_says(analysis: Analysis) -> None:
+    for point in analysis.points_of(RequestPath.PROXY):
+        assert point.proxy is not None
+        assert point.proxy.outside_ns.mean / point.response_time_mean_ns.mean == pytest.approx(0.4, abs=0.01)
+        assert sum(stage.mean for stage in point.proxy.stage_mean_ns.values()) == pytest.approx(
+            point.proxy.residence_time_mean_ns.mean
+        )
+        assert point.proxy.client_requests == point.proxy.proxy_requests
+
+
+def test_cpu_time_per_request_is_what_the_world_spends(analysis: Analysis) -> None:
+    point = analysis.point(RequestPath.PROXY, 4)
+    spent = {role: interval.mean for role, interval in point.cpu_per_request_ns.items()}
+    assert spent == pytest.approx({"client": 8_000, "proxy": 12_000, "servers": 9_000}, rel=1e-3)
+
+
+def test_the_answer_is_made_of_the_numbers(analysis: Analysis) -> None:
+    text = answer(analysis)
+    change = analysis.comparisons[0].effects[Response.THROUGHPUT].change
+    assert units.change_text(change) in text
+    assert "holds within 5 % on 6 of 6 rows" in text
+    assert "1 prediction written down before, 1 held" in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"), [(-60, -40, "held"), (-49.5, -40, "undecided"), (-20, 0, "refuted"), (-99, -90, "refuted")]
+)
+def test_predictions_are_judged_by_their_interval(tmp_path: Path, low: float, high: float, verdict: str) -> None:
+    write_sweep(tmp_path / "tiny")
+    text = STUDY_TEXT.replace("_min = -60", f"_min = {low}").replace("_max = -40", f"_max = {high}")
+    (tmp_path / "tiny" / "study.toml").write_text(text)
+    assert [judged.verdict for judged in judge_predictions(load_analysis(tmp_path / "tiny")[0])] == [verdict]
+
+
+def test_the_page_stands_alone_and_is_small(page: str) -> None:
+    assert len(page.encode()) < BYTES_MAX
+    assert not re.search(r"<(script|link|img|iframe)", page)
+    assert set(re.findall(r'https?://[^\s"<]+', page)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def test_ids_are_unique_and_every_reference_has_its_target(page: str) -> None:
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    references = set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page))
+    assert references
+    assert references <= set(ids)
+
+
+def test_all_numbers_are_in_the_twin(sweep: Path, tmp_path: Path, analysis: Analysis) -> None:
+    files = build_report(shutil.copytree(sweep, tmp_path / "tiny"))
+    twin = json.loads(files.json.read_text())
+    assert len(twin["points"]) == 6
+    assert len(twin["runs"]) == 18
+    assert twin["points"][0]["throughput_rps"]["mean"] == analysis.points[0].throughput_rps.mean
+    assert {"throughput", "mean_response_time", "p99_response_time"} == set(twin["comparisons"][0]["effects"])
+    assert twin["runs"][0]["folder"].startswith("runs/")
+
+
+def test_the_report_is_the_same_from_build_to_build(sweep: Path, tmp_path: Path, page: str) -> None:
+    assert build_report(shutil.copytree(sweep, tmp_path / "tiny")).html.read_text() == page
+
+
+def test_invalid_stale_and_interrupted_runs_are_shown_and_left_out(sweep: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sweep, tmp_path / "tiny")
+    names = sorted(path.name for path in (folder / "runs").iterdir())
+    spoiled, stale = folder / "runs" / names[0] / "run.json", folder / "runs" / names[3] / "run.json"
+    record = json.loads(spoiled.read_text())
+    record["verdict"] = {"valid": False, "reasons": ["a server died"], "flags": []}
+    spoiled.write_text(json.dumps(record))
+    record = json.loads(stale.read_text())
+    record["content_sha256"] = "f" * 64
+    stale.write_text(json.dumps(record))
+    (folder / "runs" / "half_r1").mkdir()
+    files = build_report(folder)
+    text = files.html.read_text()
+    assert len(files.analysis.used) == 16
+    assert "a server died" in text
+    assert "not used: made with other settings or programs" in text
+    assert "half_r1" in text
+
+
+def test_a_cell_with_too_few_runs_stops_the_report(sweep: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sweep, tmp_path / "tiny")
+    for repetition in (1, 2):
+        shutil.rmtree(folder / "runs" / f"clients-4_path-proxy_r{repetition}")
+    with pytest.raises(ReportError, match="clients 4, path proxy has 1 valid runs"):
+        build_report(folder)
+    assert not (folder / "report.html").exists()
+
+
+def test_a_folder_without_a_sweep_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="no sweep here"):
+        build_report(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["TODO", "TBD", "{{ x }}", "nan", "None", "lorem ipsum", "± inf", "???"])
+def test_a_placeholder_stops_the_report(page: str, text: str) -> None:
+    require_complete(page)
+    with pytest.raises(ReportError, match="placeholder"):
+        require_complete(page.replace("<h2 id=\"design\">", f"<p>{text}</p><h2>"))
+
+
+def test_anything_from_outside_stops_the_report(page: str) -> None:
+    with pytest.raises(ReportError, match="from outside"):
+        require_complete(page.replace("</body>", '<img src="x.png"></body>'))
+
+
+def test_a_page_above_the_limit_stops_the_report(page: str) -> None:
+    with pytest.raises(ReportError, match="bytes, more than"):
+        require_complete(page + " " * BYTES_MAX)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "7"])
+def test_a_missing_number_stops_the_report(value: object) -> None:
+    with pytest.raises(ReportError, match="number is missing"):
+        units.number(value, 1)  # type: ignore[arg-type]
+
+
+def test_an_empty_figure_stops_the_report() -> None:
+    canvas, _ = plots._canvas(1)
+    with pytest.raises(ReportError, match="empty panel"):
+        plots._figure("empty", "Empty", "Nothing.", canvas)
+
+
+def test_every_figure_states_n_and_method(analysis: Analysis) -> None:
+    for figure in plots.all_figures(analysis):
+        assert "3 runs per" in figure.caption
+        assert "interval" in figure.caption
+        assert figure.svg.startswith("<svg")
+
+
+def test_the_essence_fits_80_columns(analysis: Analysis) -> None:
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(essence_table(analysis))
+    lines = console.export_text().splitlines()
+    rows = [line for line in lines if re.match(r"\s+(\d+ +)?(direct|proxy)", line)]
+    assert len(rows) == 6
+    assert all("…" not in line for line in lines)
+    assert len([line for line in lines if line.strip().endswith("]")]) == 0
+    assert all(re.search(r"\[.*\]", row) for row in rows if "proxy" in row)
+
+
+def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
+    same = World(service_ns=dict.fromkeys(RequestPath, 40_000.0), run_spread=0.05)
+    write_sweep(tmp_path / "tiny", same)
+    analysis = load_analysis(tmp_path / "tiny")[0]
+    assert not analysis.comparisons[0].effects[Response.THROUGHPUT].shown
+    assert "no difference shown" in answer(analysis)

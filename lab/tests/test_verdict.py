@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from synthetic import World, study, write_run
+
+from weir_lab.design import RequestPath, ScheduledRun, schedule
+from weir_lab.records import Verdict, read_measurements, read_run
+from weir_lab.verdict import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def scheduled(path: RequestPath, clients: int = 16) -> ScheduledRun:
+    cells = (run for run in schedule(study()) if run.cell.settings.clients == clients)
+    return next(run for run in cells if run.cell.settings.path is path)
+
+
+def verdict_of(folder: Path, world: World, path: RequestPath = RequestPath.PROXY) -> Verdict:
+    write_run(folder / "run", study(), scheduled(path), world)
+    return read_run(folder / "run").meta.verdict
+
+
+@pytest.mark.parametrize("path", list(RequestPath))
+def test_a_sound_run_is_valid(tmp_path: Path, path: RequestPath) -> None:
+    assert verdict_of(tmp_path, World(), path).valid
+
+
+@pytest.mark.parametrize(
+    ("world", "says"),
+    [
+        (World(misses=3), "3 misses in phase measured"),
+        (World(proxy_miscount=-1), "proxy counted"),
+        (World(stage_leak_ns=1), "stages of the proxy differ from its total"),
+    ],
+)
+def test_an_injected_fault_makes_the_run_invalid(tmp_path: Path, world: World, says: str) -> None:
+    verdict = verdict_of(tmp_path, world)
+    assert not verdict.valid
+    assert says in " ".join(verdict.reasons)
+
+
+@pytest.mark.parametrize("world", [World(lost_clients=4), World(partial_share=0.9), World(partial_share=1.1)])
+def test_a_broken_law_is_flagged(tmp_path: Path, world: World) -> None:
+    verdict = verdict_of(tmp_path, world)
+    assert verdict.valid
+    assert any("interactive law" in flag for flag in verdict.flags)
+
+
+def test_a_law_within_the_limit_is_not_flagged(tmp_path: Path) -> None:
+    verdict = verdict_of(tmp_path, World(partial_share=0.97))
+    assert not any("interactive law" in flag for flag in verdict.flags)
+
+
+def spoil(folder: Path, record: str, change: Callable[[dict[str, Any]], None]) -> Verdict:
+    write_run(folder / "run", study(), scheduled(RequestPath.PROXY), World())
+    file = folder / "run" / record
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+    run = read_run(folder / "run")
+    return judge(read_measurements(run.folder, run.meta), study().gates, [])
+
+
+def test_a_busy_load_generator_is_flagged(tmp_path: Path) -> None:
+    verdict = spoil(tmp_path, "load.json", lambda record: record["cpu"].update(user_ns=1_950_000_000))
+    assert verdict.valid
+    assert any("load generator used" in flag for flag in verdict.flags)
+
+
+def test_a_busy_machine_is_flagged(tmp_path: Path) -> None:
+    verdict = spoil(tmp_path, "cpu.json", lambda record: record.update(busy_ns=16_000_000_000))
+    assert any("went to other processes" in flag for flag in verdict.flags)
+
+
+def test_a_failed_verification_is_shown_with_its_text(tmp_path: Path) -> None:
+    def fail(record: dict[str, Any]) -> None:
+        record["phases"]["warmup"]["failures"] = 2
+        record["failures"] = {"count": 2, "first": ["key 7: torn value"]}
+
+    verdict = spoil(tmp_path, "load.json", fail)
+    assert verdict.reasons == [
+        "2 failed verifications or broken connections in phase warmup",
+        "first failure: key 7: torn value",
+    ]
+
+
+def test_a_run_with_other_clients_than_its_cell_is_invalid(tmp_path: Path) -> None:
+    verdict = spoil(tmp_path, "load.json", lambda record: record["config"].update(connections=15))
+    assert "not the cell's" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize("missing", ["load.json", "cpu.json", "snapshot-before.json", "snapshot-end.json"])
+def test_a_missing_record_makes_the_run_invalid(tmp_path: Path, missing: str) -> None:
+    write_run(tmp_path / "run", study(), scheduled(RequestPath.PROXY), World())
+    (tmp_path / "run" / missing).unlink()
+    run = read_run(tmp_path / "run")
+    assert not judge(run, study().gates, []).valid
+
+
+def test_what_went_wrong_while_running_makes_the_run_invalid(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", study(), scheduled(RequestPath.DIRECT), World())
+    run = read_run(tmp_path / "run")
+    assert judge(run, study().gates, ["server-1 ended early"]).reasons == ["server-1 ended early"]

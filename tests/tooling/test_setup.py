@@ -1,0 +1,77 @@
+"""scripts/setup says what is missing and what to do, instead of failing somewhere in the middle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.harness.processes import ROOT
+
+
+def setup_without(
+    folder: Path, *missing: str, part: str = "all", fakes: dict[str, str] | None = None
+) -> tuple[int, str]:
+    """Runs scripts/setup with every command of this machine but the missing ones; `fakes` are commands of one line."""
+    commands = folder / "bin"
+    commands.mkdir()
+    for name, line in (fakes or {}).items():
+        (commands / name).write_text(f"#!/bin/sh\n{line}\n")
+        (commands / name).chmod(0o755)
+    for place in os.environ["PATH"].split(":"):
+        for program in Path(place).glob("*"):
+            link = commands / program.name
+            if not program.name.startswith(missing) and not link.exists() and not link.is_symlink():
+                link.symlink_to(program)
+    # The script looks into /usr/sbin by itself; nothing that is asked for here is there.
+    done = subprocess.run(
+        ["/bin/bash", str(ROOT / "scripts" / "setup"), part],
+        env=os.environ | {"PATH": str(commands)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+NOT_ROOT = {"id": "echo 1000"}
+
+
+@pytest.mark.parametrize(
+    ("missing", "problem", "remedy"),
+    [
+        ("cargo", "cargo is not on PATH", "rustup"),
+        ("python3", "no Python 3.11 or newer with venv", "apt-get install python3 python3-venv"),
+        ("cc", "no C linker (cc)", "apt-get install gcc"),
+        ("memcached", "not installed: memcached", "apt-get install memcached libmemcached-tools"),
+        ("memc", "not installed: memcached memcslap memcaslap memccapable", "sudo apt-get update"),
+    ],
+)
+def test_missing_program_is_named(tmp_path: Path, missing: str, problem: str, remedy: str) -> None:
+    status, said = setup_without(tmp_path, missing, fakes=NOT_ROOT)
+    assert status == 1
+    assert f"setup: {problem}" in said
+    assert remedy in said
+
+
+@pytest.mark.parametrize(
+    ("fakes", "problem"),
+    [
+        ({"rustc": "echo rustc 1.70.0"}, "rustc is 1.70.0; this workspace needs"),
+        ({"python3": "exit 1"}, "no Python 3.11 or newer"),
+    ],
+)
+def test_old_toolchain_is_refused(tmp_path: Path, fakes: dict[str, str], problem: str) -> None:
+    status, said = setup_without(tmp_path, "python3.", fakes=fakes)
+    assert status == 1
+    assert f"setup: {problem}" in said
+
+
+def test_unknown_part_is_refused(tmp_path: Path) -> None:
+    status, said = setup_without(tmp_path, "memc", part="everything")
+    assert status == 1
+    assert "unknown part 'everything'" in said
