@@ -43,14 +43,12 @@ pub fn run(config: &Config, stop: &AtomicBool, progress: &mut Progress) -> Resul
         Some(end) => (workers, Timeline { warmup: end, measured: end, end }, CpuTime::default()),
         None => run.load(workers, planned, progress)?,
     };
+    let finished = clock.now();
     let mut recorder = Recorder::new(false);
     for worker in workers {
         recorder.merge(worker.into_recorder());
     }
-    Ok(Report::new(
-        config,
-        &Measurements { recorder, clock, prefill_began, timeline, finished: clock.now(), cpu },
-    ))
+    Ok(Report::new(config, &Measurements { recorder, clock, prefill_began, timeline, finished, cpu }))
 }
 
 /// Why a run did not come about.
@@ -169,6 +167,7 @@ impl Run<'_> {
             let cpu_began = CpuTime::now();
             self.wait_until(|| conduct.end(), Phase::Measured, ended, &conduct, progress);
             cpu = CpuTime::now().since(cpu_began);
+            progress.begin(Phase::Drain, &format!("at most {:.1} s", self.config.timeout.as_secs_f64()));
             self.wait_until(|| NEVER, Phase::Drain, ended, &conduct, progress);
             // Where every connection was given up, the threads end before their time.
             timeline.end = conduct.end().min(ended.at(self.clock));
