@@ -1,7 +1,6 @@
 //! A run from beginning to end: connect, prefill, warm up, measure, drain, report.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +8,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use mio::net::TcpStream;
 use weir_timing::Instant;
 
 use crate::config::Config;
@@ -17,6 +15,7 @@ use crate::connection::Connection;
 use crate::driver::clock::Clock;
 use crate::driver::cpu::CpuTime;
 use crate::driver::link::Link;
+use crate::driver::target::Target;
 use crate::driver::worker::{Conduct, TICK_NS_MAX, Worker};
 use crate::phase::{NEVER, Phase, Timeline};
 use crate::progress::Progress;
@@ -66,9 +65,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// A target does not accept connections.
-    #[error(
-        "target {target}: cannot open connection {number} of {connections}: {source}; is it running, and is that its port?"
-    )]
+    #[error("target {target}: cannot open connection {number} of {connections}: {source}{}", advice(source))]
     Connect {
         /// The target as given.
         target: String,
@@ -84,6 +81,20 @@ pub enum LoadError {
     Poll(#[from] io::Error),
 }
 
+/// What to do about a connection that cannot be opened.
+fn advice(error: &io::Error) -> &'static str {
+    if error.raw_os_error() == Some(libc::EMFILE) {
+        return "; raise the limit of open files (ulimit -n)";
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "; is it running, and is that its port?",
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            "; does a firewall stand between, or is it too busy to accept?"
+        }
+        _ => "",
+    }
+}
+
 struct Run<'a> {
     config: &'a Config,
     stop: &'a AtomicBool,
@@ -94,21 +105,29 @@ impl Run<'_> {
     /// Opens all connections and deals them out to the workers.
     fn connect(&self, watched: bool) -> Result<Vec<Worker>, LoadError> {
         let config = self.config;
-        let targets = config.targets.iter().map(|target| resolve(target)).collect::<Result<Vec<_>, _>>()?;
+        let targets = config
+            .targets
+            .iter()
+            .map(|target| {
+                Target::resolve(target)
+                    .map_err(|source| LoadError::Resolve { target: target.clone(), source })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         let origin = self.clock.unix_ns(Instant::ZERO) ^ u64::from(std::process::id()).rotate_left(40);
         let workload = Arc::new(Workload::new(config, xxhash_rust::xxh3::xxh3_64(&origin.to_le_bytes())));
         let mut shares: Vec<Vec<(u32, Link)>> = (0..config.threads).map(|_| Vec::new()).collect();
         for number in 0..config.connections {
-            let (name, address) = &targets[number % targets.len()];
-            let stream = open(*address, config.timeout).map_err(|source| LoadError::Connect {
-                target: name.to_string(),
+            let target = &targets[number % targets.len()];
+            let (stream, address) = target.open(config.timeout).map_err(|source| LoadError::Connect {
+                target: target.name().to_string(),
                 number: number + 1,
                 connections: config.connections,
                 source,
             })?;
-            let connection = Connection::new(number as u32, name.clone(), workload.clone());
-            shares[number % config.threads]
-                .push((number as u32, Link::new(connection, stream, *address, config)));
+            let connection = Connection::new(number as u32, target.name().clone(), workload.clone());
+            // Blocks of neighbours, so that every thread has connections to all targets.
+            shares[number * config.threads / config.connections]
+                .push((number as u32, Link::new(connection, stream, address, config)));
         }
         let workers = shares.into_iter().map(|links| Worker::new(self.clock, links, config, watched));
         Ok(workers.collect::<io::Result<_>>()?)
@@ -241,20 +260,6 @@ impl Ended {
     fn at(&self, clock: Clock) -> Instant {
         self.at.unwrap_or_else(|| clock.now())
     }
-}
-
-fn resolve(target: &str) -> Result<(Arc<str>, SocketAddr), LoadError> {
-    let error = |source| LoadError::Resolve { target: target.to_owned(), source };
-    let mut addresses = target.to_socket_addrs().map_err(error)?;
-    let address = addresses.next().ok_or_else(|| error(io::ErrorKind::NotFound.into()))?;
-    Ok((target.into(), address))
-}
-
-fn open(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-    let stream = std::net::TcpStream::connect_timeout(&address, timeout)?;
-    stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)?;
-    Ok(TcpStream::from_std(stream))
 }
 
 /// How often the conducting thread looks for a wish to stop and redraws the progress line.

@@ -10,9 +10,11 @@
 //! value      values that say whose        recorder    counts and times, per phase, operation, window
 //! versions   what has been written        engine      the phases of a run, its threads
 //! mix        which request comes next     driver      sockets, clock, CPU time, event loop
-//! workload   the bytes of requests        report      the record and the table; progress: what is shown meanwhile
+//! workload   the bytes of requests        report      the record; summary: the table; progress: what is shown meanwhile
 //! ```
 
+#[cfg(test)]
+mod allocations;
 mod config;
 mod connection;
 mod driver;
@@ -23,6 +25,7 @@ mod phase;
 mod progress;
 mod recorder;
 mod report;
+mod summary;
 mod value;
 mod verify;
 mod versions;
@@ -32,4 +35,5 @@ pub use config::{Config, ConfigError, Settings};
 pub use engine::{LoadError, run};
 pub use progress::Progress;
 pub use recorder::Failures;
-pub use report::{Report, Summary};
+pub use report::Report;
+pub use summary::Summary;

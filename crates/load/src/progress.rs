@@ -8,7 +8,7 @@ use weir_timing::{Distribution, Instant};
 use crate::driver::worker::Conduct;
 use crate::phase::Phase;
 use crate::recorder::PhaseCounts;
-use crate::report::human_time;
+use crate::summary::human_time;
 
 /// Shows a run's progress: one line that is redrawn, or one line per phase.
 pub struct Progress {
@@ -109,5 +109,64 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::phase::NEVER;
+
+    #[derive(Clone, Default)]
+    struct Screen(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Screen {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Screen {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.borrow().clone()).expect("progress is text")
+        }
+    }
+
+    #[test]
+    fn elsewhere_than_on_a_terminal_each_phase_is_one_line() {
+        let screen = Screen::default();
+        let mut progress = Progress::lines(screen.clone());
+        let conduct = Conduct::new(NEVER, progress.is_watched());
+        progress.begin(Phase::Prefill, "10 keys");
+        progress.show(Phase::Prefill, None, Instant::from_nanos(5), &conduct);
+        progress.begin(Phase::Measured, "10.0 s");
+        drop(progress);
+        assert_eq!(screen.text(), "prefill: 10 keys\nmeasured: 10.0 s\n");
+    }
+
+    #[test]
+    fn a_terminal_shows_the_last_whole_second_and_is_left_clean() {
+        let screen = Screen::default();
+        let mut progress = Progress::redrawn(screen.clone());
+        let conduct = Conduct::new(NEVER, progress.is_watched());
+        progress.begin(Phase::Measured, "10.0 s");
+        for nanos in 1..=500 {
+            progress.recent.record(nanos * 1000);
+        }
+        progress.second.requests = 500;
+        progress.total.errors = 2;
+        let left = Some(Duration::from_millis(7_300));
+        progress.show(Phase::Measured, left, Instant::from_nanos(2_000_000_000), &conduct);
+        drop(progress);
+        let line = "\r\x1b[Kmeasured  8 s left  250 requests/s  p99 495 µs  2 errors  0 failures";
+        assert_eq!(screen.text(), format!("{line}\r\x1b[K"));
     }
 }

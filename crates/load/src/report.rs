@@ -1,7 +1,6 @@
 //! What a run found: as a record (`docs/formats.md`, `weir.load/1`) and as a table.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 use weir_timing::{DistributionReport, Instant, Operation};
@@ -12,6 +11,7 @@ use crate::driver::cpu::CpuTime;
 use crate::mix::read_operation;
 use crate::phase::{Phase, Timeline};
 use crate::recorder::{Failures, OperationCounts, Recorder, WINDOW_NS};
+use crate::summary::Summary;
 
 /// A run's record. Serialized, it is the schema `weir.load/1`.
 #[derive(Debug, Clone, Serialize)]
@@ -19,16 +19,16 @@ pub struct Report {
     schema: &'static str,
     weir_version: &'static str,
     config: ConfigReport,
-    phases: Phases,
-    operations: BTreeMap<&'static str, OperationReport>,
+    pub(crate) phases: Phases,
+    pub(crate) operations: BTreeMap<&'static str, OperationReport>,
     throughput_rps: f64,
     windows: Vec<WindowReport>,
-    cpu: CpuReport,
+    pub(crate) cpu: CpuReport,
     failures: Failures,
     errors: BTreeMap<String, u64>,
     foreign_values: u64,
     #[serde(skip)]
-    all_operations: OperationReport,
+    pub(crate) all_operations: OperationReport,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -50,17 +50,17 @@ struct ConfigReport {
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Phases {
+pub(crate) struct Phases {
     prefill: PhaseReport,
     warmup: PhaseReport,
-    measured: PhaseReport,
+    pub(crate) measured: PhaseReport,
     drain: PhaseReport,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-struct PhaseReport {
+pub(crate) struct PhaseReport {
     start_unix_ns: u64,
-    duration_ns: u64,
+    pub(crate) duration_ns: u64,
     requests: u64,
     errors: u64,
     misses: u64,
@@ -69,13 +69,13 @@ struct PhaseReport {
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct OperationReport {
-    requests: u64,
+pub(crate) struct OperationReport {
+    pub(crate) requests: u64,
     keys: u64,
     hits: u64,
-    misses: u64,
-    errors: u64,
-    response_time: DistributionReport,
+    pub(crate) misses: u64,
+    pub(crate) errors: u64,
+    pub(crate) response_time: DistributionReport,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -92,13 +92,13 @@ struct WindowReport {
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-struct CpuReport {
+pub(crate) struct CpuReport {
     user_ns: u64,
     system_ns: u64,
     /// `null` where no request was measured.
-    per_request_ns: Option<f64>,
+    pub(crate) per_request_ns: Option<f64>,
     /// Share of the threads' time in the measured phase that was CPU time.
-    generator_busy: f64,
+    pub(crate) generator_busy: f64,
 }
 
 /// What a report is made of.
@@ -184,7 +184,7 @@ impl Report {
 
     /// The table that is shown at the end.
     pub fn summary(&self) -> Summary<'_> {
-        Summary(self)
+        Summary::new(self)
     }
 
     /// The record as JSON, with a line end.
@@ -276,67 +276,8 @@ fn windows(recorder: &Recorder, measured_ns: u64, operations: &[Operation]) -> V
         .collect()
 }
 
-/// A report as a small table.
-pub struct Summary<'a>(&'a Report);
-
-impl fmt::Display for Summary<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = self.0;
-        let seconds = report.phases.measured.duration_ns as f64 / 1e9;
-        let columns = ["", "requests", "rate/s", "mean", "p50", "p90", "p99", "p99.9", "misses", "errors"];
-        let mut rows = vec![columns.map(str::to_owned)];
-        for (name, operation) in &report.operations {
-            rows.push(row(name, operation, seconds));
-        }
-        rows.push(row("all", &report.all_operations, seconds));
-        for row in &rows {
-            let mut line = format!("{:<9}", row[0]);
-            for (column, cell) in row.iter().enumerate().skip(1) {
-                let width = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-                write!(line, "  {cell:>width$}")?;
-            }
-            writeln!(f, "{line}")?;
-        }
-        let per_request = report.cpu.per_request_ns.map_or("-".to_owned(), human_time);
-        writeln!(
-            f,
-            "measured {seconds:.2} s; generator CPU {per_request} per request, {:.0} % of its threads' time",
-            report.cpu.generator_busy * 100.0
-        )
-    }
-}
-
-fn row(name: &str, operation: &OperationReport, seconds: f64) -> [String; 10] {
-    let time = |nanos: Option<f64>| nanos.map_or("-".to_owned(), human_time);
-    let whole = |nanos: Option<u64>| time(nanos.map(|nanos| nanos as f64));
-    let times = &operation.response_time;
-    [
-        name.to_owned(),
-        operation.requests.to_string(),
-        ratio(operation.requests as f64, seconds).map_or("-".to_owned(), |rate| format!("{rate:.0}")),
-        time(times.mean_ns),
-        whole(times.p50_ns),
-        whole(times.p90_ns),
-        whole(times.p99_ns),
-        whole(times.p999_ns),
-        operation.misses.to_string(),
-        operation.errors.to_string(),
-    ]
-}
-
-/// A time with three significant digits and its unit.
-pub(crate) fn human_time(nanos: f64) -> String {
-    let (scaled, unit) = match nanos {
-        nanos if nanos < 999.5 => (nanos, "ns"),
-        nanos if nanos < 999.5e3 => (nanos / 1e3, "µs"),
-        nanos if nanos < 999.5e6 => (nanos / 1e6, "ms"),
-        _ => (nanos / 1e9, "s"),
-    };
-    let digits = if scaled < 9.995 { 2 } else { usize::from(scaled < 99.95) };
-    format!("{scaled:.digits$} {unit}")
-}
-
-fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
+/// A quotient, where there is one.
+pub(crate) fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
     (denominator > 0.0).then(|| numerator / denominator)
 }
 
@@ -463,21 +404,5 @@ mod tests {
             failed.warnings(),
             ["1 failures; the first:", "  connection 1 to here, request 5: get k: torn"]
         );
-    }
-
-    #[test]
-    fn times_are_written_with_three_digits() {
-        let pairs = [
-            (0.0, "0.00 ns"),
-            (999.0, "999 ns"),
-            (1234.0, "1.23 µs"),
-            (99_960.0, "100 µs"),
-            (999_700.0, "1.00 ms"),
-            (1.5e9, "1.50 s"),
-            (123.4e9, "123 s"),
-        ];
-        for (nanos, text) in pairs {
-            assert_eq!(human_time(nanos), text);
-        }
     }
 }

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Config, Settings};
+use crate::phase::{NEVER, Timeline};
 use crate::recorder::PhaseCounts;
 use crate::workload::FLAGS;
 
@@ -11,6 +12,9 @@ struct Pair {
     workload: Arc<Workload>,
     recorder: Recorder,
 }
+
+/// All is measured.
+const MEASURED: Timeline = Timeline { warmup: Instant::ZERO, measured: Instant::ZERO, end: NEVER };
 
 type Request = (Operation, Vec<u64>);
 
@@ -275,17 +279,17 @@ fn bytes_that_nobody_asked_for_break_the_connection() {
 
 #[test]
 fn a_broken_connection_loses_what_is_outstanding_and_begins_anew() {
-    let mut pair = Pair::sent([get(1), set(2), multiget(&[3, 4, 5, 6]), get(7)]);
-    pair.connection.depth = 3;
-    pair.handle(b"END\r\nSTO", &[]).expect("no whole reply is wrong");
+    let mut pair = Pair::sent([get(1), multiget(&[3, 4, 5, 6]), set(2), get(7)]);
+    let bytes = [end(), pair.value(3)].concat();
+    assert_eq!(pair.handle(&bytes, &[]), Ok(5), "the second reply has only begun");
     pair.connection.handle_broken(&Fault::Closed, at(2000), &mut pair.recorder);
     let name = "connection 3 to here:1, request";
     let closed = "the connection was closed by the other side";
     assert_eq!(
         pair.recorder.failures().first,
         [
-            format!("{name} 2: set 0002: {closed}"),
-            format!("{name} 3: multiget 0003 0004 0005 and 1 more keys: {closed}"),
+            format!("{name} 2: multiget 0003 0004 0005 and 1 more keys: {closed}"),
+            format!("{name} 3: set 0002: {closed}"),
             format!("{name} 4: get 0007: {closed}")
         ]
     );
@@ -346,11 +350,7 @@ fn depth_requests_are_kept_outstanding() {
 #[test]
 fn response_time_runs_from_the_call_that_took_the_last_byte() {
     let mut pair = Pair::new(3, [get(1), get(2), get(3)]);
-    pair.recorder.set_timeline(crate::phase::Timeline {
-        warmup: at(0),
-        measured: at(0),
-        end: crate::phase::NEVER,
-    });
+    pair.recorder.set_timeline(MEASURED);
     let length = pair.poll(at(500)).len() / 3;
     pair.connection.handle_sent(length + 1, at(1000));
     pair.connection.handle_sent(length - 1, at(1100));
@@ -363,12 +363,59 @@ fn response_time_runs_from_the_call_that_took_the_last_byte() {
 #[test]
 fn an_answer_may_overtake_the_end_of_its_request() {
     let mut pair = Pair::new(2, [set(1), get(2)]);
+    pair.recorder.set_timeline(MEASURED);
     let bytes = pair.poll(at(0));
     pair.connection.handle_sent(10, at(100));
     assert_eq!(pair.handle(b"SERVER_ERROR object too large for cache\r\n", &[]), Ok(41));
     pair.connection.handle_sent(bytes.len() - 10, at(200));
     assert_eq!(pair.handle(b"END\r\n", &[]), Ok(5));
     assert_eq!((pair.counts().requests, pair.counts().errors, pair.counts().failures), (2, 1, 0));
+    let times = &pair.recorder.operation(Operation::Set).response_time;
+    assert_eq!(times.max(), Some(1400), "from the last call that took a part of it");
+}
+
+#[test]
+fn nothing_is_allocated_per_request() {
+    let settings = Settings {
+        multiget: 5,
+        write_ratio: 0.3,
+        keys: 10,
+        key_size: 4,
+        value_size: 64,
+        ..Settings::example()
+    };
+    let config = Config::check(settings).expect("the settings are valid");
+    let mut pair = Pair::new(0, []);
+    pair.connection.set_source(Source::Mix(crate::mix::Mix::new(&config, 0)), 8);
+    pair.recorder.set_timeline(MEASURED);
+    let (mut output, mut input) = (Vec::new(), Vec::new());
+    let mut allocations = 0;
+    for round in 0..2000 {
+        let before = crate::allocations::count();
+        output.clear();
+        pair.connection.poll_requests(at(1), &mut output);
+        pair.connection.handle_sent(output.len(), at(1));
+        // Rounds before this one bring every buffer to its size.
+        allocations += if round < 1000 { 0 } else { crate::allocations::count() - before };
+        input.clear();
+        for request in &pair.connection.outstanding {
+            let reply = if request.operation == Operation::Set { b"STORED\r\n".to_vec() } else { end() };
+            input.extend(reply);
+        }
+        if round % 2 == 0 {
+            let first = pair.connection.outstanding[0];
+            let values = pair.connection.keys.range(..first.keys as usize).map(|&key| pair.value(key));
+            if first.operation == Operation::MultiGet {
+                input.splice(..0, values.flatten().collect::<Vec<u8>>());
+            }
+        }
+        let before = crate::allocations::count();
+        let taken = pair.connection.handle_bytes(&input, at(2), &mut pair.recorder);
+        allocations += if round < 1000 { 0 } else { crate::allocations::count() - before };
+        assert_eq!(taken, Ok(input.len()));
+    }
+    assert_eq!((pair.counts().requests, pair.counts().failures), (8 * 2000, 0));
+    assert_eq!(allocations, 0);
 }
 
 proptest! {

@@ -5,9 +5,11 @@
 //! | `clock` | the one monotonic clock, and the wall-clock time of its origin |
 //! | `cpu` | CPU time of the process |
 //! | `link` | one connection with its socket, its buffers and its way back after a break |
+//! | `target` | a target's addresses, and opening connections to them |
 //! | `worker` | the event loop of one thread over its links |
 
 pub(crate) mod clock;
 pub(crate) mod cpu;
 pub(crate) mod link;
+pub(crate) mod target;
 pub(crate) mod worker;
