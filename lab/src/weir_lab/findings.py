@@ -82,10 +82,10 @@ def _effect(analysis: Analysis, comparison: Comparison, response: Response) -> s
     before, after = (
         _level(analysis.point(path, comparison.clients), response) for path in (RequestPath.DIRECT, RequestPath.PROXY)
     )
-    doubt = "" if effect.shown else f"; no difference shown, though {effect.change.detectable_percent:.0f} % more would be"
-    return (
-        f"from {before} to {after} with {count_text(comparison.clients, 'client')} ({change_text(effect.change)}{doubt})"
+    doubt = (
+        "" if effect.shown else f"; no difference shown, though {effect.change.detectable_percent:.0f} % more would be"
     )
+    return f"from {before} to {after} with {count_text(comparison.clients, 'client')} ({change_text(effect.change)}{doubt})"
 
 
 def _level(point: Point, response: Response) -> str:
