@@ -1,0 +1,491 @@
+//! The dataplane by script: bytes and instants in, bytes and events out.
+
+use std::sync::Arc;
+use weir_dataplane::{Config, Dataplane, Event, Report, SessionId};
+use weir_routing::{Placement, Router, Server};
+use weir_timing::{Instant, Operation, Stage};
+
+const MS: u64 = 1_000_000;
+const TIMEOUT: u64 = 500 * MS;
+
+/// A dataplane with its driver's part played by the test. All servers are connected at the start.
+struct World {
+    dataplane: Dataplane,
+    router: Arc<Router>,
+    now: Instant,
+    events: Vec<Event>,
+}
+
+impl World {
+    fn new(servers: usize, replicas: usize) -> Self {
+        Self::with(servers, replicas, Config::default())
+    }
+
+    fn with(servers: usize, replicas: usize, config: Config) -> Self {
+        let servers: Vec<_> = (1..=servers).map(|port| Server::new("s", port as u16)).collect();
+        let router = Arc::new(Router::new(servers, Placement::Modulo, replicas).expect("valid"));
+        let now = Instant::from_nanos(MS);
+        let dataplane = Dataplane::new(Config { timeout_ns: TIMEOUT, ..config }, Arc::clone(&router), now);
+        let mut world = Self { dataplane, router, now, events: Vec::new() };
+        for server in 0..world.router.servers().len() {
+            world.dataplane.handle_server_connected(server, now);
+        }
+        world.turn();
+        world.events.clear();
+        world
+    }
+
+    fn client(&mut self) -> SessionId {
+        self.dataplane.handle_accept(self.now).expect("there is room")
+    }
+
+    fn pass(&mut self, nanos: u64) {
+        self.now = self.now.plus(nanos);
+        self.turn();
+    }
+
+    fn turn(&mut self) {
+        self.dataplane.handle_time(self.now);
+        while let Some(event) = self.dataplane.poll_event() {
+            self.events.push(event);
+        }
+    }
+
+    fn send(&mut self, client: SessionId, bytes: &str) {
+        self.dataplane.handle_client_bytes(client, bytes.as_bytes(), self.now);
+        self.turn();
+    }
+
+    /// What leaves for one server; the kernel takes all of it.
+    fn server_gets(&mut self, server: usize) -> String {
+        if self.dataplane.poll_server_output(server.checked_sub(1), self.now) != Some(server) {
+            return String::new();
+        }
+        let bytes = self.dataplane.server_output(server).to_vec();
+        self.dataplane.handle_server_written(server, bytes.len(), self.now);
+        String::from_utf8(bytes).expect("text")
+    }
+
+    fn server_says(&mut self, server: usize, bytes: &str) {
+        self.dataplane.handle_server_bytes(server, bytes.as_bytes(), self.now);
+        self.turn();
+    }
+
+    /// What leaves for one client; the kernel takes all of it.
+    fn client_gets(&mut self, client: SessionId) -> String {
+        let bytes = self.dataplane.client_output(client).to_vec();
+        self.dataplane.handle_client_written(client, bytes.len(), self.now);
+        self.turn();
+        String::from_utf8(bytes).expect("text")
+    }
+
+    fn report(&self) -> Report {
+        self.dataplane.report(self.now)
+    }
+
+    /// A key whose primary is `server`.
+    fn key_on(&self, server: usize) -> String {
+        self.keys_on(server, 1).remove(0)
+    }
+
+    fn keys_on(&self, server: usize, count: usize) -> Vec<String> {
+        let mine = |key: &String| self.router.primary(key.as_bytes()) == server;
+        (0..).map(|number| format!("k{number}")).filter(mine).take(count).collect()
+    }
+}
+
+#[test]
+fn a_request_goes_to_its_server_and_its_reply_comes_back() {
+    let mut world = World::new(3, 1);
+    let client = world.client();
+    let key = world.key_on(1);
+    world.send(client, &format!("get {key}\r\n"));
+    assert_eq!(world.server_gets(0), "");
+    assert_eq!(world.server_gets(1), format!("get {key}\r\n"));
+    let reply = format!("VALUE {key} 0 5\r\nEND\r\n\r\nEND\r\n");
+    world.server_says(1, &reply);
+    assert_eq!(world.client_gets(client), reply);
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn replies_wait_for_those_of_earlier_requests() {
+    let mut world = World::new(2, 1);
+    let client = world.client();
+    let (first, second) = (world.key_on(0), world.key_on(1));
+    world.send(client, &format!("get {first}\r\nget {second}\r\nversion\r\nbogus\r\n"));
+    world.server_gets(0);
+    world.server_gets(1);
+    world.server_says(1, "END\r\n");
+    assert_eq!(world.client_gets(client), "");
+    world.server_says(0, &format!("VALUE {first} 0 1\r\nx\r\nEND\r\n"));
+    let version = Config::default().version;
+    assert_eq!(
+        world.client_gets(client),
+        format!("VALUE {first} 0 1\r\nx\r\nEND\r\nEND\r\nVERSION {version}\r\nERROR\r\n")
+    );
+}
+
+#[test]
+fn a_multi_get_is_split_and_merged_in_request_order() {
+    let mut world = World::new(3, 1);
+    let client = world.client();
+    let [a, b, c] = [0, 1, 2].map(|server| world.keys_on(server, 2));
+    world.send(client, &format!("gets {} {} {} {} {} {}\r\n", a[0], b[0], a[1], c[0], b[1], a[0]));
+    assert_eq!(world.server_gets(0), format!("gets {} {} {}\r\n", a[0], a[1], a[0]));
+    assert_eq!(world.server_gets(1), format!("gets {} {}\r\n", b[0], b[1]));
+    assert_eq!(world.server_gets(2), format!("gets {}\r\n", c[0]));
+    let value = |key: &str| format!("VALUE {key} 0 2 7\r\n{}\r\n", &key[..2]);
+    // a[1] and b[0] are misses; c[0] comes in pieces.
+    world.server_says(1, &format!("{}END\r\n", value(&b[1])));
+    let (head, tail) = (value(&c[0]), "END\r\n");
+    world.server_says(2, &head[..9]);
+    world.server_says(0, &format!("{}{}END\r\n", value(&a[0]), value(&a[0])));
+    world.server_says(2, &head[9..]);
+    assert_eq!(world.client_gets(client), "");
+    world.server_says(2, tail);
+    let expected = [value(&a[0]), value(&c[0]), value(&b[1]), value(&a[0]), "END\r\n".into()].concat();
+    assert_eq!(world.client_gets(client), expected);
+    let report = world.report();
+    let counts = report.timing.operation(Operation::MultiGet);
+    assert_eq!((counts.requests, counts.keys, counts.hits, counts.misses), (1, 6, 4, 2));
+}
+
+#[test]
+fn a_failed_part_fails_the_whole_multi_get_with_one_line() {
+    let mut world = World::new(2, 1);
+    let client = world.client();
+    let (a, b) = (world.key_on(0), world.key_on(1));
+    world.send(client, &format!("get {a} {b}\r\nversion\r\n"));
+    world.server_gets(0);
+    world.server_gets(1);
+    world.server_says(0, &format!("VALUE {a} 0 1\r\nx\r\nEND\r\n"));
+    world.server_says(
+        1,
+        &format!("VALUE {b} 0 1\r\nx\r\nSERVER_ERROR out of memory writing get response\r\n"),
+    );
+    let out = world.client_gets(client);
+    assert!(out.starts_with("SERVER_ERROR out of memory writing get response\r\nVERSION "), "{out}");
+}
+
+#[test]
+fn writes_go_to_all_replicas_and_the_primary_decides() {
+    let mut world = World::new(3, 2);
+    let client = world.client();
+    let key = world.key_on(1);
+    world.send(client, &format!("set {key} 0 0 1 noreply\r\nx\r\nincr {key} 5\r\n"));
+    assert_eq!(world.server_gets(0), "");
+    assert_eq!(world.server_gets(1), format!("set {key} 0 0 1\r\nx\r\nincr {key} 5\r\n"));
+    assert_eq!(world.server_gets(2), format!("set {key} 0 0 1\r\nx\r\ndelete {key}\r\n"));
+    world.server_says(2, "STORED\r\nDELETED\r\n");
+    assert_eq!(world.client_gets(client), "");
+    world.server_says(1, "STORED\r\n15\r\n");
+    assert_eq!(world.client_gets(client), "15\r\n");
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn a_replica_that_fails_fails_the_write() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    let key = world.key_on(0);
+    world.send(client, &format!("set {key} 0 0 1\r\nx\r\n"));
+    world.server_gets(0);
+    world.server_gets(1);
+    world.server_says(0, "STORED\r\n");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:2\r\n");
+}
+
+#[test]
+fn a_late_reply_reaches_nobody() {
+    let mut world = World::new(1, 1);
+    let (slow, other) = (world.client(), world.client());
+    world.send(slow, "get a\r\n");
+    world.server_gets(0);
+    assert_eq!(world.dataplane.poll_timeout(), Some(world.now.plus(TIMEOUT)));
+    world.pass(TIMEOUT - 1);
+    assert_eq!(world.client_gets(slow), "");
+    world.send(other, "get b\r\n");
+    world.server_gets(0);
+    world.pass(1);
+    assert_eq!(world.client_gets(slow), "SERVER_ERROR timeout s:1\r\n");
+    world.server_says(0, "VALUE a 0 1\r\nA\r\nEND\r\nVALUE b 0 1\r\nB\r\nEND\r\n");
+    assert_eq!(world.client_gets(slow), "");
+    assert_eq!(world.client_gets(other), "VALUE b 0 1\r\nB\r\nEND\r\n");
+    let counters = world.report().counters;
+    assert_eq!((counters.server_timeouts, counters.server_replies_late), (1, 1));
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn a_long_reply_must_make_progress_and_no_more() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "get a\r\n");
+    world.server_gets(0);
+    for piece in ["VALUE a ", "0 2\r", "\n1", "2"] {
+        world.pass(TIMEOUT - 1);
+        world.server_says(0, piece);
+    }
+    world.pass(TIMEOUT - 1);
+    world.server_says(0, "\r\nEND\r\n");
+    assert_eq!(world.client_gets(client), "VALUE a 0 2\r\n12\r\nEND\r\n");
+    world.send(client, "get b\r\n");
+    world.server_gets(0);
+    world.server_says(0, "VALUE b 0 2\r\n1");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+}
+
+#[test]
+fn a_lost_connection_fails_what_was_on_it_and_is_made_again() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "get a\r\nset b 0 0 1\r\nx\r\n");
+    world.server_gets(0);
+    world.server_says(0, "VALUE a 0 1\r\n");
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.turn();
+    assert_eq!(world.client_gets(client), "SERVER_ERROR closed s:1\r\nSERVER_ERROR closed s:1\r\n");
+    assert_eq!(world.events, [Event::Connect(0)]);
+    // What comes now waits for the new connection; nothing of the old reply is left.
+    world.send(client, "get c\r\n");
+    assert_eq!(world.server_gets(0), "");
+    world.dataplane.handle_server_connected(0, world.now);
+    assert_eq!(world.server_gets(0), "get c\r\n");
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.client_gets(client), "END\r\n");
+}
+
+#[test]
+fn a_dead_server_is_refused_at_once_and_tried_again_later() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.send(client, "get a\r\n");
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.turn();
+    assert_eq!(world.client_gets(client), "SERVER_ERROR connect s:1\r\n");
+    world.send(client, "get a\r\nset a 0 0 1 noreply\r\nx\r\n");
+    assert_eq!(world.client_gets(client), "SERVER_ERROR down s:1\r\n");
+    world.events.clear();
+    let retry = world.dataplane.poll_timeout().expect("a dead server is tried again");
+    world.pass(retry.saturating_since(world.now));
+    assert_eq!(world.events, [Event::Connect(0)]);
+    world.send(client, "get a\r\n");
+    assert_eq!(world.client_gets(client), "SERVER_ERROR down s:1\r\n");
+    world.dataplane.handle_server_connected(0, world.now);
+    world.send(client, "get a\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\n");
+    assert_eq!(world.report().counters.requests_failed_silently, 1);
+}
+
+#[test]
+fn a_connection_attempt_without_end_is_given_up() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.send(client, "get a\r\n");
+    world.events.clear();
+    world.pass(TIMEOUT);
+    assert_eq!(world.events, [Event::Disconnect(0)]);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR connect s:1\r\n");
+}
+
+#[test]
+fn a_reply_to_nothing_or_to_something_else_costs_the_connection() {
+    for (request, reply) in [
+        ("", "END\r\n"),
+        ("get a\r\n", "STORED\r\n"),
+        ("get a\r\n", "VALUE b 0 1\r\nx\r\nEND\r\n"),
+        ("get a b\r\n", "VALUE b 0 1\r\nx\r\nVALUE a 0 1\r\nx\r\nEND\r\n"),
+        ("delete a\r\n", "END\r\n"),
+    ] {
+        let mut world = World::new(1, 1);
+        let client = world.client();
+        world.send(client, request);
+        world.server_gets(0);
+        world.server_says(0, reply);
+        assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)], "{request:?} {reply:?}");
+        let expected = if request.is_empty() { "" } else { "SERVER_ERROR protocol s:1\r\n" };
+        assert_eq!(world.client_gets(client), expected);
+        assert_eq!(world.report().counters.server_violations, 1);
+    }
+}
+
+#[test]
+fn too_much_for_a_server_is_refused() {
+    let mut world = World::with(1, 1, Config { server_requests_max: 2, ..Config::default() });
+    let client = world.client();
+    world.send(client, "get a\r\nget b\r\nget c\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\nget b\r\n");
+    world.server_says(0, "END\r\nEND\r\n");
+    assert_eq!(world.client_gets(client), "END\r\nEND\r\nSERVER_ERROR queue-full s:1\r\n");
+}
+
+#[test]
+fn a_reply_too_large_for_its_client_is_replaced() {
+    let mut world = World::with(1, 1, Config { session_buffer_bytes_max: 64, ..Config::default() });
+    let client = world.client();
+    world.send(client, "get a\r\nget b\r\n");
+    world.server_gets(0);
+    let value = "x".repeat(100);
+    world.server_says(0, &format!("VALUE a 0 100\r\n{value}\r\nEND\r\nEND\r\n"));
+    assert_eq!(world.client_gets(client), "SERVER_ERROR buffer-full client\r\nEND\r\n");
+}
+
+#[test]
+fn a_reply_larger_than_the_buffer_of_a_server_costs_the_connection() {
+    let mut world = World::with(1, 1, Config { server_buffer_bytes_max: 1000, ..Config::default() });
+    let client = world.client();
+    world.send(client, "get a\r\n");
+    world.server_gets(0);
+    world.server_says(0, "VALUE a 0 2000\r\nx");
+    assert_eq!(world.client_gets(client), "SERVER_ERROR buffer-full s:1\r\n");
+}
+
+#[test]
+fn a_session_with_too_much_in_service_is_paused_and_goes_on() {
+    let mut world = World::with(1, 1, Config { session_requests_max: 2, ..Config::default() });
+    let client = world.client();
+    world.send(client, "get a\r\nget b\r\nget c\r\nget d\r\nget e\r\n");
+    assert!(!world.dataplane.wants_read(client));
+    let mut out = String::new();
+    for expected in ["get a\r\nget b\r\n", "get c\r\nget d\r\n", "get e\r\n"] {
+        assert_eq!(world.server_gets(0), expected);
+        world.server_says(0, &"END\r\n".repeat(expected.matches("get").count()));
+        out += &world.client_gets(client);
+    }
+    assert_eq!(out, "END\r\n".repeat(5));
+    assert_eq!(world.events, [Event::Resume(client)]);
+    assert!(world.dataplane.wants_read(client) && world.dataplane.is_quiet());
+}
+
+#[test]
+fn quit_closes_after_the_replies_and_what_follows_is_not_read() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "get a\r\nquit\r\nget b\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\n");
+    assert_eq!(world.events, []);
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.client_gets(client), "END\r\n");
+    assert_eq!(world.events, [Event::Close(client)]);
+    world.dataplane.handle_client_closed(client);
+    assert!(world.dataplane.is_drained());
+}
+
+#[test]
+fn a_client_that_has_finished_sending_gets_its_replies() {
+    let mut world = World::with(1, 1, Config { session_requests_max: 1, ..Config::default() });
+    let client = world.client();
+    world.send(client, "get a\r\nget b\r\nget c");
+    world.dataplane.handle_client_finished(client);
+    world.server_gets(0);
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.client_gets(client), "END\r\n");
+    assert_eq!(world.server_gets(0), "get b\r\n");
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.client_gets(client), "END\r\n");
+    assert_eq!(world.events.last(), Some(&Event::Close(client)));
+}
+
+#[test]
+fn replies_for_a_client_that_has_gone_do_not_reach_the_next_one() {
+    let mut world = World::new(2, 1);
+    let gone = world.client();
+    let (first, second) = (world.key_on(0), world.key_on(1));
+    world.send(gone, &format!("get {first}\r\nget {second}\r\nset {first} 0 0 1 noreply\r\nx\r\n"));
+    world.server_gets(0);
+    world.server_gets(1);
+    world.server_says(1, "END\r\n");
+    world.dataplane.handle_client_closed(gone);
+    let next = world.client();
+    assert_ne!(next, gone, "the number is still in use");
+    world.send(next, "version\r\n");
+    world.client_gets(next);
+    world.server_says(0, "END\r\nSTORED\r\n");
+    assert_eq!(world.client_gets(next), "");
+    assert!(world.dataplane.is_quiet());
+    assert_eq!(world.client(), gone, "the number is free");
+    assert_eq!(world.report().counters.requests_orphaned, 3);
+}
+
+#[test]
+fn a_short_write_waits_until_the_kernel_takes_more() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "get a\r\n");
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
+    world.dataplane.handle_server_written(0, 3, world.now);
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), None);
+    world.dataplane.handle_server_writable(0);
+    assert_eq!(world.server_gets(0), " a\r\n");
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.dataplane.poll_client_output(), Some(client));
+    world.dataplane.handle_client_written(client, 0, world.now);
+    assert_eq!(world.dataplane.poll_client_output(), None);
+    world.dataplane.handle_client_writable(client);
+    assert_eq!(world.dataplane.poll_client_output(), Some(client));
+    assert_eq!(world.client_gets(client), "END\r\n");
+}
+
+#[test]
+fn a_value_that_is_too_large_is_swallowed() {
+    let limits = weir_protocol::Limits { value_bytes_max: 4, ..Default::default() };
+    let mut world = World::with(1, 1, Config { limits, ..Config::default() });
+    let client = world.client();
+    for piece in ["set a 0 0 10\r\n0123", "456789", "\r", "\nversion\r\n"] {
+        world.send(client, piece);
+    }
+    let out = world.client_gets(client);
+    assert!(out.starts_with("SERVER_ERROR object too large for cache\r\nVERSION "), "{out}");
+    assert_eq!(world.server_gets(0), "");
+}
+
+#[test]
+fn the_stamps_tell_where_the_time_went() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "get");
+    world.pass(10);
+    world.send(client, " a\r\n");
+    world.pass(200);
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
+    world.pass(3000);
+    world.dataplane.handle_server_written(0, 7, world.now);
+    world.pass(40_000);
+    world.server_says(0, "END\r\n");
+    world.pass(500_000);
+    world.client_gets(client);
+    let report = world.report();
+    let get = report.timing.operation(Operation::Get);
+    let sums = Stage::ALL.map(|stage| get.stage(stage).sum());
+    assert_eq!(sums, [10, 0, 200, 3000, 40_000, 500_000], "read, dispatch, queue, send, backend, reply");
+    assert_eq!(get.total.sum(), 543_210);
+    assert_eq!(report.timing.server_time(0).sum(), 40_000);
+    let server = &report.servers[0];
+    assert_eq!(
+        (server.queued.length_time_integral_ns, server.in_flight.length_time_integral_ns),
+        (200, 43_000)
+    );
+}
+
+#[test]
+fn a_drain_answers_what_was_taken_and_accepts_nobody() {
+    let mut world = World::new(1, 1);
+    let (busy, idle) = (world.client(), world.client());
+    world.send(busy, "get a\r\n");
+    world.server_gets(0);
+    world.dataplane.begin_drain();
+    world.turn();
+    assert_eq!(world.events, [Event::Close(idle)]);
+    assert_eq!(world.dataplane.handle_accept(world.now), None);
+    world.dataplane.handle_client_closed(idle);
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.client_gets(busy), "END\r\n");
+    assert_eq!(world.events, [Event::Close(idle), Event::Close(busy)]);
+    world.dataplane.handle_client_closed(busy);
+    assert!(world.dataplane.is_drained());
+}
