@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.harness.processes import Address, Memcached, Proxy
+from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy
 from tests.harness.wire import Wire
 
 StartProxy = Callable[..., Proxy]
@@ -43,6 +43,9 @@ def start_proxy(stack: ExitStack, servers: list[Memcached]) -> StartProxy:
 
     def start(*options: str, in_front_of: list[Address] | None = None) -> Proxy:
         addresses = in_front_of or [server.address for server in servers]
+        if "--timeout" not in options:
+            # The deadline is a test's own subject or none: a busy machine must not make it strike.
+            options += ("--timeout", f"{LIVENESS_S}s")
         proxy = stack.enter_context(Proxy(addresses, *options))
         proxy.wait_ready(proxy.address)
         proxy.wait_ready(proxy.admin)

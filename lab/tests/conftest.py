@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from synthetic import write_sweep
 
 if TYPE_CHECKING:

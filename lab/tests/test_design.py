@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import EXECUTABLES, STUDY_TEXT, study
 
+from synthetic import EXECUTABLES, STUDY_TEXT, study
 from weir_lab.analysis import require_reportable
 from weir_lab.design import cells_of, content_sha256, load_seed, load_study, parse_study, schedule
 from weir_lab.errors import ReportError, StudyError

@@ -7,8 +7,8 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import BOUNDS, histogram_of
 
+from synthetic import BOUNDS, histogram_of
 from weir_lab.errors import RecordError
 from weir_lab.histogram import PERCENTILE_MIN_COUNTS, Bounds, Histogram, merge_histograms
 

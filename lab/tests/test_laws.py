@@ -28,7 +28,7 @@ def test_a_throughput_over_a_partial_window_is_seen() -> None:
 
 @pytest.mark.parametrize("arguments", [(0.0, 1, 1.0), (1.0, 0, 1.0), (1.0, 1, 0.0), (1.0, 1, 1.0, 2e9)])
 def test_impossible_inputs_are_refused(arguments: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="law needs|think time"):
+    with pytest.raises(ValueError, match=r"law needs|think time"):
         interactive_law(*arguments)  # type: ignore[arg-type]
 
 

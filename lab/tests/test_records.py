@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from synthetic import SECOND, World, histogram_of, snapshot, study, write_run
 
+from synthetic import SECOND, World, histogram_of, snapshot, study, write_run
 from weir_lab.design import RequestPath, schedule
 from weir_lab.errors import RecordError
 from weir_lab.records import STAGES, Snapshot, read_run, read_runs, subtract_snapshots, write_json

@@ -4,8 +4,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from synthetic import World, study, write_run
 
+from synthetic import World, study, write_run
 from weir_lab.design import RequestPath, ScheduledRun, schedule
 from weir_lab.records import Verdict, read_measurements, read_run
 from weir_lab.verdict import judge

@@ -57,7 +57,7 @@ def test_stop_with_idle_clients(start_proxy: StartProxy, connect: Connect) -> No
 
 
 def test_stop_does_not_wait_for_a_client_that_does_not_read(start_proxy: StartProxy, connect: Connect) -> None:
-    proxy = start_proxy("--timeout", "200ms", "--drain-timeout", "200ms")
+    proxy = start_proxy("--drain-timeout", "200ms")
     wire = connect(proxy.address)
     assert wire.store(b"key", bytes(500_000)) == b"STORED"
     wire.send(b"get key\r\n" * 100)

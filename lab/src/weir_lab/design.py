@@ -72,19 +72,19 @@ class _Strict(BaseModel):
 
 
 class Settings(_Strict):
-    """Everything that a cell can vary."""
+    """Everything that a cell can vary; the titles are what reports print."""
 
-    path: RequestPath
-    clients: Annotated[int, Field(ge=1, le=4096)]
-    depth: Annotated[int, Field(ge=1, le=1024)]
-    keys: Annotated[int, Field(ge=1, le=10_000_000)]
-    value_size_bytes: Annotated[int, Field(ge=1, le=1_000_000)]
-    write_ratio: Annotated[float, Field(ge=0.0, le=1.0)]
-    client_threads: Annotated[int, Field(ge=1, le=64)]
-    proxy_threads: Annotated[int, Field(ge=1, le=64)]
-    servers: Annotated[int, Field(ge=1, le=64)]
-    server_threads: Annotated[int, Field(ge=1, le=64)]
-    server_memory_mib: Annotated[int, Field(ge=8, le=1_048_576)]
+    path: Annotated[RequestPath, Field(title="path")]
+    clients: Annotated[int, Field(ge=1, le=4096, title="clients (connections)")]
+    depth: Annotated[int, Field(ge=1, le=1024, title="depth (requests outstanding per connection)")]
+    keys: Annotated[int, Field(ge=1, le=10_000_000, title="keys")]
+    value_size_bytes: Annotated[int, Field(ge=1, le=1_000_000, title="value size (bytes)")]
+    write_ratio: Annotated[float, Field(ge=0.0, le=1.0, title="writes (share of requests)")]
+    client_threads: Annotated[int, Field(ge=1, le=64, title="load generator threads")]
+    proxy_threads: Annotated[int, Field(ge=1, le=64, title="proxy threads")]
+    servers: Annotated[int, Field(ge=1, le=64, title="memcached servers")]
+    server_threads: Annotated[int, Field(ge=1, le=64, title="threads per memcached server")]
+    server_memory_mib: Annotated[int, Field(ge=8, le=1_048_576, title="memory per memcached server (MiB)")]
 
     @property
     def population(self) -> int:
@@ -154,10 +154,12 @@ class Study(_Strict):
         for name, levels in self.factors.items():
             if len(set(levels)) != len(levels):
                 raise ValueError(f"factors.{name} names a level twice: name each once")
-        levels = self.levels_of_clients
+        known_clients = self.levels_of_clients
         for index, prediction in enumerate(self.predictions):
-            if prediction.clients not in levels:
-                raise ValueError(f"predictions[{index}].clients is {prediction.clients}, which is no level: {levels}")
+            if prediction.clients not in known_clients:
+                raise ValueError(
+                    f"predictions[{index}].clients is {prediction.clients}, which is no level: {known_clients}"
+                )
         return self
 
     @property

@@ -19,9 +19,7 @@ __all__ = ["essence_table"]
 
 def essence_table(analysis: Analysis) -> Table:
     """Clients against throughput, response times, overhead and CPU time by role; means over runs."""
-    table = Table(
-        title=analysis.study.title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
-    )
+    table = Table(title=analysis.study.title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
     table.add_column("clients", justify="right")
     table.add_column("path")
     for heading in ("requests/s", "mean\nµs", "p99\nµs", "throughput\nchange %"):

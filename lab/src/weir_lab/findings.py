@@ -82,16 +82,25 @@ def _effect(analysis: Analysis, comparison: Comparison, response: Response) -> s
     before, after = (
         _level(analysis.point(path, comparison.clients), response) for path in (RequestPath.DIRECT, RequestPath.PROXY)
     )
-    doubt = "" if effect.shown else f"; no difference shown, though {effect.change.detectable_percent:.0f} % more would be"
+    unit = "requests/s" if response is Response.THROUGHPUT else "µs"
+    doubt = "" if effect.shown else f"; no difference shown, {_detectable(effect.change)}"
     return (
-        f"from {before} to {after} with {count_text(comparison.clients, 'client')} ({change_text(effect.change)}{doubt})"
+        f"from {before} to {after} {unit} with {count_text(comparison.clients, 'client')} "
+        f"({change_text(effect.change)}{doubt})"
     )
+
+
+def _detectable(change: Change) -> str:
+    """How large a change these runs could have shown, down and up."""
+    up = change.detectable_percent
+    down = -100.0 * up / (100.0 + up)
+    return f"though {signed_percent(down)} or {signed_percent(up)} % probably would have been"
 
 
 def _level(point: Point, response: Response) -> str:
     if response is Response.THROUGHPUT:
-        return f"{rate(point.throughput_rps.mean)} requests/s"
-    return f"{microseconds(point.response_time_mean_ns.mean)} µs"
+        return rate(point.throughput_rps.mean)
+    return microseconds(point.response_time_mean_ns.mean)
 
 
 def _where_time_goes(analysis: Analysis) -> str:
@@ -135,6 +144,11 @@ def _predictions(analysis: Analysis) -> str:
 
 def _caveats(analysis: Analysis) -> str:
     parts = []
+    busiest = max(point.other_cpu_share.mean for point in analysis.points)
+    if busiest > analysis.study.gates.other_cpu_share_max:
+        parts.append(
+            f"up to {100 * busiest:.0f} % of the machine's CPU time went elsewhere, so these numbers are of a busy machine"
+        )
     if analysis.flagged:
         parts.append(f"{len(analysis.flagged)} of {len(analysis.used)} runs carry a flag (see the list of runs)")
     if analysis.invalid:

@@ -27,7 +27,7 @@ def machine_facts() -> dict[str, str | int | float]:
         "cores": len(os.sched_getaffinity(0)),
         "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20),
         "kernel": f"{platform.system()} {platform.release()}",
-        "virtual_machine": "hypervisor" in (_first_value(Path("/proc/cpuinfo"), "flags") or ""),
+        "virtual_machine": "yes" if "hypervisor" in (_first_value(Path("/proc/cpuinfo"), "flags") or "") else "no",
     }
 
 

@@ -50,6 +50,8 @@ _PERCENTILES = {
     "p99": ("^", "-.", "#D55E00"),
     "p99.9": ("D", ":", "#333333"),
 }
+# Factors that set the series a little apart on the logarithmic axis of clients, so that bars do not cover each other.
+_DODGE = (0.94, 0.98, 1.02, 1.06)
 _ROLE_COLOURS = {Role.CLIENT: "#56B4E9", Role.PROXY: "#D55E00", Role.SERVERS: "#F0E442"}
 _ROLE_HATCHES = {Role.CLIENT: "", Role.PROXY: "///", Role.SERVERS: "..."}
 # Any: the names of the settings are a type of their own in matplotlib, spelled nowhere but in its stubs.
@@ -64,6 +66,9 @@ _RC: Any = {
     "hatch.linewidth": 0.6,
     "svg.fonttype": "path",
 }
+
+
+_THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.10g}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ def throughput_figure(analysis: Analysis) -> Figure:
         _line(axes, analysis.points_of(path), lambda point: point.throughput_rps.scaled(1e-3), path)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("Throughput (1,000 requests/s)")
-    axes.legend(title="Path", frameon=False, loc="upper left")
+    _legend(canvas, axes, "Path")
     _clients_axis(axes, analysis)
     return _figure("throughput", "Throughput over clients", _method(analysis, "run means"), canvas)
 
@@ -99,11 +104,11 @@ def response_time_figure(analysis: Analysis) -> Figure:
     canvas, (axes,) = _canvas(1)
     for path in RequestPath:
         _line(axes, analysis.points_of(path), lambda point: point.response_time_mean_ns.scaled(1e-3), path)
-    _log_axis(axes)
+    _log_axis(axes, [point.response_time_mean_ns.mean / 1e3 for point in analysis.points])
     axes.set_ylabel("Mean response time (µs)")
-    axes.legend(title="Path", frameon=False, loc="upper left")
+    _legend(canvas, axes, "Path")
     _clients_axis(axes, analysis)
-    caption = _method(analysis, "run means") + " Both axes are logarithmic; with N clients always busy, R = N / X."
+    caption = _method(analysis, "run means") + " Both axes are logarithmic; bars that reach lower are cut at the edge."
     return _figure("response_time", "Mean response time over clients", caption, canvas)
 
 
@@ -111,21 +116,23 @@ def percentiles_figure(analysis: Analysis) -> Figure:
     """Percentiles of the response time over clients, one panel per path."""
     canvas, panels = _canvas(2)
     for axes, path in zip(panels, RequestPath, strict=True):
-        for name, (marker, style, colour) in _PERCENTILES.items():
+        for (name, (marker, style, colour)), beside in zip(_PERCENTILES.items(), _DODGE, strict=True):
             known = [(point, point.percentiles_ns[name]) for point in analysis.points_of(path)]
             points = [(point.clients, interval.scaled(1e-3)) for point, interval in known if interval is not None]
             if points:
                 look = {"marker": marker, "linestyle": style, "color": colour}
-                _errorbar(axes, [x for x, _ in points], [y for _, y in points], name, look)
+                _errorbar(axes, [x * beside for x, _ in points], [y for _, y in points], name, look)
         axes.set_title(f"Path: {path}", fontsize=10.5, loc="left")
-        _log_axis(axes)
+        _log_axis(
+            axes, [point.percentiles_ns["p50"].mean / 1e3 for point in analysis.points if point.percentiles_ns["p50"]]
+        )
         _clients_axis(axes, analysis)
     panels[0].set_ylabel("Response time (µs)")
-    panels[0].legend(frameon=False, loc="upper left", ncols=2)
+    _legend(canvas, panels[0], "Percentile")
     fewest = min(point.samples_per_run_min for point in analysis.points)
     caption = (
         _method(analysis, "one percentile per run, from the run's merged histograms")
-        + f" At least {fewest:,} requests per run; percentiles with too few are left out. Both axes are logarithmic."
+        + f" At least {fewest:,} requests per run; percentiles with too few are left out. Axes are logarithmic; longer bars are cut."
     )
     return _figure("percentiles", "Percentiles of the response time over clients", caption, canvas)
 
@@ -153,8 +160,7 @@ def stages_figure(analysis: Analysis) -> Figure:
     right.set_ylim(0, 100)
     for axes in (left, right):
         axes.set_xlabel("Clients (connections)")
-    handles, names = left.get_legend_handles_labels()
-    canvas.legend(handles[::-1], names[::-1], loc="outside right center", frameon=False)
+    _legend(canvas, left, "Stage")
     caption = (
         "Means over all operations of the measured phase, then over "
         f"{_n_text(points)} runs per bar; intervals are in the table. Stages are differences of the proxy's stamps; outside the proxy = "
@@ -175,13 +181,20 @@ def cpu_figure(analysis: Analysis) -> Figure:
         axes.set_title(f"Path: {path}", fontsize=10.5, loc="left")
         axes.set_xlabel("Clients (connections)")
     panels[0].set_ylabel("CPU time per request (µs)")
-    handles, names = panels[1].get_legend_handles_labels()
-    canvas.legend(handles[::-1], names[::-1], loc="outside right center", frameon=False)
+    _legend(canvas, panels[1], "Role")
     caption = (
         f"CPU time of each role's processes in the measured phase over requests completed; means over {_n_text(analysis.points)} runs per "
         "bar, intervals are in the table. User and system time; kernel work that is charged to no process is not in it."
     )
     return _figure("cpu", "CPU time per request by role", caption, canvas)
+
+
+def _legend(canvas: Canvas, axes: Axes, title: str) -> None:
+    """Beside the panels, where no point or bar can lie under it; stacks are listed as they stand."""
+    handles, names = axes.get_legend_handles_labels()
+    stacked = bool(axes.patches)
+    order = slice(None, None, -1 if stacked else 1)
+    canvas.legend(handles[order], names[order], title=title, loc="outside right center", frameon=False)
 
 
 def _canvas(columns: int, *, sharey: bool = True) -> tuple[Canvas, list[Axes]]:
@@ -192,12 +205,14 @@ def _canvas(columns: int, *, sharey: bool = True) -> tuple[Canvas, list[Axes]]:
 
 
 def _line(axes: Axes, points: list[Point], value: Callable[[Point], Interval], path: RequestPath) -> None:
-    _errorbar(axes, [point.clients for point in points], [value(point) for point in points], path, _SERIES[path])
+    beside = _DODGE[0] if path is RequestPath.DIRECT else _DODGE[-1]
+    x = [point.clients * beside for point in points]
+    _errorbar(axes, x, [value(point) for point in points], path, _SERIES[path])
 
 
-def _errorbar(axes: Axes, x: Sequence[int], intervals: list[Interval], label: str, look: dict[str, str]) -> None:
+def _errorbar(axes: Axes, x: Sequence[float], intervals: list[Interval], label: str, look: dict[str, str]) -> None:
     means = [interval.mean for interval in intervals]
-    # On a logarithmic axis a bar down to zero or below cannot be drawn to its end; the table has the number.
+    # The end of a bar must stay above zero on a logarithmic axis; the table has the number.
     below = [min(interval.half_width, 0.999 * interval.mean) for interval in intervals]
     above = [interval.half_width for interval in intervals]
     axes.errorbar(
@@ -236,6 +251,7 @@ def _stack(
         )
         base = [under + value for under, value in zip(base, values, strict=True)]
     axes.grid(axis="x", visible=False)
+    axes.yaxis.set_major_formatter(_THOUSANDS)
 
 
 def _clients_axis(axes: Axes, analysis: Analysis) -> None:
@@ -247,10 +263,12 @@ def _clients_axis(axes: Axes, analysis: Analysis) -> None:
     axes.set_xlabel("Clients (connections)")
 
 
-def _log_axis(axes: Axes) -> None:
+def _log_axis(axes: Axes, means: list[float]) -> None:
+    """Logarithmic times. A wide interval may reach down to zero or below, which no such axis can show: it is cut at the edge."""
     axes.set_yscale("log")
+    axes.set_ylim(bottom=0.4 * min(means))
     axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_major_formatter(_THOUSANDS)
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 

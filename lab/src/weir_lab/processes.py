@@ -73,8 +73,7 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in reversed(self._started):
-            _stop(process.popen)
+        _stop([process.popen for process in reversed(self._started)])
 
     @property
     def started(self) -> list[Process]:
@@ -150,13 +149,17 @@ def machine_busy_ns() -> int:
     return (user + nice + system + irq + softirq + steal) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
-def _stop(popen: subprocess.Popen[str]) -> None:
+def _stop(processes: list[subprocess.Popen[str]]) -> None:
+    """Ask all to end, then wait for each: memcached heeds the signal at its next clock tick, up to a second later."""
     for send in (signal.SIGTERM, signal.SIGKILL):
-        if popen.poll() is not None:
-            break
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(popen.pid, send)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            popen.wait(_STOP_S)
-    if popen.stderr is not None:
-        popen.stderr.close()
+        for popen in processes:
+            if popen.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(popen.pid, send)
+        deadline = time.monotonic() + _STOP_S
+        for popen in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                popen.wait(max(0.0, deadline - time.monotonic()))
+    for popen in processes:
+        if popen.stderr is not None:
+            popen.stderr.close()

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from weir_lab import __version__, units
 from weir_lab.analysis import PERCENTILES, Analysis, analyse
-from weir_lab.design import RequestPath, Response, Role, load_study
+from weir_lab.design import RequestPath, Response, Role, Settings, load_study
 from weir_lab.errors import ReportError
 from weir_lab.findings import RESPONSE_NAMES, answer, judge_predictions
 from weir_lab.machine import describe
@@ -102,6 +102,7 @@ def _render(sweep: Path, analysis: Analysis, runs: list[Run], interrupted: list[
     newest = max(runs, key=lambda run: run.meta.started_unix_ns)
     return environment.from_string(template).render(
         study=analysis.study,
+        titles={name: field.title for name, field in Settings.model_fields.items()},
         analysis=analysis,
         answer=answer(analysis),
         predictions=judge_predictions(analysis),

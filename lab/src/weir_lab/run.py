@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Observer", "SweepOutcome", "expected_seconds", "run_study"]
 
 _FOLDERS_MAX = 1000
+# Runs that fail one after the other fail for one reason, and the next ones would, too.
+_GIVEN_UP_IN_A_ROW_MAX = 3
 
 
 class Observer(Protocol):
@@ -73,7 +75,17 @@ def run_study(
         planned = schedule(study)
         missing = [run for run in planned if content_sha256(study, run, hashes) not in there]
         observer.planned(study, len(planned), len(planned) - len(missing))
-        given_up = [run.name for run in missing if not _attempt(study, run, sweep, executables, hashes, observer)]
+        given_up: list[str] = []
+        in_a_row = 0
+        for run in missing:
+            valid = _attempt(study, run, sweep, executables, hashes, observer)
+            given_up += [] if valid else [run.name]
+            in_a_row = 0 if valid else in_a_row + 1
+            if in_a_row == _GIVEN_UP_IN_A_ROW_MAX:
+                raise TestbedError(
+                    f"{in_a_row} runs in a row have no valid attempt; the sweep stops here. Mend what the last verdicts say, "
+                    "then run the same command again."
+                )
     return SweepOutcome(sweep, len(missing), len(planned) - len(missing), given_up)
 
 

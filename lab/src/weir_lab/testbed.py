@@ -142,7 +142,8 @@ def _start_proxy(
     for server in servers:
         argv += ["--server", server]
     process = processes.start(Role.PROXY, "proxy", argv)
-    wait_until(lambda: _speaks_memcached(listen), process, _READY_S, f"VERSION from {listen}")
+    # A connection, not a request: the proxy's count of requests is compared with the client's.
+    wait_until(lambda: _accepts(listen) and _accepts(admin), process, _READY_S, f"connections at {listen} and {admin}")
     return process
 
 
@@ -165,7 +166,6 @@ def _prefill(
         "1ms",
         "--writes",
         "0",
-        "--prefill",
         "--json",
         str(folder / f"{name}.json"),
     ]
@@ -292,6 +292,15 @@ def _save_snapshot(admin: str, path: Path) -> None:
     if response.status != http.client.OK:
         raise TestbedError(f"the proxy's admin port {admin} answered GET /snapshot with status {response.status}")
     path.write_bytes(body)
+
+
+def _accepts(address: str) -> bool:
+    host, port = address.split(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1.0):
+            return True
+    except OSError:
+        return False
 
 
 def _speaks_memcached(address: str) -> bool:

@@ -33,7 +33,7 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
         reasons.append("no cpu.json: the edges of the measured phase were not seen")
     elif run.cpu.other_share > gates.other_cpu_share_max:
         flags.append(
-            f"{run.cpu.other_share:.0%} of the machine's CPU time went to other processes and unattributed interrupts"
+            f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went to other processes and unattributed interrupts"
         )
     if settings.path is RequestPath.PROXY:
         reasons += _proxy_faults(run)
@@ -67,12 +67,12 @@ def _client_flags(load: LoadRecord, settings: Settings, gates: Gates) -> list[st
     flags = []
     share = (load.cpu.user_ns + load.cpu.system_ns) / (load.measured.duration_ns * load.config.threads)
     if share > gates.client_cpu_share_max:
-        flags.append(f"load generator used {share:.0%} of its threads' time: it limits the throughput")
+        flags.append(f"load generator used {100 * share:.0f} % of its threads' time: it limits the throughput")
     law = interactive_law(
         load.throughput_rps, settings.population, load.response_time_sum_ns / load.response_time_count
     )
     if abs(law.deviation) > gates.law_deviation_max:
-        flags.append(f"mean response time is {law.deviation:+.1%} off the interactive law")
+        flags.append(f"mean response time is {100 * law.deviation:+.1f} % off the interactive law")
     return flags
 
 
