@@ -52,7 +52,7 @@ def main() -> NoReturn:
     except LabError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"weir-lab: {error}", markup=False)
         sys.exit(1)
-    except KeyboardInterrupt:
+    except _InterruptedError:
         Console(stderr=True).print(
             "weir-lab: interrupted; all processes are stopped. The same command goes on from here."
         )
@@ -77,7 +77,7 @@ def run(
             observer = _Shown(console, progress)
             outcome = run_study(study_path, sweep, Executables(binary.absolute(), memcached), sys.argv, observer)
     except KeyboardInterrupt:
-        raise _Interrupted from None
+        raise _InterruptedError from None
     if outcome.given_up:
         names = ", ".join(outcome.given_up)
         console.print(
@@ -170,7 +170,7 @@ class _Shown:
         return f"{seconds // 60}:{seconds % 60:02d} min"
 
 
-class _Interrupted(Exception):
+class _InterruptedError(Exception):
     """A signal asked to stop. Not `KeyboardInterrupt`, which typer would answer itself."""
 
 
