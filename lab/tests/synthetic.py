@@ -71,7 +71,7 @@ class World:
     """What the synthetic system does; faults can be injected."""
 
     service_ns: dict[RequestPath, float] = field(
-        default_factory=lambda: {RequestPath.DIRECT: 30_000.0, RequestPath.PROXY: 60_000.0}
+        default_factory=lambda: {RequestPath.DIRECT: 250_000.0, RequestPath.PROXY: 500_000.0}
     )
     run_spread: float = 0.02
     # Injected faults

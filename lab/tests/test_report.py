@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -12,7 +13,7 @@ from rich.console import Console
 from synthetic import STUDY_TEXT, World, write_sweep
 from weir_lab import plots, units
 from weir_lab.analysis import Analysis
-from weir_lab.design import RequestPath, Response
+from weir_lab.design import RequestPath, Response, parse_study
 from weir_lab.errors import ReportError
 from weir_lab.essence import essence_table
 from weir_lab.findings import answer, judge_predictions
@@ -38,8 +39,9 @@ def test_the_analysis_finds_what_the_world_does(analysis: Analysis) -> None:
     for comparison in analysis.comparisons:
         throughput = comparison.effects[Response.THROUGHPUT].change
         mean = comparison.effects[Response.MEAN_RESPONSE_TIME].change
-        assert throughput.low < -50 < throughput.high
-        assert mean.low < 100 < mean.high
+        assert throughput.percent == pytest.approx(-50, abs=2.5)
+        assert mean.percent == pytest.approx(100, abs=10)
+        assert throughput.low < throughput.percent < throughput.high < 0
         assert comparison.effects[Response.THROUGHPUT].shown
     for point in analysis.points:
         assert point.n == 3
@@ -77,13 +79,12 @@ def test_the_answer_is_made_of_the_numbers(analysis: Analysis) -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
-    [(-60, -40, "held"), (-49.5, -40, "undecided"), (-20, 0, "refuted"), (-99, -90, "refuted")],
+    [(-60, -40, "held"), (-50, -40, "undecided"), (-20, 0, "refuted"), (-99, -90, "refuted")],
 )
-def test_predictions_are_judged_by_their_interval(tmp_path: Path, low: float, high: float, verdict: str) -> None:
-    write_sweep(tmp_path / "tiny")
+def test_predictions_are_judged_by_their_interval(analysis: Analysis, low: float, high: float, verdict: str) -> None:
     text = STUDY_TEXT.replace("_min = -60", f"_min = {low}").replace("_max = -40", f"_max = {high}")
-    (tmp_path / "tiny" / "study.toml").write_text(text)
-    assert [judged.verdict for judged in judge_predictions(load_analysis(tmp_path / "tiny")[0])] == [verdict]
+    other = dataclasses.replace(analysis, study=parse_study(text))
+    assert [judged.verdict for judged in judge_predictions(other)] == [verdict]
 
 
 def test_the_page_stands_alone_and_is_small(page: str) -> None:
@@ -194,7 +195,7 @@ def test_the_essence_fits_80_columns(analysis: Analysis) -> None:
 
 
 def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
-    same = World(service_ns=dict.fromkeys(RequestPath, 40_000.0), run_spread=0.05)
+    same = World(service_ns=dict.fromkeys(RequestPath, 400_000.0), run_spread=0.05)
     write_sweep(tmp_path / "tiny", same)
     analysis = load_analysis(tmp_path / "tiny")[0]
     assert not analysis.comparisons[0].effects[Response.THROUGHPUT].shown

@@ -52,7 +52,7 @@ def main() -> NoReturn:
     except LabError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"weir-lab: {error}", markup=False)
         sys.exit(1)
-    except KeyboardInterrupt:
+    except _InterruptedError:
         Console(stderr=True).print(
             "weir-lab: interrupted; all processes are stopped. The same command goes on from here."
         )
@@ -72,9 +72,12 @@ def run(
     require_reportable(study)
     sweep = out or RUNS / study.name
     console = Console(highlight=False)
-    with _progress(console) as progress:
-        observer = _Shown(console, progress)
-        outcome = run_study(study_path, sweep, Executables(binary.absolute(), memcached), sys.argv, observer)
+    try:
+        with _progress(console) as progress:
+            observer = _Shown(console, progress)
+            outcome = run_study(study_path, sweep, Executables(binary.absolute(), memcached), sys.argv, observer)
+    except KeyboardInterrupt:
+        raise _InterruptedError from None
     if outcome.given_up:
         names = ", ".join(outcome.given_up)
         console.print(
@@ -165,6 +168,10 @@ class _Shown:
     def _remaining_text(self) -> str:
         seconds = round((self._total - self._done) * self._seconds)
         return f"{seconds // 60}:{seconds % 60:02d} min"
+
+
+class _InterruptedError(Exception):
+    """A signal asked to stop. Not `KeyboardInterrupt`, which typer would answer itself."""
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

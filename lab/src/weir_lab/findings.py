@@ -83,18 +83,20 @@ def _effect(analysis: Analysis, comparison: Comparison, response: Response) -> s
         _level(analysis.point(path, comparison.clients), response) for path in (RequestPath.DIRECT, RequestPath.PROXY)
     )
     unit = "requests/s" if response is Response.THROUGHPUT else "µs"
-    doubt = "" if effect.shown else f"; no difference shown, {_detectable(effect.change)}"
+    doubt = "" if effect.shown else f"; {_doubt(effect.change, len(analysis.comparisons))}"
     return (
         f"from {before} to {after} {unit} with {count_text(comparison.clients, 'client')} "
         f"({change_text(effect.change)}{doubt})"
     )
 
 
-def _detectable(change: Change) -> str:
-    """How large a change these runs could have shown, down and up."""
+def _doubt(change: Change, comparisons: int) -> str:
+    """Why no difference is claimed, and how large a change these runs could have shown, down and up."""
+    if not change.low <= 0.0 <= change.high:
+        return f"not enough to be a difference among {comparisons} comparisons"
     up = change.detectable_percent
     down = -100.0 * up / (100.0 + up)
-    return f"though {signed_percent(down)} or {signed_percent(up)} % probably would have been"
+    return f"no difference shown, though {signed_percent(down)} or {signed_percent(up)} % probably would have been"
 
 
 def _level(point: Point, response: Response) -> str:

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from weir_lab import processes
+from weir_lab.errors import TestbedError
+from weir_lab.processes import Processes, cpu_ns, free_ports, machine_busy_ns, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_everything_started_is_stopped_and_reaped_whatever_happens(tmp_path: Path) -> None:
+    pids: list[int] = []
+    started = Processes(tmp_path)
+
+    def fail_in_the_middle() -> None:
+        with started:
+            pids.extend(started.start("servers", f"sleeper-{n}", ["sleep", "60"]).popen.pid for n in range(3))
+            raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        fail_in_the_middle()
+    assert len(pids) == 3
+    assert [process.popen.returncode for process in started.started] == [-15] * 3
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_process_that_ignores_the_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_STOP_S", 0.2)
+    with Processes(tmp_path) as started:
+        stubborn = started.start(
+            "servers", "stubborn", ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"]
+        )
+        said = tmp_path / "stubborn.stdout"
+        wait_until(lambda: said.read_text() == "ready\n", stubborn, 10.0, "trap set")
+    assert stubborn.popen.returncode == -9
+
+
+def test_a_process_that_ends_early_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    with Processes(tmp_path) as started:
+        process = started.start("proxy", "proxy", ["sh", "-c", "echo address in use >&2; exit 3"])
+        with pytest.raises(TestbedError, match=r"proxy ended early with status 3\. Its last words: address in use"):
+            wait_until(lambda: False, process, 10.0, "connections")
+
+
+def test_a_process_that_never_gets_ready_is_reported(tmp_path: Path) -> None:
+    with Processes(tmp_path) as started:
+        process = started.start("proxy", "proxy", ["sleep", "60"])
+        with pytest.raises(TestbedError, match=r"proxy was not ready within 0 s \(VERSION\)"):
+            wait_until(lambda: False, process, 0.0, "VERSION")
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with Processes(tmp_path) as started, pytest.raises(TestbedError, match="no-such-program cannot be started"):
+        started.start("servers", "server", ["no-such-program"])
+
+
+def test_output_goes_to_files(tmp_path: Path) -> None:
+    with Processes(tmp_path) as started:
+        process = started.start("client", "load", ["sh", "-c", "echo out; echo err >&2"])
+        process.popen.wait()
+    assert (tmp_path / "load.stdout").read_text() == "out\n"
+    assert process.last_words() == "err"
+
+
+def test_free_ports_differ_and_lie_below_the_range_of_outgoing_connections() -> None:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    assert all(1024 < port < 32_768 for port in ports)
+
+
+def test_cpu_time_is_what_the_process_spent() -> None:
+    before, began = cpu_ns(os.getpid()), time.process_time_ns()
+    while time.process_time_ns() - began < 100_000_000:
+        pass
+    spent = cpu_ns(os.getpid()) - before
+    # Two clocks of the kernel for the same thing; the scheduler's is brought up to date at its ticks.
+    assert 80_000_000 < spent < 1_000_000_000
+    assert machine_busy_ns() > 0
+
+
+def test_cpu_time_of_a_process_that_is_gone_is_an_error() -> None:
+    with pytest.raises(TestbedError, match="cannot be read"):
+        cpu_ns(2**22 + 1)

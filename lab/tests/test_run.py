@@ -1,0 +1,179 @@
+"""Sweeps with real processes: memcached, weir proxy, weir load."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from synthetic import STUDY_TEXT
+from weir_lab.design import ScheduledRun, Study, load_study
+from weir_lab.errors import TestbedError
+from weir_lab.records import Verdict, read_runs
+from weir_lab.report import build_report
+from weir_lab.run import run_study
+from weir_lab.testbed import Executables
+
+WEIR = Path(os.environ.get("WEIR_BIN", Path(__file__).parents[2] / "target" / "release" / "weir"))
+LAB = [sys.executable, "-c", "from weir_lab.cli import main; main()"]
+
+needs_programs = pytest.mark.skipif(
+    not WEIR.exists() or shutil.which("memcached") is None,
+    reason=f"needs memcached and {WEIR} (build it: cargo build --release, or name another in WEIR_BIN)",
+)
+
+
+@dataclass
+class Heard:
+    """An observer that remembers."""
+
+    reused: int = -1
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def planned(self, study: Study, total: int, reused: int) -> None:
+        assert study.name == "tiny"
+        assert total == 8
+        self.reused = reused
+
+    def started(self, run: ScheduledRun, attempt: int) -> None:
+        assert attempt in (1, 2)
+        assert run.position >= 1
+
+    def finished(self, run: ScheduledRun, verdict: Verdict, folder: Path) -> None:
+        assert folder.name.startswith(run.name)
+        self.verdicts.append(verdict)
+
+
+def small_study(folder: Path) -> Path:
+    text = STUDY_TEXT.replace("clients = [1, 4, 16]", "clients = [1, 4]").replace("repetitions = 3", "repetitions = 2")
+    text = text.replace("warmup_s = 0.5", "warmup_s = 0.1").replace("measured_s = 2.0", "measured_s = 0.5")
+    file = folder / "small.toml"
+    file.write_text(text)
+    return file
+
+
+@needs_programs
+def test_a_sweep_runs_resumes_and_reports(tmp_path: Path) -> None:
+    study, sweep, programs = small_study(tmp_path), tmp_path / "sweep", Executables(WEIR, "memcached")
+    heard = Heard()
+    outcome = run_study(study, sweep, programs, ["test"], heard)
+    assert [verdict.reasons for verdict in heard.verdicts if not verdict.valid] == []
+    assert (outcome.made, outcome.reused, outcome.given_up) == (8, 0, [])
+
+    # All is there: nothing is made. One run spoiled: that one is made again, in a new folder.
+    again = Heard()
+    assert run_study(study, sweep, programs, ["test"], again).made == 0
+    assert again.reused == 8
+    spoiled = sweep / "runs" / "clients-4_path-proxy_r1" / "run.json"
+    kept = spoiled.read_text().replace('"valid": true', '"valid": false')
+    spoiled.write_text(kept)
+    assert run_study(study, sweep, programs, ["test"], Heard()).made == 1
+    assert spoiled.read_text() == kept
+    assert (sweep / "runs" / "clients-4_path-proxy_r1_try2" / "run.json").exists()
+
+    runs, interrupted = read_runs(sweep)
+    assert len(runs) == 9
+    assert interrupted == []
+    for run in runs:
+        assert run.load is not None
+        assert run.cpu is not None
+        assert all(spent.cpu_ns > 0 for spent in run.cpu.roles.values())
+        assert run.load.config.connections == run.meta.settings.clients
+    analysis = build_report(sweep).analysis
+    assert len(analysis.used) == 8
+    assert all(point.throughput_rps.mean > 0 for point in analysis.points)
+    assert load_study(sweep / "study.toml").name == "tiny"
+    assert processes_writing_into(sweep) == []
+
+
+@needs_programs
+def test_an_interrupt_stops_all_processes_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
+    study, sweep = small_study(tmp_path), tmp_path / "sweep"
+    command = [*LAB, "run", str(study), "--out", str(sweep), "--bin", str(WEIR)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as lab:
+        assert lab.stdout is not None
+        for line in lab.stdout:
+            if "1/8" in line:  # the first run is done, the second begins
+                lab.send_signal(signal.SIGINT)
+                break
+        _, stderr = lab.communicate(timeout=60)
+    assert lab.returncode == 130, stderr
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    assert processes_writing_into(sweep) == []
+    finished, _ = read_runs(sweep)
+    assert 1 <= len(finished) < 8
+
+
+@needs_programs
+def test_two_sweeps_in_one_folder_are_refused(tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep"
+    sweep.mkdir()
+    with (sweep / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(TestbedError, match="another weir-lab runs in this folder"):
+            run_study(small_study(tmp_path), sweep, Executables(WEIR, "memcached"), ["test"], Heard())
+
+
+def broken_weir(folder: Path) -> Path:
+    """A program that answers --version and fails at everything else."""
+    program = folder / "weir"
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && { echo weir 0; exit 0; }\necho broken on purpose >&2\nexit 1\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.skipif(shutil.which("memcached") is None, reason="needs memcached")
+def test_a_program_that_always_fails_stops_the_sweep_early(tmp_path: Path) -> None:
+    sweep, heard = tmp_path / "sweep", Heard()
+    with pytest.raises(TestbedError, match="3 runs in a row have no valid attempt"):
+        run_study(small_study(tmp_path), sweep, Executables(broken_weir(tmp_path), "memcached"), ["test"], heard)
+    assert len(heard.verdicts) == 6  # two attempts each
+    assert all("broken on purpose" in verdict.reasons[0] for verdict in heard.verdicts)
+    folders = sorted(path.name for path in (sweep / "runs").iterdir())
+    assert len(folders) == 6
+    record = json.loads((sweep / "runs" / folders[0] / "run.json").read_text())
+    assert record["verdict"]["valid"] is False
+    assert record["commands"][0]["argv"][0] == "memcached"
+    assert processes_writing_into(sweep) == []
+
+
+def test_a_binary_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TestbedError, match="cargo build --release"):
+        run_study(small_study(tmp_path), tmp_path / "sweep", Executables(tmp_path / "weir", "memcached"), [], Heard())
+
+
+def test_the_command_line_shows_errors_without_a_traceback(tmp_path: Path) -> None:
+    done = subprocess.run([*LAB, "run", str(tmp_path / "absent.toml")], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "absent.toml: the study file cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_line_ends_with_the_path_of_the_report(sweep: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sweep, tmp_path / "tiny")
+    done = subprocess.run([*LAB, "report", str(folder)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == str(folder / "report.html")
+    assert "requests/s" in done.stdout
+
+
+def processes_writing_into(folder: Path) -> list[str]:
+    """Command lines of processes whose standard output lies in the folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "fd" / "1").readlink().is_relative_to(folder):
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue  # ended meanwhile
+    return found
