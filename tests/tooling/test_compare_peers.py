@@ -1,0 +1,82 @@
+"""The comparison's arithmetic: medians and ratios of counted runs only, and CPU time between two moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.peers import measure, table
+
+
+def record(subject: str, number: int, cpu_us: float, rps: float, problems: tuple[str, ...] = ()) -> dict[str, Any]:
+    response_time = {"p50_ns": 100_000, "p99_ns": None}
+    return {
+        "cell": "c8",
+        "round": number,
+        "subject": subject,
+        "load": {"throughput_rps": rps, "operations": {"get": {"response_time": response_time}}},
+        "cpu": {"per_request_ns": {"servers": 5000.0} | ({"proxy": cpu_us * 1e3} if subject != "direct" else {})},
+        "problems": list(problems),
+    }
+
+
+def test_medians_and_paired_ratios() -> None:
+    text = table.render(
+        [
+            record("weir", 1, 5, 30_000), record("nutcracker", 1, 10, 20_000), record("direct", 1, 0, 60_000),
+            record("weir", 2, 6, 30_000), record("nutcracker", 2, 10, 30_000), record("direct", 2, 0, 60_000),
+            record("weir", 3, 9, 30_000), record("nutcracker", 3, 10, 10_000), record("direct", 3, 0, 60_000),
+        ]
+    )  # fmt: skip
+    assert "| 8 connections | weir | 3 | 6.00 | 30.0 | 100 | - | 5.00 |" in text
+    assert "| 8 connections | direct | 3 | - | 60.0 | 100 | - | 5.00 |" in text
+    assert "| 8 connections | 3 | 0.60 (0.50 to 0.90) | 1.50 (1.00 to 3.00) | 1.00 (1.00 to 1.00) | - |" in text
+    assert "All 9 runs count." in text
+
+
+def test_a_disturbed_run_takes_its_pair_along() -> None:
+    text = table.render(
+        [
+            record("weir", 1, 50, 1, ("disturbed",)), record("nutcracker", 1, 10, 20_000),
+            record("weir", 2, 5, 30_000), record("nutcracker", 2, 10, 20_000),
+        ]
+    )  # fmt: skip
+    assert "| 8 connections | weir | 1 | 5.00 | 30.0 |" in text
+    assert "| 8 connections | nutcracker | 2 | 10.00 | 20.0 |" in text
+    assert "| 8 connections | 1 | 0.50 (0.50 to 0.50) |" in text
+    assert "- c8, round 1, weir: disturbed" in text
+
+
+@pytest.mark.parametrize(
+    ("foreign_ns", "stolen_ns", "counts", "expected"),
+    [
+        (0.1e9, 0.0, {}, []),
+        (0.3e9, 0.0, {}, ["disturbed: 0.30 cores were used by others"]),
+        (0.1e9, 0.1e9, {}, ["disturbed: 0.20 cores were used by others"]),
+        (0.0, 0.0, {"errors": 2, "misses": 1}, ["2 errors", "1 misses"]),
+        (0.0, 0.0, {"requests": 0}, ["nothing was answered"]),
+    ],
+)
+def test_what_makes_a_run_not_count(
+    foreign_ns: float, stolen_ns: float, counts: dict[str, int], expected: list[str]
+) -> None:
+    measured = {"duration_ns": 10**9, "requests": 10, "errors": 0, "misses": 0, "failures": 0} | counts
+    load = {"cpu": {"user_ns": 100, "system_ns": 200}}
+    own = {"proxy": 300.0, "servers": 400.0, "bench": 500.0, "stolen": stolen_ns}
+    used = own | {"machine": foreign_ns + 100 + 200 + 300 + 400 + 500}
+    assert measure.problems(load, used, measured, 0.15) == expected
+
+
+def test_cpu_time_between_two_moments_is_interpolated() -> None:
+    sampler = measure.CpuSampler({"proxy": lambda: 0})
+    start = 1_700_000_000 * 10**9
+    sampler._samples = [(start, 1000), (start + 100, 1050), (start + 200, 1250)]
+    assert sampler.used_ns(start + 50, start + 150) == {"proxy": 125.0}
+    with pytest.raises(measure.RunError):
+        sampler.used_ns(start + 50, start + 201)
+
+
+def test_histograms_are_left_out_of_what_is_kept() -> None:
+    kept = measure.without_histograms({"a": [{"histogram": "HIST", "p50_ns": 1}], "histogram": None})
+    assert kept == {"a": [{"p50_ns": 1}]}
