@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,16 @@ def test_t_interval_covers_the_mean_as_often_as_it_says(n: int) -> None:
     covered = sum((i := mean_interval(row.tolist())).low <= 100.0 <= i.high for row in data)
     # Four standard deviations of a binomial count with p = 0.95: fails for a right implementation once in 16,000 seeds.
     assert abs(covered - 0.95 * trials) < 4 * math.sqrt(trials * 0.95 * 0.05)
+
+
+@given(st.lists(st.floats(1, 1e3), min_size=2, max_size=12, unique=True), st.sampled_from([0.9, 0.95, 0.99]))
+def test_intervals_and_p_values_are_scipys(values: list[float], level: float) -> None:
+    theirs = scipy.stats.ttest_1samp(values, 100.0)
+    interval = theirs.confidence_interval(level)
+    ours = mean_interval(values, level)
+    assert (ours.low, ours.high) == pytest.approx((interval.low, interval.high), rel=1e-6, abs=1e-6)
+    paired = scipy.stats.ttest_1samp(np.log(values), 0.0)
+    assert paired_change([1.0] * len(values), values).p == pytest.approx(paired.pvalue, rel=1e-6, abs=1e-12)
 
 
 def test_the_normal_quantile_would_not_pass_the_coverage_test() -> None:
