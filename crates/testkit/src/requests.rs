@@ -162,8 +162,13 @@ fn number(rng: &mut impl Rng) -> &'static str {
     if rng.random_bool(0.6) { pick(rng, &["1", "2", "9", "95"]) } else { pick(rng, &NUMBERS) }
 }
 
+/// A command line that is wrong, odd, or ends in an unusual way. None of them stores anything.
+pub fn odd_line(rng: &mut impl Rng) -> &'static str {
+    pick(rng, &ODD_LINES)
+}
+
 fn odd(rng: &mut impl Rng, kind: Kind) -> Vec<u8> {
-    let line = pick(rng, &ODD_LINES);
+    let line = odd_line(rng);
     if kind == Kind::Pipelined && line.starts_with("incr") {
         return b"\r\n".to_vec();
     }
