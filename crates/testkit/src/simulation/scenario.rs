@@ -34,7 +34,7 @@ pub(super) struct Scenario {
 impl Scenario {
     pub(super) fn random(rng: &mut SmallRng) -> Self {
         let servers = rng.random_range(1..=4);
-        let faults = if rng.random_bool(0.7) { rng.random_range(1..=6) } else { 0 };
+        let faults = if rng.random_bool(0.7) { rng.random_range(1..=12) } else { 0 };
         let tight = rng.random_bool(0.3);
         let delay_max_ns = rng.random_range(10 * MICROSECOND..=MILLISECOND);
         // A calm world's requests must never be late, however often a write is cut short.

@@ -16,6 +16,8 @@ pub(super) enum Fault {
     Freeze(u64),
     /// It closes its connection, and can be connected to again.
     Close,
+    /// The same in the middle of its next answer.
+    CloseWithin,
     /// It closes its connection and refuses others for this long.
     Refuse(u64),
     /// Its packets and those to it are lost for this long: connections are neither made nor refused, and bytes wait.
@@ -41,6 +43,7 @@ pub(super) struct SimulatedServer {
     vanished_until_ns: u64,
     late_until_ns: u64,
     extra_ns: u64,
+    closes_within: bool,
 }
 
 impl Fault {
@@ -52,6 +55,8 @@ impl Fault {
             Self::Freeze(length_ns),
             Self::Freeze(length_ns),
             Self::Close,
+            Self::CloseWithin,
+            Self::CloseWithin,
             Self::Refuse(length_ns),
             Self::Vanish(length_ns),
             Self::Late { extra_ns, length_ns },
@@ -76,6 +81,7 @@ impl SimulatedServer {
             vanished_until_ns: 0,
             late_until_ns: 0,
             extra_ns: 0,
+            closes_within: false,
         }
     }
 
@@ -93,6 +99,7 @@ impl SimulatedServer {
                 self.extra_ns = extra_ns;
             }
             Fault::Close => {}
+            Fault::CloseWithin => self.closes_within = true,
             Fault::Restart => self.memcached.clear(),
         }
         let closes = matches!(fault, Fault::Close | Fault::Refuse(_) | Fault::Restart);
@@ -116,9 +123,10 @@ impl SimulatedServer {
         self.connection = Some((attempt, Connection::default()));
     }
 
-    /// The proxy has dropped its connection.
+    /// The proxy has dropped its connection, or begins another.
     pub(super) fn forget(&mut self) {
         self.attempt += 1;
+        (self.to_server, self.to_proxy) = (Link::default(), Link::default());
         self.hang_up();
     }
 
@@ -144,6 +152,16 @@ impl SimulatedServer {
             }
         }
         Ok(answer)
+    }
+
+    /// Whether it closes its connection in the middle of this answer.
+    pub(super) fn closes_within(&mut self, answer: &[u8]) -> bool {
+        let closes = self.closes_within && answer.len() > 1;
+        if closes {
+            self.closes_within = false;
+            self.hang_up();
+        }
+        closes
     }
 
     /// How much later than usual it answers.

@@ -168,8 +168,7 @@ impl World {
             Happening::Fault(server, fault) => {
                 let attempt = self.servers[server].attempt;
                 if self.servers[server].befall(fault, self.now_ns) {
-                    let conduct = self.scenario.conduct;
-                    let at_ns = self.servers[server].to_proxy.arrival(self.now_ns, conduct, &mut self.rng);
+                    let at_ns = self.end_of_connection(server);
                     self.happens(at_ns, Happening::FromServer(server, attempt, None));
                 }
             }
@@ -303,15 +302,34 @@ impl World {
     /// A server reads and answers, or will when it is no longer frozen.
     fn serve(&mut self, server: usize) {
         let conduct = self.scenario.conduct;
-        let answer = match self.servers[server].work(self.now_ns) {
+        let mut answer = match self.servers[server].work(self.now_ns) {
             Ok(answer) => answer,
             Err(until_ns) => return self.happens(until_ns, Happening::Thaw(server)),
         };
         let attempt = self.servers[server].attempt;
+        let closes = self.servers[server].closes_within(&answer);
+        if closes {
+            answer.truncate(self.rng.random_range(1..answer.len()));
+        }
         let sent_ns = self.now_ns + self.servers[server].lateness_ns(self.now_ns);
         let pieces = self.servers[server].to_proxy.carry(&answer, sent_ns, conduct, &mut self.rng);
         for (at_ns, piece) in pieces {
             self.happens(at_ns, Happening::FromServer(server, attempt, Some(piece)));
+        }
+        if closes {
+            let at_ns = self.servers[server].to_proxy.arrival(self.now_ns, conduct, &mut self.rng);
+            self.happens(at_ns, Happening::FromServer(server, attempt, None));
+        }
+    }
+
+    /// When the proxy learns that a server has closed its connection: after all that the server had sent, or earlier, and
+    /// then the rest is lost, perhaps in the middle of a reply.
+    fn end_of_connection(&mut self, server: usize) -> u64 {
+        let conduct = self.scenario.conduct;
+        if self.rng.random_bool(0.5) {
+            self.now_ns + self.rng.random_range(0..=conduct.delay_max_ns)
+        } else {
+            self.servers[server].to_proxy.arrival(self.now_ns, conduct, &mut self.rng)
         }
     }
 
