@@ -40,6 +40,8 @@ pub(super) struct Client {
     /// Its connection at the proxy, while there is one.
     pub(super) session: Option<SessionId>,
     pub(super) ending: Ending,
+    /// Its connection has ended, one way or the other.
+    pub(super) gone: bool,
     /// Requests that it will still send.
     pub(super) remaining: usize,
     pub(super) link: Link,
@@ -87,6 +89,7 @@ impl Client {
         Self {
             number,
             session: None,
+            gone: false,
             ending: *endings.choose(rng).expect("some endings"),
             remaining: requests,
             link: Link::default(),
@@ -165,15 +168,22 @@ impl Client {
         self.seen -= count;
     }
 
-    /// The proxy closes its connection: nothing may be owed.
-    pub(super) fn check_closed(&mut self) -> Result<(), String> {
+    /// The proxy closes its connection: nothing may be owed, except what it had not taken when it began to drain at
+    /// `drained_ns`. What was read and waits because the session is `paused` has not been taken either. Returns whether
+    /// it has taken a `quit`.
+    pub(super) fn check_closed(&mut self, drained_ns: Option<u64>, paused: bool) -> Result<bool, String> {
         self.settle_silent();
         if !self.partial.is_empty() {
             return Err("the connection ends in the middle of a reply".to_owned());
         }
-        match self.pending.pop_front().map(|pending| pending.asked) {
-            None if self.ending == Ending::Finish => Ok(()),
-            Some(Asked { expected: Expected::Closed, .. }) => Ok(()),
+        let untaken = |pending: &Pending| {
+            drained_ns
+                .is_some_and(|drained_ns| paused || pending.read_ns.is_none_or(|read| read >= drained_ns))
+        };
+        match self.pending.front() {
+            Some(owed) if untaken(owed) => Ok(false),
+            Some(Pending { asked: Asked { expected: Expected::Closed, .. }, .. }) => Ok(true),
+            None if self.ending == Ending::Finish || drained_ns.is_some() => Ok(false),
             owed => Err(format!("the connection ends, owed is {owed:?}")),
         }
     }

@@ -29,6 +29,8 @@ pub(super) struct Scenario {
     pub(super) faults: usize,
     /// Limits are so small that requests are refused and sessions are paused.
     pub(super) tight: bool,
+    /// The proxy is told to end while clients are asking.
+    pub(super) drains: bool,
 }
 
 impl Scenario {
@@ -50,6 +52,7 @@ impl Scenario {
             short_write: *[0.0, 0.05, 0.4].choose(rng).expect("three shares"),
             faults,
             tight,
+            drains: rng.random_bool(0.2),
         }
     }
 

@@ -24,6 +24,9 @@ impl World {
             return Err(format!("client {} is still connected", client.number));
         }
         equal("sessions", report.sessions, 0)?;
+        if !self.dataplane.is_drained() {
+            return Err("no session is left, and the dataplane waits for one".to_owned());
+        }
         for server in &report.servers {
             equal("queued", server.queued.length, 0)?;
             equal("in flight", server.in_flight.length, 0)?;
@@ -41,11 +44,14 @@ impl World {
     fn counts_agree(&self, report: &Report) -> Result<(), String> {
         let counters = &report.counters;
         let answered: u64 = report.timing.operations().iter().map(|(_, operation)| operation.requests).sum();
-        equal(
-            "requests = answered + orphaned + quits",
-            counters.requests,
-            answered + counters.requests_orphaned + self.quits,
-        )?;
+        // Whether a `quit` was taken before the proxy began to drain cannot be seen of a session that was paused.
+        if self.drained_ns.is_none() || counters.sessions_paused == 0 {
+            equal(
+                "requests = answered + orphaned + quits",
+                counters.requests,
+                answered + counters.requests_orphaned + self.quits,
+            )?;
+        }
         equal("sessions accepted = closed", counters.sessions_accepted, counters.sessions_closed)?;
         for server in &report.servers {
             equal("messages = arrivals in the queue", server.requests, server.queued.arrivals)?;

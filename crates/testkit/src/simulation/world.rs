@@ -38,6 +38,8 @@ pub(super) enum Happening {
     FromServer(usize, u64, Option<Vec<u8>>),
     ServerWritable(usize, u64),
     Fault(usize, Fault),
+    /// The proxy is told to end.
+    Drain,
 }
 
 pub(super) struct World {
@@ -50,6 +52,8 @@ pub(super) struct World {
     pub(super) servers: Vec<SimulatedServer>,
     /// `quit`s that the dataplane has counted as requests and that are answered by nothing.
     pub(super) quits: u64,
+    /// When the proxy was told to end.
+    pub(super) drained_ns: Option<u64>,
     pub(super) rng: SmallRng,
     coming: BTreeMap<(u64, u64), Happening>,
     happenings: u64,
@@ -77,6 +81,7 @@ impl World {
             clients,
             servers: (0..scenario.servers).map(|_| SimulatedServer::new()).collect(),
             quits: 0,
+            drained_ns: None,
             scenario,
             rng,
             coming: BTreeMap::new(),
@@ -94,6 +99,10 @@ impl World {
         for client in 0..self.clients.len() {
             let start_ns = self.rng.random_range(0..=length_ns / 2);
             self.happens(start_ns, Happening::Client(client));
+        }
+        if self.scenario.drains {
+            let at_ns = self.rng.random_range(0..=length_ns);
+            self.happens(at_ns, Happening::Drain);
         }
         for _ in 0..self.scenario.faults {
             let server = self.rng.random_range(0..self.servers.len());
@@ -165,6 +174,10 @@ impl World {
                     self.dataplane.handle_server_writable(server);
                 }
             }
+            Happening::Drain => {
+                self.dataplane.begin_drain();
+                self.drained_ns = Some(self.now_ns);
+            }
             Happening::Fault(server, fault) => {
                 let attempt = self.servers[server].attempt;
                 if self.servers[server].befall(fault, self.now_ns) {
@@ -179,6 +192,9 @@ impl World {
 
     /// A client connects, sends some requests at once, or goes.
     fn step(&mut self, number: usize) {
+        if self.clients[number].gone {
+            return;
+        }
         if self.clients[number].session.is_none() {
             let Some(session) = self.dataplane.handle_accept(self.now()) else { return };
             self.clients[number].session = Some(session);
@@ -246,6 +262,7 @@ impl World {
 
     fn lose_client(&mut self, number: usize, session: SessionId) {
         self.clients[number].session = None;
+        self.clients[number].gone = true;
         self.clients[number].unread.clear();
         self.dataplane.handle_client_closed(session);
     }
@@ -255,9 +272,10 @@ impl World {
         let Some(number) = self.client_of(session) else { return };
         let left = self.dataplane.client_output(session).len();
         self.ensure(left == 0, || format!("client {number} is closed with {left} bytes to write"));
-        let closed = self.clients[number].check_closed();
-        self.must(closed.map_err(|error| format!("client {number}: {error}")));
-        self.quits += u64::from(self.clients[number].ending == Ending::Quit);
+        let paused = self.dataplane.report(self.now()).counters.sessions_paused > 0;
+        let quit = self.clients[number].check_closed(self.drained_ns, paused);
+        self.quits += u64::from(matches!(quit, Ok(true)));
+        self.must(quit.map(|_| ()).map_err(|error| format!("client {number}: {error}")));
         self.lose_client(number, session);
     }
 
