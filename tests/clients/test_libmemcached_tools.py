@@ -34,8 +34,7 @@ CONFORMANCE = [
 
 
 FLUSH = pytest.mark.not_yet(reason="flush_all is refused")
-STATS = pytest.mark.not_yet(reason="no stats command")
-NOT_YET = {"flush": FLUSH, "flush noreply": FLUSH, "stat": STATS}
+NOT_YET = {"flush": FLUSH, "flush noreply": FLUSH}
 
 
 @pytest.mark.parametrize("test", [pytest.param(test, marks=NOT_YET.get(test, ())) for test in CONFORMANCE])

@@ -152,7 +152,6 @@ def test_a_client_that_errs(subject: Address, connect: Connect, command: bytes, 
     wire.in_step()
 
 
-@pytest.mark.not_yet(reason="no meta protocol")
 def test_meta_commands(subject: Address, connect: Connect) -> None:
     wire = connect(subject)
     assert wire.ask(b"mn") == b"MN"
