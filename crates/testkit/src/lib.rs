@@ -1,1 +1,13 @@
-//! Development only: simulated clock, network and memcached servers, all from one seed.
+//! Development only: a world to test the proxy in, made from one seed.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`memcached`] | a memcached server as a state machine: bytes in, bytes out |
+//! | [`requests`] | random requests, right and wrong ones |
+//! | [`simulation`] | clients, network and servers around one dataplane, from one seed |
+//!
+//! Nothing here shares code with `weir-protocol`: what two authors wrote apart can check each other.
+
+pub mod memcached;
+pub mod requests;
+pub mod simulation;

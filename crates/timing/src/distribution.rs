@@ -16,15 +16,15 @@ const P9999_COUNT_MIN: u64 = 29_956;
 /// Recorded times: count, sum, minimum and maximum exactly, their shape as a histogram of fixed relative error.
 ///
 /// All distributions have the same bounds, so they add and subtract bucket by bucket without loss, in this process and
-/// in whatever reads its records. An empty distribution owns no histogram (a quarter of a megabyte); the first
-/// recorded time allocates it and nothing after that allocates.
+/// in whatever reads its records. An empty distribution owns no memory; 8 KiB are allocated for every power of two in
+/// which times are recorded, and nothing when times like them are recorded again.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
     count: u64,
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
-    buckets: Option<Buckets>,
+    buckets: Buckets,
 }
 
 /// A [`Distribution`] as it is written into records: see `docs/formats.md`. Times are in nanoseconds.
@@ -70,7 +70,7 @@ pub struct DistributionReport {
 impl Distribution {
     /// An empty distribution.
     pub const fn new() -> Self {
-        Self { count: 0, sum_ns: 0, min_ns: 0, max_ns: 0, buckets: None }
+        Self { count: 0, sum_ns: 0, min_ns: 0, max_ns: 0, buckets: Buckets::new() }
     }
 
     /// Records one time.
@@ -83,25 +83,25 @@ impl Distribution {
         self.max_ns = self.max_ns.max(nanos);
         self.count += 1;
         self.sum_ns += u128::from(nanos);
-        self.buckets.get_or_insert_with(Buckets::new).record(nanos);
+        self.buckets.record(nanos);
     }
 
     /// Adds every time that `other` has recorded.
     pub fn merge(&mut self, other: &Self) {
-        let Some(buckets) = other.buckets.as_ref().filter(|_| other.count > 0) else { return };
+        if other.is_empty() {
+            return;
+        }
         self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
         self.max_ns = self.max_ns.max(other.max_ns);
         self.count += other.count;
         self.sum_ns += other.sum_ns;
-        self.buckets.get_or_insert_with(Buckets::new).add(buckets);
+        self.buckets.add(&other.buckets);
     }
 
     /// Forgets every recorded time and keeps the memory.
     pub fn clear(&mut self) {
-        let buckets = self.buckets.take().map(|mut buckets| {
-            buckets.clear();
-            buckets
-        });
+        let mut buckets = std::mem::take(&mut self.buckets);
+        buckets.clear();
         *self = Self { buckets, ..Self::new() };
     }
 
@@ -137,7 +137,7 @@ impl Distribution {
 
     /// The recorded times as a histogram, or nothing if there are none.
     pub fn histogram(&self) -> Option<Histogram<u64>> {
-        self.buckets.as_ref().filter(|_| !self.is_empty()).map(Buckets::histogram)
+        (!self.is_empty()).then(|| self.buckets.histogram())
     }
 
     /// The time in nanoseconds that a share `quantile` (0 to 1) of the recorded times does not exceed, within the

@@ -5,8 +5,8 @@ use crate::{Distribution, Instant, Operation, Outcome, Stamps};
 /// Everything that one event loop measures. Nothing here is shared: each loop owns its recorder and hands out a
 /// [`Report`] between two turns.
 ///
-/// Recording allocates only at the first request of an operation; after that a request costs seven histogram updates
-/// and a few additions.
+/// Recording allocates only for times of a magnitude that an operation has not shown yet; otherwise a request costs
+/// seven histogram updates and a few additions.
 #[derive(Debug)]
 pub struct Recorder {
     operations: Box<[OperationReport; Operation::COUNT]>,

@@ -1,0 +1,75 @@
+//! The dataplane in simulated worlds: see `weir_testkit::simulation` for what each run must show.
+//!
+//! `WEIR_SEED=7` runs one seed; `WEIR_SEEDS=100000` runs more of them than usual.
+
+use std::ops::Range;
+
+use weir_testkit::simulation::{self, Outcome};
+
+const SEEDS: u64 = 300;
+
+/// Says which seed to run again when a run panics, also where the reason is an assertion deep inside.
+struct Running(u64);
+
+impl Drop for Running {
+    #[expect(clippy::print_stderr, reason = "tells how to see it again")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("to see it again: WEIR_SEED={} cargo test -p weir-dataplane --test simulation", self.0);
+        }
+    }
+}
+
+fn run(seed: u64) -> Outcome {
+    let _running = Running(seed);
+    simulation::run(seed)
+}
+
+fn variable(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|error| panic!("{name}={value}: {error}")))
+}
+
+fn seeds() -> Range<u64> {
+    match variable("WEIR_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..variable("WEIR_SEEDS").unwrap_or(SEEDS),
+    }
+}
+
+#[test]
+fn every_world_ends_well() {
+    let outcomes: Vec<Outcome> = seeds().map(run).collect();
+    if variable("WEIR_SEED").is_some() {
+        println!("{:#?}", outcomes[0]);
+        return;
+    }
+    // Seeds that never meet a trouble prove nothing about it.
+    let sum = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>();
+    for (trouble, count) in [
+        ("replies", sum(|outcome| outcome.replies)),
+        ("failures", sum(|outcome| outcome.failures)),
+        ("timeouts", sum(|outcome| outcome.counters.server_timeouts)),
+        ("late replies", sum(|outcome| outcome.counters.server_replies_late)),
+        ("lost connections", sum(|outcome| outcome.counters.server_disconnects)),
+        ("failed connects", sum(|outcome| outcome.counters.server_connects_failed)),
+        ("refusals by a server that is down", sum(|outcome| outcome.counters.server_refusals_down)),
+        ("refusals by a full server", sum(|outcome| outcome.counters.server_refusals_full)),
+        ("refusals by a full session", sum(|outcome| outcome.counters.session_refusals_full)),
+        ("refused sessions", sum(|outcome| outcome.counters.sessions_refused)),
+        ("pauses", sum(|outcome| outcome.counters.sessions_paused)),
+        ("orphans", sum(|outcome| outcome.counters.requests_orphaned)),
+        ("silent failures", sum(|outcome| outcome.counters.requests_failed_silently)),
+    ] {
+        println!("{trouble}: {count}");
+        assert!(count > 0, "no world met any {trouble}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_world() {
+    for seed in 0..20 {
+        assert_eq!(run(seed), run(seed), "seed {seed}");
+    }
+    assert_ne!(run(1).trace, run(2).trace);
+}

@@ -1,0 +1,260 @@
+//! One memcached 1.6.18 that speaks the classic text protocol, without sockets and without a clock.
+//!
+//! [`Memcached`] holds the items, a [`Connection`] the bytes of a command that is not complete. The rules were written
+//! from memcached's protocol text and from what the real server answers; `tests/real_memcached.rs` compares the two on
+//! random streams. Left out: memory limits and eviction, statistics, the meta protocol, everything administrative.
+
+mod commands;
+mod number;
+
+use std::collections::BTreeMap;
+
+/// What `version` is answered.
+pub const VERSION: &str = "1.6.18";
+
+/// The largest item: key, value and memcached's own header together (`-I 1m`).
+const ITEM_BYTES_MAX: usize = 1 << 20;
+
+/// What memcached adds to key and value: its header of 48 bytes, 8 for the cas token, a NUL behind the key, and the
+/// line ending behind the value.
+const ITEM_OVERHEAD_BYTES: usize = 48 + 8 + 1 + 2;
+
+/// Without a line ending in so many bytes, only a long `get` may go on.
+const LINE_BYTES_MAX: usize = 2048;
+
+/// The items of one server.
+#[derive(Clone, Debug, Default)]
+pub struct Memcached {
+    items: BTreeMap<Vec<u8>, Item>,
+    last_cas: u64,
+    now_s: u64,
+    started_s: u64,
+}
+
+/// One stored item.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Item {
+    /// The value.
+    pub value: Vec<u8>,
+    /// The client's flags.
+    pub flags: u32,
+    /// The token for `cas`.
+    pub cas: u64,
+    /// Unix time in seconds at which the item is gone; never if there is none.
+    expires_s: Option<u64>,
+}
+
+/// One client's connection to a [`Memcached`].
+#[derive(Clone, Debug, Default)]
+pub struct Connection {
+    input: Vec<u8>,
+    swallow: usize,
+    closed: bool,
+}
+
+/// A storage command that waits for its data block.
+struct Block {
+    command: commands::Store,
+    /// Length of the value, without the line ending.
+    length: usize,
+}
+
+/// What a command line leads to.
+enum Next {
+    /// It is answered.
+    Done,
+    /// Its data block follows.
+    Block(Block),
+    /// A data block follows that nobody wants.
+    Swallow(usize),
+    /// The connection is closed.
+    Close,
+}
+
+impl Memcached {
+    /// An empty server that was started at this Unix time in seconds.
+    pub fn new(started_s: u64) -> Self {
+        Self { started_s, now_s: started_s, ..Self::default() }
+    }
+
+    /// Tells the time, in seconds since 1970.
+    pub fn set_time(&mut self, now_s: u64) {
+        self.now_s = now_s;
+    }
+
+    /// Forgets everything, as a restart does.
+    pub fn clear(&mut self) {
+        self.items.clear();
+    }
+
+    /// Takes bytes from a client and appends what it is answered to `out`.
+    pub fn handle_bytes(&mut self, connection: &mut Connection, bytes: &[u8], out: &mut Vec<u8>) {
+        if connection.closed {
+            return;
+        }
+        connection.input.extend_from_slice(bytes);
+        let mut input = std::mem::take(&mut connection.input);
+        let mut at = 0;
+        loop {
+            let swallowed = connection.swallow.min(input.len() - at);
+            connection.swallow -= swallowed;
+            at += swallowed;
+            match self.command(&input[at..], out) {
+                None => break,
+                Some((taken, Next::Swallow(length))) => {
+                    at += taken;
+                    connection.swallow = length;
+                }
+                Some((_, Next::Close)) => {
+                    connection.closed = true;
+                    return;
+                }
+                Some((taken, _)) => at += taken,
+            }
+        }
+        input.drain(..at);
+        connection.input = input;
+    }
+
+    /// Carries out the command at the front of `input`; returns how many bytes it took, or nothing if it is not
+    /// complete.
+    fn command(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<(usize, Next)> {
+        let Some(newline) = input.iter().position(|byte| *byte == b'\n') else {
+            return (input.len() > LINE_BYTES_MAX && !is_long_get(input))
+                .then_some((input.len(), Next::Close));
+        };
+        let line = match &input[..newline] {
+            [line @ .., b'\r'] if !line.is_empty() => line,
+            line => line,
+        };
+        let after = newline + 1;
+        let next = commands::carry_out(self, line, out);
+        let Next::Block(block) = next else { return Some((after, next)) };
+        let data = input[after..].get(..block.length + 2)?;
+        match data.split_at(block.length) {
+            (value, b"\r\n") => commands::store(self, block.command, value, out),
+            _ => commands::answer(out, block.command.noreply, "CLIENT_ERROR bad data chunk"),
+        }
+        Some((after + data.len(), Next::Done))
+    }
+
+    /// The item of a key, unless it has expired.
+    pub fn item(&self, key: &[u8]) -> Option<&Item> {
+        self.items.get(key).filter(|item| item.expires_s.is_none_or(|expires| expires > self.now_s))
+    }
+
+    /// Every item that has not expired, by key.
+    pub fn items(&self) -> impl Iterator<Item = (&[u8], &Item)> {
+        self.items
+            .iter()
+            .filter(|(_, item)| item.expires_s.is_none_or(|expires| expires > self.now_s))
+            .map(|(key, item)| (key.as_slice(), item))
+    }
+
+    /// Stores an item under a new cas token.
+    pub fn put(&mut self, key: &[u8], value: Vec<u8>, flags: u32) {
+        self.link(key, value, flags, None);
+    }
+
+    fn link(&mut self, key: &[u8], value: Vec<u8>, flags: u32, expires_s: Option<u64>) {
+        self.last_cas += 1;
+        self.items.insert(key.to_vec(), Item { value, flags, cas: self.last_cas, expires_s });
+    }
+
+    /// When an item with this `exptime` is gone: never for 0, at once if negative, relative up to 30 days, else an
+    /// absolute time.
+    fn expires(&self, exptime: i32) -> Option<u64> {
+        const RELATIVE_MAX_S: i32 = 60 * 60 * 24 * 30;
+        match exptime {
+            0 => None,
+            ..0 => Some(0),
+            1..=RELATIVE_MAX_S => Some(self.now_s + u64::from(exptime.unsigned_abs())),
+            _ if u64::from(exptime.unsigned_abs()) <= self.started_s => Some(0),
+            _ => Some(exptime.unsigned_abs().into()),
+        }
+    }
+}
+
+impl Connection {
+    /// Whether the server has closed this connection.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+fn is_long_get(input: &[u8]) -> bool {
+    let spaces = input.iter().take_while(|byte| **byte == b' ').count();
+    let rest = &input[spaces..];
+    spaces <= 100 && (rest.starts_with(b"get ") || rest.starts_with(b"gets "))
+}
+
+/// Whether key and value fit the largest item.
+fn fits(key: &[u8], flags: u32, length: usize) -> bool {
+    let flags_bytes = if flags == 0 { 0 } else { 4 };
+    key.len() + flags_bytes + length + ITEM_OVERHEAD_BYTES <= ITEM_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds a dialogue to a fresh server, whole and byte by byte.
+    fn check(input: &str, expected: &str) {
+        let (mut whole, mut out) = (Memcached::new(1_000_000), Vec::new());
+        whole.handle_bytes(&mut Connection::default(), input.as_bytes(), &mut out);
+        assert_eq!(String::from_utf8_lossy(&out), expected);
+        let (mut bytewise, mut connection, mut out) =
+            (Memcached::new(1_000_000), Connection::default(), Vec::new());
+        for byte in input.bytes() {
+            bytewise.handle_bytes(&mut connection, &[byte], &mut out);
+        }
+        assert_eq!(String::from_utf8_lossy(&out), expected, "byte by byte");
+    }
+
+    #[test]
+    fn items_are_stored_and_found() {
+        check(
+            "get a\r\nset a 5 0 3\r\nabc\r\nget a b a\r\n",
+            "END\r\nSTORED\r\nVALUE a 5 3\r\nabc\r\nVALUE a 5 3\r\nabc\r\nEND\r\n",
+        );
+        check(
+            "set a 0 0 1\r\nx\r\ngets a\r\ncas a 0 0 1 1\r\ny\r\ncas a 0 0 1 1\r\nz\r\nget a\r\n",
+            "STORED\r\nVALUE a 0 1 1\r\nx\r\nEND\r\nSTORED\r\nEXISTS\r\nVALUE a 0 1\r\ny\r\nEND\r\n",
+        );
+        check("set n 0 0 2\r\n10\r\ndecr n 1\r\nget n\r\n", "STORED\r\n9\r\nVALUE n 0 2\r\n9 \r\nEND\r\n");
+    }
+
+    #[test]
+    fn a_bad_block_takes_its_length_and_the_rest_is_a_command() {
+        check(
+            "set a 0 0 3\r\nabcd\r\nversion\r\n",
+            "CLIENT_ERROR bad data chunk\r\nERROR\r\nVERSION 1.6.18\r\n",
+        );
+        check("set a 0 0 3 noreply\r\nabcd\r\nversion\r\n", "ERROR\r\nVERSION 1.6.18\r\n");
+    }
+
+    #[test]
+    fn items_expire() {
+        let mut server = Memcached::new(1_000_000);
+        let mut out = Vec::new();
+        let input =
+            b"set r 0 10 1\r\nr\r\nset a 0 9000000 1\r\na\r\nset n 0 -1 1\r\nn\r\nset p 0 3000000 1\r\np\r\n";
+        server.handle_bytes(&mut Connection::default(), input, &mut out);
+        let mut check = |now: u64, keys: &[&[u8]]| {
+            server.set_time(now);
+            assert_eq!(server.items().map(|(key, _)| key).collect::<Vec<_>>(), keys);
+        };
+        check(1_000_009, &[b"a", b"p", b"r"]);
+        check(1_000_010, &[b"a", b"p"]);
+        check(9_000_000, &[]);
+    }
+
+    #[test]
+    fn quit_and_long_lines_close() {
+        for input in [&b"quit\r\nversion\r\n"[..], &[b'x'; 2049][..], b"GET / HTTP/1.1\r\nversion\r\n"] {
+            let (mut connection, mut out) = (Connection::default(), Vec::new());
+            Memcached::new(0).handle_bytes(&mut connection, input, &mut out);
+            assert!(connection.is_closed() && out.is_empty());
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! One client: what it has asked, and what it makes of the replies.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use weir_dataplane::SessionId;
+
+use super::beliefs::Belief;
+use super::link::Link;
+use super::replies;
+use super::script::{Asked, Expected};
+
+/// The reply that the dataplane puts in the place of one for which there is no room.
+const NO_ROOM: &[u8] = b"SERVER_ERROR buffer-full client\r\n";
+
+/// How a client goes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It says `quit`.
+    Quit,
+    /// It sends no more, and reads all its replies.
+    Finish,
+    /// It is gone in the middle of something.
+    Vanish,
+}
+
+/// What arrives at the proxy from a client.
+#[derive(Clone, Debug)]
+pub(super) enum Arrival {
+    Bytes(Vec<u8>),
+    Finished,
+    Vanished,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) number: usize,
+    /// Its connection at the proxy, while there is one.
+    pub(super) session: Option<SessionId>,
+    pub(super) ending: Ending,
+    /// Its connection has ended, one way or the other.
+    pub(super) gone: bool,
+    /// Requests that it will still send.
+    pub(super) remaining: usize,
+    pub(super) link: Link,
+    /// What has arrived and was not read, because the proxy did not want to.
+    pub(super) unread: VecDeque<Arrival>,
+    pub(super) cas_tokens: BTreeMap<Vec<u8>, u64>,
+    pub(super) tally: Tally,
+    pending: VecDeque<Pending>,
+    beliefs: BTreeMap<Vec<u8>, Belief>,
+    forgetful: bool,
+    versions: u64,
+    sent_bytes: u64,
+    read_bytes: u64,
+    /// How much of the proxy's output for it was seen already.
+    seen: usize,
+    /// What was seen of a reply that is not complete.
+    partial: Vec<u8>,
+}
+
+/// Counts of one client.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) replies: u64,
+    pub(super) failures: u64,
+    /// The longest time from a request read by the proxy until its reply stood in the output.
+    pub(super) wait_max_ns: u64,
+}
+
+/// A request that is not answered.
+#[derive(Clone, Debug)]
+struct Pending {
+    asked: Asked,
+    /// Where in the client's stream it ends.
+    end: u64,
+    /// When the proxy read its last byte.
+    read_ns: Option<u64>,
+}
+
+/// What every client knows about the values of the shared keys: who has written them with what.
+pub(super) type Issued = BTreeSet<(Vec<u8>, Vec<u8>)>;
+
+impl Client {
+    pub(super) fn new(number: usize, requests: usize, forgetful: bool, rng: &mut SmallRng) -> Self {
+        let endings = [Ending::Quit, Ending::Finish, Ending::Finish, Ending::Vanish];
+        Self {
+            number,
+            session: None,
+            gone: false,
+            ending: *endings.choose(rng).expect("some endings"),
+            remaining: requests,
+            link: Link::default(),
+            unread: VecDeque::new(),
+            cas_tokens: BTreeMap::new(),
+            tally: Tally::default(),
+            pending: VecDeque::new(),
+            beliefs: BTreeMap::new(),
+            forgetful,
+            versions: 0,
+            sent_bytes: 0,
+            read_bytes: 0,
+            seen: 0,
+            partial: Vec::new(),
+        }
+    }
+
+    /// A value that says which key it belongs to and who wrote it when.
+    pub(super) fn next_value(&mut self, key: &[u8], rng: &mut SmallRng) -> Vec<u8> {
+        self.versions += 1;
+        let mut value = key.to_vec();
+        value.extend_from_slice(format!(" by {} version {} ", self.number, self.versions).as_bytes());
+        let filler = if rng.random_bool(0.1) { rng.random_range(0..2000) } else { rng.random_range(0..40) };
+        // Bytes that look like replies must do no harm.
+        value.extend(b"\r\nEND\r\nVALUE own 0 5\r\nSTORED\r\n".iter().cycle().take(filler));
+        value
+    }
+
+    /// It asks; the bytes go on their way.
+    pub(super) fn ask(&mut self, asked: Asked) {
+        self.sent_bytes += asked.bytes.len() as u64;
+        self.pending.push_back(Pending { asked, end: self.sent_bytes, read_ns: None });
+    }
+
+    /// The proxy has read `count` more of its bytes.
+    pub(super) fn note_read(&mut self, count: usize, now_ns: u64) {
+        self.read_bytes += count as u64;
+        for pending in self.pending.iter_mut().rev().take_while(|pending| pending.read_ns.is_none()) {
+            if pending.end <= self.read_bytes {
+                pending.read_ns = Some(now_ns);
+            }
+        }
+    }
+
+    /// Looks at what stands in the proxy's output for it.
+    pub(super) fn see(&mut self, output: &[u8], now_ns: u64, issued: &Issued) -> Result<(), String> {
+        self.partial.extend_from_slice(&output[self.seen..]);
+        self.seen = output.len();
+        while !self.partial.is_empty() {
+            self.settle_silent();
+            let Some(pending) = self.pending.front() else {
+                let reply = String::from_utf8_lossy(&self.partial).into_owned();
+                return Err(format!("nobody asked for {reply:?}"));
+            };
+            // A value that is too large may be refused before it was read.
+            let may_be_early = matches!(pending.asked.expected, Expected::Exactly(_)).then_some(now_ns);
+            let Some(read_ns) = pending.read_ns.or(may_be_early) else {
+                return Err(format!("{:?} is answered before it was read", pending.asked));
+            };
+            let asked = pending.asked.clone();
+            let Some(taken) =
+                self.check(&asked, issued).map_err(|error| format!("{error} (to {asked:?})"))?
+            else {
+                return Ok(());
+            };
+            self.partial.drain(..taken);
+            self.pending.pop_front();
+            self.tally.replies += 1;
+            self.tally.wait_max_ns = self.tally.wait_max_ns.max(now_ns - read_ns);
+        }
+        Ok(())
+    }
+
+    /// `count` bytes of the output are on their way to it.
+    pub(super) fn note_written(&mut self, count: usize) {
+        self.seen -= count;
+    }
+
+    /// The proxy closes its connection: nothing may be owed, except what it had not taken when it began to drain at
+    /// `drained_ns`. What was read and waits because the session is `paused` has not been taken either. Returns whether
+    /// it has taken a `quit`.
+    pub(super) fn check_closed(&mut self, drained_ns: Option<u64>, paused: bool) -> Result<bool, String> {
+        self.settle_silent();
+        if !self.partial.is_empty() {
+            return Err("the connection ends in the middle of a reply".to_owned());
+        }
+        let untaken = |pending: &Pending| {
+            drained_ns
+                .is_some_and(|drained_ns| paused || pending.read_ns.is_none_or(|read| read >= drained_ns))
+        };
+        match self.pending.front() {
+            Some(owed) if untaken(owed) => Ok(false),
+            Some(Pending { asked: Asked { expected: Expected::Closed, .. }, .. }) => Ok(true),
+            None if self.ending == Ending::Finish || drained_ns.is_some() => Ok(false),
+            owed => Err(format!("the connection ends, owed is {owed:?}")),
+        }
+    }
+
+    /// Requests that wanted no reply may have been carried out, or not.
+    fn settle_silent(&mut self) {
+        while self.pending.front().is_some_and(|pending| pending.asked.noreply)
+            && let Some(pending) = self.pending.pop_front()
+        {
+            // Nothing contradicts a doubt.
+            let _ = self.fail(&pending.asked);
+        }
+    }
+
+    /// Compares the front of what was seen with what was asked; returns the length of the reply once it is complete.
+    fn check(&mut self, asked: &Asked, issued: &Issued) -> Result<Option<usize>, String> {
+        if let Expected::Exactly(answer) = &asked.expected {
+            return self.check_lines(answer);
+        }
+        let Some(line) = replies::line(&self.partial).map(<[u8]>::to_vec) else { return Ok(None) };
+        if line.starts_with(b"SERVER_ERROR ") {
+            check_failure(&line)?;
+            self.tally.failures += 1;
+            self.fail(asked)?;
+            return Ok(Some(line.len()));
+        }
+        match &asked.expected {
+            Expected::Values { keys, with_cas } => {
+                let Some((values, length)) = replies::values(&self.partial)? else { return Ok(None) };
+                self.check_values(keys, *with_cas, values, issued)?;
+                return Ok(Some(length));
+            }
+            Expected::Fitting { key } => self.belief(key).learn_reply(&asked.bytes, &line)?,
+            Expected::FittingCas { key, stored } => {
+                self.belief(key).learn_cas(stored.clone(), Some(&line))?;
+            }
+            Expected::OneOf(lines) if lines.iter().any(|expected| expected.as_bytes() == line) => {}
+            _ => return Err(format!("found {:?}", String::from_utf8_lossy(&line))),
+        }
+        Ok(Some(line.len()))
+    }
+
+    /// Each line of `answer` is there, or a failure: of a server if it had to be asked, or for want of room.
+    fn check_lines(&mut self, answer: &[u8]) -> Result<Option<usize>, String> {
+        let (mut at, mut failures) = (0, 0);
+        for expected in answer.split_inclusive(|byte| *byte == b'\n') {
+            let Some(line) = replies::line(&self.partial[at..]) else { return Ok(None) };
+            if line != expected {
+                let asks_servers = [&b"END\r\n"[..], b"NOT_FOUND\r\n"].contains(&expected);
+                if line != NO_ROOM && !(asks_servers && check_failure(line).is_ok()) {
+                    let [expected, found] = [expected, line].map(String::from_utf8_lossy);
+                    return Err(format!("expected {expected:?}, found {found:?}"));
+                }
+                failures += 1;
+            }
+            at += line.len();
+        }
+        self.tally.failures += failures;
+        Ok(Some(at))
+    }
+
+    /// Values come in the order of the keys; each belongs to its key, and to a version that may be there.
+    fn check_values(
+        &mut self,
+        keys: &[Vec<u8>],
+        with_cas: bool,
+        values: Vec<replies::Value>,
+        issued: &Issued,
+    ) -> Result<(), String> {
+        let mut values = values.into_iter().peekable();
+        for key in keys {
+            let value = values.next_if(|value| value.key == *key);
+            if let Some(value) = &value {
+                if value.cas.is_some() != with_cas {
+                    return Err(format!("{value:?} has a cas token, or has none, wrongly"));
+                }
+                if let Some(cas) = value.cas {
+                    self.cas_tokens.insert(key.clone(), cas);
+                }
+            }
+            if key.starts_with(b"own") {
+                self.belief(key).learn_item(value.map(|value| (value.data, value.flags)))?;
+            } else if let Some(value) = value
+                && !issued.contains(&(key.clone(), value.data.clone()))
+            {
+                return Err(format!("nobody has written {value:?}"));
+            }
+        }
+        match values.next() {
+            Some(value) => Err(format!("{value:?} was not asked for, or not here")),
+            None => Ok(()),
+        }
+    }
+
+    /// The request failed.
+    fn fail(&mut self, asked: &Asked) -> Result<(), String> {
+        match &asked.expected {
+            Expected::Fitting { key } => self.belief(key).doubt(&asked.bytes),
+            Expected::FittingCas { key, stored } => self.belief(key).learn_cas(stored.clone(), None)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn belief(&mut self, key: &[u8]) -> &mut Belief {
+        let forgetful = self.forgetful;
+        self.beliefs.entry(key.to_vec()).or_insert_with(|| Belief::new(key, forgetful))
+    }
+}
+
+/// A failure names a stage and a server. `protocol` would mean that the proxy misunderstood a server that did nothing
+/// wrong.
+fn check_failure(line: &[u8]) -> Result<(), String> {
+    const STAGES: [&str; 6] = ["connect", "down", "queue-full", "timeout", "closed", "buffer-full"];
+    let text = String::from_utf8_lossy(line);
+    match text.trim_end().split(' ').collect::<Vec<_>>()[..] {
+        ["SERVER_ERROR", stage, server] if STAGES.contains(&stage) && !server.is_empty() => Ok(()),
+        _ => Err(format!("{text:?} is no failure of a server")),
+    }
+}

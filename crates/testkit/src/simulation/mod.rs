@@ -1,0 +1,47 @@
+//! A proxy, its clients, its servers and the network between them, all from one seed.
+//!
+//! ```text
+//!   clients ──link──▶ driver ─▶ Dataplane ─▶ driver ──link──▶ model servers
+//!      ▲                │ observes every reply                    │ freeze, close, refuse, answer late, restart
+//!      └──────link──────┘                    ◀──────link──────────┘
+//! ```
+//!
+//! Links cut bytes anywhere and delay them; the kernel takes as much of a write as it likes. Time is a number, and the
+//! same seed always gives the same run: [`run`] twice, and the traces are equal.
+//!
+//! What every run must show, whatever happens to the servers: replies come in the order of the requests and belong to
+//! them; what a client reads is what it may believe to be stored (see `beliefs`); its own mistakes are answered as
+//! memcached answers them; every request is answered in its time; stages add up, counts agree, and nothing is left
+//! over when all is quiet.
+
+mod beliefs;
+mod client;
+mod driver;
+mod link;
+mod replies;
+mod scenario;
+mod script;
+mod server;
+mod verdict;
+mod world;
+
+use scenario::Scenario;
+use world::World;
+
+/// What happened in one run, for comparisons between runs and to see that a set of seeds reaches everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Hash of everything that was handed to the dataplane and came out of it, with its times.
+    pub trace: u64,
+    /// Replies that clients got.
+    pub replies: u64,
+    /// Of them, failures that a server was the reason of.
+    pub failures: u64,
+    /// The dataplane's own counters at the end.
+    pub counters: weir_dataplane::Counters,
+}
+
+/// Runs the world of `seed` until it is quiet. Panics with the seed and a reason if anything is wrong.
+pub fn run(seed: u64) -> Outcome {
+    World::new(seed, Scenario::random).run()
+}

@@ -1,0 +1,51 @@
+//! Replies as a client reads them: by the lengths that they state.
+
+/// One value of a retrieval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Value {
+    pub(super) key: Vec<u8>,
+    pub(super) flags: u32,
+    pub(super) data: Vec<u8>,
+    pub(super) cas: Option<u64>,
+}
+
+/// The first line of `bytes` with its line ending, if it is complete.
+pub(super) fn line(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    Some(&bytes[..end + 2])
+}
+
+/// The values at the front of `bytes` up to and with `END`, and how many bytes they take; nothing if they are not
+/// complete.
+pub(super) fn values(bytes: &[u8]) -> Result<Option<(Vec<Value>, usize)>, String> {
+    let mut values = Vec::new();
+    let mut at = 0;
+    loop {
+        let Some(head) = line(&bytes[at..]) else { return Ok(None) };
+        if head == b"END\r\n" {
+            return Ok(Some((values, at + head.len())));
+        }
+        let (mut value, length) =
+            header(head).ok_or_else(|| format!("{:?} stands among values", String::from_utf8_lossy(head)))?;
+        at += head.len();
+        let Some(block) = bytes.get(at..at + length + 2) else { return Ok(None) };
+        let (data, ending) = block.split_at(length);
+        if ending != b"\r\n" {
+            return Err(format!("the value of {:?} has not its length", String::from_utf8_lossy(&value.key)));
+        }
+        value.data = data.to_vec();
+        at += block.len();
+        values.push(value);
+    }
+}
+
+fn header(line: &[u8]) -> Option<(Value, usize)> {
+    let text = std::str::from_utf8(line).ok()?.strip_suffix("\r\n")?;
+    let mut words = text.strip_prefix("VALUE ")?.split(' ');
+    let key = words.next()?.as_bytes().to_vec();
+    let flags = words.next()?.parse().ok()?;
+    let length = words.next()?.parse().ok()?;
+    let cas = words.next().map(str::parse).transpose().ok()?;
+    let value = Value { key, flags, data: Vec::new(), cas };
+    words.next().is_none().then_some((value, length))
+}

@@ -1,0 +1,87 @@
+//! What kind of world a seed makes.
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use weir_dataplane::Config;
+use weir_routing::Placement;
+
+use super::link::Conduct;
+use crate::memcached::VERSION;
+
+const MICROSECOND: u64 = 1_000;
+const MILLISECOND: u64 = 1_000_000;
+
+/// The constants of one world.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) config: Config,
+    pub(super) servers: usize,
+    pub(super) replicas: usize,
+    pub(super) placement: Placement,
+    pub(super) clients: usize,
+    /// Requests of each client.
+    pub(super) requests: usize,
+    pub(super) conduct: Conduct,
+    /// How often the kernel takes less than it is given.
+    pub(super) short_write: f64,
+    /// How many things happen to servers. In a calm world nothing does, and no request may fail.
+    pub(super) faults: usize,
+    /// Limits are so small that requests are refused and sessions are paused.
+    pub(super) tight: bool,
+    /// The proxy is told to end while clients are asking.
+    pub(super) drains: bool,
+}
+
+impl Scenario {
+    pub(super) fn random(rng: &mut SmallRng) -> Self {
+        let servers = rng.random_range(1..=4);
+        let faults = if rng.random_bool(0.7) { rng.random_range(1..=12) } else { 0 };
+        let tight = rng.random_bool(0.3);
+        let delay_max_ns = rng.random_range(10 * MICROSECOND..=MILLISECOND);
+        // A calm world's requests must never be late, however often a write is cut short.
+        let patience = if faults == 0 { 1000 } else { rng.random_range(40..=100) };
+        Self {
+            config: config(rng, tight, delay_max_ns * patience),
+            servers,
+            replicas: rng.random_range(1..=servers.min(3)),
+            placement: *[Placement::Ketama, Placement::Modulo].choose(rng).expect("two placements"),
+            clients: rng.random_range(1..=5),
+            requests: rng.random_range(5..=40),
+            conduct: Conduct { delay_max_ns, piece_bytes_max: piece_bytes_max(rng) },
+            short_write: *[0.0, 0.05, 0.4].choose(rng).expect("three shares"),
+            faults,
+            tight,
+            drains: rng.random_bool(0.2),
+        }
+    }
+
+    pub(super) fn is_calm(&self) -> bool {
+        self.faults == 0 && !self.tight
+    }
+}
+
+/// Single bytes now and then only: they make long runs.
+fn piece_bytes_max(rng: &mut SmallRng) -> usize {
+    *[3, 20, 20, 200, 200, 200, 5000, 5000, 5000, 5000].choose(rng).expect("some sizes")
+}
+
+fn config(rng: &mut SmallRng, tight: bool, timeout_ns: u64) -> Config {
+    let mut config = Config {
+        timeout_ns,
+        reconnect_delay_min_ns: timeout_ns / 10,
+        reconnect_delay_max_ns: timeout_ns,
+        seed: rng.random(),
+        version: VERSION.to_owned(),
+        ..Config::default()
+    };
+    config.limits.value_bytes_max = 4000;
+    if tight {
+        config.sessions_max = rng.random_range(2..=5);
+        config.session_requests_max = rng.random_range(1..=8);
+        config.session_buffer_bytes_max = rng.random_range(200..=10_000);
+        config.server_requests_max = rng.random_range(1..=20);
+        config.server_buffer_bytes_max = rng.random_range(5_000..=20_000);
+    }
+    config
+}

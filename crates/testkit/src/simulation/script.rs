@@ -1,0 +1,184 @@
+//! What clients ask.
+
+use std::fmt;
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+
+use super::client::Client;
+use crate::memcached::{Connection, Memcached, VERSION};
+use crate::requests;
+
+/// Keys that every client reads and writes.
+const SHARED_KEYS: usize = 5;
+/// Keys that one client alone writes, of each kind.
+const OWN_KEYS: usize = 3;
+
+/// A request and what its reply must be.
+#[derive(Clone)]
+pub(super) struct Asked {
+    pub(super) bytes: Vec<u8>,
+    pub(super) expected: Expected,
+    pub(super) noreply: bool,
+}
+
+/// What a reply is checked against, unless it is the failure of a server.
+#[derive(Clone, Debug)]
+pub(super) enum Expected {
+    /// These bytes and no others.
+    Exactly(Vec<u8>),
+    /// The values of some of these keys, in this order.
+    Values { keys: Vec<Vec<u8>>, with_cas: bool },
+    /// What fits what is believed about a key of one's own.
+    Fitting { key: Vec<u8> },
+    /// The same for a `cas`, which stores this value with these flags.
+    FittingCas { key: Vec<u8>, stored: (Vec<u8>, u32) },
+    /// One of these lines: others write that key, too.
+    OneOf(&'static [&'static str]),
+    /// No reply: the connection is closed.
+    Closed,
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = &self.bytes[..self.bytes.len().min(200)];
+        write!(formatter, "{:?} ({} bytes)", String::from_utf8_lossy(start), self.bytes.len())
+    }
+}
+
+/// Makes the next request of `client`.
+pub(super) fn next(client: &mut Client, value_bytes_max: usize, rng: &mut SmallRng) -> Asked {
+    match rng.random_range(0..100) {
+        0..28 => retrieval(client, rng),
+        28..70 => own_write(client, rng),
+        70..86 => shared_write(client, rng),
+        86..97 => mistake(rng),
+        97 => exactly(b"version\r\n".to_vec(), format!("VERSION {VERSION}\r\n").into_bytes()),
+        _ => too_large(value_bytes_max, rng),
+    }
+}
+
+fn retrieval(client: &Client, rng: &mut SmallRng) -> Asked {
+    let count = if rng.random_bool(0.4) { 1 } else { rng.random_range(2..=8) };
+    let keys: Vec<Vec<u8>> = (0..count)
+        .map(|_| if rng.random_bool(0.3) { shared_key(rng) } else { own_key(client, any_kind(rng), rng) })
+        .collect();
+    let verb = *["get", "get", "gets", "gat 0", "gats 100000"].choose(rng).expect("some verbs");
+    let mut bytes = verb.as_bytes().to_vec();
+    for key in &keys {
+        bytes.push(b' ');
+        bytes.extend_from_slice(key);
+    }
+    bytes.extend_from_slice(b"\r\n");
+    let with_cas = verb.starts_with("gets") || verb.starts_with("gats");
+    Asked { bytes, expected: Expected::Values { keys, with_cas }, noreply: false }
+}
+
+fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
+    let kind = any_kind(rng);
+    let key = own_key(client, kind, rng);
+    let name = String::from_utf8_lossy(&key).into_owned();
+    let noreply = rng.random_bool(0.1);
+    let end = if noreply { " noreply\r\n" } else { "\r\n" };
+    let line = match rng.random_range(0..20) {
+        0..12 => return own_storage(client, kind, key, noreply, rng),
+        12..14 => format!("delete {name}{end}"),
+        14..16 => format!("touch {name} {}{end}", ["0", "100000"].choose(rng).expect("two times")),
+        _ => {
+            let verb = ["incr", "decr"].choose(rng).expect("two verbs");
+            format!("{verb} {name} {}{end}", rng.random_range(0..30))
+        }
+    };
+    Asked { bytes: line.into_bytes(), expected: Expected::Fitting { key }, noreply }
+}
+
+fn own_storage(client: &mut Client, kind: char, key: Vec<u8>, noreply: bool, rng: &mut SmallRng) -> Asked {
+    let verbs = ["set", "set", "set", "set", "add", "replace", "append", "prepend", "cas"];
+    let verb = *verbs.choose(rng).expect("some verbs");
+    let value = if kind == 'n' {
+        rng.random_range(0..200u32).to_string().into_bytes()
+    } else {
+        client.next_value(&key, rng)
+    };
+    let flags = rng.random_range(0..4u32);
+    let token = client.cas_tokens.get(&key).copied().unwrap_or_else(|| rng.random_range(1..50));
+    let words = if verb == "cas" { format!("{} {token}", value.len()) } else { value.len().to_string() };
+    let bytes = storage(verb, &key, flags, &words, noreply, &value);
+    let expected = match verb {
+        "cas" => Expected::FittingCas { key, stored: (value, flags) },
+        _ => Expected::Fitting { key },
+    };
+    Asked { bytes, expected, noreply }
+}
+
+fn shared_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
+    let key = shared_key(rng);
+    let name = String::from_utf8_lossy(&key).into_owned();
+    let noreply = rng.random_bool(0.1);
+    let end = if noreply { " noreply\r\n" } else { "\r\n" };
+    let (bytes, lines): (_, &[&str]) = match rng.random_range(0..10) {
+        0..7 => {
+            let value = client.next_value(&key, rng);
+            let words = value.len().to_string();
+            (storage("set", &key, 0, &words, noreply, &value), &["STORED\r\n"])
+        }
+        7..9 => (format!("delete {name}{end}").into_bytes(), &["DELETED\r\n", "NOT_FOUND\r\n"]),
+        _ => (format!("touch {name} 0{end}").into_bytes(), &["TOUCHED\r\n", "NOT_FOUND\r\n"]),
+    };
+    Asked { bytes, expected: Expected::OneOf(lines), noreply }
+}
+
+/// What an empty memcached answers, the proxy must answer: nobody stores the keys of these lines.
+fn mistake(rng: &mut SmallRng) -> Asked {
+    const BLOCKS: [&str; 4] = [
+        "set a 0 0 3\r\nabcd\r\n",
+        "set a 0 0 3 noreply\r\nabcd\r\n",
+        "set a 0 0 2\r\nabc\r\n",
+        "add a 0 0 abc\r\nabc\r\n",
+    ];
+    let line = match rng.random_range(0..4) {
+        0 => (*BLOCKS.choose(rng).expect("some blocks")).to_owned(),
+        1 => format!("get b {}\r\n", "k".repeat(251)),
+        _ => requests::odd_line(rng).to_owned(),
+    };
+    // The one line to which the proxy says something else, because it ignores the level.
+    if line == "verbosity x\r\n" {
+        return mistake(rng);
+    }
+    let mut answer = Vec::new();
+    Memcached::default().handle_bytes(&mut Connection::default(), line.as_bytes(), &mut answer);
+    exactly(line.into_bytes(), answer)
+}
+
+fn too_large(value_bytes_max: usize, rng: &mut SmallRng) -> Asked {
+    let value = vec![b'x'; value_bytes_max + rng.random_range(1..3000)];
+    let bytes = storage("set", b"big", 0, &value.len().to_string(), false, &value);
+    exactly(bytes, b"SERVER_ERROR object too large for cache\r\n".to_vec())
+}
+
+fn exactly(bytes: Vec<u8>, answer: Vec<u8>) -> Asked {
+    Asked { bytes, noreply: answer.is_empty(), expected: Expected::Exactly(answer) }
+}
+
+fn storage(verb: &str, key: &[u8], flags: u32, words: &str, noreply: bool, value: &[u8]) -> Vec<u8> {
+    let end = if noreply { " noreply\r\n" } else { "\r\n" };
+    let key = String::from_utf8_lossy(key);
+    let mut bytes = format!("{verb} {key} {flags} 0 {words}{end}").into_bytes();
+    bytes.extend_from_slice(value);
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+/// `n`: numbers; `t`: text.
+fn any_kind(rng: &mut SmallRng) -> char {
+    if rng.random_bool(0.3) { 'n' } else { 't' }
+}
+
+fn own_key(client: &Client, kind: char, rng: &mut SmallRng) -> Vec<u8> {
+    format!("own-{}-{kind}{}", client.number, rng.random_range(0..OWN_KEYS)).into_bytes()
+}
+
+fn shared_key(rng: &mut SmallRng) -> Vec<u8> {
+    format!("shared-{}", rng.random_range(0..SHARED_KEYS)).into_bytes()
+}

@@ -1,0 +1,131 @@
+//! What must hold when all is quiet.
+
+use weir_dataplane::Report;
+use weir_timing::Stage;
+
+use super::world::World;
+
+impl World {
+    /// Judges a report that was taken when nothing could happen any more.
+    pub(super) fn verdict(&self, report: &Report) -> Result<(), String> {
+        self.nothing_is_left(report)?;
+        self.counts_agree(report)?;
+        stages_add_up(report)?;
+        self.nobody_waited_too_long(report)?;
+        if self.scenario.is_calm() {
+            self.nothing_failed(report)?;
+            self.replicas_agree()?;
+        }
+        Ok(())
+    }
+
+    fn nothing_is_left(&self, report: &Report) -> Result<(), String> {
+        if let Some(client) = self.clients.iter().find(|client| client.session.is_some()) {
+            return Err(format!("client {} is still connected", client.number));
+        }
+        equal("sessions", report.sessions, 0)?;
+        if !self.dataplane.is_drained() {
+            return Err("no session is left, and the dataplane waits for one".to_owned());
+        }
+        for server in &report.servers {
+            equal("queued", server.queued.length, 0)?;
+            equal("in flight", server.in_flight.length, 0)?;
+            if server.state != "up" {
+                return Err(format!("{} is {} though nothing hinders it", server.server, server.state));
+            }
+        }
+        #[cfg(debug_assertions)]
+        if !self.dataplane.is_quiet() {
+            return Err("something is left in the dataplane".to_owned());
+        }
+        Ok(())
+    }
+
+    fn counts_agree(&self, report: &Report) -> Result<(), String> {
+        let counters = &report.counters;
+        let answered: u64 = report.timing.operations().iter().map(|(_, operation)| operation.requests).sum();
+        // Whether a `quit` was taken before the proxy began to drain cannot be seen of a session that was paused.
+        if self.drained_ns.is_none() || counters.sessions_paused == 0 {
+            equal(
+                "requests = answered + orphaned + quits",
+                counters.requests,
+                answered + counters.requests_orphaned + self.quits,
+            )?;
+        }
+        equal("sessions accepted = closed", counters.sessions_accepted, counters.sessions_closed)?;
+        for server in &report.servers {
+            equal("messages = arrivals in the queue", server.requests, server.queued.arrivals)?;
+        }
+        let timeouts = report.servers.iter().map(|server| server.timeouts).sum();
+        equal("timeouts", counters.server_timeouts, timeouts)?;
+        for (operation, total) in report.timing.operations().iter() {
+            let (requests, errors) =
+                report.timing.windows().iter().fold((0, 0), |(requests, errors), window| {
+                    let counts = window.counts(operation);
+                    (requests + counts.requests, errors + counts.errors)
+                });
+            equal("requests of all windows", requests, total.requests)?;
+            equal("errors of all windows", errors, total.errors)?;
+        }
+        Ok(())
+    }
+
+    /// From its first byte at the proxy until the reply stands in the output: the proxy's deadline, and the time that the
+    /// rest of a reply takes whose beginning came in time. Where requests wait unread that time cannot be seen here.
+    fn nobody_waited_too_long(&self, report: &Report) -> Result<(), String> {
+        let longest_ns = self.scenario.config.timeout_ns + self.scenario.conduct.delay_max_ns;
+        if report.counters.sessions_paused > 0 {
+            return Ok(());
+        }
+        match self.clients.iter().find(|client| client.tally.wait_max_ns > longest_ns) {
+            Some(client) => Err(format!(
+                "client {} waited {} ns, at most {longest_ns} are allowed",
+                client.number, client.tally.wait_max_ns
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn nothing_failed(&self, report: &Report) -> Result<(), String> {
+        let failures = self.clients.iter().map(|client| client.tally.failures).sum();
+        equal("failures where nothing is wrong", failures, 0)?;
+        equal("failed requests where nothing is wrong", report.counters.requests_failed, 0)?;
+        equal("lost connections where nothing is wrong", report.counters.server_disconnects, 0)
+    }
+
+    /// Each replica holds what the primary holds. After a conditional write it may hold nothing.
+    fn replicas_agree(&self) -> Result<(), String> {
+        for (number, server) in self.servers.iter().enumerate() {
+            for (key, item) in server.memcached.items() {
+                let mut places = [0; 8];
+                let count = self.router.replicas_of(key, &mut places);
+                let name = String::from_utf8_lossy(key);
+                if !places[..count].iter().any(|place| usize::from(*place) == number) {
+                    return Err(format!("{name} is on server {number}, where it does not belong"));
+                }
+                let primary = self.servers[usize::from(places[0])].memcached.item(key);
+                if primary.map(|item| (&item.value, item.flags)) != Some((&item.value, item.flags)) {
+                    return Err(format!("{name} on server {number} is not what its primary holds"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stages_add_up(report: &Report) -> Result<(), String> {
+    for (operation, total) in report.timing.operations().iter() {
+        let sum: u128 = Stage::ALL.into_iter().map(|stage| total.stage(stage).sum()).sum();
+        if sum != total.total.sum() {
+            return Err(format!("the stages of {} do not add up", operation.name()));
+        }
+        for stage in Stage::ALL {
+            equal("requests in a stage", total.stage(stage).count(), total.requests)?;
+        }
+    }
+    Ok(())
+}
+
+fn equal(what: &str, found: u64, expected: u64) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{what}: {found}, expected {expected}")) }
+}
