@@ -29,6 +29,9 @@ impl World {
                 Event::Connect(server) => self.connect(server),
                 Event::Disconnect(server) => self.servers[server].forget(),
                 Event::Close(session) => self.close_client(session),
+                Event::Stats { request, .. } => {
+                    self.dataplane.handle_stats(request, b"END\r\n".to_vec(), self.now());
+                }
                 Event::Resume(session) => {
                     if let Some(client) = self.client_of(session) {
                         self.happens(self.now_ns, Happening::Readable(client));
