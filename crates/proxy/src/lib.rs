@@ -9,7 +9,7 @@
 //!   SIGTERM ─▶ run: stop accepting, drain the loops, end
 //! ```
 //!
-//! This is the only crate below the command line that reads a clock and opens sockets for the proxy. Begin at [`run`].
+//! This is the only crate below the command line that reads a clock and opens sockets for the proxy. Begin at [`run()`].
 
 mod acceptor;
 mod admin;
