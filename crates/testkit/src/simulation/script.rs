@@ -40,6 +40,13 @@ pub(super) enum Expected {
     Closed,
 }
 
+impl Asked {
+    /// Whether these bytes may be more than one request.
+    pub(super) fn is_mistake(&self) -> bool {
+        matches!(self.expected, Expected::Exactly(_))
+    }
+}
+
 impl fmt::Debug for Asked {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = &self.bytes[..self.bytes.len().min(200)];
