@@ -79,6 +79,7 @@ class World:
     partial_share: float = 1.0  # share of the measured phase that the throughput was counted in
     proxy_miscount: int = 0
     stage_leak_ns: int = 0
+    inside_share: float = 0.6  # of the client's response time that the proxy sees
     misses: int = 0
 
 
@@ -120,7 +121,7 @@ def write_run(folder: Path, made: Study, run: ScheduledRun, world: World) -> Non
         ),
     )  # fmt: skip
     if settings.path is RequestPath.PROXY:
-        inside = (times * 0.6).astype(np.int64)
+        inside = (times * world.inside_share).astype(np.int64)
         prefill = np.full(100, 50_000, dtype=np.int64)
         for name, uptime_ns, seen in (
             ("before", SECOND, prefill),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,16 @@ def test_t_interval_covers_the_mean_as_often_as_it_says(n: int) -> None:
     covered = sum((i := mean_interval(row.tolist())).low <= 100.0 <= i.high for row in data)
     # Four standard deviations of a binomial count with p = 0.95: fails for a right implementation once in 16,000 seeds.
     assert abs(covered - 0.95 * trials) < 4 * math.sqrt(trials * 0.95 * 0.05)
+
+
+@given(st.lists(st.floats(1, 1e3), min_size=2, max_size=12, unique=True), st.sampled_from([0.9, 0.95, 0.99]))
+def test_intervals_and_p_values_are_scipys(values: list[float], level: float) -> None:
+    theirs = scipy.stats.ttest_1samp(values, 100.0)
+    interval = theirs.confidence_interval(level)
+    ours = mean_interval(values, level)
+    assert (ours.low, ours.high) == pytest.approx((interval.low, interval.high), rel=1e-6, abs=1e-6)
+    paired = scipy.stats.ttest_1samp(np.log(values), 0.0)
+    assert paired_change([1.0] * len(values), values).p == pytest.approx(paired.pvalue, rel=1e-6, abs=1e-12)
 
 
 def test_the_normal_quantile_would_not_pass_the_coverage_test() -> None:
@@ -111,3 +122,21 @@ def test_ratios_need_positive_pairs() -> None:
         paired_change([1.0, 0.0], [1.0, 1.0])
     with pytest.raises(ValueError, match="pairs"):
         paired_change([1.0, 2.0], [1.0, 1.0, 1.0])
+
+
+def test_windows_of_a_run_are_no_replicates() -> None:
+    """Row four of the table in docs/method.md: pooled windows promise 95 % and hold about half of the time."""
+    rng = np.random.default_rng(1)
+    trials, runs, windows, correlation = 1000, 5, 60, 0.5
+    noise = rng.normal(0.0, 3.0, (trials, runs, windows))
+    for index in range(1, windows):
+        fresh = noise[:, :, index] * math.sqrt(1 - correlation**2)
+        noise[:, :, index] = correlation * noise[:, :, index - 1] + fresh
+    data = 100.0 + noise + rng.normal(0.0, 1.0, (trials, runs, 1))
+
+    def coverage(replicates: list[list[float]]) -> float:
+        intervals = [mean_interval(row) for row in replicates]
+        return sum(interval.low <= 100.0 <= interval.high for interval in intervals) / trials
+
+    assert coverage(data.mean(axis=2).tolist()) == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / trials))
+    assert coverage(data.reshape(trials, -1).tolist()) == pytest.approx(0.49, abs=4 * math.sqrt(0.5 * 0.5 / trials))

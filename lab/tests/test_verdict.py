@@ -51,6 +51,16 @@ def test_a_broken_law_is_flagged(tmp_path: Path, world: World) -> None:
     assert any("interactive law" in flag for flag in verdict.flags)
 
 
+def test_a_proxy_that_takes_longer_than_its_client_waits_is_flagged(tmp_path: Path) -> None:
+    verdict = verdict_of(tmp_path, World(inside_share=1.01))
+    assert any("is longer than the client's" in flag for flag in verdict.flags)
+
+
+def test_snapshots_of_another_interval_are_flagged(tmp_path: Path) -> None:
+    verdict = spoil(tmp_path, "snapshot-after.json", lambda record: record.update(uptime_ns=3_200_000_000))
+    assert any("off the client's throughput" in flag for flag in verdict.flags)
+
+
 def test_a_law_within_the_limit_is_not_flagged(tmp_path: Path) -> None:
     verdict = verdict_of(tmp_path, World(partial_share=0.97))
     assert not any("interactive law" in flag for flag in verdict.flags)
@@ -74,7 +84,7 @@ def test_a_busy_load_generator_is_flagged(tmp_path: Path) -> None:
 
 def test_a_busy_machine_is_flagged(tmp_path: Path) -> None:
     verdict = spoil(tmp_path, "cpu.json", lambda record: record.update(busy_ns=16_000_000_000))
-    assert any("went to other processes" in flag for flag in verdict.flags)
+    assert any("went elsewhere" in flag for flag in verdict.flags)
 
 
 def test_a_failed_verification_is_shown_with_its_text(tmp_path: Path) -> None:

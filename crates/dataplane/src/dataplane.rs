@@ -5,11 +5,12 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Config, Counters, Fault,
+    Config, Counters, Fault, StatsTopic,
     backend::{Backend, GiveUp, State},
+    dispatch::Large,
     gather::Gather,
     report::{Report, ServerReport},
-    service::Service,
+    service::{Answer, Service},
     session::Session,
 };
 use slab::Slab;
@@ -34,6 +35,13 @@ pub enum Event {
     Close(SessionId),
     /// Read from this client again: [`Dataplane::wants_read`] had been false.
     Resume(SessionId),
+    /// A client asks for statistics: answer by [`Dataplane::handle_stats`] with this request's number.
+    Stats {
+        /// Names the request.
+        request: usize,
+        /// What is asked for.
+        topic: StatsTopic,
+    },
 }
 
 /// One event loop's proxy.
@@ -313,6 +321,14 @@ impl Dataplane {
         self.sessions.is_empty()
     }
 
+    /// The answer to [`Event::Stats`], as it goes to the client.
+    pub fn handle_stats(&mut self, request: usize, text: Vec<u8>, now: Instant) {
+        let service = &mut self.services[request];
+        service.outstanding = 0;
+        service.answer = Answer::Owned(text);
+        self.finish(request, None, now);
+    }
+
     /// Everything that was measured and counted.
     pub fn report(&self, now: Instant) -> Report {
         let servers = self.router.servers().iter().zip(&self.backends);
@@ -378,10 +394,14 @@ impl Dataplane {
                     at += len;
                     self.dispatch(id, request, first_byte, now);
                 }
-                Parsed::Refused { refusal, silent, len, swallow } => {
+                Parsed::Refused { refusal, silent, len } => {
+                    at += len;
+                    self.refuse(id, refusal, silent, first_byte, now);
+                }
+                Parsed::TooLarge { key, base64, silent, erases, len, swallow } => {
                     at += len;
                     session.swallow = swallow;
-                    self.refuse(id, refusal, silent, first_byte, now);
+                    self.refuse_large(id, Large { key, base64, silent, erases }, first_byte, now);
                 }
                 Parsed::Incomplete { .. } => break,
                 Parsed::Hangup { refusal } => {

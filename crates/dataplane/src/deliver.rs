@@ -7,7 +7,7 @@ use crate::{
     service::Answer,
 };
 use std::mem;
-use weir_protocol::{Reply, Violation};
+use weir_protocol::{Reply, Status, Violation};
 use weir_timing::Instant;
 
 impl Dataplane {
@@ -70,13 +70,16 @@ impl Dataplane {
         let mut deciding = None;
         if reply.status.is_error() {
             backend.errors += 1;
-            service.fail_with_line(&bytes[reply.last_line..], reply.status);
+            service.fail_with_line(&bytes[reply.last_line..reply.answer_len], reply.status);
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals.len() as u32;
             gather.store(part.index, bytes, backend.scanner.values(), &backend.ordinals);
         } else if part.decides {
-            service.hits = backend.ordinals.len() as u32;
-            deciding = Some(bytes);
+            service.hits = match reply.status {
+                Status::MetaValue | Status::MetaDone => 1,
+                _ => backend.ordinals.len() as u32,
+            };
+            deciding = Some(&bytes[..reply.answer_len]);
         }
         if service.outstanding == 0 {
             self.finish(key, deciding, now);
@@ -111,7 +114,11 @@ impl Dataplane {
         self.answer(key, reply);
         self.append_parked(id);
         let session = &mut self.sessions[id];
-        if !session.dirty && !session.output().is_empty() {
+        if session.output().is_empty() {
+            // The answer was to say nothing (a quiet meta command), so there is no write that would end the request.
+            return self.handle_client_written(id, 0, now);
+        }
+        if !session.dirty {
             session.dirty = true;
             self.dirty.push_back(id);
         }

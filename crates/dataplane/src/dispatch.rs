@@ -6,17 +6,25 @@
 //! | retrieval of several | each key's primary, one message per server | all, merged in the order of the request |
 //! | `set`, `delete`, `touch` | all R replicas at once | the primary's, unless any failed |
 //! | other writes | the primary; the other replicas get a `delete` | the primary's, unless any failed |
-//! | `version`, `verbosity`, mistakes | nobody | |
+//! | `mg`, `me` | the key's primary | its |
+//! | `ms`, `md`, `ma` | as `set`, `delete` and other writes, by their flags | the primary's, unless any failed |
+//! | a value above the limit | for `set` and `ms`, a `delete` to all R servers | none: the refusal |
+//! | `flush_all`, if allowed | every server | all must agree |
+//! | `version`, `verbosity`, `mn`, `stats`, mistakes | nobody | |
 //!
 //! The other replicas of a conditional write cannot follow it without knowing how the primary decided; deleting there keeps
 //! them from ever holding an older value.
 
 use crate::{
-    Dataplane, Fault, SessionId,
+    Dataplane, Event, Fault, SessionId, StatsTopic,
     backend::{Backend, NewPart, RequestKey},
     service::{Answer, Service, retrieval_operation},
 };
-use weir_protocol::{ArithmeticVerb, Deletion, Expected, Refusal, Request, Retrieval, StorageVerb};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use weir_protocol::{
+    Arithmetic, ArithmeticVerb, Deletion, Expected, KEY_BYTES_MAX, Meta, MetaVerb, Refusal, Request,
+    Retrieval, Storage, StorageVerb, Touch,
+};
 use weir_timing::{Instant, Operation};
 
 /// One session's request, on its way.
@@ -40,38 +48,16 @@ impl Dataplane {
         let context = Context { session, first_byte, now };
         match request {
             Request::Retrieval(retrieval) => self.retrieve(retrieval, context),
-            Request::Storage(storage) => {
-                let expected = Expected::Storage;
-                let follow = if storage.verb == StorageVerb::Set { Follow::Same } else { Follow::Invalidate };
-                self.write(storage.key, request, storage_operation(storage.verb), expected, follow, context);
+            Request::Meta(meta) => self.meta(meta, context),
+            Request::Storage(Storage { key, .. })
+            | Request::Deletion(Deletion { key, .. })
+            | Request::Touch(Touch { key, .. })
+            | Request::Arithmetic(Arithmetic { key, .. }) => {
+                self.write(key, Write::classic(request), context);
             }
-            Request::Deletion(deletion) => {
-                self.write(
-                    deletion.key,
-                    request,
-                    Operation::Delete,
-                    Expected::Deletion,
-                    Follow::Same,
-                    context,
-                );
-            }
-            Request::Touch(touch) => {
-                self.write(touch.key, request, Operation::Touch, Expected::Touch, Follow::Same, context);
-            }
-            Request::Arithmetic(arithmetic) => {
-                let operation = match arithmetic.verb {
-                    ArithmeticVerb::Incr => Operation::Incr,
-                    ArithmeticVerb::Decr => Operation::Decr,
-                };
-                self.write(
-                    arithmetic.key,
-                    request,
-                    operation,
-                    Expected::Arithmetic,
-                    Follow::Invalidate,
-                    context,
-                );
-            }
+            Request::FlushAll { .. } => self.flush_all(request, context),
+            Request::Stats { arguments } => self.stats(arguments, context),
+            Request::MetaNoop => self.answer_locally(Answer::Fixed(b"MN\r\n"), false, false, context),
             Request::Version => {
                 let reply = format!("VERSION {}\r\n", self.config.version).into_bytes();
                 self.answer_locally(Answer::Owned(reply), false, false, context);
@@ -100,6 +86,52 @@ impl Dataplane {
             true,
             Context { session, first_byte, now },
         );
+    }
+
+    /// Answers a request to store a value above the limit, whose data block is thrown away. The old value is not what the client
+    /// wanted to be there, so it is deleted, as memcached does.
+    pub(crate) fn refuse_large(
+        &mut self,
+        session: SessionId,
+        large: Large<'_>,
+        first_byte: Instant,
+        now: Instant,
+    ) {
+        if !large.erases {
+            return self.refuse(session, Refusal::TooLarge, large.silent, first_byte, now);
+        }
+        self.counters.requests += 1;
+        self.counters.requests_refused += 1;
+        let (request, expected) = invalidation(large.key, large.base64);
+        let write =
+            Write { request, expected, follower: None, operation: Operation::Set, silent: large.silent };
+        let mut decoded = [0; KEY_BYTES_MAX];
+        let name = placement_name(large.key, large.base64, &mut decoded);
+        let context = Context { session, first_byte, now };
+        let key = self.begin(Operation::Set, 1, large.silent, context);
+        self.services[key].refuse(Refusal::TooLarge);
+        self.send_to_replicas(key, name, write, now);
+    }
+
+    fn meta(&mut self, meta: Meta<'_>, context: Context) {
+        let mut decoded = [0; KEY_BYTES_MAX];
+        let name = placement_name(meta.key, meta.is_base64(), &mut decoded);
+        let request = Request::Meta(meta);
+        let expected = if meta.is_quiet() { Expected::MetaThenNoop } else { Expected::Meta };
+        let (operation, follower) = match meta.verb {
+            MetaVerb::Get | MetaVerb::Debug => {
+                let key = self.begin(Operation::Get, 1, false, context);
+                self.send(key, self.router.primary(name), expected, true, context.now, |backend| {
+                    write_message(request, expected, backend.message());
+                });
+                return self.finish_if_nothing_is_outstanding(key, context.now);
+            }
+            MetaVerb::Set => (Operation::Set, meta.is_conditional()),
+            MetaVerb::Delete => (Operation::Delete, meta.is_conditional()),
+            MetaVerb::Arithmetic => (Operation::Incr, true),
+        };
+        let follower = follower.then(|| invalidation(meta.key, meta.is_base64()));
+        self.write(name, Write { request, expected, follower, operation, silent: false }, context);
     }
 
     fn retrieve(&mut self, retrieval: Retrieval<'_>, context: Context) {
@@ -153,32 +185,46 @@ impl Dataplane {
         self.services[key].gather = Some(gather);
     }
 
-    fn write(
-        &mut self,
-        name: &[u8],
-        request: Request<'_>,
-        operation: Operation,
-        expected: Expected,
-        follow: Follow,
-        context: Context,
-    ) {
-        let key = self.begin(operation, 1, request.noreply(), context);
-        let request = without_noreply(request);
+    fn write(&mut self, name: &[u8], write: Write<'_>, context: Context) {
+        let key = self.begin(write.operation, 1, write.silent, context);
+        self.send_to_replicas(key, name, write, context.now);
+    }
+
+    fn send_to_replicas(&mut self, key: RequestKey, name: &[u8], write: Write<'_>, now: Instant) {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
         for (rank, &server) in replicas[..count].iter().enumerate() {
             let decides = rank == 0;
-            let (message, expected) = match follow {
-                Follow::Invalidate if !decides => {
-                    (Request::Deletion(Deletion { key: name, noreply: false }), Expected::Deletion)
-                }
-                _ => (request, expected),
+            let (message, expected) = match write.follower {
+                Some(follower) if !decides => follower,
+                _ => (write.request, write.expected),
             };
-            self.send(key, usize::from(server), expected, decides, context.now, |backend| {
+            self.send(key, usize::from(server), expected, decides, now, |backend| {
+                write_message(message, expected, backend.message());
+            });
+        }
+        self.finish_if_nothing_is_outstanding(key, now);
+    }
+
+    fn flush_all(&mut self, request: Request<'_>, context: Context) {
+        let key = self.begin(Operation::Local, 0, request.noreply(), context);
+        let message = without_noreply(request);
+        for server in 0..self.router.servers().len() {
+            self.send(key, server, Expected::Flush, server == 0, context.now, |backend| {
                 message.write_to(backend.message());
             });
         }
         self.finish_if_nothing_is_outstanding(key, context.now);
+    }
+
+    /// Asks the driver, which alone can see all loops. It answers by [`Dataplane::handle_stats`].
+    fn stats(&mut self, arguments: &[u8], context: Context) {
+        let Some(topic) = StatsTopic::parse(arguments) else {
+            return self.answer_locally(Answer::Fixed(StatsTopic::refusal(arguments)), false, true, context);
+        };
+        let request = self.begin(Operation::Local, 0, false, context);
+        self.services[request].outstanding = 1;
+        self.events.push_back(Event::Stats { request, topic });
     }
 
     fn answer_locally(&mut self, answer: Answer, silent: bool, error: bool, context: Context) {
@@ -241,11 +287,84 @@ impl Dataplane {
     }
 }
 
-/// What the replicas after the primary get.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Follow {
-    Same,
-    Invalidate,
+/// A write on its way to its replicas.
+#[derive(Clone, Copy)]
+struct Write<'a> {
+    request: Request<'a>,
+    expected: Expected,
+    /// What the replicas after the primary get instead, and what they may reply.
+    follower: Option<(Request<'a>, Expected)>,
+    operation: Operation,
+    /// No reply is wanted.
+    silent: bool,
+}
+
+impl<'a> Write<'a> {
+    /// A classic write.
+    fn classic(request: Request<'a>) -> Self {
+        let (operation, expected, decided_by_primary) = match request {
+            Request::Storage(storage) => {
+                (storage_operation(storage.verb), Expected::Storage, storage.verb != StorageVerb::Set)
+            }
+            Request::Deletion(_) => (Operation::Delete, Expected::Deletion, false),
+            Request::Touch(_) => (Operation::Touch, Expected::Touch, false),
+            Request::Arithmetic(Arithmetic { verb: ArithmeticVerb::Incr, .. }) => {
+                (Operation::Incr, Expected::Arithmetic, true)
+            }
+            _ => (Operation::Decr, Expected::Arithmetic, true),
+        };
+        let key = match request {
+            Request::Storage(Storage { key, .. }) | Request::Arithmetic(Arithmetic { key, .. }) => key,
+            _ => &[],
+        };
+        Self {
+            request: without_noreply(request),
+            expected,
+            follower: decided_by_primary.then(|| invalidation(key, false)),
+            operation,
+            silent: request.noreply(),
+        }
+    }
+}
+
+/// A request to store a value above the limit.
+#[derive(Clone, Copy)]
+pub(crate) struct Large<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) base64: bool,
+    pub(crate) silent: bool,
+    pub(crate) erases: bool,
+}
+
+/// What makes a server forget a key, and what it may reply.
+fn invalidation(key: &[u8], base64: bool) -> (Request<'_>, Expected) {
+    if base64 {
+        let meta = Meta { verb: MetaVerb::Delete, key, flags: b"b", block: &[] };
+        (Request::Meta(meta), Expected::Meta)
+    } else {
+        (Request::Deletion(Deletion { key, noreply: false }), Expected::Deletion)
+    }
+}
+
+/// The bytes by which a key is placed: those that it stands for, so that a key has one place however it is written. What is no
+/// base64 is placed as it is written; its server will refuse it.
+fn placement_name<'a>(key: &'a [u8], base64: bool, decoded: &'a mut [u8; KEY_BYTES_MAX]) -> &'a [u8] {
+    if !base64 {
+        return key;
+    }
+    match STANDARD.decode_slice(key, decoded) {
+        Ok(len) => &decoded[..len],
+        Err(_) => key,
+    }
+}
+
+/// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before
+/// the `MN`.
+fn write_message(request: Request<'_>, expected: Expected, out: &mut Vec<u8>) {
+    request.write_to(out);
+    if expected == Expected::MetaThenNoop {
+        out.extend_from_slice(b"mn\r\n");
+    }
 }
 
 /// The most replicas that a key can have.
@@ -265,10 +384,11 @@ fn storage_operation(verb: StorageVerb) -> Operation {
 /// Servers are always asked to reply: only so can it be known whether they did what was asked, and when.
 fn without_noreply(request: Request<'_>) -> Request<'_> {
     match request {
-        Request::Storage(storage) => Request::Storage(weir_protocol::Storage { noreply: false, ..storage }),
-        Request::Deletion(deletion) => Request::Deletion(Deletion { noreply: false, ..deletion }),
-        Request::Arithmetic(it) => Request::Arithmetic(weir_protocol::Arithmetic { noreply: false, ..it }),
-        Request::Touch(touch) => Request::Touch(weir_protocol::Touch { noreply: false, ..touch }),
+        Request::Storage(it) => Request::Storage(Storage { noreply: false, ..it }),
+        Request::Deletion(it) => Request::Deletion(Deletion { noreply: false, ..it }),
+        Request::Arithmetic(it) => Request::Arithmetic(Arithmetic { noreply: false, ..it }),
+        Request::Touch(it) => Request::Touch(Touch { noreply: false, ..it }),
+        Request::FlushAll { delay, .. } => Request::FlushAll { delay, noreply: false },
         other => other,
     }
 }

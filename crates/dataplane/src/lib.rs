@@ -15,6 +15,7 @@
 //! | `service` | one request, from parsed to answered |
 //! | `gather` | a split multi-get, merged |
 //! | `fault` | what clients are told about servers |
+//! | `stats` | what a client may ask in band |
 //! | `config`, `counters` | every limit, every count |
 
 mod backend;
@@ -29,9 +30,11 @@ mod gather;
 mod report;
 mod service;
 mod session;
+mod stats;
 
 pub use config::Config;
 pub use counters::Counters;
 pub use dataplane::{Dataplane, Event, SessionId};
 pub use fault::Fault;
 pub use report::{Report, ServerReport};
+pub use stats::StatsTopic;

@@ -1,7 +1,7 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
 use crate::{Fault, gather::Gather};
-use weir_protocol::{RetrievalVerb, Status};
+use weir_protocol::{Refusal, RetrievalVerb, Status};
 use weir_timing::{Instant, Operation, Outcome, Stamps};
 
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Service {
     /// The answer is an error.
     pub(crate) error: bool,
     failure: Option<Failure>,
+    /// The answer, whatever servers say.
+    refusal: Option<Refusal>,
     /// Whether anything of the request was handed to the kernel yet.
     pub(crate) first_sent: bool,
     /// The reply that decides, kept while others are outstanding or while earlier requests are unanswered.
@@ -75,11 +77,18 @@ impl Service {
             hits: 0,
             error: false,
             failure: None,
+            refusal: None,
             first_sent: false,
             answer: Answer::None,
             gather: None,
             complete: false,
         }
+    }
+
+    /// The request is refused, and what it made servers do does not change that.
+    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+        self.error = true;
+        self.refusal = Some(refusal);
     }
 
     /// A server did not answer. The first failure is the one that is told.
@@ -96,6 +105,9 @@ impl Service {
 
     /// What the client is told instead of an answer, if anything failed.
     pub(crate) fn failure_line(&self, server_name: impl Fn(usize) -> String) -> Option<Vec<u8>> {
+        if let Some(refusal) = self.refusal {
+            return Some(refusal.reply().to_vec());
+        }
         Some(match self.failure.as_ref()? {
             Failure::Line { line, .. } => line.clone(),
             Failure::Fault(fault, server) => {
@@ -116,8 +128,10 @@ impl Service {
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        let misses = if self.error || !self.is_retrieval() { 0 } else { self.keys.saturating_sub(self.hits) };
-        Outcome { error: self.error, keys: self.keys, hits: self.hits, misses }
+        let counts = self.is_retrieval() && !self.error;
+        let hits = if counts { self.hits } else { 0 };
+        let misses = if counts { self.keys.saturating_sub(hits) } else { 0 };
+        Outcome { error: self.error, keys: self.keys, hits, misses }
     }
 
     fn is_retrieval(&self) -> bool {

@@ -439,9 +439,79 @@ fn a_value_that_is_too_large_is_swallowed() {
     for piece in ["set a 0 0 10\r\n0123", "456789", "\r", "\nversion\r\n"] {
         world.send(client, piece);
     }
+    // The old value is not what the client wanted to be there.
+    assert_eq!(world.server_gets(0), "delete a\r\n");
+    assert_eq!(world.client_gets(client), "");
+    world.server_says(0, "DELETED\r\n");
     let out = world.client_gets(client);
     assert!(out.starts_with("SERVER_ERROR object too large for cache\r\nVERSION "), "{out}");
-    assert_eq!(world.server_gets(0), "");
+}
+
+#[test]
+fn quiet_meta_commands_say_what_their_server_says_and_keep_their_order() {
+    let mut world = World::new(2, 1);
+    let client = world.client();
+    let (a, b) = (world.key_on(0), world.key_on(1));
+    world.send(client, &format!("mg {a} v q\r\nmg {b} k q\r\nms {a} 1 q\r\nx\r\nmn\r\nmg {b} v O7\r\n"));
+    assert_eq!(world.server_gets(0), format!("mg {a} v q\r\nmn\r\nms {a} 1 q\r\nx\r\nmn\r\n"));
+    assert_eq!(world.server_gets(1), format!("mg {b} k q\r\nmn\r\nmg {b} v O7\r\n"));
+    world.server_says(1, &format!("HD k{b}\r\nMN\r\nVA 3 O7\r\nMN\r\r\n"));
+    assert_eq!(world.client_gets(client), "");
+    world.server_says(0, "MN\r\nMN\r\n");
+    assert_eq!(world.client_gets(client), format!("HD k{b}\r\nMN\r\nVA 3 O7\r\nMN\r\r\n"));
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn a_quiet_meta_command_alone_ends_without_a_write() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "mg a q\r\n");
+    world.server_gets(0);
+    world.server_says(0, "MN\r\n");
+    assert!(world.dataplane.is_quiet());
+    let report = world.report();
+    assert_eq!(report.timing.operation(Operation::Get).misses, 1);
+}
+
+#[test]
+fn a_base64_key_has_the_place_of_what_it_stands_for() {
+    let mut world = World::new(3, 1);
+    let client = world.client();
+    // "ab" and its base64 form.
+    let server = world.router.primary(b"ab");
+    world.send(client, "mg YWI= b v\r\n");
+    assert_eq!(world.server_gets(server), "mg YWI= b v\r\n");
+}
+
+#[test]
+fn statistics_are_the_drivers_to_give_and_keep_their_place() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "get a\r\nstats\r\nstats items\r\n");
+    world.server_gets(0);
+    let Some(Event::Stats { request, .. }) = world.events.pop() else { panic!("nobody was asked") };
+    world.dataplane.handle_stats(request, b"STAT pid 1\r\nEND\r\n".to_vec(), world.now);
+    assert_eq!(world.client_gets(client), "");
+    world.server_says(0, "END\r\n");
+    assert_eq!(
+        world.client_gets(client),
+        "END\r\nSTAT pid 1\r\nEND\r\nCLIENT_ERROR these statistics belong to one server, ask it directly\r\n"
+    );
+}
+
+#[test]
+fn a_flush_reaches_every_server() {
+    let limits = weir_protocol::Limits { flush_allowed: true, ..Default::default() };
+    let mut world = World::with(2, 1, Config { limits, ..Config::default() });
+    let client = world.client();
+    world.send(client, "flush_all 10\r\n");
+    for server in [1, 0] {
+        assert_eq!(world.server_gets(server), "flush_all 10\r\n");
+        assert_eq!(world.client_gets(client), "");
+        world.server_says(server, "OK\r\n");
+    }
+    assert_eq!(world.client_gets(client), "OK\r\n");
 }
 
 #[test]

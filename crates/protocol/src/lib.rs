@@ -1,4 +1,4 @@
-//! memcached's classic text protocol without IO: bytes to messages, and messages to bytes.
+//! memcached's text protocols, classic and meta, without IO: bytes to messages, and messages to bytes.
 //!
 //! What is here: [`RequestParser`] reads what clients send, [`ReplyScanner`] reads what servers answer, and both can be
 //! given their bytes in pieces cut anywhere. Messages are parsed by length, never by looking for `END`. [`Request`] is the
@@ -17,11 +17,11 @@ mod reply;
 mod request;
 mod tokens;
 
-pub use refusal::Refusal;
+pub use refusal::{Denied, Refusal};
 pub use reply::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation};
 pub use request::{
-    Arithmetic, ArithmeticVerb, Deletion, Keys, Limits, Parsed, Request, RequestParser, Retrieval,
-    RetrievalVerb, Storage, StorageVerb, Touch,
+    Arithmetic, ArithmeticVerb, Deletion, Keys, Limits, Meta, MetaVerb, Parsed, Request, RequestParser,
+    Retrieval, RetrievalVerb, Storage, StorageVerb, Touch,
 };
 
 /// The longest key that memcached accepts, in bytes (`protocol.txt`, "Keys").

@@ -17,10 +17,13 @@ pub enum Refusal {
     BadDelta,
     /// The value is longer than the limit of the proxy or the servers.
     TooLarge,
-    /// The command line is longer than the limit of the proxy. The connection is closed after this answer.
+    /// The command line is longer than the limit: the proxy's, after which the connection is closed, or for lines that are not
+    /// `get` or `gets` what servers take in one piece.
     LineTooLong,
-    /// `flush_all` without permission.
-    FlushNotAllowed,
+    /// More flags than `ms` takes.
+    TooManyFlags,
+    /// A command that a client of a proxy may not use.
+    NotAllowed(Denied),
     /// `shutdown`, which never reaches a server.
     ShutdownNotEnabled,
 }
@@ -37,8 +40,38 @@ impl Refusal {
             Self::BadDelta => b"CLIENT_ERROR invalid numeric delta argument\r\n",
             Self::TooLarge => b"SERVER_ERROR object too large for cache\r\n",
             Self::LineTooLong => b"CLIENT_ERROR line too long\r\n",
-            Self::FlushNotAllowed => b"CLIENT_ERROR flush_all not allowed\r\n",
+            Self::TooManyFlags => b"CLIENT_ERROR options flags too long\r\n",
+            Self::NotAllowed(denied) => denied.reply(),
             Self::ShutdownNotEnabled => b"ERROR: shutdown not enabled\r\n",
+        }
+    }
+}
+
+/// Commands that act on a whole server, and are therefore not for clients of a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is the command of its name")]
+pub enum Denied {
+    FlushAll,
+    CacheMemlimit,
+    Slabs,
+    Lru,
+    LruCrawler,
+    Watch,
+    Metadump,
+    Cachedump,
+}
+
+impl Denied {
+    const fn reply(self) -> &'static [u8] {
+        match self {
+            Self::FlushAll => b"CLIENT_ERROR flush_all not allowed\r\n",
+            Self::CacheMemlimit => b"CLIENT_ERROR cache_memlimit not allowed\r\n",
+            Self::Slabs => b"CLIENT_ERROR slabs not allowed\r\n",
+            Self::Lru => b"CLIENT_ERROR lru not allowed\r\n",
+            Self::LruCrawler => b"CLIENT_ERROR lru_crawler not allowed\r\n",
+            Self::Watch => b"CLIENT_ERROR watch not allowed\r\n",
+            Self::Metadump => b"CLIENT_ERROR metadump not allowed\r\n",
+            Self::Cachedump => b"CLIENT_ERROR cachedump not allowed\r\n",
         }
     }
 }

@@ -23,6 +23,12 @@ pub enum Expected {
     Touch,
     /// To `version`.
     Version,
+    /// To `flush_all`.
+    Flush,
+    /// To a meta command that is always answered.
+    Meta,
+    /// To a quiet meta command followed by `mn`: the reply, if there is one, and then `MN`, which counts as part of it.
+    MetaThenNoop,
 }
 
 /// What a reply says.
@@ -46,6 +52,18 @@ pub enum Status {
     Number,
     /// `VERSION …`.
     Version,
+    /// `OK`.
+    Ok,
+    /// A meta reply with a value: `VA …`.
+    MetaValue,
+    /// `HD …`, or `ME …`.
+    MetaDone,
+    /// `EN`: a miss.
+    MetaMiss,
+    /// `NF …`, `NS …` or `EX …`.
+    MetaNotDone,
+    /// A quiet meta command had nothing to say.
+    MetaSilent,
     /// `ERROR`.
     Error,
     /// `CLIENT_ERROR …`.
@@ -66,6 +84,8 @@ impl Status {
 pub struct Reply {
     /// How many bytes it takes.
     pub len: usize,
+    /// How many of them are for the client: all, but for the `MN` of [`Expected::MetaThenNoop`].
+    pub answer_len: usize,
     /// What it says. An error may stand behind values that were already sent; then those do not count.
     pub status: Status,
     /// Where its last line begins.
@@ -140,6 +160,9 @@ impl ReplyScanner {
         while buffer.len() >= self.needed {
             let Some(line) = self.line(buffer)? else { return Ok(None) };
             let text = &buffer[self.position..line.end];
+            if matches!(expected, Expected::Meta | Expected::MetaThenNoop) {
+                return self.meta(expected, text, line, buffer);
+            }
             if expected == Expected::Retrieval && text.starts_with(b"VALUE ") {
                 if !self.value(text, line, buffer)? {
                     return Ok(None);
@@ -148,7 +171,12 @@ impl ReplyScanner {
             }
             let status = status(expected, text).ok_or_else(|| Violation::UnexpectedLine(excerpt(text)))?;
             self.done = true;
-            return Ok(Some(Reply { len: line.next, status, last_line: self.position }));
+            return Ok(Some(Reply {
+                len: line.next,
+                answer_len: line.next,
+                status,
+                last_line: self.position,
+            }));
         }
         Ok(None)
     }
@@ -176,6 +204,60 @@ impl ReplyScanner {
         self.done = false;
     }
 
+    /// Takes a meta reply whose first line is `text`, and the `MN` behind it if one is expected.
+    fn meta(
+        &mut self,
+        expected: Expected,
+        text: &[u8],
+        line: Line,
+        buffer: &[u8],
+    ) -> Result<Option<Reply>, Violation> {
+        let unexpected = || Violation::UnexpectedLine(excerpt(text));
+        if expected == Expected::MetaThenNoop && text == b"MN" {
+            self.done = true;
+            return Ok(Some(Reply {
+                len: line.next,
+                answer_len: 0,
+                status: Status::MetaSilent,
+                last_line: 0,
+            }));
+        }
+        let (status, value_len) = meta_status(text).ok_or_else(unexpected)?;
+        let answer_len = match value_len {
+            None => line.next,
+            Some(value_len) => match self.data_block(line.next, value_len, buffer)? {
+                Some(end) => end,
+                None => return Ok(None),
+            },
+        };
+        let mut len = answer_len;
+        if expected == Expected::MetaThenNoop {
+            let Some(noop) = buffer.get(answer_len..answer_len + NOOP.len()) else {
+                self.needed = answer_len + NOOP.len();
+                return Ok(None);
+            };
+            if noop != NOOP {
+                return Err(Violation::UnexpectedLine(excerpt(noop)));
+            }
+            len += NOOP.len();
+        }
+        self.done = true;
+        Ok(Some(Reply { len, answer_len, status, last_line: 0 }))
+    }
+
+    /// Where the data block that begins at `start` ends, line ending included; `None` if it is not all there.
+    fn data_block(&mut self, start: usize, len: usize, buffer: &[u8]) -> Result<Option<usize>, Violation> {
+        let end = start.checked_add(len).and_then(|end| end.checked_add(2)).ok_or(Violation::BadDataBlock)?;
+        match buffer.get(end - 2..end) {
+            Some(b"\r\n") => Ok(Some(end)),
+            Some(_) => Err(Violation::BadDataBlock),
+            None => {
+                self.needed = end;
+                Ok(None)
+            }
+        }
+    }
+
     fn line(&mut self, buffer: &[u8]) -> Result<Option<Line>, Violation> {
         let rest = &buffer[self.position..];
         match memchr(b'\n', &rest[..rest.len().min(LINE_BYTES_MAX)]) {
@@ -194,18 +276,7 @@ impl ReplyScanner {
     /// Takes the value whose header is `text`; `false` if its data block is not all there.
     fn value(&mut self, text: &[u8], line: Line, buffer: &[u8]) -> Result<bool, Violation> {
         let header = ValueHeader::parse(text).ok_or_else(|| Violation::BadValueLine(excerpt(text)))?;
-        let block_end = line
-            .next
-            .checked_add(header.bytes)
-            .and_then(|end| end.checked_add(2))
-            .ok_or_else(|| Violation::BadValueLine(excerpt(text)))?;
-        let Some(ending) = buffer.get(block_end - 2..block_end) else {
-            self.needed = block_end;
-            return Ok(false);
-        };
-        if ending != b"\r\n" {
-            return Err(Violation::BadDataBlock);
-        }
+        let Some(block_end) = self.data_block(line.next, header.bytes, buffer)? else { return Ok(false) };
         let key_start = self.position + b"VALUE ".len();
         self.values.push(ValueSpan {
             block: self.position..block_end,
@@ -263,11 +334,34 @@ fn status(expected: Expected, text: &[u8]) -> Option<Status> {
             // `decr` pads the number with spaces where it got shorter.
             number::digits(text.trim_ascii_end()).map(|_| Status::Number)?
         }
+        (b"OK", E::Flush) => Status::Ok,
         (text, E::Version) if text.starts_with(b"VERSION ") => Status::Version,
         (text, _) if text.starts_with(b"CLIENT_ERROR") => Status::ClientError,
         (text, _) if text.starts_with(b"SERVER_ERROR") => Status::ServerError,
         _ => return None,
     })
+}
+
+/// The reply to `mn`.
+const NOOP: &[u8] = b"MN\r\n";
+
+/// What the first line of a meta reply says, and the length of the data block behind it if there is one.
+fn meta_status(text: &[u8]) -> Option<(Status, Option<usize>)> {
+    let mut words = Tokens::new(text);
+    let status = match words.next()? {
+        b"VA" => {
+            let len = usize::try_from(number::digits(words.next()?)?).ok()?;
+            return Some((Status::MetaValue, Some(len)));
+        }
+        b"HD" | b"ME" => Status::MetaDone,
+        b"EN" => Status::MetaMiss,
+        b"NF" | b"NS" | b"EX" => Status::MetaNotDone,
+        b"ERROR" => Status::Error,
+        b"CLIENT_ERROR" => Status::ClientError,
+        b"SERVER_ERROR" => Status::ServerError,
+        _ => return None,
+    };
+    Some((status, None))
 }
 
 /// The first bytes of a line, fit to be printed.

@@ -8,12 +8,14 @@
 mod admin;
 mod arithmetic;
 mod deletion;
+mod meta;
 mod retrieval;
 mod storage;
 mod touch;
 
 pub use arithmetic::{Arithmetic, ArithmeticVerb};
 pub use deletion::Deletion;
+pub use meta::{Meta, MetaVerb};
 pub use retrieval::{Keys, Retrieval, RetrievalVerb};
 pub use storage::{Storage, StorageVerb};
 pub use touch::Touch;
@@ -34,6 +36,22 @@ pub enum Request<'a> {
     Arithmetic(Arithmetic<'a>),
     /// `touch`.
     Touch(Touch<'a>),
+    /// `mg`, `ms`, `md`, `ma`, `me`.
+    Meta(Meta<'a>),
+    /// `mn`: answered when everything before it is.
+    MetaNoop,
+    /// `flush_all`, where the proxy allows it.
+    FlushAll {
+        /// The delay in seconds, as written; empty if there is none.
+        delay: &'a [u8],
+        /// No reply is wanted.
+        noreply: bool,
+    },
+    /// `stats`.
+    Stats {
+        /// What follows the command.
+        arguments: &'a [u8],
+    },
     /// `version`.
     Version,
     /// `verbosity`, whose level concerns servers and is ignored here.
@@ -53,8 +71,9 @@ impl Request<'_> {
             Self::Deletion(deletion) => deletion.noreply,
             Self::Arithmetic(arithmetic) => arithmetic.noreply,
             Self::Touch(touch) => touch.noreply,
-            Self::Verbosity { noreply } => *noreply,
-            Self::Retrieval(_) | Self::Version | Self::Quit => false,
+            Self::Verbosity { noreply } | Self::FlushAll { noreply, .. } => *noreply,
+            Self::Retrieval(_) | Self::Meta(_) | Self::MetaNoop => false,
+            Self::Stats { .. } | Self::Version | Self::Quit => false,
         }
     }
 
@@ -66,6 +85,18 @@ impl Request<'_> {
             Self::Deletion(deletion) => deletion.write_to(out),
             Self::Arithmetic(arithmetic) => arithmetic.write_to(out),
             Self::Touch(touch) => touch.write_to(out),
+            Self::Meta(meta) => meta.write_to(out),
+            Self::MetaNoop => out.extend_from_slice(b"mn\r\n"),
+            Self::FlushAll { delay, noreply } => {
+                out.extend_from_slice(b"flush_all");
+                write_optional(out, delay);
+                end_line(out, *noreply);
+            }
+            Self::Stats { arguments } => {
+                out.extend_from_slice(b"stats");
+                write_optional(out, arguments);
+                end_line(out, false);
+            }
             Self::Version => out.extend_from_slice(b"version\r\n"),
             Self::Verbosity { noreply } => {
                 out.extend_from_slice(b"verbosity 0");
@@ -94,7 +125,20 @@ pub enum Parsed<'a> {
         silent: bool,
         /// How many bytes to consume now.
         len: usize,
-        /// How many bytes after those are to be thrown away, unseen (the data block of a value that is too large).
+    },
+    /// A request to store a value above the limit. It is answered [`Refusal::TooLarge`].
+    TooLarge {
+        /// The key.
+        key: &'a [u8],
+        /// The key is written in base64.
+        base64: bool,
+        /// No reply is wanted.
+        silent: bool,
+        /// The old value is to be deleted: it is not what the client wanted to be there.
+        erases: bool,
+        /// How many bytes to consume now.
+        len: usize,
+        /// How many bytes after those are to be thrown away, unseen: the data block.
         swallow: usize,
     },
     /// Nothing can be said before the buffer holds at least `needed` bytes.
@@ -116,12 +160,14 @@ pub struct Limits {
     pub line_bytes_max: usize,
     /// The longest value, in bytes.
     pub value_bytes_max: usize,
+    /// Whether `flush_all` is allowed.
+    pub flush_allowed: bool,
 }
 
 impl Default for Limits {
     /// 4 MiB lines (a `get` of 10,000 keys of 250 bytes fits) and memcached's own default of 1 MiB per value.
     fn default() -> Self {
-        Self { line_bytes_max: 4 << 20, value_bytes_max: 1 << 20 }
+        Self { line_bytes_max: 4 << 20, value_bytes_max: 1 << 20, flush_allowed: false }
     }
 }
 
@@ -207,6 +253,11 @@ enum Line<'a> {
         header: Storage<'a>,
         value_len: usize,
     },
+    /// The same for `ms`.
+    Meta {
+        header: Meta<'a>,
+        value_len: usize,
+    },
     Hangup,
 }
 
@@ -219,17 +270,29 @@ impl Line<'_> {
 }
 
 fn parse_line<'a>(line: &'a [u8], len: usize, buffer: &'a [u8], limits: &Limits) -> Parsed<'a> {
-    match family(line) {
+    match family(line, limits) {
+        Line::Request(_) if line.len() > SHORT_LINE_BYTES_MAX && !may_be_long(line) => {
+            Parsed::Refused { refusal: Refusal::LineTooLong, silent: false, len }
+        }
         Line::Request(request) => Parsed::Request { request, len },
-        Line::Refused { refusal, silent } => Parsed::Refused { refusal, silent, len, swallow: 0 },
+        Line::Refused { refusal, silent } => Parsed::Refused { refusal, silent, len },
         Line::Storage { header, value_len } => {
             storage::with_data_block(header, value_len, len, buffer, limits)
         }
+        Line::Meta { header, value_len } => meta::with_data_block(header, value_len, len, buffer, limits),
         Line::Hangup => Parsed::Hangup { refusal: None },
     }
 }
 
-fn family(line: &[u8]) -> Line<'_> {
+/// memcached closes a connection on which a longer line begins that is neither `get` nor `gets`, if it arrives in pieces. A server's
+/// connection is shared by many clients, so such lines are never passed on.
+const SHORT_LINE_BYTES_MAX: usize = 2048;
+
+fn may_be_long(line: &[u8]) -> bool {
+    matches!(Tokens::new(line).next(), Some(b"get" | b"gets" | b"bget"))
+}
+
+fn family<'a>(line: &'a [u8], limits: &Limits) -> Line<'a> {
     let mut tokens = Tokens::new(line);
     let Some(command) = tokens.next() else { return Line::UNKNOWN };
     match command {
@@ -247,9 +310,18 @@ fn family(line: &[u8]) -> Line<'_> {
         b"incr" => arithmetic::parse(ArithmeticVerb::Incr, tokens),
         b"decr" => arithmetic::parse(ArithmeticVerb::Decr, tokens),
         b"touch" => touch::parse(tokens),
-        _ => admin::parse(command, tokens),
+        b"mg" => meta::parse(MetaVerb::Get, tokens),
+        b"ms" => meta::parse(MetaVerb::Set, tokens),
+        b"md" => meta::parse(MetaVerb::Delete, tokens),
+        b"ma" => meta::parse(MetaVerb::Arithmetic, tokens),
+        b"me" => meta::parse(MetaVerb::Debug, tokens),
+        b"mn" => Line::Request(Request::MetaNoop),
+        _ => admin::parse(command, tokens, limits),
     }
 }
+
+/// The largest length that memcached takes as one: `INT_MAX` less the line ending of the data block.
+const LENGTH_MAX: i32 = i32::MAX - 2;
 
 /// Whether a key is longer than memcached accepts. (An empty one cannot be written in a command line.)
 fn too_long_for_key(key: &[u8]) -> bool {
@@ -264,6 +336,14 @@ fn is_noreply(last_word: &[u8]) -> bool {
 
 fn end_line(out: &mut Vec<u8>, noreply: bool) {
     out.extend_from_slice(if noreply { b" noreply\r\n" } else { b"\r\n" });
+}
+
+/// Appends a space and a word, if there is one.
+fn write_optional(out: &mut Vec<u8>, word: &[u8]) {
+    if !word.is_empty() {
+        out.push(b' ');
+        out.extend_from_slice(word);
+    }
 }
 
 /// Appends words with one space between them.

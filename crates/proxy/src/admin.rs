@@ -1,11 +1,6 @@
 //! The admin port: `GET /metrics` for Prometheus, `GET /snapshot` as JSON. Formats: `docs/formats.md`.
 
-use crate::{
-    Config,
-    clock::Clock,
-    event_loop::{LoopHandle, Message},
-    metrics, snapshot,
-};
+use crate::{metrics, reporter::Reporter, snapshot};
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -15,11 +10,8 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use std::{convert::Infallible, io, net::TcpListener, sync::Arc, sync::mpsc, time::Duration};
+use std::{convert::Infallible, io, net::TcpListener, sync::Arc, time::Duration};
 use weir_dataplane::Report;
-
-/// How long a loop may take to tell what it measured. Loops answer between two turns, within milliseconds.
-const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Admin connections that are served at once; more wait in the kernel.
 const CONNECTIONS_MAX: usize = 64;
@@ -27,51 +19,24 @@ const CONNECTIONS_MAX: usize = 64;
 /// How long an admin client may take to send its request, and then each next one.
 const HEADER_PATIENCE: Duration = Duration::from_secs(10);
 
-pub(crate) struct Admin {
-    pub(crate) config: Config,
-    pub(crate) clock: Clock,
-    loops: Vec<LoopHandle>,
-}
-
-impl Admin {
-    pub(crate) fn new(config: Config, clock: Clock, loops: Vec<LoopHandle>) -> Self {
-        Self { config, clock, loops }
-    }
-
-    /// The sum of what all loops measured.
-    fn report(&self) -> io::Result<Report> {
-        let mut sum: Option<Report> = None;
-        for handle in &self.loops {
-            let (sender, receiver) = mpsc::channel();
-            handle.send(Message::Report(sender))?;
-            let report = receiver.recv_timeout(REPORT_PATIENCE).map_err(io::Error::other)?;
-            match &mut sum {
-                Some(sum) => sum.merge(&report),
-                None => sum = Some(report),
-            }
+fn answer(reporter: &Reporter, method: &Method, path: &str) -> Response<Full<Bytes>> {
+    let write: fn(&Reporter, &Report) -> String = match (method, path) {
+        (&Method::GET, "/metrics") => metrics::write,
+        (&Method::GET, "/snapshot") => snapshot::write,
+        (&Method::GET, _) => {
+            return plain(StatusCode::NOT_FOUND, "there are /metrics and /snapshot here\n".into());
         }
-        sum.ok_or_else(|| io::Error::other("there is no event loop"))
-    }
-
-    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
-        let write: fn(&Admin, &Report) -> String = match (method, path) {
-            (&Method::GET, "/metrics") => metrics::write,
-            (&Method::GET, "/snapshot") => snapshot::write,
-            (&Method::GET, _) => {
-                return plain(StatusCode::NOT_FOUND, "there are /metrics and /snapshot here\n".into());
-            }
-            _ => return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".into()),
-        };
-        match self.report() {
-            Ok(report) => {
-                let kind = if path == "/metrics" { "text/plain; version=0.0.4" } else { "application/json" };
-                let mut response = Response::new(Full::from(write(self, &report)));
-                response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
-                response
-            }
-            Err(error) => {
-                plain(StatusCode::SERVICE_UNAVAILABLE, format!("an event loop does not answer: {error}\n"))
-            }
+        _ => return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".into()),
+    };
+    match reporter.report() {
+        Ok(report) => {
+            let kind = if path == "/metrics" { "text/plain; version=0.0.4" } else { "application/json" };
+            let mut response = Response::new(Full::from(write(reporter, &report)));
+            response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+            response
+        }
+        Err(error) => {
+            plain(StatusCode::SERVICE_UNAVAILABLE, format!("an event loop does not answer: {error}\n"))
         }
     }
 }
@@ -83,13 +48,13 @@ fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {
 }
 
 /// Answers until the process ends.
-pub(crate) fn serve(listener: TcpListener, admin: Admin) -> io::Result<()> {
+pub(crate) fn serve(listener: TcpListener, reporter: Reporter) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(accept_all(listener, Arc::new(admin)))
+    runtime.block_on(accept_all(listener, Arc::new(reporter)))
 }
 
-async fn accept_all(listener: TcpListener, admin: Arc<Admin>) -> io::Result<()> {
+async fn accept_all(listener: TcpListener, reporter: Arc<Reporter>) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -98,10 +63,10 @@ async fn accept_all(listener: TcpListener, admin: Arc<Admin>) -> io::Result<()> 
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let admin = Arc::clone(&admin);
+        let reporter = Arc::clone(&reporter);
         tokio::spawn(async move {
             let service = service_fn(|request: Request<Incoming>| {
-                let response = admin.answer(request.method(), request.uri().path());
+                let response = answer(&reporter, request.method(), request.uri().path());
                 async move { Ok::<_, Infallible>(response) }
             });
             let mut server = http1::Builder::new();

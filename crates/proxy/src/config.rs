@@ -29,6 +29,8 @@ pub struct Config {
     pub sessions_max: usize,
     /// The longest value that a client may send, in bytes.
     pub value_bytes_max: usize,
+    /// Whether clients may `flush_all`.
+    pub flush_allowed: bool,
 }
 
 /// Why a configuration was refused.
@@ -89,6 +91,7 @@ impl Config {
             drain_timeout: Duration::from_secs(10),
             sessions_max: 10_000,
             value_bytes_max: 1 << 20,
+            flush_allowed: false,
         })
     }
 
@@ -113,7 +116,11 @@ impl Config {
         weir_dataplane::Config {
             timeout_ns: u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX),
             sessions_max: self.sessions_max.div_ceil(self.threads),
-            limits: weir_protocol::Limits { value_bytes_max: self.value_bytes_max, ..defaults.limits },
+            limits: weir_protocol::Limits {
+                value_bytes_max: self.value_bytes_max,
+                flush_allowed: self.flush_allowed,
+                ..defaults.limits
+            },
             seed: defaults.seed + index as u64,
             ..defaults
         }

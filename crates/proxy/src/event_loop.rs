@@ -5,6 +5,7 @@
 
 use crate::{
     clock::Clock,
+    inband::{self, Question},
     sockets::{self, Arrived},
 };
 use mio::{Events, Interest, Poll, Token, net::TcpStream};
@@ -18,7 +19,7 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{Dataplane, Event, Report, SessionId};
+use weir_dataplane::{Dataplane, Event, Report, SessionId, StatsTopic};
 use weir_routing::Router;
 use weir_timing::Instant;
 
@@ -28,6 +29,13 @@ pub(crate) enum Message {
     Accept(TcpStream),
     /// Tell what was measured.
     Report(Sender<Report>),
+    /// The answer to a client's `stats`.
+    Stats {
+        /// The request, as the dataplane named it.
+        request: usize,
+        /// What the client gets.
+        text: Vec<u8>,
+    },
     /// Answer what was taken, then end.
     Drain,
 }
@@ -72,6 +80,8 @@ pub(crate) struct EventLoop {
     scratch: Vec<u8>,
     /// Sockets that had more to read than one turn allows, or may be read again.
     unread: Vec<Peer>,
+    index: usize,
+    questions: SyncSender<Question>,
     drain_timeout: Duration,
     drain_until: Option<Instant>,
 }
@@ -84,6 +94,8 @@ enum Peer {
 
 /// What an [`EventLoop`] is made of.
 pub(crate) struct LoopConfig {
+    pub(crate) index: usize,
+    pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) router: Arc<Router>,
     pub(crate) server_addresses: Vec<SocketAddr>,
@@ -106,6 +118,8 @@ impl EventLoop {
             clients: Vec::new(),
             scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
+            index: config.index,
+            questions: config.questions,
             drain_timeout: config.drain_timeout,
             drain_until: None,
         };
@@ -268,7 +282,15 @@ impl EventLoop {
                 Event::Disconnect(server) => self.servers[server] = None,
                 Event::Close(id) => self.close_client(id),
                 Event::Resume(id) => self.unread.push(Peer::Client(id)),
+                Event::Stats { request, topic } => self.ask(request, topic),
             }
+        }
+    }
+
+    /// A loop never waits for the others; the thread that it asks does.
+    fn ask(&mut self, request: usize, topic: StatsTopic) {
+        if self.questions.try_send(Question { from: self.index, request, topic }).is_err() {
+            self.dataplane.handle_stats(request, inband::BUSY.to_vec(), self.clock.now());
         }
     }
 
@@ -312,6 +334,9 @@ impl EventLoop {
                     self.dataplane.handle_time(now);
                     // Whoever asked may have stopped waiting.
                     let _ = reply.send(self.dataplane.report(now));
+                }
+                Message::Stats { request, text } => {
+                    self.dataplane.handle_stats(request, text, self.clock.now());
                 }
                 Message::Drain => self.begin_drain(),
             }

@@ -1,16 +1,16 @@
 //! `GET /metrics`: the same numbers as the snapshot, in Prometheus' text format 0.0.4.
 
-use crate::{admin::Admin, snapshot::Process};
+use crate::{reporter::Reporter, snapshot::Process};
 use std::fmt::{Display, Write as _};
 use weir_dataplane::Report;
 use weir_timing::{Distribution, Stage};
 
-pub(crate) fn write(admin: &Admin, report: &Report) -> String {
+pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     let mut page = Page::default();
     page.family("weir_info", "gauge", "Version and engine of this proxy.");
     page.sample("weir_info", &[("version", env!("CARGO_PKG_VERSION")), ("engine", "event")], 1);
     page.family("weir_uptime_seconds", "gauge", "Time since the start of the process.");
-    page.sample("weir_uptime_seconds", &[], seconds(admin.clock.now().as_nanos()));
+    page.sample("weir_uptime_seconds", &[], seconds(reporter.clock.now().as_nanos()));
     process(&mut page);
     page.family("weir_sessions", "gauge", "Client connections that are open.");
     page.sample("weir_sessions", &[], report.sessions);

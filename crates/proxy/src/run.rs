@@ -3,9 +3,11 @@
 use crate::{
     Config,
     acceptor::{Acceptor, AcceptorHandle},
-    admin::{self, Admin},
+    admin,
     clock::Clock,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
+    inband::{self, Question},
+    reporter::Reporter,
 };
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
@@ -14,7 +16,10 @@ use signal_hook::{
 use std::{
     io,
     net::SocketAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -49,9 +54,10 @@ pub fn run(config: &Config, ready: impl FnOnce(&Config)) -> Result<(), RunError>
     let clock = Clock::start();
     let mut signals = Signals::new([SIGTERM, SIGINT])
         .map_err(|source| RunError::System { what: "handle signals", source })?;
-    let (loops, loop_threads) = start_loops(config, clock)?;
+    let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
+    let (loops, loop_threads) = start_loops(config, clock, &questions)?;
     let (acceptor, acceptor_thread) = start_acceptor(config, &loops)?;
-    start_admin(config, clock, &loops)?;
+    start_reporting(&Reporter { config: config.clone(), clock, loops: loops.clone() }, asked)?;
     ready(config);
 
     signals.forever().next();
@@ -69,11 +75,17 @@ pub fn run(config: &Config, ready: impl FnOnce(&Config)) -> Result<(), RunError>
 
 type LoopThread = JoinHandle<io::Result<()>>;
 
-fn start_loops(config: &Config, clock: Clock) -> Result<(Vec<LoopHandle>, Vec<LoopThread>), RunError> {
+fn start_loops(
+    config: &Config,
+    clock: Clock,
+    questions: &SyncSender<Question>,
+) -> Result<(Vec<LoopHandle>, Vec<LoopThread>), RunError> {
     let router = Arc::new(config.router.clone());
     let (mut handles, mut threads) = (Vec::new(), Vec::new());
     for index in 0..config.threads {
         let (event_loop, handle) = EventLoop::new(LoopConfig {
+            index,
+            questions: questions.clone(),
             dataplane: config.dataplane(index),
             router: Arc::clone(&router),
             server_addresses: config.server_addresses.clone(),
@@ -97,16 +109,18 @@ fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHand
     Ok((handle, spawn("weir-accept".into(), move || acceptor.run())?))
 }
 
-/// The admin thread answers for as long as the process lives; it is not waited for.
-fn start_admin(config: &Config, clock: Clock, loops: &[LoopHandle]) -> Result<(), RunError> {
-    let Some(address) = config.admin else { return Ok(()) };
+/// What answers questions about the proxy lives as long as the process; it is not waited for.
+fn start_reporting(reporter: &Reporter, questions: Receiver<Question>) -> Result<(), RunError> {
+    let asked = reporter.clone();
+    spawn("weir-stats".into(), move || inband::serve(&questions, &asked))?;
+    let Some(address) = reporter.config.admin else { return Ok(()) };
     let listener = std::net::TcpListener::bind(address).map_err(|source| RunError::Listen {
         role: "admin",
         address,
         source,
     })?;
-    let admin = Admin::new(config.clone(), clock, loops.to_vec());
-    spawn("weir-admin".into(), move || admin::serve(listener, admin))?;
+    let asked = reporter.clone();
+    spawn("weir-admin".into(), move || admin::serve(listener, asked))?;
     Ok(())
 }
 

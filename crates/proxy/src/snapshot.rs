@@ -1,11 +1,11 @@
 //! `GET /snapshot`: `weir.proxy/1` of `docs/formats.md`.
 
-use crate::{admin::Admin, clock};
+use crate::{clock, reporter::Reporter};
 use serde_json::{Map, Value, json};
 use weir_dataplane::{Report, ServerReport};
 
-pub(crate) fn write(admin: &Admin, report: &Report) -> String {
-    let config = &admin.config;
+pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
+    let config = &reporter.config;
     let counters: Map<_, _> =
         report.counters.entries().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
     let servers: Vec<_> =
@@ -15,7 +15,7 @@ pub(crate) fn write(admin: &Admin, report: &Report) -> String {
         "schema": "weir.proxy/1",
         "weir_version": env!("CARGO_PKG_VERSION"),
         "taken_unix_ns": clock::unix_ns(),
-        "uptime_ns": admin.clock.now().as_nanos(),
+        "uptime_ns": reporter.clock.now().as_nanos(),
         "config": {
             "engine": "event",
             "listen": config.listen.to_string(),

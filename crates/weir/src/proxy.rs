@@ -39,6 +39,9 @@ pub(crate) struct ProxyArgs {
     /// The longest value that a client may store, in bytes; as large as the servers' item_size_max
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     max_value: usize,
+    /// Let clients flush_all, on all servers; otherwise they get CLIENT_ERROR
+    #[arg(long)]
+    allow_flush: bool,
 }
 
 impl ProxyArgs {
@@ -61,6 +64,7 @@ impl ProxyArgs {
         config.drain_timeout = self.drain_timeout;
         config.sessions_max = self.max_connections;
         config.value_bytes_max = self.max_value;
+        config.flush_allowed = self.allow_flush;
         Ok(config)
     }
 }

@@ -160,7 +160,7 @@ class _Shown:
         if not verdict.valid:
             self._say(run, f"invalid: {'; '.join(verdict.reasons)} ({folder})")
         elif self._progress is None or verdict.flags:
-            self._say(run, "valid" + "".join(f"; flagged: {flag}" for flag in verdict.flags))
+            self._say(run, "valid" + (f"; flagged: {'; '.join(verdict.flags)}" if verdict.flags else ""))
 
     def _say(self, run: ScheduledRun, text: str) -> None:
         self._console.print(f"{run.position:>4}/{self._total} {run.name}: {text}", markup=False, soft_wrap=True)

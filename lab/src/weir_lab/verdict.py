@@ -32,11 +32,11 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
     if run.cpu is None:
         reasons.append("no cpu.json: the edges of the measured phase were not seen")
     elif run.cpu.other_share > gates.other_cpu_share_max:
-        flags.append(
-            f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went to other processes and unattributed interrupts"
-        )
+        flags.append(f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went elsewhere")
     if settings.path is RequestPath.PROXY:
         reasons += _proxy_faults(run)
+        if not reasons:
+            flags += _proxy_flags(run, gates)
     return Verdict(valid=not reasons, reasons=reasons, flags=flags)
 
 
@@ -93,3 +93,24 @@ def _proxy_faults(run: Run) -> list[str]:
         if not counts.holds:
             faults.append(f"proxy counted {counts.observed} requests, the client {counts.expected}")
     return faults
+
+
+def _proxy_flags(run: Run, gates: Gates) -> list[str]:
+    """Doubts about what was measured where: the proxy lies inside the client's time, and both saw the same phase."""
+    if run.load is None or run.before is None or run.after is None:
+        return []
+    flags = []
+    measured = subtract_snapshots(run.after, run.before)
+    residence_ns = measured.total_sum_ns / measured.total_count
+    response_ns = run.load.response_time_sum_ns / run.load.response_time_count
+    if residence_ns > response_ns:
+        flags.append(
+            f"the proxy's mean time ({residence_ns / 1e3:.1f} µs) is longer than the client's ({response_ns / 1e3:.1f} µs)"
+        )
+    rate_rps = measured.requests / measured.interval_ns * 1e9
+    deviation = rate_rps / run.load.throughput_rps - 1.0
+    if abs(deviation) > gates.law_deviation_max:
+        flags.append(
+            f"the proxy's arrival rate between the snapshots is {100 * deviation:+.1f} % off the client's throughput"
+        )
+    return flags

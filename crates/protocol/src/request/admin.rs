@@ -1,9 +1,10 @@
-//! Commands that concern the connection or the server itself: `version`, `verbosity`, `quit`, `flush_all`, `shutdown`.
+//! Commands that concern the connection or the server itself: `version`, `verbosity`, `quit`, `stats`, `flush_all [delay] [noreply]`,
+//! `shutdown`, and those that a proxy for many clients refuses.
 
-use super::{Line, Request, is_noreply};
-use crate::{Refusal, tokens::Tokens};
+use super::{Limits, Line, Request, is_noreply};
+use crate::{Denied, Refusal, number, tokens::Tokens};
 
-pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>) -> Line<'a> {
+pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>, limits: &Limits) -> Line<'a> {
     match command {
         b"version" => Line::Request(Request::Version),
         b"quit" => Line::Request(Request::Quit),
@@ -13,10 +14,13 @@ pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>) -> Line<'a> {
             }
             None => Line::UNKNOWN,
         },
-        b"flush_all" => match tokens.count() {
-            0..=2 => Line::refused(Refusal::FlushNotAllowed, tokens.last().is_some_and(is_noreply)),
-            _ => Line::UNKNOWN,
-        },
+        b"stats" => Line::Request(Request::Stats { arguments: tokens.rest() }),
+        b"flush_all" => flush_all(tokens, limits),
+        b"cache_memlimit" | b"slabs" | b"lru" | b"lru_crawler" | b"watch" | b"metadump" | b"cachedump"
+            if tokens.count() > 0 =>
+        {
+            Line::refused(Refusal::NotAllowed(denied(command)), false)
+        }
         b"shutdown" if tokens.count() <= 1 => Line::refused(Refusal::ShutdownNotEnabled, false),
         _ if is_http(tokens) => Line::Hangup,
         _ => Line::UNKNOWN,
@@ -26,4 +30,33 @@ pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>) -> Line<'a> {
 /// Whether a browser, or somebody's browser without his knowledge, is talking to us. memcached hangs up on such lines.
 fn is_http(tokens: Tokens<'_>) -> bool {
     tokens.last().is_some_and(|word| word.starts_with(b"HTTP/"))
+}
+
+fn flush_all<'a>(mut tokens: Tokens<'a>, limits: &Limits) -> Line<'a> {
+    let count = tokens.count();
+    let noreply = tokens.last().is_some_and(is_noreply);
+    if count > 2 {
+        return Line::UNKNOWN;
+    }
+    if !limits.flush_allowed {
+        return Line::refused(Refusal::NotAllowed(Denied::FlushAll), noreply);
+    }
+    let has_delay = count > usize::from(noreply);
+    let delay = if has_delay { tokens.next().unwrap_or_default() } else { &[] };
+    if has_delay && number::signed(delay).is_none() {
+        return Line::refused(Refusal::BadExptime, noreply);
+    }
+    Line::Request(Request::FlushAll { delay, noreply })
+}
+
+fn denied(command: &[u8]) -> Denied {
+    match command {
+        b"cache_memlimit" => Denied::CacheMemlimit,
+        b"slabs" => Denied::Slabs,
+        b"lru" => Denied::Lru,
+        b"lru_crawler" => Denied::LruCrawler,
+        b"watch" => Denied::Watch,
+        b"metadump" => Denied::Metadump,
+        _ => Denied::Cachedump,
+    }
 }

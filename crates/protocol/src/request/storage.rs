@@ -1,7 +1,10 @@
 //! `set|add|replace|append|prepend <key> <flags> <exptime> <bytes> [noreply]` and
 //! `cas <key> <flags> <exptime> <bytes> <cas> [noreply]`, each followed by a data block.
 
-use super::{Limits, Line, Parsed, Request, end_line, is_noreply, too_long_for_key, write_words};
+use super::{
+    LENGTH_MAX, Limits, Line, Parsed, Request, end_line, is_noreply, too_long_for_key, write_optional,
+    write_words,
+};
 use crate::{Refusal, number, tokens::Tokens};
 
 /// The commands of this family.
@@ -61,18 +64,12 @@ impl Storage<'_> {
         let length = length.format(self.value.len()).as_bytes();
         out.reserve(self.key.len() + self.value.len() + 64);
         write_words(out, &[self.verb.as_bytes(), self.key, self.flags, self.exptime, length]);
-        if !self.cas.is_empty() {
-            out.push(b' ');
-            out.extend_from_slice(self.cas);
-        }
+        write_optional(out, self.cas);
         end_line(out, self.noreply);
         out.extend_from_slice(self.value);
         out.extend_from_slice(b"\r\n");
     }
 }
-
-/// The largest length that memcached takes as one: `INT_MAX` less the line ending of the data block.
-const LENGTH_MAX: i32 = i32::MAX - 2;
 
 pub(super) fn parse(verb: StorageVerb, tokens: Tokens<'_>) -> Line<'_> {
     // The number of words is checked before anything else: with a wrong count even `noreply` is answered.
@@ -111,13 +108,14 @@ pub(super) fn with_data_block<'a>(
 ) -> Parsed<'a> {
     let block_len = value_len + 2;
     if value_len > limits.value_bytes_max {
-        let refusal = Refusal::TooLarge;
-        return Parsed::Refused { refusal, silent: header.noreply, len: line_len, swallow: block_len };
+        let erases = header.verb == StorageVerb::Set;
+        let Storage { key, noreply: silent, .. } = header;
+        return Parsed::TooLarge { key, base64: false, silent, erases, len: line_len, swallow: block_len };
     }
     let len = line_len + block_len;
     let Some(block) = buffer.get(line_len..len) else { return Parsed::Incomplete { needed: len } };
     match block.split_at(value_len) {
         (value, b"\r\n") => Parsed::Request { request: Request::Storage(Storage { value, ..header }), len },
-        _ => Parsed::Refused { refusal: Refusal::BadDataChunk, silent: header.noreply, len, swallow: 0 },
+        _ => Parsed::Refused { refusal: Refusal::BadDataChunk, silent: header.noreply, len },
     }
 }

@@ -1,0 +1,158 @@
+//! The meta commands: `mg <key> <flag>*`, `ms <key> <datalen> <flag>*` with a data block, `md <key> <flag>*`, `ma <key> <flag>*`,
+//! `me <key> <flag>*`, and `mn`.
+//!
+//! What the flags mean, and whether they are right, is for the server to say: they are passed on as they were written, and so
+//! are flags that this code has never heard of. Only what a proxy must know is read here: the key, whether it is base64, whether
+//! the request is quiet, and whether it could be decided differently by different servers.
+
+use super::{LENGTH_MAX, Limits, Line, Parsed, Request, too_long_for_key, write_optional, write_words};
+use crate::{Refusal, number, tokens::Tokens};
+
+/// The commands of this family, but for `mn`, which is [`Request::MetaNoop`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MetaVerb {
+    /// `mg`.
+    Get,
+    /// `ms`.
+    Set,
+    /// `md`.
+    Delete,
+    /// `ma`.
+    Arithmetic,
+    /// `me`.
+    Debug,
+}
+
+impl MetaVerb {
+    /// The word on the wire.
+    pub const fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::Get => b"mg",
+            Self::Set => b"ms",
+            Self::Delete => b"md",
+            Self::Arithmetic => b"ma",
+            Self::Debug => b"me",
+        }
+    }
+}
+
+/// A meta request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta<'a> {
+    /// Which command it is.
+    pub verb: MetaVerb,
+    /// The key, as written: base64 if there is a flag `b`.
+    pub key: &'a [u8],
+    /// What follows the key, and for `ms` the length, up to the end of the line.
+    pub flags: &'a [u8],
+    /// For `ms` the data block with the two bytes behind it, whatever they are: whether they end a line is for the server to say,
+    /// which looks at the flags first. Empty for the others.
+    pub block: &'a [u8],
+}
+
+impl<'a> Meta<'a> {
+    /// The flags, each with its token.
+    pub fn flags(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        Tokens::new(self.flags)
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags().any(|word| word[0] == flag)
+    }
+
+    /// Whether an unremarkable reply is not wanted. Which that is depends on the command and on the server's version.
+    pub fn is_quiet(&self) -> bool {
+        self.has(b'q')
+    }
+
+    /// Whether the key is written in base64.
+    pub fn is_base64(&self) -> bool {
+        self.has(b'b')
+    }
+
+    /// Whether servers that hold the same value under different cas tokens, or that know other flags, may decide differently.
+    pub fn is_conditional(&self) -> bool {
+        match self.verb {
+            MetaVerb::Get | MetaVerb::Debug => false,
+            MetaVerb::Arithmetic => true,
+            MetaVerb::Set => self.flags().any(|word| match word[0] {
+                b'b' | b'c' | b'F' | b'k' | b'O' | b'q' | b'T' | b'P' | b'L' => false,
+                b'M' => word != b"MS" && word != b"Ms",
+                _ => true,
+            }),
+            MetaVerb::Delete => {
+                self.flags().any(|word| !matches!(word[0], b'b' | b'k' | b'O' | b'q' | b'P' | b'L'))
+            }
+        }
+    }
+
+    /// Appends the request to `out` as a client would send it.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.reserve(self.key.len() + self.flags.len() + self.block.len() + 32);
+        write_words(out, &[self.verb.as_bytes(), self.key]);
+        if self.verb == MetaVerb::Set {
+            let mut length = itoa::Buffer::new();
+            out.push(b' ');
+            out.extend_from_slice(length.format(self.block.len().saturating_sub(2)).as_bytes());
+        }
+        write_optional(out, self.flags);
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(self.block);
+    }
+}
+
+/// memcached refuses more flags than this to `ms`, and then reads the data block as the next command.
+const SET_FLAGS_MAX: usize = 16;
+
+pub(super) fn parse(verb: MetaVerb, mut tokens: Tokens<'_>) -> Line<'_> {
+    let Some(key) = tokens.next() else {
+        return if verb == MetaVerb::Debug {
+            Line::refused(Refusal::BadCommandLine, false)
+        } else {
+            Line::UNKNOWN
+        };
+    };
+    if too_long_for_key(key) {
+        return Line::refused(Refusal::BadCommandLine, false);
+    }
+    if verb != MetaVerb::Set {
+        return Line::Request(Request::Meta(Meta { verb, key, flags: tokens.rest(), block: &[] }));
+    }
+    let Some(length) = tokens.next() else { return Line::refused(Refusal::BadCommandLine, false) };
+    if tokens.count() > SET_FLAGS_MAX {
+        return Line::refused(Refusal::TooManyFlags, false);
+    }
+    match number::signed_32(length).filter(|length| (0..=LENGTH_MAX).contains(length)) {
+        Some(length) => Line::Meta {
+            header: Meta { verb, key, flags: tokens.rest(), block: &[] },
+            value_len: usize::try_from(length).expect("a length between 0 and INT_MAX - 2 fits usize"),
+        },
+        None => Line::refused(Refusal::BadCommandLine, false),
+    }
+}
+
+/// Adds the data block behind the command line of `line_len` bytes.
+pub(super) fn with_data_block<'a>(
+    header: Meta<'a>,
+    value_len: usize,
+    line_len: usize,
+    buffer: &'a [u8],
+    limits: &Limits,
+) -> Parsed<'a> {
+    let block_len = value_len + 2;
+    if value_len > limits.value_bytes_max {
+        return Parsed::TooLarge {
+            key: header.key,
+            base64: header.is_base64(),
+            silent: false,
+            erases: true,
+            len: line_len,
+            swallow: block_len,
+        };
+    }
+    let len = line_len + block_len;
+    match buffer.get(line_len..len) {
+        Some(block) => Parsed::Request { request: Request::Meta(Meta { block, ..header }), len },
+        None => Parsed::Incomplete { needed: len },
+    }
+}

@@ -1,0 +1,167 @@
+//! `stats`, in band. An event loop that is asked passes the question to this thread, which may wait for all loops, and gets the text
+//! back through its mailbox.
+//!
+//! The names are memcached's where the meaning is the same, seen from the clients: `cmd_get` counts keys, `get_hits` and `get_misses`
+//! are those of retrievals, and so on. What belongs to one server's memory (`curr_items`, `evictions`, …) is not there.
+
+use crate::{event_loop::Message, reporter::Reporter, snapshot::Process};
+use std::{
+    fmt::Display,
+    io::{self, Write as _},
+    sync::mpsc::Receiver,
+};
+use weir_dataplane::{Report, StatsTopic};
+use weir_timing::Operation;
+
+/// A client's question.
+pub(crate) struct Question {
+    /// The loop that the client is connected to.
+    pub(crate) from: usize,
+    /// The request, as that loop's dataplane names it.
+    pub(crate) request: usize,
+    pub(crate) topic: StatsTopic,
+}
+
+/// Questions that may wait; a loop answers with an error beyond that.
+pub(crate) const QUESTIONS_MAX: usize = 256;
+
+/// What a client is told when statistics cannot be had.
+pub(crate) const BUSY: &[u8] = b"SERVER_ERROR stats busy\r\n";
+
+/// Answers until all loops have ended.
+pub(crate) fn serve(questions: &Receiver<Question>, reporter: &Reporter) -> io::Result<()> {
+    let mut since = Counts::default();
+    while let Ok(Question { from, request, topic }) = questions.recv() {
+        let text = match reporter.report() {
+            Ok(report) => answer(topic, reporter, &report, &mut since),
+            Err(_) => BUSY.to_vec(),
+        };
+        // A loop that has ended has no client to answer.
+        let _ = reporter.loops[from].send(Message::Stats { request, text });
+    }
+    Ok(())
+}
+
+fn answer(topic: StatsTopic, reporter: &Reporter, report: &Report, since: &mut Counts) -> Vec<u8> {
+    let mut page = Page::default();
+    match topic {
+        StatsTopic::General => general(&mut page, reporter, report, since),
+        StatsTopic::Proxy => {
+            for (name, _, value) in report.counters.entries() {
+                page.stat(name, value);
+            }
+        }
+        StatsTopic::Servers => servers(&mut page, report),
+        StatsTopic::Settings => settings(&mut page, reporter),
+        StatsTopic::Reset => {
+            *since = Counts::of(report);
+            return b"RESET\r\n".to_vec();
+        }
+    }
+    page.end()
+}
+
+fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts) {
+    let process = Process::read();
+    let uptime = reporter.clock.now().as_nanos() / 1_000_000_000;
+    page.stat("pid", std::process::id());
+    page.stat("uptime", uptime);
+    page.stat("time", crate::clock::unix_ns() / 1_000_000_000);
+    page.stat("version", &weir_dataplane::Config::default().version);
+    page.stat("pointer_size", usize::BITS);
+    page.stat("rusage_user", format_args!("{:.6}", process.cpu_user_ns as f64 / 1e9));
+    page.stat("rusage_system", format_args!("{:.6}", process.cpu_system_ns as f64 / 1e9));
+    page.stat("max_connections", reporter.config.sessions_max);
+    page.stat("curr_connections", report.sessions);
+    for ((name, now), before) in Counts::NAMES.iter().zip(Counts::of(report).0).zip(since.0) {
+        page.stat(name, now.saturating_sub(before));
+    }
+    page.stat("threads", reporter.config.threads);
+}
+
+/// The counts that `stats reset` sets to nothing.
+#[derive(Clone, Default)]
+struct Counts([u64; Counts::NAMES.len()]);
+
+impl Counts {
+    const NAMES: [&'static str; 12] = [
+        "total_connections",
+        "rejected_connections",
+        "cmd_get",
+        "cmd_set",
+        "cmd_touch",
+        "get_hits",
+        "get_misses",
+        "bytes_read",
+        "bytes_written",
+        "cmd_delete",
+        "cmd_incr",
+        "cmd_decr",
+    ];
+
+    fn of(report: &Report) -> Self {
+        use Operation as O;
+        let counters = &report.counters;
+        let sum = |operations: &[O], count: fn(&weir_timing::OperationReport) -> u64| {
+            operations.iter().map(|&operation| count(report.timing.operation(operation))).sum::<u64>()
+        };
+        let retrievals = [O::Get, O::MultiGet, O::Gat];
+        let storages = [O::Set, O::Add, O::Replace, O::Append, O::Prepend, O::Cas];
+        Self([
+            counters.sessions_accepted,
+            counters.sessions_refused,
+            sum(&retrievals, |it| it.keys),
+            sum(&storages, |it| it.requests),
+            sum(&[O::Touch, O::Gat], |it| it.keys),
+            sum(&retrievals, |it| it.hits),
+            sum(&retrievals, |it| it.misses),
+            counters.client_bytes_read,
+            counters.client_bytes_written,
+            sum(&[O::Delete], |it| it.requests),
+            sum(&[O::Incr], |it| it.requests),
+            sum(&[O::Decr], |it| it.requests),
+        ])
+    }
+}
+
+fn servers(page: &mut Page, report: &Report) {
+    for server in &report.servers {
+        let mut stat =
+            |name: &str, value: &dyn Display| page.stat(&format!("{}:{name}", server.server), value);
+        stat("state", &server.state);
+        stat("requests", &server.requests);
+        stat("errors", &server.errors);
+        stat("timeouts", &server.timeouts);
+        stat("queued", &server.queued.length);
+        stat("in_flight", &server.in_flight.length);
+    }
+}
+
+fn settings(page: &mut Page, reporter: &Reporter) {
+    let config = &reporter.config;
+    page.stat("maxconns", config.sessions_max);
+    page.stat("tcpport", config.listen.port());
+    page.stat("inter", config.listen.ip());
+    page.stat("num_threads", config.threads);
+    page.stat("item_size_max", config.value_bytes_max);
+    page.stat("flush_enabled", if config.flush_allowed { "yes" } else { "no" });
+    page.stat("engine", "event");
+    page.stat("placement", config.placement);
+    page.stat("replicas", config.router.replicas());
+    page.stat("servers", config.router.servers().len());
+    page.stat("timeout_ms", config.timeout.as_millis());
+}
+
+#[derive(Default)]
+struct Page(Vec<u8>);
+
+impl Page {
+    fn stat(&mut self, name: &str, value: impl Display) {
+        write!(self.0, "STAT {name} {value}\r\n").expect("a vector takes all bytes");
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.0.extend_from_slice(b"END\r\n");
+        self.0
+    }
+}

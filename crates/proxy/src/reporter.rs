@@ -1,0 +1,36 @@
+//! Asks every event loop what it measured, and adds it up. Whoever waits for it must not be an event loop.
+
+use crate::{
+    Config,
+    clock::Clock,
+    event_loop::{LoopHandle, Message},
+};
+use std::{io, sync::mpsc, time::Duration};
+use weir_dataplane::Report;
+
+/// How long a loop may take to tell what it measured. Loops answer between two turns, within milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Clone)]
+pub(crate) struct Reporter {
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) loops: Vec<LoopHandle>,
+}
+
+impl Reporter {
+    /// The sum over all loops, each taken between two of its turns.
+    pub(crate) fn report(&self) -> io::Result<Report> {
+        let mut sum: Option<Report> = None;
+        for handle in &self.loops {
+            let (sender, receiver) = mpsc::channel();
+            handle.send(Message::Report(sender))?;
+            let report = receiver.recv_timeout(PATIENCE).map_err(io::Error::other)?;
+            match &mut sum {
+                Some(sum) => sum.merge(&report),
+                None => sum = Some(report),
+            }
+        }
+        sum.ok_or_else(|| io::Error::other("there is no event loop"))
+    }
+}
