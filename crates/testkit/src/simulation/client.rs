@@ -10,7 +10,7 @@ use weir_dataplane::SessionId;
 use super::beliefs::Belief;
 use super::link::Link;
 use super::replies;
-use super::script::{Asked, Expected};
+use super::script::{Asked, Expected, STATISTICS};
 
 /// The reply that the dataplane puts in the place of one for which there is no room.
 const NO_ROOM: &[u8] = b"SERVER_ERROR buffer-full client\r\n";
@@ -233,6 +233,10 @@ impl Client {
         let (mut at, mut failures) = (0, 0);
         for expected in answer.split_inclusive(|byte| *byte == b'\n') {
             let Some(line) = replies::line(&self.partial[at..]) else { return Ok(None) };
+            if line == NO_ROOM && answer == STATISTICS {
+                self.tally.failures += 1;
+                return Ok(Some(line.len()));
+            }
             if line != expected {
                 let asks_servers = [&b"END\r\n"[..], b"NOT_FOUND\r\n"].contains(&expected);
                 if line != NO_ROOM && !(asks_servers && check_failure(line).is_ok()) {

@@ -29,6 +29,10 @@ impl World {
                 Event::Connect(server) => self.connect(server),
                 Event::Disconnect(server) => self.servers[server].forget(),
                 Event::Close(session) => self.close_client(session),
+                Event::Stats { request, .. } => {
+                    let delay_ns = self.rng.random_range(0..=self.scenario.conduct.delay_max_ns);
+                    self.happens(self.now_ns + delay_ns, Happening::Stats(request));
+                }
                 Event::Resume(session) => {
                     if let Some(client) = self.client_of(session) {
                         self.happens(self.now_ns, Happening::Readable(client));
