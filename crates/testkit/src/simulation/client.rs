@@ -175,7 +175,8 @@ impl Client {
         self.settle_silent();
         // A mistake that memcached answers with two lines is two requests to the proxy; it may have taken the first.
         let lines = matches!(self.pending.front(), Some(Pending { asked, .. }) if asked.is_mistake());
-        if !self.partial.is_empty() && !(drained_ns.is_some() && lines && self.partial.ends_with(b"\r\n")) {
+        let is_half = drained_ns.is_some() && lines && self.partial.ends_with(b"\r\n");
+        if !self.partial.is_empty() && !is_half {
             return Err("the connection ends in the middle of a reply".to_owned());
         }
         let untaken = |pending: &Pending| {
