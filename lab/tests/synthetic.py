@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weir_lab.design import RequestPath, Role, ScheduledRun, Study, content_sha256, load_seed, parse_study, schedule
+from weir_lab.formats import STAGES
 from weir_lab.histogram import Bounds, Histogram
 from weir_lab.records import (
-    STAGES,
     Command,
     CpuRecord,
     RoleCpu,

@@ -15,7 +15,8 @@ import weir_lab
 LAYERS = [
     {"errors"},
     {"histogram", "design", "stats", "laws", "processes", "machine"},
-    {"records", "units"},
+    {"formats", "units"},
+    {"records"},
     {"verdict", "analysis", "testbed"},
     {"findings", "plots", "essence", "run"},
     {"report"},

@@ -9,7 +9,8 @@ import pytest
 from synthetic import SECOND, World, histogram_of, snapshot, study, write_run
 from weir_lab.design import RequestPath, schedule
 from weir_lab.errors import RecordError
-from weir_lab.records import STAGES, Snapshot, read_run, read_runs, subtract_snapshots, write_json
+from weir_lab.formats import STAGES, Snapshot, subtract_snapshots
+from weir_lab.records import read_run, read_runs, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,7 +3,8 @@
 The modules import one way only (tests/test_arrows.py): ``errors`` and ``histogram`` first, then
 
 ``design``      a study file -> cells and their order
-``records``     what a run leaves on disk; reading it, exact differences of snapshots
+``formats``     what weir load and weir proxy write; exact differences of snapshots
+``records``     what a run leaves on disk, and reading it
 ``stats``       intervals on run means, paired comparisons
 ``laws``        checks that hold for every correct measurement
 ``verdict``     gates: is a run valid?

@@ -13,8 +13,9 @@ import numpy as np
 
 from weir_lab.design import RequestPath, Response, Role, Study, cells_of, content_sha256, schedule
 from weir_lab.errors import ReportError
+from weir_lab.formats import STAGES, LoadRecord, SnapshotDifference, subtract_snapshots
 from weir_lab.laws import interactive_law
-from weir_lab.records import STAGES, LoadRecord, Run, SnapshotDifference, SweepMeta, subtract_snapshots
+from weir_lab.records import Run, SweepMeta
 from weir_lab.stats import Change, Interval, coefficient_of_variation, holm, mean_interval, paired_change
 
 if TYPE_CHECKING:

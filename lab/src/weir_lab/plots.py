@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from weir_lab.design import RequestPath, Role
 from weir_lab.errors import ReportError
-from weir_lab.records import STAGES
+from weir_lab.formats import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

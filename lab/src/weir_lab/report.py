@@ -22,9 +22,10 @@ from weir_lab.analysis import PERCENTILES, Analysis, analyse
 from weir_lab.design import RequestPath, Response, Role, Settings, load_study
 from weir_lab.errors import ReportError
 from weir_lab.findings import RESPONSE_NAMES, answer, judge_predictions
+from weir_lab.formats import STAGES
 from weir_lab.machine import describe
 from weir_lab.plots import Figure, all_figures
-from weir_lab.records import STAGES, Run, read_runs, read_sweep, runs_folder, write_json
+from weir_lab.records import Run, read_runs, read_sweep, runs_folder, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,15 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from weir_lab.design import ScheduledRun, Study, content_sha256, load_seed, load_study, schedule
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.machine import executable_version, file_sha256, load_average, machine_facts, package_versions
-from weir_lab.records import (
-    RunMeta,
-    SweepMeta,
-    Verdict,
-    read_measurements,
-    read_runs,
-    runs_folder,
-    write_json,
-)
+from weir_lab.records import RunMeta, SweepMeta, Verdict, read_measurements, read_runs, runs_folder, write_json
 from weir_lab.testbed import Executables, run_local
 from weir_lab.verdict import judge
 

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath, Role
 from weir_lab.errors import RecordError, TestbedError
+from weir_lab.formats import LoadRecord
 from weir_lab.processes import Process, Processes, cpu_ns, free_ports, machine_busy_ns, wait_until
-from weir_lab.records import Command, CpuRecord, LoadRecord, RoleCpu, read_json, write_json
+from weir_lab.records import Command, CpuRecord, RoleCpu, read_json, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
+from weir_lab.formats import LoadRecord, subtract_snapshots
 from weir_lab.laws import counts_agree, interactive_law, stages_add_up
-from weir_lab.records import LoadRecord, Run, Verdict, subtract_snapshots
+from weir_lab.records import Run, Verdict
 
 if TYPE_CHECKING:
     from weir_lab.design import Gates, Settings
