@@ -112,3 +112,18 @@ fn random_requests_are_answered_alike() {
         assert_eq!(Proxied::held(&proxied.server), Proxied::held(&direct), "seed {seed}");
     }
 }
+
+#[test]
+fn a_value_that_is_too_large_erases_what_it_was_to_replace() {
+    for verb in ["set", "add", "replace", "append"] {
+        let mut request = format!("set a 0 0 3\r\nold\r\n{verb} a 0 0 1048577\r\n").into_bytes();
+        request.resize(request.len() + 1_048_577, b'x');
+        request.extend_from_slice(b"\r\nget a\r\n");
+        let (mut proxied, mut direct, mut expected) = (Proxied::new(), Memcached::default(), Vec::new());
+        direct.handle_bytes(&mut Connection::default(), &request, &mut expected);
+        for piece in request.chunks(100_000) {
+            proxied.handle_bytes(piece);
+        }
+        assert_eq!(String::from_utf8_lossy(&proxied.answers), String::from_utf8_lossy(&expected), "{verb}");
+    }
+}

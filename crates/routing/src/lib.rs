@@ -15,5 +15,5 @@ mod router;
 mod server;
 
 pub use placement::{Placement, UnknownPlacement};
-pub use router::{Router, RoutingError, SERVERS_MAX};
+pub use router::{REPLICAS_MAX, Router, RoutingError, SERVERS_MAX};
 pub use server::{Server, ServerError};

@@ -8,6 +8,10 @@ use crate::server::Server;
 /// The largest pool.
 pub const SERVERS_MAX: usize = 1024;
 
+/// The most servers that hold one key. It bounds what one write costs, and the room that callers of
+/// [`Router::replicas_of`] must have.
+pub const REPLICAS_MAX: usize = 64;
+
 /// Says which servers hold a key. Immutable: build it once, share it in an `Arc`, replace it whole.
 #[derive(Clone, Debug)]
 pub struct Router {
@@ -37,6 +41,9 @@ pub enum RoutingError {
         /// Servers in the pool.
         servers: usize,
     },
+    /// More replicas than [`REPLICAS_MAX`].
+    #[error("{0} replicas of each key are too many: at most {REPLICAS_MAX} are supported")]
+    TooManyReplicas(usize),
     /// A weight of zero.
     #[error("server {0} has weight 0: give it at least 1, or remove it")]
     NoWeight(String),
@@ -136,6 +143,7 @@ fn check_pool(servers: &[Server], replicas: usize) -> Result<(), RoutingError> {
         count if !(1..=count).contains(&replicas) => {
             return Err(RoutingError::Replicas { replicas, servers: count });
         }
+        _ if replicas > REPLICAS_MAX => return Err(RoutingError::TooManyReplicas(replicas)),
         _ => {}
     }
     let (mut names, mut addresses) = (HashSet::new(), HashSet::new());
@@ -174,15 +182,19 @@ mod tests {
     }
 
     fn replicas_of(router: &Router, key: &[u8]) -> Vec<u16> {
-        let mut out = [u16::MAX; SERVERS_MAX];
+        let mut out = [u16::MAX; REPLICAS_MAX];
         let count = router.replicas_of(key, &mut out);
         out[..count].to_vec()
+    }
+
+    fn refusal(servers: Vec<Server>, placement: Placement, replicas: usize) -> RoutingError {
+        Router::new(servers, placement, replicas).unwrap_err()
     }
 
     #[test]
     fn impossible_pools_are_refused_with_a_reason() {
         let check = |servers: Vec<Server>, placement, replicas, expected: RoutingError| {
-            assert_eq!(Router::new(servers, placement, replicas).unwrap_err(), expected);
+            assert_eq!(refusal(servers, placement, replicas), expected);
         };
         let weighted = |weight| vec![Server { weight, ..Server::new("heavy", 1) }, Server::new("light", 2)];
         let named = |name: &str, port| Server { name: name.into(), ..Server::new("host", port) };
@@ -207,10 +219,10 @@ mod tests {
     #[test]
     fn the_largest_pool_is_accepted() {
         let servers = (1..=SERVERS_MAX as u16).map(|port| Server::new("host", port)).collect();
-        let router = Router::new(servers, Placement::Ketama, SERVERS_MAX).unwrap();
-        let mut all = replicas_of(&router, b"key");
-        all.sort_unstable();
-        assert_eq!(all, (0..SERVERS_MAX as u16).collect::<Vec<_>>());
+        let router = Router::new(servers, Placement::Ketama, REPLICAS_MAX).unwrap();
+        let distinct: HashSet<_> = replicas_of(&router, b"key").into_iter().collect();
+        assert_eq!(distinct.len(), REPLICAS_MAX);
+        assert_eq!(refusal(pool(65), Placement::Ketama, 65), RoutingError::TooManyReplicas(65));
     }
 
     #[test]

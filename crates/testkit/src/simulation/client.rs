@@ -10,7 +10,7 @@ use weir_dataplane::SessionId;
 use super::beliefs::Belief;
 use super::link::Link;
 use super::replies;
-use super::script::{Asked, Expected};
+use super::script::{Asked, Expected, STATISTICS};
 
 /// The reply that the dataplane puts in the place of one for which there is no room.
 const NO_ROOM: &[u8] = b"SERVER_ERROR buffer-full client\r\n";
@@ -173,7 +173,10 @@ impl Client {
     /// it has taken a `quit`.
     pub(super) fn check_closed(&mut self, drained_ns: Option<u64>, paused: bool) -> Result<bool, String> {
         self.settle_silent();
-        if !self.partial.is_empty() {
+        // A mistake that memcached answers with two lines is two requests to the proxy; it may have taken the first.
+        let lines = matches!(self.pending.front(), Some(Pending { asked, .. }) if asked.is_mistake());
+        let is_half = drained_ns.is_some() && lines && self.partial.ends_with(b"\r\n");
+        if !self.partial.is_empty() && !is_half {
             return Err("the connection ends in the middle of a reply".to_owned());
         }
         let untaken = |pending: &Pending| {
@@ -231,6 +234,10 @@ impl Client {
         let (mut at, mut failures) = (0, 0);
         for expected in answer.split_inclusive(|byte| *byte == b'\n') {
             let Some(line) = replies::line(&self.partial[at..]) else { return Ok(None) };
+            if line == NO_ROOM && answer == STATISTICS {
+                self.tally.failures += 1;
+                return Ok(Some(line.len()));
+            }
             if line != expected {
                 let asks_servers = [&b"END\r\n"[..], b"NOT_FOUND\r\n"].contains(&expected);
                 if line != NO_ROOM && !(asks_servers && check_failure(line).is_ok()) {

@@ -30,7 +30,8 @@ impl World {
                 Event::Disconnect(server) => self.servers[server].forget(),
                 Event::Close(session) => self.close_client(session),
                 Event::Stats { request, .. } => {
-                    self.dataplane.handle_stats(request, b"END\r\n".to_vec(), self.now());
+                    let delay_ns = self.rng.random_range(0..=self.scenario.conduct.delay_max_ns);
+                    self.happens(self.now_ns + delay_ns, Happening::Stats(request));
                 }
                 Event::Resume(session) => {
                     if let Some(client) = self.client_of(session) {

@@ -10,6 +10,9 @@ use super::client::Client;
 use crate::memcached::{Connection, Memcached, VERSION};
 use crate::requests;
 
+/// What the driver answers to `stats`.
+pub(super) const STATISTICS: &[u8] = b"STAT simulated 1\r\nEND\r\n";
+
 /// Keys that every client reads and writes.
 const SHARED_KEYS: usize = 5;
 /// Keys that one client alone writes, of each kind.
@@ -40,6 +43,13 @@ pub(super) enum Expected {
     Closed,
 }
 
+impl Asked {
+    /// Whether these bytes may be more than one request.
+    pub(super) fn is_mistake(&self) -> bool {
+        matches!(self.expected, Expected::Exactly(_))
+    }
+}
+
 impl fmt::Debug for Asked {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = &self.bytes[..self.bytes.len().min(200)];
@@ -53,7 +63,8 @@ pub(super) fn next(client: &mut Client, value_bytes_max: usize, rng: &mut SmallR
         0..28 => retrieval(client, rng),
         28..70 => own_write(client, rng),
         70..86 => shared_write(client, rng),
-        86..97 => mistake(rng),
+        86..96 => mistake(rng),
+        96 => exactly(b"stats\r\n".to_vec(), STATISTICS.to_vec()),
         97 => exactly(b"version\r\n".to_vec(), format!("VERSION {VERSION}\r\n").into_bytes()),
         _ => too_large(value_bytes_max, rng),
     }

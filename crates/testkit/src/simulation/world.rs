@@ -40,6 +40,8 @@ pub(super) enum Happening {
     Fault(usize, Fault),
     /// The proxy is told to end.
     Drain,
+    /// The statistics that a client has asked for are there.
+    Stats(usize),
 }
 
 pub(super) struct World {
@@ -173,6 +175,9 @@ impl World {
                 if self.servers[server].attempt == attempt && self.dataplane.server_is_up(server) {
                     self.dataplane.handle_server_writable(server);
                 }
+            }
+            Happening::Stats(request) => {
+                self.dataplane.handle_stats(request, script::STATISTICS.to_vec(), self.now());
             }
             Happening::Drain => {
                 self.dataplane.begin_drain();
