@@ -65,5 +65,5 @@ def subject(request: pytest.FixtureRequest) -> Address:
     if request.param == "direct":
         server: Memcached = request.getfixturevalue("servers")[0]
         return server.address
-    proxy: Proxy = request.getfixturevalue("start_proxy")()
+    proxy: Proxy = request.getfixturevalue("start_proxy")("--allow-flush")
     return proxy.address

@@ -33,11 +33,7 @@ CONFORMANCE = [
 ]  # fmt: skip
 
 
-FLUSH = pytest.mark.not_yet(reason="flush_all is refused")
-NOT_YET = {"flush": FLUSH, "flush noreply": FLUSH}
-
-
-@pytest.mark.parametrize("test", [pytest.param(test, marks=NOT_YET.get(test, ())) for test in CONFORMANCE])
+@pytest.mark.parametrize("test", CONFORMANCE)
 def test_memccapable(subject: Address, test: str) -> None:
     name = f"ascii {test}"
     output = run("memccapable", "-h", subject.host, "-p", str(subject.port), "-t", "5", "-v", "-T", name)

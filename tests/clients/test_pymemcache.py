@@ -158,7 +158,6 @@ def test_errors_leave_the_connection_in_step(client: Any) -> None:
     assert client.version()
 
 
-@pytest.mark.not_yet(reason="flush_all is refused")
 def test_flush_all(client: Any) -> None:
     wanted = {f"key-{number}": b"value" for number in range(50)}
     client.set_many(wanted)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import ExitStack
 
 import pytest
 
-from tests.conftest import Connect
-from tests.harness.processes import Address
+from tests.conftest import Connect, StartProxy
+from tests.harness.processes import Address, Memcached
 
 KEYS = [b"key:%04d" % number for number in range(1000)]
 
@@ -219,3 +220,15 @@ def test_half_closed_client_gets_its_replies(subject: Address, connect: Connect)
     wire.finish_sending()
     assert [wire.values() for _ in range(50)] == [[(key, value_of(key))] for key in KEYS[:50]]
     assert wire.ended()
+
+
+def test_flush_all_is_refused_as_by_a_memcached_that_forbids_it(
+    stack: ExitStack, start_proxy: StartProxy, connect: Connect
+) -> None:
+    forbidding = stack.enter_context(Memcached("-F"))
+    forbidding.wait_ready(forbidding.address)
+    for address in (forbidding.address, start_proxy().address):
+        wire = connect(address)
+        wire.send(b"flush_all\r\nflush_all noreply\r\nflush_all 10\r\nmn\r\n")
+        refused = b"CLIENT_ERROR flush_all not allowed"
+        assert [wire.line() for _ in range(3)] == [refused, refused, b"MN"], address

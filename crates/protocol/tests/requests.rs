@@ -104,7 +104,8 @@ fn mistakes_are_answered_as_memcached_answers() {
     check(b"incr a noreply\r\n", &["BadDelta silent=true"]);
     check(b"touch a noreply\r\n", &["BadExptime silent=true"]);
     check(b"set a 0 0 noreply\r\n", &["BadCommandLine silent=true"]);
-    check(b"verbosity noreply\r\n", &["verbosity 0 noreply\r\n"]);
+    check(b"verbosity noreply\r\n", &["BadCommandLine silent=true"]);
+    check(b"verbosity x\r\n", &["BadCommandLine silent=false"]);
     check(b"flush_all\r\n", &["NotAllowed(FlushAll) silent=false"]);
     check(b"flush_all 0 noreply\r\n", &["NotAllowed(FlushAll) silent=true"]);
     check(b"shutdown\r\n", &["ShutdownNotEnabled silent=false"]);

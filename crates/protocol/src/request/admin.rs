@@ -8,12 +8,7 @@ pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>, limits: &Limits) 
     match command {
         b"version" => Line::Request(Request::Version),
         b"quit" => Line::Request(Request::Quit),
-        b"verbosity" => match tokens.with_optional::<1>() {
-            Some(([level], last)) => {
-                Line::Request(Request::Verbosity { noreply: is_noreply(last.unwrap_or(level)) })
-            }
-            None => Line::UNKNOWN,
-        },
+        b"verbosity" => verbosity(tokens),
         b"stats" => Line::Request(Request::Stats { arguments: tokens.rest() }),
         b"flush_all" => flush_all(tokens, limits),
         b"cache_memlimit" | b"slabs" | b"lru" | b"lru_crawler" | b"watch" | b"metadump" | b"cachedump"
@@ -30,6 +25,15 @@ pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>, limits: &Limits) 
 /// Whether a browser, or somebody's browser without his knowledge, is talking to us. memcached hangs up on such lines.
 fn is_http(tokens: Tokens<'_>) -> bool {
     tokens.last().is_some_and(|word| word.starts_with(b"HTTP/"))
+}
+
+fn verbosity(tokens: Tokens<'_>) -> Line<'_> {
+    let Some(([level], last)) = tokens.with_optional() else { return Line::UNKNOWN };
+    let noreply = is_noreply(last.unwrap_or(level));
+    match number::unsigned(level) {
+        Some(_) => Line::Request(Request::Verbosity { noreply }),
+        None => Line::refused(Refusal::BadCommandLine, noreply),
+    }
 }
 
 fn flush_all<'a>(mut tokens: Tokens<'a>, limits: &Limits) -> Line<'a> {
