@@ -14,7 +14,7 @@
 //! Replies come in the order of the messages, so the head of `parts` owns the next reply. A part whose request has been
 //! answered already (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
 
-use crate::{Config, Fault, buffer::ByteQueue};
+use crate::{Config, Fault, buffer::ByteQueue, key};
 use std::{collections::VecDeque, fmt};
 use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Instant, QueueGauge};
@@ -34,6 +34,8 @@ pub(crate) struct Part {
     pub(crate) index: u32,
     /// How many keys of it lie in the queue of keys.
     key_count: u32,
+    /// The key that the reply repeats may be written in base64.
+    base64: bool,
     /// Where in the stream to the server its bytes begin and end.
     start: u64,
     end: u64,
@@ -175,6 +177,7 @@ impl Backend {
             decides: part.decides,
             index: part.index,
             key_count: 0,
+            base64: false,
             start,
             end: start,
             deadline: part.created.plus(config.timeout_ns),
@@ -193,6 +196,16 @@ impl Backend {
         let out = self.out.end();
         out.push(b' ');
         out.extend_from_slice(key);
+        self.note_key(key);
+    }
+
+    /// The reply to the meta message that was begun last repeats its key.
+    pub(crate) fn expect_echo(&mut self, key: &[u8], base64: bool) {
+        self.note_key(key);
+        self.parts.back_mut().expect("a message was begun").base64 = base64;
+    }
+
+    fn note_key(&mut self, key: &[u8]) {
         let keys = self.keys.end();
         keys.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
         keys.extend_from_slice(key);
@@ -269,11 +282,21 @@ impl Backend {
         Ok(part)
     }
 
-    /// The values must be those of the part's keys, in their order; some may be missing.
+    /// The values must be those of the part's keys, in their order; some may be missing. A meta reply that repeats a key must repeat
+    /// the right one.
     fn check_keys(&mut self, reply: &[u8]) -> Result<(), Violation> {
         let part = self.parts.front().expect("a reply was scanned for the head");
         self.ordinals.clear();
         let keys = self.keys.as_slice();
+        if matches!(part.expected, Expected::Meta | Expected::MetaThenNoop) {
+            if part.key_count == 1 {
+                let key = &keys[1..1 + usize::from(keys[0])];
+                check_echo(key, part.base64, reply)?;
+                let noted = 1 + key.len();
+                self.keys.advance(noted);
+            }
+            return Ok(());
+        }
         let (mut at, mut ordinal) = (0, 0);
         for value in self.scanner.values() {
             let found = &reply[value.key.clone()];
@@ -365,5 +388,23 @@ impl Backend {
     #[cfg(debug_assertions)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.parts.is_empty() && self.out.is_empty() && self.keys.is_empty() && self.input.is_empty()
+    }
+}
+
+/// A key that is repeated in other bytes than the client's would be a reply to something else, or worse: memcached 1.6 repeats some
+/// binary keys as they are, and one that holds a line ending would forge the beginning of the next client's reply.
+fn check_echo(key: &[u8], base64: bool, reply: &[u8]) -> Result<(), Violation> {
+    let line = reply.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    let mut words = line.split(|&byte| byte == b' ');
+    let echo = match words.next() {
+        Some(b"ME") => words.next(),
+        Some(b"CLIENT_ERROR" | b"SERVER_ERROR") => None,
+        _ => words.find_map(|word| word.strip_prefix(b"k")),
+    };
+    match echo {
+        Some(echo) if echo != key && !(base64 && key::same_in_base64(echo, key)) => {
+            Err(Violation::UnexpectedLine(String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned()))
+        }
+        _ => Ok(()),
     }
 }

@@ -18,12 +18,12 @@
 use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
     backend::{Backend, NewPart, RequestKey},
+    key::Decoded,
     service::{Answer, Service, retrieval_operation},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use weir_protocol::{
-    Arithmetic, ArithmeticVerb, Deletion, Expected, KEY_BYTES_MAX, Meta, MetaVerb, Refusal, Request,
-    Retrieval, Storage, StorageVerb, Touch,
+    Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Retrieval, Storage,
+    StorageVerb, Touch,
 };
 use weir_timing::{Instant, Operation};
 
@@ -105,8 +105,8 @@ impl Dataplane {
         let (request, expected) = invalidation(large.key, large.base64);
         let write =
             Write { request, expected, follower: None, operation: Operation::Set, silent: large.silent };
-        let mut decoded = [0; KEY_BYTES_MAX];
-        let name = placement_name(large.key, large.base64, &mut decoded);
+        let decoded = decoded(large.key, large.base64);
+        let name = placement_name(large.key, decoded.as_ref());
         let context = Context { session, first_byte, now };
         let key = self.begin(Operation::Set, 1, large.silent, context);
         self.services[key].refuse(Refusal::TooLarge);
@@ -114,15 +114,23 @@ impl Dataplane {
     }
 
     fn meta(&mut self, meta: Meta<'_>, context: Context) {
-        let mut decoded = [0; KEY_BYTES_MAX];
-        let name = placement_name(meta.key, meta.is_base64(), &mut decoded);
+        let base64 = meta.is_base64();
+        let decoded = decoded(meta.key, base64);
+        if meta.may_create() && decoded.as_ref().is_some_and(|decoded| !decoded.is_plain()) {
+            // memcached 1.6 forgets that such a key is binary, and would repeat its bytes as they are: a line ending among
+            // them would forge a reply on a connection that many clients share.
+            self.counters.requests_refused += 1;
+            let refusal = Answer::Fixed(Refusal::BadCommandLine.reply());
+            return self.answer_locally(refusal, false, true, context);
+        }
+        let name = placement_name(meta.key, decoded.as_ref());
         let request = Request::Meta(meta);
         let expected = if meta.is_quiet() { Expected::MetaThenNoop } else { Expected::Meta };
         let (operation, follower) = match meta.verb {
             MetaVerb::Get | MetaVerb::Debug => {
                 let key = self.begin(Operation::Get, 1, false, context);
                 self.send(key, self.router.primary(name), expected, true, context.now, |backend| {
-                    write_message(request, expected, backend.message());
+                    write_message(request, expected, backend);
                 });
                 return self.finish_if_nothing_is_outstanding(key, context.now);
             }
@@ -130,7 +138,7 @@ impl Dataplane {
             MetaVerb::Delete => (Operation::Delete, meta.is_conditional()),
             MetaVerb::Arithmetic => (Operation::Incr, true),
         };
-        let follower = follower.then(|| invalidation(meta.key, meta.is_base64()));
+        let follower = follower.then(|| invalidation(meta.key, base64));
         self.write(name, Write { request, expected, follower, operation, silent: false }, context);
     }
 
@@ -200,7 +208,7 @@ impl Dataplane {
                 _ => (write.request, write.expected),
             };
             self.send(key, usize::from(server), expected, decides, now, |backend| {
-                write_message(message, expected, backend.message());
+                write_message(message, expected, backend);
             });
         }
         self.finish_if_nothing_is_outstanding(key, now);
@@ -346,24 +354,27 @@ fn invalidation(key: &[u8], base64: bool) -> (Request<'_>, Expected) {
     }
 }
 
+fn decoded(key: &[u8], base64: bool) -> Option<Decoded> {
+    if base64 { Decoded::new(key) } else { None }
+}
+
 /// The bytes by which a key is placed: those that it stands for, so that a key has one place however it is written. What is no
 /// base64 is placed as it is written; its server will refuse it.
-fn placement_name<'a>(key: &'a [u8], base64: bool, decoded: &'a mut [u8; KEY_BYTES_MAX]) -> &'a [u8] {
-    if !base64 {
-        return key;
-    }
-    match STANDARD.decode_slice(key, decoded) {
-        Ok(len) => &decoded[..len],
-        Err(_) => key,
-    }
+fn placement_name<'a>(key: &'a [u8], decoded: Option<&'a Decoded>) -> &'a [u8] {
+    decoded.map_or(key, Decoded::as_slice)
 }
 
 /// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before
 /// the `MN`.
-fn write_message(request: Request<'_>, expected: Expected, out: &mut Vec<u8>) {
-    request.write_to(out);
-    if expected == Expected::MetaThenNoop {
-        out.extend_from_slice(b"mn\r\n");
+fn write_message(request: Request<'_>, expected: Expected, backend: &mut Backend) {
+    request.write_to(backend.message());
+    if let Request::Meta(meta) = request {
+        if expected == Expected::MetaThenNoop {
+            backend.message().extend_from_slice(b"mn\r\n");
+        }
+        if meta.echoes_key() {
+            backend.expect_echo(meta.key, meta.is_base64());
+        }
     }
 }
 

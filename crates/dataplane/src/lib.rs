@@ -14,6 +14,7 @@
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
 //! | `service` | one request, from parsed to answered |
 //! | `gather` | a split multi-get, merged |
+//! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `stats` | what a client may ask in band |
 //! | `config`, `counters` | every limit, every count |
@@ -27,6 +28,7 @@ mod deliver;
 mod dispatch;
 mod fault;
 mod gather;
+mod key;
 mod report;
 mod service;
 mod session;

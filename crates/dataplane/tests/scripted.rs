@@ -485,6 +485,43 @@ fn a_base64_key_has_the_place_of_what_it_stands_for() {
 }
 
 #[test]
+fn a_key_that_would_forge_a_reply_is_not_created() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    // x CR LF HD CR LF
+    world.send(
+        client,
+        "mg eA0KSEQNCg== b N30\r\nma eA0KSEQNCg== b N0\r\nmg eA0KSEQNCg== b v\r\nmg YWI= b N30\r\n",
+    );
+    assert_eq!(world.server_gets(0), "mg eA0KSEQNCg== b v\r\nmg YWI= b N30\r\n");
+    world.server_says(0, "EN\r\nHD W\r\n");
+    let refused = "CLIENT_ERROR bad command line format\r\n";
+    assert_eq!(world.client_gets(client), format!("{refused}{refused}EN\r\nHD W\r\n"));
+}
+
+#[test]
+fn a_meta_reply_that_repeats_another_key_costs_the_connection() {
+    for (request, reply, good) in [
+        ("mg a k\r\n", "HD ka\r\n", true),
+        ("mg a k\r\n", "HD kb\r\n", false),
+        ("mg a v k\r\n", "VA 1 kb\r\nx\r\n", false),
+        ("mg YQ== b k\r\n", "HD kYQ== b\r\n", true),
+        ("mg YR== b k\r\n", "HD kYQ== b\r\n", true),
+        ("mg eA0KSEQ= b k\r\n", "HD kx\r\nHD\r\n", false),
+        ("me a\r\n", "ME b exp=-1\r\n", false),
+        ("mg a k !\r\n", "CLIENT_ERROR invalid flag k\r\n", true),
+    ] {
+        let mut world = World::new(1, 1);
+        let client = world.client();
+        world.send(client, request);
+        world.server_gets(0);
+        world.server_says(0, reply);
+        let expected = if good { reply } else { "SERVER_ERROR protocol s:1\r\n" };
+        assert_eq!(world.client_gets(client), expected, "{request:?}");
+    }
+}
+
+#[test]
 fn statistics_are_the_drivers_to_give_and_keep_their_place() {
     let mut world = World::new(1, 1);
     let client = world.client();

@@ -70,6 +70,16 @@ impl<'a> Meta<'a> {
         self.has(b'b')
     }
 
+    /// Whether the reply repeats the key.
+    pub fn echoes_key(&self) -> bool {
+        self.verb == MetaVerb::Debug || self.has(b'k')
+    }
+
+    /// Whether a miss creates the key (`N`).
+    pub fn may_create(&self) -> bool {
+        matches!(self.verb, MetaVerb::Get | MetaVerb::Arithmetic) && self.has(b'N')
+    }
+
     /// Whether servers that hold the same value under different cas tokens, or that know other flags, may decide differently.
     pub fn is_conditional(&self) -> bool {
         match self.verb {
