@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from weir_lab.processes import Processes, cpu_ns, free_ports, machine_busy_ns, w
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
 
 def test_everything_started_is_stopped_and_reaped_whatever_happens(tmp_path: Path) -> None:
@@ -41,6 +44,26 @@ def test_a_process_that_ignores_the_signal_is_killed(tmp_path: Path, monkeypatch
         said = tmp_path / "stubborn.stdout"
         wait_until(lambda: said.read_text() == "ready\n", stubborn, 10.0, "trap set")
     assert stubborn.popen.returncode == -9
+
+
+def test_an_interrupt_while_a_process_starts_leaves_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids: list[int] = []
+
+    def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
+        popen: subprocess.Popen[str] = real(*arguments, **options)
+        pids.append(popen.pid)
+        signal.raise_signal(signal.SIGINT)
+        return popen
+
+    real = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt), Processes(tmp_path) as started:
+        started.start("servers", "sleeper", ["sleep", "60"])
+    assert len(pids) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
 
 
 def test_a_process_that_ends_early_is_reported_with_its_last_words(tmp_path: Path) -> None:

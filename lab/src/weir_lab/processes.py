@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Self
 from weir_lab.errors import TestbedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
 __all__ = ["Process", "Processes", "cpu_ns", "free_ports", "machine_busy_ns", "wait_until"]
@@ -86,7 +87,7 @@ class Processes:
         With `pipe_stderr` the caller reads standard error and keeps the log.
         """
         stderr_log = self._logs / f"{name}.stderr"
-        with (self._logs / f"{name}.stdout").open("w") as out, stderr_log.open("w") as err:
+        with _uninterrupted(), (self._logs / f"{name}.stdout").open("w") as out, stderr_log.open("w") as err:
             try:
                 popen = subprocess.Popen(
                     [*self._prefix, *argv],
@@ -98,9 +99,29 @@ class Processes:
                 )
             except OSError as error:
                 raise TestbedError(f"{argv[0]} cannot be started: {error.strerror}. Is it installed?") from error
-        process = Process(role, name, tuple(argv), popen, stderr_log)
-        self._started.append(process)
+            process = Process(role, name, tuple(argv), popen, stderr_log)
+            self._started.append(process)
         return process
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold SIGINT and SIGTERM back: a process must be known before anything may raise, or nobody would stop it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are handled in the main thread alone
+        return
+    held: list[int] = []
+    before = {
+        number: signal.signal(number, lambda got, _frame: held.append(got))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for got in held:
+            signal.raise_signal(got)
 
 
 def wait_until(ready: Callable[[], bool], process: Process, limit_s: float, what: str) -> None:
