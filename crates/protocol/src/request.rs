@@ -270,9 +270,14 @@ impl Line<'_> {
 }
 
 fn parse_line<'a>(line: &'a [u8], len: usize, buffer: &'a [u8], limits: &Limits) -> Parsed<'a> {
+    let is_too_long = line.len() >= SHORT_LINE_BYTES_MAX && !may_be_long(line);
     match family(line, limits) {
-        Line::Request(_) if line.len() > SHORT_LINE_BYTES_MAX && !may_be_long(line) => {
+        Line::Request(_) if is_too_long => {
             Parsed::Refused { refusal: Refusal::LineTooLong, silent: false, len }
+        }
+        // The data block behind it must not be read as commands.
+        Line::Storage { .. } | Line::Meta { .. } if is_too_long => {
+            Parsed::Hangup { refusal: Some(Refusal::LineTooLong) }
         }
         Line::Request(request) => Parsed::Request { request, len },
         Line::Refused { refusal, silent } => Parsed::Refused { refusal, silent, len },
@@ -285,7 +290,7 @@ fn parse_line<'a>(line: &'a [u8], len: usize, buffer: &'a [u8], limits: &Limits)
 }
 
 /// memcached closes a connection on which a longer line begins that is neither `get` nor `gets`, if it arrives in pieces. A server's
-/// connection is shared by many clients, so such lines are never passed on.
+/// connection is shared by many clients, so such lines are never passed on. The carriage return counts, the line feed does not.
 const SHORT_LINE_BYTES_MAX: usize = 2048;
 
 fn may_be_long(line: &[u8]) -> bool {

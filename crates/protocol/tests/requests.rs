@@ -140,6 +140,24 @@ fn lines_without_end_close_the_connection() {
     assert_eq!(parse_all(&ended, limits), [&*expected]);
 }
 
+#[test]
+fn no_line_is_passed_on_on_which_a_server_would_close_its_connection() {
+    let line = |head: &str, len: usize| format!("{head}{}\r\n", "1".repeat(len - head.len()));
+    // With the carriage return, these are 2048 bytes before the line feed.
+    let longest = line("mg a O", 2047);
+    check(longest.as_bytes(), &[&longest]);
+    let longest = line("ms a 1 O", 2047) + "x\r\n";
+    check(longest.as_bytes(), &[&longest]);
+    check(line("mg a O", 2048).as_bytes(), &["LineTooLong silent=false"]);
+    check(line("incr a 0000", 2048).as_bytes(), &["BadDelta silent=false"]);
+    let hangup = format!("hangup {:?}", Some(Refusal::LineTooLong));
+    for head in ["ms a 1 O", "set a 0 0 1 "] {
+        check((line(head, 2048) + "x\r\n").as_bytes(), &[&hangup]);
+    }
+    let flags = "0".repeat(2048);
+    check(format!("set a {flags} 0 1\r\nx\r\n").as_bytes(), &[&hangup]);
+}
+
 /// Words that are likely to be taken for something else.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![

@@ -1,0 +1,12 @@
+//! What the fuzz targets check, one module per target: [`requests`], [`replies`], [`session`]. Run them by `scripts/fuzz`.
+//!
+//! Inputs are text wherever possible: a short head that says how the bytes arrive, and then the bytes as they are on the wire. So
+//! the words of `dict/memcached.dict` fit anywhere, seeds are written by hand, and a finding can be read. (A structure decoded
+//! from the fuzzer's bytes would hide the protocol from the mutator.)
+//!
+//! The sanitizers for memory are off: no crate that is fuzzed has `unsafe` code. Assertions and overflow checks are on.
+
+mod input;
+pub mod replies;
+pub mod requests;
+pub mod session;
