@@ -54,7 +54,7 @@ fn spare_memcached(phase: &mut Phase) {
         if index > 0 && line.windows(3).any(|verb| verb == b"get" || verb == b"gat") {
             let mut len = 0;
             line.retain(|byte| {
-                len = if b" \r\n".contains(byte) { 0 } else { len + 1 };
+                len = if b" \n".contains(byte) { 0 } else { len + 1 };
                 len <= words::KEY_BYTES_MAX
             });
         }

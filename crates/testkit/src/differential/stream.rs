@@ -30,14 +30,6 @@ impl Stream {
     pub fn longest_block(&self) -> usize {
         self.phases.iter().flat_map(|phase| claimed_lengths(&phase.bytes)).max().unwrap_or(0)
     }
-
-    /// Whether some number in it is larger than any block that is ever sent.
-    pub(super) fn may_end_in_a_block(&self) -> bool {
-        let words = self.phases.iter().flat_map(|phase| phase.bytes.split(|byte| !byte.is_ascii_digit()));
-        words
-            .filter_map(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok())
-            .any(|number| number > 900)
-    }
 }
 
 impl Phase {

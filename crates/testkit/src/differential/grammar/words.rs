@@ -196,8 +196,6 @@ pub(super) fn value(rng: &mut SmallRng) -> Vec<u8> {
         700..960 => rng.random_range(0..64),
         960..998 => rng.random_range(64..5_000),
         998 => rng.random_range(5_000..60_000),
-        // Around the size at which memcached refuses: an item of 1 MiB holds its key and its header too.
-        _ if rng.random_ratio(1, 5) => (1 << 20) + 5 - rng.random_range(0..200),
         _ => rng.random_range(60_000..300_000),
     };
     // Long values repeat: their bytes matter less than their length. Where one is taken for commands, its lines are short.
