@@ -40,18 +40,17 @@ pub fn generate(seed: u64, number: u64) -> Stream {
 
 /// Keeps away from what memcached 1.6.18 does wrong, or differently from one time to the next:
 ///
-/// - A retrieval of a key that is too long makes it forget all answers that it has not sent yet, and sometimes hang. So it may only
-///   be the first of a phase, where there are none.
+/// - A retrieval of a key that is too long makes it forget all answers that it has not sent yet, and sometimes hang. So there is none.
 /// - A long line that is no `get` makes it close the connection if the line comes in pieces.
 fn spare_memcached(phase: &mut Phase) {
     let mut lines: Vec<_> = phase.bytes.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
-    for (index, line) in lines.iter_mut().enumerate() {
+    for line in &mut lines {
         let (start, end) = (line.trim_ascii_start(), line.len().saturating_sub(2));
         let may_be_long = start.starts_with(b"get ") || start.starts_with(b"gets ");
         if line.len() > LINE_BYTES_MAX && !may_be_long {
             line.drain(LINE_BYTES_MAX.min(end)..end);
         }
-        if index > 0 && line.windows(3).any(|verb| verb == b"get" || verb == b"gat") {
+        if line.windows(3).any(|verb| verb == b"get" || verb == b"gat") {
             let mut len = 0;
             line.retain(|byte| {
                 len = if b" \n".contains(byte) { 0 } else { len + 1 };
