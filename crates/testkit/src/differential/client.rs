@@ -14,7 +14,7 @@ const ANSWER: &[u8] = b"VALUE weir-differential-end 0 16\r\nall was answered\r\n
 pub(super) const STORE_ANSWER: &[u8] = b"set weir-differential-end 0 0 16\r\nall was answered\r\n";
 
 /// A subject that is silent for so long hangs.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// A subject that does not take bytes for so long may be waiting for us to read.
 const WRITE_PATIENCE: Duration = Duration::from_millis(200);
 
