@@ -8,9 +8,9 @@ pub(crate) fn signed(word: &[u8]) -> Option<i64> {
     i64::try_from(if negative { -magnitude } else { magnitude }).ok()
 }
 
-/// A signed number that fits 32 bits (length of a value).
+/// The low 32 bits of a signed number (length of a value): memcached reads 64 and keeps 32.
 pub(crate) fn signed_32(word: &[u8]) -> Option<i32> {
-    i32::try_from(signed(word)?).ok()
+    signed(word).map(|number| number as i32)
 }
 
 /// An unsigned number that fits 64 bits (cas, delta, flags). A minus sign is accepted where the C library's wrap-around
@@ -72,7 +72,8 @@ mod tests {
         for bad in [&b""[..], b"-", b"abc", b"1e", b"1x", b" "] {
             assert_eq!(signed(bad), None, "{bad:?}");
         }
-        assert_eq!(signed_32(b"2147483648"), None);
+        assert_eq!(signed_32(b"2147483648"), Some(i32::MIN));
+        assert_eq!(signed_32(b"4294967299"), Some(3));
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(unsigned(b"18446744073709551616"), None);
         assert_eq!(unsigned(b"-1"), None);

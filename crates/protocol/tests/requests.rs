@@ -94,6 +94,10 @@ fn mistakes_are_answered_as_memcached_answers() {
     check(b"set a x 0 3\r\nabc\r\n", &[bad, unknown]);
     check(b"set a x 0 3 noreply\r\n", &["BadCommandLine silent=true"]);
     check(b"set a 0 0 2147483646\r\n", &[bad]);
+    check(b"set a 0 0 2147483648\r\n", &[bad]);
+    // Of a length, 32 bits count.
+    check(b"set a 0 0 4294967299\r\nabc\r\n", &["set a 0 0 3\r\nabc\r\n"]);
+    check(b"ms a -4294967293\r\nabc\r\n", &["ms a 3\r\nabc\r\n"]);
     check(b"cas a 0 0 3 x\r\n", &[bad]);
     check(b"set a 0 0 3\r\nabcdef\r\n", &["BadDataChunk silent=false", unknown]);
     check(b"delete a 1\r\n", &["BadDelete silent=false"]);
@@ -109,7 +113,16 @@ fn mistakes_are_answered_as_memcached_answers() {
     check(b"flush_all\r\n", &["NotAllowed(FlushAll) silent=false"]);
     check(b"flush_all 0 noreply\r\n", &["NotAllowed(FlushAll) silent=true"]);
     check(b"shutdown\r\n", &["ShutdownNotEnabled silent=false"]);
-    check(b"xx HTTP/1.1\r\n", &["hangup None"]);
+    check(b"shutdown a b c\r\n", &["ShutdownNotEnabled silent=false"]);
+    for line in ["xx HTTP/1.1", "GET / HTTP/1.0", "HTTP/1.1", "mxx HTTP/1.1"] {
+        check(format!("{line}\r\n").as_bytes(), &["hangup None"]);
+    }
+    for line in ["x HTTP/1.1", "mx HTTP/1.1", "gopher HTTP/1.1", "trace / HTTP/1.1"] {
+        check(format!("{line}\r\n").as_bytes(), &[unknown]);
+    }
+    let words = |count| ["x"].repeat(count).join(" ");
+    check(format!("xx {} HTTP/1.1\r\n", words(21)).as_bytes(), &["hangup None"]);
+    check(format!("xx {} HTTP/1.1\r\n", words(22)).as_bytes(), &[unknown]);
 }
 
 #[test]

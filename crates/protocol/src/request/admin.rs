@@ -16,15 +16,21 @@ pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>, limits: &Limits) 
         {
             Line::refused(Refusal::NotAllowed(denied(command)), false)
         }
-        b"shutdown" if tokens.count() <= 1 => Line::refused(Refusal::ShutdownNotEnabled, false),
-        _ if is_http(tokens) => Line::Hangup,
+        b"shutdown" => Line::refused(Refusal::ShutdownNotEnabled, false),
+        _ if is_http(command, tokens) => Line::Hangup,
         _ => Line::UNKNOWN,
     }
 }
 
-/// Whether a browser, or somebody's browser without his knowledge, is talking to us. memcached hangs up on such lines.
-fn is_http(tokens: Tokens<'_>) -> bool {
-    tokens.last().is_some_and(|word| word.starts_with(b"HTTP/"))
+/// Whether a browser, or somebody's browser without his knowledge, is talking to us. memcached hangs up on such lines, unless
+/// the command is so short, or begins so, that it is taken for a misspelt one of its own. It cuts a line into 23 words at first.
+fn is_http(command: &[u8], tokens: Tokens<'_>) -> bool {
+    let misspelt = match command {
+        [_] | [b'm', _] => true,
+        [first, ..] => b"gsacidt".contains(first),
+        [] => true,
+    };
+    !misspelt && tokens.take(22).last().unwrap_or(command).starts_with(b"HTTP/")
 }
 
 fn verbosity(tokens: Tokens<'_>) -> Line<'_> {

@@ -1,0 +1,181 @@
+//! What clients send, right and wrong, as a function of a seed.
+//!
+//! A command is made right first: words, an ending, a data block. Then it may be made wrong: words dropped, doubled, exchanged,
+//! blanks and control characters put in, a number replaced by none, a block cut short. So most of a wrong command is
+//! right, and the mistakes meet all depths of a parser. Streams of noise alone would die at the first word.
+
+mod classic;
+mod meta;
+mod mistakes;
+mod words;
+
+use super::stream::{Phase, Stream};
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use words::Keys;
+
+/// Streams of one batch have different slots: the short keys of a stream come from its slot.
+pub(super) const SLOTS: u64 = 32;
+
+/// Stream number `number` of the seed.
+pub fn generate(seed: u64, number: u64) -> Stream {
+    // The golden ratio spreads neighbouring numbers; the generator's seeding does the rest.
+    let mut rng = SmallRng::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let keys = Keys::new(seed, number);
+    let mut stream = if rng.random_ratio(1, 10) {
+        in_two_phases(&keys, &mut rng)
+    } else {
+        let mut bytes = if rng.random_ratio(1, 20) { Vec::new() } else { keys.preamble() };
+        for _ in 0..rng.random_range(1..=12) {
+            command(&keys, &mut rng).write_to(&mut bytes);
+        }
+        if rng.random_ratio(1, 40) {
+            bytes.extend_from_slice(&words::noise(&mut rng));
+        }
+        let cuts = cuts(bytes.len(), &mut rng);
+        Stream { phases: vec![Phase { bytes, cuts }] }
+    };
+    stream.phases.iter_mut().for_each(spare_memcached);
+    stream
+}
+
+/// Keeps away from what memcached 1.6.18 does wrong, or differently from one time to the next:
+///
+/// - A retrieval of a key that is too long makes it forget all answers that it has not sent yet, and sometimes hang. So there is none.
+/// - A long line that is no `get` makes it close the connection if the line comes in pieces.
+fn spare_memcached(phase: &mut Phase) {
+    let mut lines: Vec<_> = phase.bytes.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+    for line in &mut lines {
+        let (start, end) = (line.trim_ascii_start(), line.len().saturating_sub(2));
+        let may_be_long = start.starts_with(b"get ") || start.starts_with(b"gets ");
+        if line.len() > LINE_BYTES_MAX && !may_be_long {
+            line.drain(LINE_BYTES_MAX.min(end)..end);
+        }
+        if line.windows(3).any(|verb| verb == b"get" || verb == b"gat") {
+            let mut len = 0;
+            line.retain(|byte| {
+                len = if b" \n".contains(byte) { 0 } else { len + 1 };
+                len <= words::KEY_BYTES_MAX
+            });
+        }
+    }
+    phase.bytes = lines.concat();
+}
+
+/// Stores and asks for tokens without a mistake; then uses the tokens, with mistakes.
+fn in_two_phases(keys: &Keys, rng: &mut SmallRng) -> Stream {
+    let mut first = keys.preamble();
+    for _ in 0..rng.random_range(1..=4) {
+        classic::plain_set(keys, rng).write_to(&mut first);
+        classic::gets(keys, rng).write_to(&mut first);
+    }
+    let mut second = Vec::new();
+    for _ in 0..rng.random_range(1..=8) {
+        let command = match rng.random_range(0..6) {
+            0..2 => meta::with_token(keys, rng),
+            2..4 => classic::cas_with_token(keys, rng),
+            _ => command(keys, rng),
+        };
+        command.write_to(&mut second);
+    }
+    let cuts = cuts(second.len(), rng);
+    Stream { phases: vec![Phase { bytes: first, cuts: Vec::new() }, Phase { bytes: second, cuts }] }
+}
+
+fn command(keys: &Keys, rng: &mut SmallRng) -> Command {
+    let mut command = match rng.random_range(0..100) {
+        0..3 => mistakes::oddity(keys, rng),
+        3..50 => meta::command(keys, rng),
+        _ => classic::command(keys, rng),
+    };
+    if rng.random_ratio(1, 4) {
+        mistakes::spoil(&mut command, keys, rng);
+    }
+    command
+}
+
+/// One command before it is written.
+#[derive(Clone, Debug)]
+struct Command {
+    words: Vec<Vec<u8>>,
+    /// Between the words.
+    blank: &'static [u8],
+    ending: &'static [u8],
+    /// The data block with its ending, or empty.
+    block: Vec<u8>,
+}
+
+impl Command {
+    fn new(words: Vec<Vec<u8>>) -> Self {
+        Self { words, blank: b" ", ending: b"\r\n", block: Vec::new() }
+    }
+
+    fn with_value(mut self, value: &[u8]) -> Self {
+        self.block = [value, b"\r\n"].concat();
+        self
+    }
+
+    /// Lines of anything but a retrieval stay below the length at which memcached begins to close connections, depending on how
+    /// they were cut.
+    fn write_to(&self, out: &mut Vec<u8>) {
+        let mut line = self.words.join(self.blank);
+        let retrieval = [&b"get "[..], b"gets "].iter().any(|verb| line.starts_with(verb));
+        line.truncate(if retrieval { RETRIEVAL_BYTES_MAX } else { LINE_BYTES_MAX });
+        out.extend_from_slice(&line);
+        out.extend_from_slice(self.ending);
+        out.extend_from_slice(&self.block);
+    }
+}
+
+const LINE_BYTES_MAX: usize = 2_000;
+const RETRIEVAL_BYTES_MAX: usize = 20_000;
+
+fn cuts(len: usize, rng: &mut SmallRng) -> Vec<usize> {
+    let count = match rng.random_range(0..10) {
+        0..3 => 0,
+        3..8 => rng.random_range(1..=3),
+        _ => rng.random_range(4..=12),
+    };
+    let mut cuts: Vec<_> =
+        (0..count).map(|_| rng.random_range(0..=len)).filter(|&cut| 0 < cut && cut < len).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_a_function_of_seed_and_number() {
+        for number in 0..200 {
+            assert_eq!(generate(7, number), generate(7, number));
+        }
+        assert_ne!(generate(7, 1), generate(7, 2));
+    }
+
+    #[test]
+    fn streams_hold_right_and_wrong_commands() {
+        let all: Vec<u8> =
+            (0..2_000).flat_map(|number| generate(1, number).phases).flat_map(|phase| phase.bytes).collect();
+        let text = String::from_utf8_lossy(&all);
+        for sample in [
+            "get ",
+            "gats ",
+            "cas ",
+            " noreply",
+            "HTTP/1",
+            "flush_all",
+            "mg ",
+            "ma ",
+            "me ",
+            " q",
+            "18446744073709551616",
+            "\0",
+            "\t",
+            "<cas>0",
+        ] {
+            assert!(text.contains(sample), "no {sample:?} in 2,000 streams");
+        }
+    }
+}

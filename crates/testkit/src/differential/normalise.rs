@@ -1,0 +1,188 @@
+//! What may differ between two servers that answer alike: cas tokens, which each server counts for itself; the version; and
+//! times, which may be read on two sides of a tick.
+
+use std::collections::HashMap;
+
+/// A transcript in which nothing is left that may differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Normal {
+    /// The answers. Cas tokens are numbered in the order of their first appearance, so that equal ones stay equal.
+    pub bytes: Vec<u8>,
+    /// Times in seconds (remaining, or since the last access), in order; each left a `#` in `bytes`.
+    pub times: Vec<i64>,
+    /// The cas tokens in order, as the subject gave them.
+    pub cas: Vec<u64>,
+}
+
+/// Two clocks that tick once a second may differ by one when a time is set and by one when it is read; one more for a machine
+/// that was busy in between.
+const TIME_TOLERANCE_S: i64 = 3;
+
+impl Normal {
+    /// Whether two subjects answered alike.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let near = |(a, b): (&i64, &i64)| a.abs_diff(*b) <= TIME_TOLERANCE_S.unsigned_abs();
+        self.bytes == other.bytes
+            && self.times.len() == other.times.len()
+            && self.times.iter().zip(&other.times).all(near)
+    }
+}
+
+/// Normalises a transcript. Data blocks are skipped by their length, so what clients stored is never touched.
+pub fn normalise(transcript: &[u8]) -> Normal {
+    let mut normal = Normal::default();
+    let mut names = HashMap::new();
+    let mut rest = transcript;
+    while !rest.is_empty() {
+        let len = rest.iter().position(|&byte| byte == b'\n').map_or(rest.len(), |at| at + 1);
+        let (line, after) = rest.split_at(len);
+        let block = normal.push_line(line, &mut names).min(after.len());
+        normal.bytes.extend_from_slice(&after[..block]);
+        rest = &after[block..];
+    }
+    normal
+}
+
+impl Normal {
+    /// Appends a line; returns how many bytes of data follow it.
+    fn push_line(&mut self, line: &[u8], names: &mut HashMap<u64, usize>) -> usize {
+        let end = line.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |at| at + 1);
+        let (text, ending) = line.split_at(end);
+        let words: Vec<_> = text.split(|&byte| byte == b' ').collect();
+        let mut block = 0;
+        match words[..] {
+            [b"VERSION", ..] => self.bytes.extend_from_slice(b"VERSION #"),
+            [b"VALUE", _, _, length] => {
+                block = block_len(length);
+                self.bytes.extend_from_slice(text);
+            }
+            [b"VALUE", _, _, length, cas] => {
+                block = block_len(length);
+                self.bytes.extend_from_slice(&text[..text.len() - cas.len()]);
+                self.push_cas(cas, names);
+            }
+            [b"VA", length, ref flags @ ..] => {
+                block = block_len(length);
+                self.bytes.extend_from_slice(b"VA ");
+                self.bytes.extend_from_slice(length);
+                self.push_flags(flags, names);
+            }
+            [code @ (b"HD" | b"NS" | b"EX" | b"NF" | b"EN"), ref flags @ ..] => {
+                self.bytes.extend_from_slice(code);
+                self.push_flags(flags, names);
+            }
+            [b"ME", key, ref facts @ ..] => {
+                self.bytes.extend_from_slice(b"ME ");
+                self.bytes.extend_from_slice(key);
+                self.push_facts(facts, names);
+            }
+            _ => self.bytes.extend_from_slice(text),
+        }
+        self.bytes.extend_from_slice(ending);
+        block
+    }
+
+    fn push_flags(&mut self, flags: &[&[u8]], names: &mut HashMap<u64, usize>) {
+        for flag in flags {
+            self.bytes.push(b' ');
+            match flag {
+                [b'c', cas @ ..] => {
+                    self.bytes.push(b'c');
+                    self.push_cas(cas, names);
+                }
+                [name @ (b't' | b'l'), time @ ..] => {
+                    self.bytes.push(*name);
+                    self.push_time(time);
+                }
+                _ => self.bytes.extend_from_slice(flag),
+            }
+        }
+    }
+
+    fn push_facts(&mut self, facts: &[&[u8]], names: &mut HashMap<u64, usize>) {
+        for fact in facts {
+            self.bytes.push(b' ');
+            let (name, value) =
+                fact.split_at(fact.iter().position(|&byte| byte == b'=').map_or(0, |at| at + 1));
+            self.bytes.extend_from_slice(name);
+            match name {
+                b"cas=" => self.push_cas(value, names),
+                b"exp=" | b"la=" => self.push_time(value),
+                _ => self.bytes.extend_from_slice(value),
+            }
+        }
+    }
+
+    /// 0 says that there is no token, and stays.
+    fn push_cas(&mut self, word: &[u8], names: &mut HashMap<u64, usize>) {
+        match number::<u64>(word) {
+            Some(cas) if cas != 0 => {
+                self.cas.push(cas);
+                let next = names.len();
+                let name = *names.entry(cas).or_insert(next);
+                self.bytes.extend_from_slice(format!("cas#{name}").as_bytes());
+            }
+            _ => self.bytes.extend_from_slice(word),
+        }
+    }
+
+    /// -1 says that there is no end, and stays.
+    fn push_time(&mut self, word: &[u8]) {
+        match number::<i64>(word) {
+            Some(time) if time != -1 => {
+                self.times.push(time);
+                self.bytes.push(b'#');
+            }
+            _ => self.bytes.extend_from_slice(word),
+        }
+    }
+}
+
+/// A data block and its line ending.
+fn block_len(length: &[u8]) -> usize {
+    number::<usize>(length).map_or(0, |length| length.saturating_add(2))
+}
+
+fn number<N: std::str::FromStr>(word: &[u8]) -> Option<N> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(transcript: &[u8]) -> String {
+        String::from_utf8(normalise(transcript).bytes).expect("the answers of these tests are text")
+    }
+
+    #[test]
+    fn tokens_keep_what_they_have_in_common() {
+        assert_eq!(
+            text(b"VALUE a 0 1 77\r\nx\r\nVALUE b 0 1 78\r\ny\r\nEND\r\nHD c77 c0\r\n"),
+            "VALUE a 0 1 cas#0\r\nx\r\nVALUE b 0 1 cas#1\r\ny\r\nEND\r\nHD cas#0 c0\r\n"
+                .replace("HD cas", "HD ccas")
+        );
+        assert_eq!(normalise(b"VALUE a 0 1 77\r\nx\r\n").cas, [77]);
+    }
+
+    #[test]
+    fn data_is_left_alone() {
+        let answer = "VALUE a 0 14\r\nVALUE b 0 1 77\r\nEND\r\nVA 5 t#\r\nHD c1\r\n";
+        assert_eq!(text(answer.replace("t#", "t9").as_bytes()), answer);
+    }
+
+    #[test]
+    fn times_are_compared_with_tolerance() {
+        let normal = normalise(b"ME a exp=98 la=0 cas=5 fetch=no cls=1 size=63\r\nHD t-1\r\n");
+        assert_eq!(normal.bytes, b"ME a exp=# la=# cas=cas#0 fetch=no cls=1 size=63\r\nHD t-1\r\n");
+        assert_eq!(normal.times, [98, 0]);
+        assert!(normalise(b"HD t10\r\n").is_like(&normalise(b"HD t12\r\n")));
+        assert!(!normalise(b"HD t10\r\n").is_like(&normalise(b"HD t20\r\n")));
+        assert!(!normalise(b"HD t10\r\n").is_like(&normalise(b"HD t-1\r\n")));
+    }
+
+    #[test]
+    fn versions_are_not_compared() {
+        assert_eq!(text(b"VERSION 1.6.18\r\nVERSION\n"), "VERSION #\r\nVERSION #\n");
+    }
+}

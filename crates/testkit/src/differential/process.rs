@@ -1,0 +1,152 @@
+//! The processes of a [`World`](super::World).
+
+use super::client::{Client, QUESTION, STORE_ANSWER};
+use std::{
+    io::{self, BufRead as _, BufReader, ErrorKind},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
+    process::{Child, ChildStderr, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
+    time::Duration,
+};
+
+/// Why the processes could not be started.
+#[derive(Debug)]
+pub struct StartError {
+    what: &'static str,
+    cause: io::Error,
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} cannot be started: {} (memcached and setpriv are needed)", self.what, self.cause)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A process that ends with this value, and by the kernel's hand if we are killed before that.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) address: SocketAddr,
+    child: Child,
+    /// Kept open: a process that cannot complain may end over it.
+    errors: Option<BufReader<ChildStderr>>,
+}
+
+impl Process {
+    fn spawn(program: &Path, arguments: &[&str], address: SocketAddr) -> io::Result<Self> {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(program).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let errors = child.stderr.take().map(BufReader::new);
+        Ok(Self { address, child, errors })
+    }
+
+    pub(super) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Ports may be taken between looking and listening; then others are tried.
+const START_ATTEMPTS: usize = 20;
+
+/// memcached as Weir speaks for one: nobody may flush it, nobody may shut it down.
+pub(super) fn start_memcached() -> Result<Process, StartError> {
+    start("memcached", |address| {
+        let port = address.port().to_string();
+        let arguments = [
+            "-l",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-U",
+            "0",
+            "-t",
+            "1",
+            "-B",
+            "ascii",
+            "-m",
+            "64",
+            "-F",
+            "-u",
+            "root",
+        ];
+        let mut process = Process::spawn(Path::new("memcached"), &arguments, address)?;
+        let mut client = connect_to(&mut process)?;
+        client.finish(&[b"stats\r\n", STORE_ANSWER, QUESTION].concat())?;
+        let stats = client.read_to_end()?.bytes;
+        let ours = format!("STAT pid {}\r\n", process.child.id());
+        if stats.starts_with(ours.as_bytes()) { Ok(process) } else { Err(ErrorKind::AddrInUse.into()) }
+    })
+}
+
+pub(super) fn start_weir(weir: &Path, server: SocketAddr) -> Result<Process, StartError> {
+    start("weir proxy", |address| {
+        let (listen, server) = (address.to_string(), server.to_string());
+        let arguments = ["proxy", "--listen", &listen, "--server", &server, "--timeout", "30s"];
+        let mut process = Process::spawn(weir, &arguments, address)?;
+        // It says when it listens; a line that says something else is its reason not to.
+        let mut line = String::new();
+        process.errors.as_mut().ok_or(ErrorKind::BrokenPipe)?.read_line(&mut line)?;
+        if line.contains("listening on") {
+            Ok(process)
+        } else {
+            Err(io::Error::other(line.trim_end().to_owned()))
+        }
+    })
+}
+
+fn start(
+    what: &'static str,
+    attempt: impl Fn(SocketAddr) -> io::Result<Process>,
+) -> Result<Process, StartError> {
+    let mut cause = io::Error::other("no attempt was made");
+    for port in free_ports().take(START_ATTEMPTS) {
+        match attempt(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
+            Ok(started) => return Ok(started),
+            Err(error) => cause = error,
+        }
+    }
+    Err(StartError { what, cause })
+}
+
+/// Connects to a process that was just started. There is no other sign that it listens.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test's driver waits for a process to begin to listen, within a bound"
+)]
+fn connect_to(process: &mut Process) -> io::Result<Client> {
+    for _ in 0..5_000 {
+        match Client::connect(process.address) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            other => return other,
+        }
+        if let Some(status) = process.child.try_wait()? {
+            return Err(io::Error::other(format!("it ended at once: {status}")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(ErrorKind::TimedOut.into())
+}
+
+/// Ports that nobody listens on, below those that the kernel gives to clients, which could take one in between.
+fn free_ports() -> impl Iterator<Item = u16> {
+    let first = 20_000 + u16::try_from(std::process::id() % 8_000).expect("below 8,000");
+    let next = FIRST_FREE.fetch_add(40, Ordering::Relaxed) % 4_000;
+    (first + next..32_768)
+        .chain(20_000..first)
+        .filter(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+}
+
+/// Tests of one process look at different ports first.
+static FIRST_FREE: AtomicU16 = AtomicU16::new(0);
