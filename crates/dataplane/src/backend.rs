@@ -394,7 +394,8 @@ impl Backend {
 /// A key that is repeated in other bytes than the client's would be a reply to something else, or worse: memcached 1.6 repeats some
 /// binary keys as they are, and one that holds a line ending would forge the beginning of the next client's reply.
 fn check_echo(key: &[u8], base64: bool, reply: &[u8]) -> Result<(), Violation> {
-    let line = reply.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    let line = reply.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
     let mut words = line.split(|&byte| byte == b' ');
     let echo = match words.next() {
         Some(b"ME") => words.next(),
@@ -402,7 +403,7 @@ fn check_echo(key: &[u8], base64: bool, reply: &[u8]) -> Result<(), Violation> {
         _ => words.find_map(|word| word.strip_prefix(b"k")),
     };
     match echo {
-        Some(echo) if echo != key && !(base64 && key::same_in_base64(echo, key)) => {
+        Some(echo) if !key::is_same(echo, key, base64) => {
             Err(Violation::UnexpectedLine(String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned()))
         }
         _ => Ok(()),

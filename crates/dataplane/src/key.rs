@@ -11,6 +11,11 @@ use weir_protocol::KEY_BYTES_MAX;
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
+/// memcached's decoder looks at nothing but these bytes and passes over all others.
+fn is_in_alphabet(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+}
+
 /// The bytes that a key in base64 stands for.
 pub(crate) struct Decoded {
     bytes: [u8; KEY_BYTES_MAX],
@@ -20,8 +25,14 @@ pub(crate) struct Decoded {
 impl Decoded {
     /// `None`: it is no base64.
     pub(crate) fn new(key: &[u8]) -> Option<Self> {
+        let mut written = [0; KEY_BYTES_MAX];
+        let mut count = 0;
+        for &byte in key.iter().filter(|&&byte| is_in_alphabet(byte)) {
+            *written.get_mut(count)? = byte;
+            count += 1;
+        }
         let mut bytes = [0; KEY_BYTES_MAX];
-        let len = BASE64.decode_slice(key, &mut bytes).ok()?;
+        let len = BASE64.decode_slice(&written[..count], &mut bytes).ok()?;
         Some(Self { bytes, len })
     }
 
@@ -35,10 +46,15 @@ impl Decoded {
     }
 }
 
-/// Whether `echo` is the key that `key` stands for, in base64 or, as memcached 1.6 repeats keys that `mg` or `ma` created, as it is.
-pub(crate) fn same_in_base64(echo: &[u8], key: &[u8]) -> bool {
-    let Some(wanted) = Decoded::new(key) else { return false };
-    echo == wanted.as_slice() || Decoded::new(echo).is_some_and(|echo| echo.as_slice() == wanted.as_slice())
+/// Whether `echo`, in a reply, is the key of the request, which was written as `key`. memcached remembers of each item whether it was
+/// stored under a key in base64 and repeats keys as they were then, and it forgets that of items that `mg` or `ma` created.
+pub(crate) fn is_same(echo: &[u8], key: &[u8], base64: bool) -> bool {
+    if echo == key {
+        return true;
+    }
+    let decoded = if base64 { Decoded::new(key) } else { None };
+    let wanted = decoded.as_ref().map_or(key, Decoded::as_slice);
+    echo == wanted || Decoded::new(echo).is_some_and(|echo| echo.as_slice() == wanted)
 }
 
 #[cfg(test)]
@@ -47,11 +63,14 @@ mod tests {
 
     #[test]
     fn two_ways_to_write_a_key_are_one_key() {
-        assert!(same_in_base64(b"YQ==", b"YQ=="));
-        assert!(same_in_base64(b"YR==", b"YQ=="));
-        assert!(same_in_base64(b"a", b"YQ=="));
-        assert!(!same_in_base64(b"YWI=", b"YQ=="));
-        assert!(!same_in_base64(b"YQ==", b"!"));
+        assert!(is_same(b"YQ==", b"YQ==", true));
+        assert!(is_same(b"YQ==", b"a", false));
+        assert!(!is_same(b"a", b"YQ==", false));
+        assert!(is_same(b"YR==", b"YQ==", true));
+        assert!(is_same(b"YQ==", b"*Y-Q==", true));
+        assert!(is_same(b"a", b"YQ==", true));
+        assert!(!is_same(b"YWI=", b"YQ==", true));
+        assert!(!is_same(b"YQ==", b"!", true));
     }
 
     #[test]

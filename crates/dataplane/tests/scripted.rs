@@ -508,6 +508,9 @@ fn a_meta_reply_that_repeats_another_key_costs_the_connection() {
         ("mg YQ== b k\r\n", "HD kYQ== b\r\n", true),
         ("mg YR== b k\r\n", "HD kYQ== b\r\n", true),
         ("mg eA0KSEQ= b k\r\n", "HD kx\r\nHD\r\n", false),
+        ("mg *Y-Q== b k\r\n", "HD kYQ== b\r\n", true),
+        ("md \t k\r\n", "NF k\t\r\n", true),
+        ("me a\r\n", "ME YQ== exp=-1\r\n", true),
         ("me a\r\n", "ME b exp=-1\r\n", false),
         ("mg a k !\r\n", "CLIENT_ERROR invalid flag k\r\n", true),
     ] {

@@ -75,9 +75,10 @@ impl<'a> Meta<'a> {
         self.verb == MetaVerb::Debug || self.has(b'k')
     }
 
-    /// Whether a miss creates the key (`N`).
+    /// Whether a miss creates the key (`N` with a number).
     pub fn may_create(&self) -> bool {
-        matches!(self.verb, MetaVerb::Get | MetaVerb::Arithmetic) && self.has(b'N')
+        matches!(self.verb, MetaVerb::Get | MetaVerb::Arithmetic)
+            && self.flags().any(|word| word[0] == b'N' && number::signed(&word[1..]).is_some())
     }
 
     /// Whether servers that hold the same value under different cas tokens, or that know other flags, may decide differently.

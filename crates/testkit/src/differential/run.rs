@@ -97,7 +97,7 @@ pub fn run(weir: &Path, seed: u64, streams: u64) -> Result<Summary, RunError> {
             until_restart = STREAMS_PER_WORLD;
             match world.examine(stream)? {
                 Some(difference) => {
-                    summary.differences.push(Difference { number: Some(number), ..difference })
+                    summary.differences.push(Difference { number: Some(number), ..difference });
                 }
                 None => summary.unconfirmed += 1,
             }

@@ -57,6 +57,12 @@ fn intended() -> Vec<Intended> {
             weir: Is(b"CLIENT_ERROR lru_crawler not allowed\r\n"),
         },
         Intended {
+            why: "memcached would later repeat the key as it is, and its line ending would begin a forged reply",
+            stream: b"mg eA0KSEQ= b N30\r\n".to_vec(),
+            memcached: Is(b"HD W\r\n"),
+            weir: Is(b"CLIENT_ERROR bad command line format\r\n"),
+        },
+        Intended {
             why: "memcached forgets answers that it has not sent yet; then nothing that a client reads is in step",
             stream: format!("delete a\r\nget {long_key}\r\n").into_bytes(),
             memcached: Is(b"CLIENT_ERROR bad command line format\r\n"),

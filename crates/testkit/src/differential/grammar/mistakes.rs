@@ -43,7 +43,7 @@ fn spoil_once(command: &mut Command, keys: &Keys, rng: &mut SmallRng) {
         15 | 16 => {
             command.ending = [&b"\n"[..], b"\n", b" \r\n", b"\r\r\n", b"\r", b"", b"\0\r\n"]
                 .choose(rng)
-                .expect("not empty")
+                .expect("not empty");
         }
         17 => drop(words[at].pop()),
         18 => words.push(b"HTTP/1.1".to_vec()),
