@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: help setup build demo test test-long audit bench fmt clean
+.PHONY: help setup build demo test test-long fuzz audit bench fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -26,6 +26,9 @@ test: setup ## run every check: formats, lints, licences, tests, real processes
 
 test-long: setup ## run the tests with many more cases and the slow ones
 	@$(PY) scripts/check --long
+
+fuzz: ## fuzz parsers and dataplane for a minute each (needs a nightly toolchain)
+	@scripts/fuzz
 
 audit: setup ## look up known vulnerabilities of every dependency (needs the network)
 	@$(PY) scripts/audit

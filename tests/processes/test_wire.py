@@ -232,3 +232,13 @@ def test_flush_all_is_refused_as_by_a_memcached_that_forbids_it(
         wire.send(b"flush_all\r\nflush_all noreply\r\nflush_all 10\r\nmn\r\n")
         refused = b"CLIENT_ERROR flush_all not allowed"
         assert [wire.line() for _ in range(3)] == [refused, refused, b"MN"], address
+
+
+def test_a_client_that_finishes_while_its_session_is_paused_is_closed(subject: Address, connect: Connect) -> None:
+    """Regression: the end of the stream came while nothing was read, and was not told again when reading went on."""
+    for count in (1024, 1025, 3000):
+        wire = connect(subject)
+        wire.send(b"mn\r\n" * count)
+        wire.finish_sending()
+        assert [wire.line() for _ in range(count)] == [b"MN"] * count
+        assert wire.ended()

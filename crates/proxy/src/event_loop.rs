@@ -166,7 +166,8 @@ impl EventLoop {
 
     fn read_ready(&mut self, events: &Events) {
         for peer in mem::take(&mut self.unread) {
-            self.read(peer, false);
+            // Its readiness, and the end of its stream, may have been told while it was not read; they are not told again.
+            self.read(peer, true);
         }
         for event in events {
             if event.token() == WAKER {
