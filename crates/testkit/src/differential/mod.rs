@@ -15,7 +15,7 @@
 //! a batch share no key: each has its own prefix. Where two met by accident all the same, a difference is asked for again, alone
 //! and on fresh servers, before it counts.
 //!
-//! [`run`] is the story; [`World`] are the processes.
+//! [`run()`] is the story; [`World`] are the processes.
 
 mod client;
 mod grammar;
