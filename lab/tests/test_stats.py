@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from weir_lab.stats import coefficient_of_variation, holm, mean_interval, paired_change
@@ -31,6 +31,8 @@ def test_t_interval_covers_the_mean_as_often_as_it_says(n: int) -> None:
 
 @given(st.lists(st.floats(1, 1e3), min_size=2, max_size=12, unique=True), st.sampled_from([0.9, 0.95, 0.99]))
 def test_intervals_and_p_values_are_scipys(values: list[float], level: float) -> None:
+    # The oracle warns of values that differ in their last digits alone.
+    assume(max(values) - min(values) > 1e-9 * max(map(abs, values)))
     theirs = scipy.stats.ttest_1samp(values, 100.0)
     interval = theirs.confidence_interval(level)
     ours = mean_interval(values, level)
