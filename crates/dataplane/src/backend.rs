@@ -103,6 +103,11 @@ pub(crate) struct Backend {
     dequeued: usize,
     /// Parts before this one were checked for their deadline (except the first of all, whose reply may be on its way).
     unexpired: usize,
+    /// No part that stands behind one with a later deadline has an earlier deadline than this. `None`: all stand in the order of
+    /// their deadlines.
+    overtaking: Option<Instant>,
+    /// The latest deadline of any part.
+    latest: Instant,
     out: ByteQueue,
     out_start: u64,
     /// The keys of the retrievals in `parts`, each after its length, against which replies are checked.
@@ -124,7 +129,8 @@ pub(crate) struct Backend {
 /// What a part is to be, before it has a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewPart {
-    pub(crate) request: RequestKey,
+    /// Nobody's if nobody waits for the reply.
+    pub(crate) request: Option<RequestKey>,
     pub(crate) expected: Expected,
     pub(crate) decides: bool,
     pub(crate) index: u32,
@@ -141,6 +147,8 @@ impl Backend {
             sent: 0,
             dequeued: 0,
             unexpired: 0,
+            overtaking: None,
+            latest: Instant::ZERO,
             out: ByteQueue::default(),
             out_start: 0,
             keys: ByteQueue::default(),
@@ -171,8 +179,13 @@ impl Backend {
     /// then calls [`Backend::finish_message`].
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
         let start = self.out_end();
+        let deadline = part.created.plus(config.timeout_ns);
+        if part.request.is_some() && deadline < self.latest {
+            self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
+        }
+        self.latest = self.latest.max(deadline);
         self.parts.push_back(Part {
-            request: Some(part.request),
+            request: part.request,
             expected: part.expected,
             decides: part.decides,
             index: part.index,
@@ -180,7 +193,7 @@ impl Backend {
             base64: false,
             start,
             end: start,
-            deadline: part.created.plus(config.timeout_ns),
+            deadline,
             sent: now,
         });
         self.requests += 1;
@@ -345,12 +358,24 @@ impl Backend {
             give_up(part, &mut self.timeouts);
             self.unexpired += 1;
         }
+        if self.overtaking.is_some_and(|earliest| earliest <= now) {
+            let mut latest = Instant::ZERO;
+            self.overtaking = None;
+            for part in self.parts.iter_mut().skip(1) {
+                if part.deadline <= now {
+                    give_up(part, &mut self.timeouts);
+                } else if part.request.is_some() && part.deadline < latest {
+                    self.overtaking = Some(self.overtaking.map_or(part.deadline, |it| it.min(part.deadline)));
+                }
+                latest = latest.max(part.deadline);
+            }
+        }
     }
 
     /// When the first part that still has a request will be late.
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         let next = self.parts.get(self.unexpired.max(1)).map(|part| part.deadline);
-        [self.head_deadline(timeout_ns), next].into_iter().flatten().min()
+        [self.head_deadline(timeout_ns), next, self.overtaking].into_iter().flatten().min()
     }
 
     /// The head's deadline moves with each read of its reply: a long reply must make progress, no more.
@@ -378,6 +403,7 @@ impl Backend {
         self.blocked = false;
         self.parts.clear();
         (self.sent, self.dequeued, self.unexpired) = (0, 0, 0);
+        self.overtaking = None;
         self.out.clear();
         self.out_start = 0;
         self.keys.clear();

@@ -45,6 +45,8 @@ counters! {
     server_timeouts,
     /// Replies that came after their request had been answered, and were thrown away.
     server_replies_late,
+    /// Copies that were deleted on replicas because the primary alone had decided a write, or may have.
+    replicas_invalidated,
     /// Connections to servers that were established.
     server_connects,
     /// Attempts to connect to a server that failed.

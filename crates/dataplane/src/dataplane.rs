@@ -232,7 +232,12 @@ impl Dataplane {
         let first = after.map_or(0, |server| server + 1);
         let server = (first..self.backends.len()).find(|&server| self.backends[server].wants_write())?;
         let Self { backends, services, .. } = self;
-        backends[server].dequeue(now, |key| services[key].stamps.dequeued = now);
+        backends[server].dequeue(now, |key| {
+            let service = &mut services[key];
+            if !service.following {
+                service.stamps.dequeued = now;
+            }
+        });
         Some(server)
     }
 
@@ -262,7 +267,9 @@ impl Dataplane {
                 service.first_sent = true;
                 service.stamps.first_sent = now;
             }
-            service.stamps.forwarded = now;
+            if !service.following {
+                service.stamps.forwarded = now;
+            }
         });
     }
 

@@ -4,6 +4,7 @@ use crate::{
     Dataplane, Fault, SessionId,
     backend::{GiveUp, Part, RequestKey},
     dataplane::may_take,
+    follow::may_have_changed,
     service::Answer,
 };
 use std::mem;
@@ -67,6 +68,7 @@ impl Dataplane {
         let backend = &mut self.backends[server];
         let service = &mut self.services[key];
         service.outstanding -= 1;
+        let followers = service.followers.take().filter(|_| may_have_changed(reply.status));
         let mut deciding = None;
         if reply.status.is_error() {
             backend.errors += 1;
@@ -81,6 +83,10 @@ impl Dataplane {
             };
             deciding = Some(&bytes[..reply.answer_len]);
         }
+        if let Some(followers) = followers {
+            self.invalidate(key, &followers, now);
+        }
+        let service = &mut self.services[key];
         if service.outstanding == 0 {
             self.finish(key, deciding, now);
         } else if let Some(bytes) = deciding {
@@ -94,7 +100,13 @@ impl Dataplane {
         let service = &mut self.services[key];
         service.fail(fault, server);
         service.outstanding -= 1;
-        if service.outstanding == 0 {
+        let undecided = service.followers.take();
+        let (created, done) = (service.stamps.created, service.outstanding == 0);
+        if let Some(followers) = undecided {
+            // Nobody knows what the primary did. The client is not kept waiting any longer.
+            self.invalidate_unattended(&followers, created, now);
+        }
+        if done {
             self.finish(key, None, now);
         }
     }

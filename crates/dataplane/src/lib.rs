@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `dataplane` | [`Dataplane`]: the driver's border |
 //! | `dispatch` | a request becomes messages to servers |
+//! | `follow` | what the other replicas learn of a write that the primary decides |
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
@@ -27,6 +28,7 @@ mod dataplane;
 mod deliver;
 mod dispatch;
 mod fault;
+mod follow;
 mod gather;
 mod key;
 mod report;
