@@ -2,9 +2,14 @@
 //!
 //! One file per subcommand; what they do lives in the crates `weir-proxy` and `weir-load`.
 
+mod check;
+mod config_file;
+mod convert;
 mod load;
+mod pool;
 mod proxy;
 mod units;
+mod where_key;
 
 use clap::{Parser, Subcommand};
 use std::{fmt::Display, process::ExitCode};
@@ -23,12 +28,21 @@ enum Command {
     Proxy(proxy::ProxyArgs),
     /// Generate load: closed loop, every reply verified
     Load(load::LoadArgs),
+    /// Print which servers hold keys
+    Where(where_key::WhereArgs),
+    /// Check a configuration file
+    Check(check::CheckArgs),
+    /// Print the configuration that equals another proxy's
+    Convert(convert::ConvertArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Proxy(args) => args.run(),
         Command::Load(args) => load::run(args),
+        Command::Where(args) => args.run(),
+        Command::Check(args) => args.run(),
+        Command::Convert(args) => args.run(),
     }
 }
 
