@@ -22,7 +22,7 @@ pub enum Placement {
     LibmemcachedDefault,
     /// libmemcached with `DISTRIBUTION_CONSISTENT`: 100 points per server, by the key's hash function.
     LibmemcachedConsistent,
-    /// libmemcached with `KETAMA`: the same by MD5.
+    /// libmemcached with `KETAMA`: the same under another name.
     LibmemcachedKetama,
     /// libmemcached with `KETAMA_WEIGHTED`, and most client libraries after it: 160 points per server of average
     /// weight.
@@ -141,9 +141,11 @@ impl Placement {
         match self {
             Self::Modulo => JAVA_FIRST,
             Self::Ring => XXH3_FIRST,
-            Self::LibmemcachedDefault | Self::LibmemcachedConsistent => LIBMEMCACHED,
+            Self::LibmemcachedDefault | Self::LibmemcachedConsistent | Self::LibmemcachedKetama => {
+                LIBMEMCACHED
+            }
             Self::LibmemcachedKetamaWeighted => LIBMEMCACHED_WEIGHTED,
-            Self::LibmemcachedKetama | Self::Spymemcached | Self::Ketama => &[Md5],
+            Self::Spymemcached | Self::Ketama => &[Md5],
             Self::TwemproxyKetama | Self::TwemproxyModula => TWEMPROXY,
             Self::MemcachedProxyRingDefault
             | Self::MemcachedProxyRingKetama

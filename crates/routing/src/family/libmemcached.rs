@@ -11,7 +11,7 @@ const POINTS_PER_SERVER: u32 = 100;
 pub(super) fn default(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {
     refuse_weights(servers)?;
     let owners = slots((0..).zip(servers.iter().map(|_| 1)));
-    Ok(Distribution::Slots { slots: Slots::new(owners), hash, empty_is_zero: true })
+    Ok(Distribution::Slots { slots: Slots::new(owners), hash, empty_is_zero: false })
 }
 
 /// The unweighted ring; the weighted one as soon as a server weighs more than 1, as in the library.
@@ -23,7 +23,7 @@ pub(super) fn consistent(servers: &[Server], hash: KeyHash) -> Result<Distributi
         let label = server.label();
         (0..POINTS_PER_SERVER).map(move |number| (hash.digest(format!("{label}-{number}").as_bytes()), place))
     });
-    Ok(Distribution::Ring { ring: Ring::new(points.collect()), hash, empty_is_zero: true })
+    Ok(Distribution::Ring { ring: Ring::new(points.collect()), hash, empty_is_zero: false })
 }
 
 pub(super) fn weighted(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {
@@ -43,5 +43,5 @@ fn weighted_ring(
 ) -> Result<Distribution, Refusal> {
     let weights = whole_weights(servers)?;
     let points = md5_ring_points(ketama_shares(&weights), label);
-    Ok(Distribution::Ring { ring: checked_ring(points, servers.len())?, hash, empty_is_zero: true })
+    Ok(Distribution::Ring { ring: checked_ring(points, servers.len())?, hash, empty_is_zero: false })
 }
