@@ -31,7 +31,7 @@ HASHES = {
 }
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """The library was built without this."""
 
 
@@ -66,7 +66,7 @@ class Client:
         for behavior, value in behaviors:
             if library.memcached_behavior_set(self._handle, behavior, value) != 0:
                 self.close()
-                raise Unsupported(f"behaviour {behavior} = {value}")
+                raise UnsupportedError(f"behaviour {behavior} = {value}")
         for host, port, weight in servers:
             status = library.memcached_server_add_with_weight(self._handle, host.encode(), port, weight)
             assert status == 0, f"{host}:{port} refused with {status}"

@@ -7,10 +7,10 @@ import ctypes
 import pytest
 
 from tests.placement import libmemcached
-from tests.placement.libmemcached import HASHES, Client, Unsupported
+from tests.placement.libmemcached import HASHES, Client, UnsupportedError
 from tests.placement.where import keys, places
 
-EVEN = [("10.0.1.%d" % number, 11211 + number % 3, 1) for number in range(1, 8)]
+EVEN = [(f"10.0.1.{number}", 11211 + number % 3, 1) for number in range(1, 8)]
 WEIGHTED = [(host, port, weight) for (host, port, _), weight in zip(EVEN, (6, 3, 2, 4, 10, 8, 1), strict=True)]
 
 KETAMA = [(libmemcached.BEHAVIOR_KETAMA, 1)]
@@ -74,7 +74,7 @@ def test_with_every_hash(library: ctypes.CDLL, placement: str, hash_name: str) -
         behaviors = [*CONSISTENT, *behaviors]
     try:
         compare(library, behaviors, EVEN, keys(count=5000), "--placement", placement, "--hash", hash_name)
-    except Unsupported as reason:
+    except UnsupportedError as reason:
         pytest.skip(f"the installed libmemcached knows no hash {hash_name}: {reason}")
 
 
