@@ -8,6 +8,9 @@ use crate::weight::{Weight, WeightError};
 /// memcached's registered port. Ketama labels leave it out.
 const DEFAULT_PORT: u16 = 11_211;
 
+/// The longest host and the longest name, in bytes: as long as a host name may be. They stand in replies and metrics.
+const NAME_MAX: usize = 255;
+
 /// One memcached server of a pool.
 ///
 /// As text: `HOST:PORT`, then `:WEIGHT` if it is not 1, then a space and a name if it has one (the form of twemproxy's
@@ -34,7 +37,9 @@ pub enum ServerError {
     #[error("server {0:?} has no valid port: write host:port with a port from 1 to 65535")]
     InvalidPort(String),
     /// Nothing stands before the port, or something that can be no host.
-    #[error("server {0:?} has no valid host: write host:port without spaces")]
+    #[error(
+        "server {0:?} has no valid host: write host:port without spaces, the host at most {NAME_MAX} bytes long"
+    )]
     InvalidHost(String),
     /// An IPv6 address whose end cannot be told from the port, or brackets around something else.
     #[error("server {0:?} has no valid IPv6 address: write [address]:port")]
@@ -48,7 +53,10 @@ pub enum ServerError {
         error: WeightError,
     },
     /// What follows the space is no name.
-    #[error("server {0:?} has no valid name: write host:port name, the name without spaces or commas")]
+    #[error(
+        "server {0:?} has no valid name: write host:port name, the name at most {NAME_MAX} bytes long, without spaces \
+         or commas"
+    )]
     InvalidName(String),
 }
 
@@ -115,7 +123,7 @@ impl FromStr for Server {
             server.weight = weight.parse().map_err(invalid)?;
         }
         if let Some(name) = name {
-            if name.is_empty() || name.contains(forbidden) {
+            if name.is_empty() || name.len() > NAME_MAX || name.contains(forbidden) {
                 return Err(ServerError::InvalidName(text.to_owned()));
             }
             server.name = name.to_owned();
@@ -138,7 +146,7 @@ fn split_host(place: &str) -> Result<(&str, &str), Reason> {
     if host.ends_with(']') || after.matches(':').count() > 1 {
         return Err(ServerError::InvalidIpv6);
     }
-    if host.is_empty() || host.contains(|c| forbidden(c) || c == '/') {
+    if host.is_empty() || host.len() > NAME_MAX || host.contains(|c| forbidden(c) || c == '/') {
         return Err(ServerError::InvalidHost);
     }
     Ok((host, after))
@@ -204,6 +212,8 @@ mod tests {
         for text in ["::1:11211", "[::1:11211", "::1]:11211", "[host]:11211", "[]:1", "[::1]11211"] {
             check(text, ServerError::InvalidIpv6);
         }
+        check(&format!("{}:1", "a".repeat(256)), ServerError::InvalidHost);
+        check(&format!("a:1 {}", "b".repeat(256)), ServerError::InvalidName);
         for text in ["a:1 ", "a:1 b c", "a:1 b,c", "a:1  b"] {
             check(text, ServerError::InvalidName);
         }
