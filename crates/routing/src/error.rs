@@ -3,9 +3,6 @@ use crate::placement::Placement;
 use crate::router::{REPLICAS_MAX, SERVERS_MAX};
 use crate::weight::Weight;
 
-/// The largest sum of weights where each unit of weight takes room: slots of a modulo, points of Weir's ring.
-pub(crate) const WEIGHT_SUM_MAX: u64 = 1 << 16;
-
 /// Why servers and options do not make a router.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
@@ -57,10 +54,13 @@ pub enum RoutingError {
         expected: &'static str,
     },
     /// Slots and points would take too much memory.
-    #[error(
-        "the weights add up to {0}: at most {WEIGHT_SUM_MAX} are supported; divide all by the same number"
-    )]
-    TooHeavy(u64),
+    #[error("the weights add up to {sum}: at most {sum_max} are supported; divide all by the same number")]
+    TooHeavy {
+        /// Sum of the weights.
+        sum: u64,
+        /// The largest sum that the placement takes.
+        sum_max: u64,
+    },
     /// Too light for a single point on the ring: it would never get a key.
     #[error("server {0} is so light among the others that it gets no keys: raise its weight, or remove it")]
     TooLight(String),

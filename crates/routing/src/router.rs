@@ -176,7 +176,9 @@ mod tests {
         }
         let light = RoutingError::TooLight("light:2".into());
         assert_eq!(refusal(weighted("1000000"), Placement::default(), 1), light);
-        assert_eq!(refusal(weighted("1000000"), Placement::Ring, 1), RoutingError::TooHeavy(1_000_001));
+        let heavy = |sum_max| RoutingError::TooHeavy { sum: 1_000_001, sum_max };
+        assert_eq!(refusal(weighted("1000000"), Placement::Ring, 1), heavy(8192));
+        assert_eq!(refusal(weighted("1000000"), Placement::TwemproxyModula, 1), heavy(65_536));
         assert!(message("0.5", Placement::Ring).ends_with("but placement ring takes whole weights only"));
         assert!(message("1.5", Placement::McrouterWeightedCh3).ends_with("takes weights up to 1"));
         Router::new(weighted("0.5"), Placement::McrouterWeightedCh3, 1).unwrap();

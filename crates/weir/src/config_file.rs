@@ -153,7 +153,7 @@ fn pool(table: PoolTable) -> Result<Pool, Fault> {
     let names: Vec<String> = parsed_servers.iter().map(|server| server.name.clone()).collect();
     let router = Router::with_options(parsed_servers, options)
         .map_err(|error| (Some(spans.of(&error, &names, &server_spans)), error.to_string()))?;
-    let timeout = table.timeout.map(checked_timeout).transpose()?;
+    let timeout = table.timeout.as_ref().map(checked_timeout).transpose()?;
     let listen = table.listen.map(checked_listen).transpose()?;
     Ok(Pool { router, listen, timeout })
 }
@@ -173,7 +173,7 @@ where
     text.map(|text| text.get_ref().parse().map_err(|error| fault(text.span(), &error))).transpose()
 }
 
-fn checked_timeout(text: Spanned<String>) -> Result<Duration, Fault> {
+fn checked_timeout(text: &Spanned<String>) -> Result<Duration, Fault> {
     match units::duration(text.get_ref()) {
         Ok(Duration::ZERO) => Err(fault(text.span(), &"timeout must be longer than nothing")),
         Ok(timeout) => Ok(timeout),
@@ -218,7 +218,7 @@ impl Spans {
             | RoutingError::WeightOutOfRange { server, .. } => {
                 names.iter().rposition(|name| name == server).map(|place| servers[place].clone())
             }
-            RoutingError::NoServers | RoutingError::TooManyServers(_) | RoutingError::TooHeavy(_) => None,
+            RoutingError::NoServers | RoutingError::TooManyServers(_) | RoutingError::TooHeavy { .. } => None,
         };
         setting.unwrap_or_else(|| self.servers.clone())
     }
@@ -300,6 +300,20 @@ timeout = "400ms"
         assert!(refusal(&GOOD[..60]).starts_with("file:"), "{}", refusal(&GOOD[..60]));
         assert_eq!(refusal(""), "file:1: missing field `pools`");
         assert_eq!(refusal("[pools]\n"), "file: there is no pool: write [pools.NAME] and its servers");
+    }
+
+    /// Whatever a slip does to a file, it is read or refused.
+    #[test]
+    fn no_changed_byte_panics() {
+        for place in 0..GOOD.len() {
+            for other in ["", "\"", "[", "]", "=", "\n", "#", "0", "\u{7f}", "é"] {
+                let mut text = GOOD.to_owned();
+                text.replace_range(place..=place, other);
+                if let Err(error) = parse(&text, "file") {
+                    assert!(error.line.is_none_or(|line| line <= text.lines().count() + 1), "{error}");
+                }
+            }
+        }
     }
 
     #[test]

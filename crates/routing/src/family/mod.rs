@@ -8,7 +8,7 @@ mod twemproxy;
 mod weir;
 
 use crate::distribution::{Distribution, Point, Ring};
-use crate::error::{RoutingError, WEIGHT_SUM_MAX};
+use crate::error::RoutingError;
 use crate::hash::{KeyHash, md5_digest, md5_points};
 use crate::options::Options;
 use crate::placement::Placement;
@@ -54,7 +54,8 @@ enum Refusal {
     Weight(usize),
     /// It cannot use this server's weight.
     Range(usize, &'static str),
-    TooHeavy(u64),
+    /// The weights' sum, and the largest that it takes.
+    TooHeavy(u64, u64),
     TooLight(usize),
 }
 
@@ -70,7 +71,7 @@ impl Refusal {
                 let (server, weight) = of(place);
                 RoutingError::WeightOutOfRange { server, weight, placement, expected }
             }
-            Self::TooHeavy(sum) => RoutingError::TooHeavy(sum),
+            Self::TooHeavy(sum, sum_max) => RoutingError::TooHeavy { sum, sum_max },
             Self::TooLight(place) => RoutingError::TooLight(of(place).0),
         }
     }
@@ -89,11 +90,14 @@ fn whole_weights(servers: &[Server]) -> Result<Vec<u32>, Refusal> {
     servers.iter().enumerate().map(whole).collect()
 }
 
+/// The largest sum of weights where each unit is a slot.
+const SLOTS_MAX: u64 = 1 << 16;
+
 /// The servers' weights, where each unit takes room.
-fn bounded_weights(servers: &[Server]) -> Result<Vec<u32>, Refusal> {
+fn bounded_weights(servers: &[Server], sum_max: u64) -> Result<Vec<u32>, Refusal> {
     let weights = whole_weights(servers)?;
     match weights.iter().map(|weight| u64::from(*weight)).sum() {
-        sum if sum > WEIGHT_SUM_MAX => Err(Refusal::TooHeavy(sum)),
+        sum if sum > sum_max => Err(Refusal::TooHeavy(sum, sum_max)),
         _ => Ok(weights),
     }
 }

@@ -1,6 +1,8 @@
 //! twemproxy's distributions.
 
-use super::{Refusal, bounded_weights, checked_ring, ketama_shares, md5_ring_points, slots, whole_weights};
+use super::{
+    Refusal, SLOTS_MAX, bounded_weights, checked_ring, ketama_shares, md5_ring_points, slots, whole_weights,
+};
 use crate::distribution::{Distribution, Slots};
 use crate::hash::KeyHash;
 use crate::server::Server;
@@ -23,7 +25,7 @@ pub(super) fn ketama(servers: &[Server], hash: KeyHash) -> Result<Distribution, 
 
 pub(super) fn modula(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {
     let labels: Vec<String> = servers.iter().map(Server::label).collect();
-    let weights = bounded_weights(servers)?;
+    let weights = bounded_weights(servers, SLOTS_MAX)?;
     let held = by_name(&labels).into_iter().map(|place| (place, weights[usize::from(place)]));
     Ok(Distribution::Slots { slots: Slots::new(slots(held)), hash, empty_is_zero: true })
 }

@@ -116,9 +116,8 @@ impl Route {
     }
 
     fn placement(&self) -> Result<Placement, String> {
-        let known = Placement::ALL.into_iter().filter(|placement| placement.is_mcrouter());
-        let named =
-            known.filter(|placement| placement.name() == format!("mcrouter/{}", self.function)).next();
+        let name = format!("mcrouter/{}", self.function);
+        let named = Placement::ALL.into_iter().find(|placement| placement.name() == name);
         named.ok_or_else(|| format!("the hash function {:?} has no equal", self.function))
     }
 }
@@ -293,5 +292,22 @@ placement = \"mcrouter/Ch3\"
         );
         check("[]", "is no JSON object");
         check("{}", "there is no `route`");
+    }
+
+    /// Whatever a slip does to a file, it is converted or refused.
+    #[test]
+    fn no_changed_byte_panics() {
+        let good = file(
+            r#"{"type": "PoolRoute", "pool": "A", "hash": {"hash_func": "WeightedCh3", "weights": [1]}}"#,
+        );
+        for place in 0..good.len() {
+            for other in ["", "\"", "[", "]", "{", ":", "\n", "#", "-", "0", "&a", "*a", "é"] {
+                let mut text = good.clone();
+                text.replace_range(place..=place, other);
+                if let Ok(converted) = convert(&text) {
+                    assert!(!converted.to_toml().is_empty());
+                }
+            }
+        }
     }
 }

@@ -161,7 +161,7 @@ mod tests {
         let pool = ConvertedPool {
             name: "odd name".into(),
             listen: Some("127.0.0.1:22121".into()),
-            servers: servers.iter().cloned().skip(1).collect(),
+            servers: servers[1..].to_vec(),
             options: options.clone(),
             timeout_ms: Some(250),
             notes: vec!["a note".into()],

@@ -43,11 +43,11 @@ pub(super) fn convert(text: &str) -> Result<Converted, String> {
     }
     let pools = pools
         .into_iter()
-        .map(|(name, yaml)| pool(name.clone(), yaml).map_err(|reason| format!("pool {name}: {reason}")));
+        .map(|(name, yaml)| pool(name.clone(), &yaml).map_err(|reason| format!("pool {name}: {reason}")));
     Ok(Converted { pools: pools.collect::<Result<_, _>>()?, notes: vec![] })
 }
 
-fn pool(name: String, yaml: PoolYaml) -> Result<ConvertedPool, String> {
+fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {
     if yaml.redis == Some(true) {
         return Err("`redis: true` has no equal: Weir speaks memcached's protocol alone".to_owned());
     }
@@ -74,7 +74,7 @@ fn pool(name: String, yaml: PoolYaml) -> Result<ConvertedPool, String> {
     if timeout_ms.is_none() {
         notes.push("without a timeout nutcracker waits for ever; Weir answers after 500 ms".to_owned());
     }
-    notes.extend(without_equal(&yaml));
+    notes.extend(without_equal(yaml));
     let servers = yaml.servers.iter().map(|text| server(text)).collect::<Result<_, _>>()?;
     let options = Options { hash: Some(hash), hash_tag, ..Options::new(placement) };
     Ok(ConvertedPool { name, listen, servers, options, timeout_ms, notes })
@@ -208,5 +208,20 @@ hash = \"fnv1a_64\"
         check("timeout: 400", "timeout: soon", "cannot be read as nutcracker's YAML");
         assert!(convert("alpha: [").unwrap_err().starts_with("cannot be read as nutcracker's YAML: "));
         assert_eq!(convert("{}").unwrap_err(), "there is no pool");
+    }
+
+    /// Whatever a slip does to a file, it is converted or refused.
+    #[test]
+    fn no_changed_byte_panics() {
+        let good = GOOD.to_owned();
+        for place in 0..good.len() {
+            for other in ["", "\"", "[", "]", "{", ":", "\n", "#", "-", "0", "&a", "*a", "é"] {
+                let mut text = good.clone();
+                text.replace_range(place..=place, other);
+                if let Ok(converted) = convert(&text) {
+                    assert!(!converted.to_toml().is_empty());
+                }
+            }
+        }
     }
 }
