@@ -18,6 +18,7 @@
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `stats` | what a client may ask in band |
+//! | `item_size` | the longest value, as the servers tell it |
 //! | `config`, `counters` | every limit, every count |
 
 mod backend;
@@ -30,6 +31,7 @@ mod dispatch;
 mod fault;
 mod follow;
 mod gather;
+mod item_size;
 mod key;
 mod report;
 mod service;
