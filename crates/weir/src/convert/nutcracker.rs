@@ -41,16 +41,20 @@ pub(super) fn convert(text: &str) -> Result<Converted, String> {
     if pools.is_empty() {
         return Err("there is no pool".to_owned());
     }
-    let pools = pools
+    let (redis, memcached): (Vec<_>, Vec<_>) =
+        pools.into_iter().partition(|(_, yaml)| yaml.redis == Some(true));
+    let left_out = |(name, _): &(String, PoolYaml)| format!("pool {name} is for Redis and has no equal");
+    let notes: Vec<String> = redis.iter().map(left_out).collect();
+    if memcached.is_empty() {
+        return Err(format!("{}: there is no other pool", notes.join(", ")));
+    }
+    let pools = memcached
         .into_iter()
         .map(|(name, yaml)| pool(name.clone(), &yaml).map_err(|reason| format!("pool {name}: {reason}")));
-    Ok(Converted { pools: pools.collect::<Result<_, _>>()?, notes: vec![] })
+    Ok(Converted { pools: pools.collect::<Result<_, _>>()?, notes })
 }
 
 fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {
-    if yaml.redis == Some(true) {
-        return Err("`redis: true` has no equal: Weir speaks memcached's protocol alone".to_owned());
-    }
     let placement = match yaml.distribution.as_deref() {
         None | Some("ketama") => Placement::TwemproxyKetama,
         Some("modula") => Placement::TwemproxyModula,
@@ -186,6 +190,15 @@ hash = \"fnv1a_64\"
     }
 
     #[test]
+    fn pools_for_redis_are_left_out() {
+        let text = convert(&GOOD.replace("auto_eject_hosts", "redis")).unwrap().to_toml();
+        assert!(text.starts_with("# pool alpha is for Redis and has no equal\n\n[pools.beta]\n"), "{text}");
+        let only = "alpha: {listen: \"127.0.0.1:1\", servers: [\"a:1:1\"], redis: true}";
+        let error = convert(only).unwrap_err();
+        assert_eq!(error, "pool alpha is for Redis and has no equal: there is no other pool");
+    }
+
+    #[test]
     fn what_would_move_keys_is_refused() {
         let check = |from: &str, to: &str, expected: &str| {
             assert!(GOOD.contains(from), "{from}");
@@ -197,7 +210,6 @@ hash = \"fnv1a_64\"
             "distribution: random",
             "pool alpha: `distribution: random` has no equal",
         );
-        check("auto_eject_hosts: true", "redis: true", "pool alpha: `redis: true` has no equal");
         check("hash: md5", "hash: sha1", "pool alpha: `hash: sha1` is none of nutcracker's hashes");
         check("hash: md5", "hush: md5", "unknown field `hush`");
         check("hash: md5", "hash: murmur3", "is none of nutcracker's");
