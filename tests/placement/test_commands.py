@@ -95,6 +95,13 @@ def test_check_names_line_and_reason(config: Path, before: str, after: str, line
     assert errors.count("\n") == 1
 
 
+def test_check_tells_of_servers_without_keys(config: Path) -> None:
+    config.write_text(POOL.replace(":2 blue", ":1000000 blue"))
+    status, output, _ = weir("check", config)
+    assert status == 0
+    assert "main: server red is so light among the others that it gets no keys\n" in output
+
+
 def test_check_refuses_what_is_no_file_of_text(tmp_path: Path) -> None:
     bytes_file = tmp_path / "bytes"
     bytes_file.write_bytes(b"# fine\n\xff\xfe")

@@ -37,6 +37,8 @@ FLEETS = {
     "weighted": Fleet(["distribution: ketama", "hash: md5"], [":1", ":2", ":3", ":4"]),
     # Names of different lengths: nutcracker sorts the shorter ones first.
     "modula": Fleet(["distribution: modula", "hash: crc32a"], [":2 zz", ":1 b", ":3 aaa", ":1 c"]),
+    # A server so light that nutcracker gives it no point on the ring, and so no keys.
+    "lopsided": Fleet(["distribution: ketama", "hash: jenkins"], [":1000 a", ":500 b", ":1 c", ":900 d"]),
     "tagged": Fleet(["distribution: ketama", "hash: murmur", 'hash_tag: "{}"'], [":1 a", ":1 b", ":2 c", ":1 d"]),
 }
 
@@ -107,10 +109,9 @@ def test_each_finds_what_the_other_stored(
     check(through_weir, asked, b"by nutcracker")
     store(through_weir, asked, b"by weir")
     check(through_nutcracker, asked, b"by weir")
-    for server in four_servers:
-        stats = statistics(server)
-        assert int(stats[b"curr_items"]) > len(asked) / SERVERS / 10, "every server has keys, or this says little"
-        assert stats[b"evictions"] == b"0"
+    stored = sorted(int(statistics(server)[b"curr_items"]) for server in four_servers)
+    assert stored[1] > len(asked) / SERVERS / 10, "most servers have keys, or this says little"
+    assert sum(stored) == len(asked), "each key is on one server, and none was evicted"
 
 
 HASHES = [

@@ -61,9 +61,6 @@ pub enum RoutingError {
         /// The largest sum that the placement takes.
         sum_max: u64,
     },
-    /// Too light for a single point on the ring: it would never get a key.
-    #[error("server {0} is so light among the others that it gets no keys: raise its weight, or remove it")]
-    TooLight(String),
     /// A hash function that the placement does not know.
     #[error("placement {placement} knows no hash {hash}: {}", allowed(*placement))]
     Hash {

@@ -58,6 +58,13 @@ impl Router {
         &self.options
     }
 
+    /// The servers that are the first of no key: too light for a single point on the ring. Removing one would move
+    /// keys all the same, because the shares of the others are rounded with it.
+    pub fn without_keys(&self) -> impl Iterator<Item = &Server> {
+        let places = (0u16..).zip(&self.servers);
+        places.filter(|(place, _)| !self.distribution.has_keys(*place)).map(|(_, server)| server)
+    }
+
     /// The first of the key's servers.
     pub fn primary(&self, key: &[u8]) -> usize {
         self.key_part.with(key, |part| self.distribution.primary(part))
@@ -174,14 +181,30 @@ mod tests {
             );
             assert_eq!(message("2", placement), expected);
         }
-        let light = RoutingError::TooLight("light:2".into());
-        assert_eq!(refusal(weighted("1000000"), Placement::default(), 1), light);
         let heavy = |sum_max| RoutingError::TooHeavy { sum: 1_000_001, sum_max };
         assert_eq!(refusal(weighted("1000000"), Placement::Ring, 1), heavy(8192));
         assert_eq!(refusal(weighted("1000000"), Placement::TwemproxyModula, 1), heavy(65_536));
         assert!(message("0.5", Placement::Ring).ends_with("but placement ring takes whole weights only"));
         assert!(message("1.5", Placement::McrouterWeightedCh3).ends_with("takes weights up to 1"));
         Router::new(weighted("0.5"), Placement::McrouterWeightedCh3, 1).unwrap();
+    }
+
+    #[test]
+    fn a_server_too_light_for_a_point_comes_last() {
+        let rings = [
+            Placement::LibmemcachedKetamaWeighted,
+            Placement::Spymemcached,
+            Placement::Ketama,
+            Placement::TwemproxyKetama,
+        ];
+        for placement in rings {
+            let router = Router::new(weighted("1000000"), placement, 2).unwrap();
+            assert_eq!(replicas_of(&router, b"key"), [0, 1]);
+            assert_eq!(router.without_keys().map(Server::to_string).collect::<Vec<_>>(), ["light:2"]);
+        }
+        for placement in Placement::ALL {
+            assert_eq!(router(5, placement, 1).without_keys().count(), 0, "{placement}");
+        }
     }
 
     #[test]

@@ -36,7 +36,16 @@ fn summary(config: &Config) -> String {
         let (router, options) = (&pool.router, pool.router.options());
         let hash = options.key_hash().map(|hash| format!(", hash {hash}")).unwrap_or_default();
         let (servers, replicas) = (router.servers().len(), router.replicas());
-        format!("{name}: {servers} servers, placement {}{hash}, replicas {replicas}\n", options.placement)
+        let light: String = router
+            .without_keys()
+            .map(|server| {
+                format!("{name}: server {server} is so light among the others that it gets no keys\n")
+            })
+            .collect();
+        format!(
+            "{name}: {servers} servers, placement {}{hash}, replicas {replicas}\n{light}",
+            options.placement
+        )
     };
     config.pools.iter().map(line).collect()
 }

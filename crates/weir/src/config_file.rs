@@ -213,7 +213,6 @@ impl Spans {
             // The later of two equals: the earlier one was right when it was written.
             RoutingError::Duplicate(server)
             | RoutingError::NoWeight(server)
-            | RoutingError::TooLight(server)
             | RoutingError::WeightIgnored { server, .. }
             | RoutingError::WeightOutOfRange { server, .. } => {
                 names.iter().rposition(|name| name == server).map(|place| servers[place].clone())

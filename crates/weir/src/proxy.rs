@@ -82,9 +82,12 @@ const LISTEN: &str = "127.0.0.1:21211";
 /// How long a server may take if nothing says otherwise.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// One line when clients can connect, on standard error, where logs go.
+/// One line when clients can connect, on standard error, where logs go; before it, one for each server without keys.
 #[expect(clippy::print_stderr, reason = "the command line talks to people")]
 fn announce(config: &Config) {
+    for server in config.router.without_keys() {
+        eprintln!("weir proxy: server {server} is so light among the others that it gets no keys");
+    }
     let servers = config.router.servers().len();
     let admin = config.admin.map(|address| format!(", admin on http://{address}")).unwrap_or_default();
     eprintln!(

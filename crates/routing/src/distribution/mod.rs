@@ -63,6 +63,14 @@ impl Distribution {
         }
     }
 
+    /// Whether the server at `place` is the first of any key.
+    pub(crate) fn has_keys(&self, place: u16) -> bool {
+        match self {
+            Self::Ring { ring, .. } => ring.has(place),
+            _ => true,
+        }
+    }
+
     /// Fills `out`, which is no longer than the pool of `servers`, with the key's distinct servers, the first one first.
     ///
     /// Rings go on around the circle, slots down their list, scores by rank; rules that know one server alone go on
@@ -70,7 +78,9 @@ impl Distribution {
     pub(crate) fn fill(&self, key: &[u8], servers: usize, out: &mut [u16]) {
         match self {
             Self::Ring { ring, hash, empty_is_zero } => {
-                fill_distinct(ring.owners_from(digest(*hash, *empty_is_zero, key)), out);
+                // A server too light for a point comes last, so that every list is long enough.
+                let pointless = (0u16..).take(servers);
+                fill_distinct(ring.owners_from(digest(*hash, *empty_is_zero, key)).chain(pointless), out);
             }
             Self::Slots { slots, hash, empty_is_zero } => {
                 fill_distinct(slots.owners_from(*hash, digest(*hash, *empty_is_zero, key)), out);
@@ -95,7 +105,7 @@ fn crc32_bucket(key: &[u8], buckets: usize) -> usize {
     (crc32a(key) & 0x7fff_ffff) as usize % buckets
 }
 
-/// Fills `out` with the first distinct owners. Every server owns something, so once around meets enough.
+/// Fills `out` with the first distinct owners, of whom there are enough.
 fn fill_distinct(owners: impl Iterator<Item = u16>, out: &mut [u16]) {
     let mut filled = 0;
     for owner in owners {

@@ -31,11 +31,9 @@ impl Ring {
         after.iter().chain(before).copied()
     }
 
-    /// The first of `servers` servers that owns no point.
-    pub(crate) fn without_points(&self, servers: usize) -> Option<usize> {
-        let mut has = vec![false; servers];
-        self.owners.iter().for_each(|owner| has[usize::from(*owner)] = true);
-        has.into_iter().position(|has| !has)
+    /// Whether `server` owns a point.
+    pub(crate) fn has(&self, server: u16) -> bool {
+        self.owners.contains(&server)
     }
 
     fn place(&self, hash: u32) -> usize {
@@ -61,6 +59,6 @@ mod tests {
     fn points_that_fall_together_keep_their_order() {
         let ring = Ring::new(vec![(7, 3), (5, 1), (7, 0)]);
         assert_eq!(ring.owner(6), 3);
-        assert_eq!(ring.without_points(4), Some(2));
+        assert_eq!([0, 1, 2, 3].map(|server| ring.has(server)), [true, true, false, true]);
     }
 }

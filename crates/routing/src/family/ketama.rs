@@ -1,7 +1,7 @@
 //! The original libketama.
 
-use super::{Refusal, checked_ring, md5_ring_points, whole_weights};
-use crate::distribution::Distribution;
+use super::{Refusal, md5_ring_points, whole_weights};
+use crate::distribution::{Distribution, Ring};
 use crate::hash::KeyHash;
 use crate::server::Server;
 
@@ -14,7 +14,7 @@ pub(super) fn ketama(servers: &[Server]) -> Result<Distribution, Refusal> {
     let digests = weights.iter().map(|weight| digests(*weight, sum, servers.len()));
     let labels: Vec<String> = servers.iter().map(Server::full_label).collect();
     let points = md5_ring_points((0..).zip(digests), |place, number| format!("{}-{number}", labels[place]));
-    let ring = checked_ring(points, servers.len())?;
+    let ring = Ring::new(points);
     Ok(Distribution::Ring { ring, hash: KeyHash::Md5, empty_is_zero: false })
 }
 

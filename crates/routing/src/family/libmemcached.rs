@@ -1,6 +1,6 @@
 //! libmemcached's distributions.
 
-use super::{Refusal, checked_ring, ketama_shares, md5_ring_points, refuse_weights, slots, whole_weights};
+use super::{Refusal, ketama_shares, md5_ring_points, refuse_weights, slots, whole_weights};
 use crate::distribution::{Distribution, Ring, Slots};
 use crate::hash::KeyHash;
 use crate::server::Server;
@@ -43,5 +43,5 @@ fn weighted_ring(
 ) -> Result<Distribution, Refusal> {
     let weights = whole_weights(servers)?;
     let points = md5_ring_points(ketama_shares(&weights), label);
-    Ok(Distribution::Ring { ring: checked_ring(points, servers.len())?, hash, empty_is_zero: false })
+    Ok(Distribution::Ring { ring: Ring::new(points), hash, empty_is_zero: false })
 }

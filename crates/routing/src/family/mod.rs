@@ -7,7 +7,7 @@ mod memcached_proxy;
 mod twemproxy;
 mod weir;
 
-use crate::distribution::{Distribution, Point, Ring};
+use crate::distribution::{Distribution, Point};
 use crate::error::RoutingError;
 use crate::hash::{KeyHash, md5_digest, md5_points};
 use crate::options::Options;
@@ -56,7 +56,6 @@ enum Refusal {
     Range(usize, &'static str),
     /// The weights' sum, and the largest that it takes.
     TooHeavy(u64, u64),
-    TooLight(usize),
 }
 
 impl Refusal {
@@ -72,7 +71,6 @@ impl Refusal {
                 RoutingError::WeightOutOfRange { server, weight, placement, expected }
             }
             Self::TooHeavy(sum, sum_max) => RoutingError::TooHeavy { sum, sum_max },
-            Self::TooLight(place) => RoutingError::TooLight(of(place).0),
         }
     }
 }
@@ -128,15 +126,6 @@ fn md5_ring_points<Label: AsRef<[u8]>>(
         }
     }
     points
-}
-
-/// The ring, if every server has a point on it.
-fn checked_ring(points: Vec<Point>, servers: usize) -> Result<Ring, Refusal> {
-    let ring = Ring::new(points);
-    match ring.without_points(servers) {
-        Some(place) => Err(Refusal::TooLight(place)),
-        None => Ok(ring),
-    }
 }
 
 /// How many MD5 digests a server puts on the rings of libmemcached and twemproxy: 40 for average weight.

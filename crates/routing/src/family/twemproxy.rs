@@ -1,9 +1,7 @@
 //! twemproxy's distributions.
 
-use super::{
-    Refusal, SLOTS_MAX, bounded_weights, checked_ring, ketama_shares, md5_ring_points, slots, whole_weights,
-};
-use crate::distribution::{Distribution, Slots};
+use super::{Refusal, SLOTS_MAX, bounded_weights, ketama_shares, md5_ring_points, slots, whole_weights};
+use crate::distribution::{Distribution, Ring, Slots};
 use crate::hash::KeyHash;
 use crate::server::Server;
 
@@ -20,7 +18,7 @@ pub(super) fn ketama(servers: &[Server], hash: KeyHash) -> Result<Distribution, 
         label.truncate(LABEL_MAX);
         label
     });
-    Ok(Distribution::Ring { ring: checked_ring(points, servers.len())?, hash, empty_is_zero: true })
+    Ok(Distribution::Ring { ring: Ring::new(points), hash, empty_is_zero: true })
 }
 
 pub(super) fn modula(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {

@@ -1,7 +1,7 @@
 //! Weir's own placements.
 
-use super::{Refusal, SLOTS_MAX, bounded_weights, checked_ring, refuse_weights, slots, whole_weights};
-use crate::distribution::{Distribution, Jump, Rendezvous, Score, Slots};
+use super::{Refusal, SLOTS_MAX, bounded_weights, refuse_weights, slots, whole_weights};
+use crate::distribution::{Distribution, Jump, Rendezvous, Ring, Score, Slots};
 use crate::hash::{KeyHash, xxh3_64};
 use crate::server::Server;
 
@@ -26,7 +26,7 @@ pub(super) fn ring(servers: &[Server], hash: KeyHash) -> Result<Distribution, Re
         let point = |number| (xxh3_64(format!("{label}-{number}").as_bytes()) as u32, place);
         points.extend((0..weight * POINTS_PER_WEIGHT).map(point));
     }
-    Ok(Distribution::Ring { ring: checked_ring(points, servers.len())?, hash, empty_is_zero: false })
+    Ok(Distribution::Ring { ring: Ring::new(points), hash, empty_is_zero: false })
 }
 
 pub(super) fn jump(servers: &[Server]) -> Result<Distribution, Refusal> {
