@@ -20,8 +20,8 @@ REASONS = {
         f"reply on a connection that many clients share; {_DECISION_3}."
     ),
     "followers": (
-        "The primary decided, and the other replicas cannot follow without knowing how: they are told to delete the "
-        f"key, since a missing copy is safe where an old one is not; {_DECISION_4}."
+        "The primary did it, and the other replicas were told to delete the key: by the same command they could have "
+        f"decided otherwise, and a missing copy is safe where another value is not; {_DECISION_4}."
     ),
     "reads": f"A retrieval goes to the primary alone, and so does what it changes; {_DECISION_4}.",
 }

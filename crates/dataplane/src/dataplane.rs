@@ -6,7 +6,7 @@
 
 use crate::{
     Config, Counters, Fault, StatsTopic,
-    backend::{Backend, GiveUp, State},
+    backend::{Backend, State},
     dispatch::Large,
     gather::Gather,
     report::{Report, ServerReport},
@@ -15,7 +15,7 @@ use crate::{
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
-use weir_protocol::Parsed;
+use weir_protocol::{Parsed, Violation};
 use weir_routing::Router;
 use weir_timing::{Instant, Recorder};
 
@@ -200,11 +200,12 @@ impl Dataplane {
     // ── servers ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The connection that [`Event::Connect`] asked for is there.
-    pub fn handle_server_connected(&mut self, server: usize, _now: Instant) {
+    pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
         self.counters.server_connects += 1;
         let backend = &mut self.backends[server];
         backend.state = State::Up;
         backend.failures = 0;
+        self.ask_item_size(server, now);
     }
 
     /// The connection could not be made, or is lost.
@@ -232,7 +233,12 @@ impl Dataplane {
         let first = after.map_or(0, |server| server + 1);
         let server = (first..self.backends.len()).find(|&server| self.backends[server].wants_write())?;
         let Self { backends, services, .. } = self;
-        backends[server].dequeue(now, |key| services[key].stamps.dequeued = now);
+        backends[server].dequeue(now, |key| {
+            let service = &mut services[key];
+            if !service.following {
+                service.stamps.dequeued = now;
+            }
+        });
         Some(server)
     }
 
@@ -262,7 +268,9 @@ impl Dataplane {
                 service.first_sent = true;
                 service.stamps.first_sent = now;
             }
-            service.stamps.forwarded = now;
+            if !service.following {
+                service.stamps.forwarded = now;
+            }
         });
     }
 
@@ -336,6 +344,7 @@ impl Dataplane {
             timing: self.recorder.report(),
             counters: self.counters.clone(),
             sessions: self.sessions.len() as u64,
+            value_bytes_max: self.config.limits.value_bytes_max,
             servers: servers
                 .map(|(server, backend)| ServerReport {
                     server: server.name.clone(),
@@ -494,15 +503,11 @@ impl Dataplane {
         self.fail_parts(server, Fault::Connect, now);
     }
 
-    fn give_up_connection(&mut self, server: usize, reason: GiveUp, now: Instant) {
+    fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {
         self.counters.server_violations += 1;
         self.events.push_back(Event::Disconnect(server));
-        let fault = match &reason {
-            GiveUp::Violation(_) => Fault::Protocol,
-            GiveUp::TooLarge => Fault::Buffer,
-        };
         self.backends[server].last_trouble = Some(reason);
-        self.lose_connection(server, fault, now);
+        self.lose_connection(server, Fault::Protocol, now);
         self.connect(server, now);
     }
 
