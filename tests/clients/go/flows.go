@@ -99,7 +99,7 @@ func flags(client *memcache.Client) error {
 
 func multiGet(client *memcache.Client) error {
 	var keys []string
-	for number := range 300 {
+	for number := 0; number < 300; number++ {
 		keys = append(keys, fmt.Sprintf("multi:%d", number))
 		if err := set(client, keys[number], "value of "+keys[number]); err != nil {
 			return err
@@ -285,14 +285,14 @@ func concurrency(client *memcache.Client) error {
 	failures := make([]error, 8)
 	for worker := range failures {
 		wait.Add(1)
-		go func() {
+		go func(worker int) {
 			defer wait.Done()
 			for turn := 0; turn < 250 && failures[worker] == nil; turn++ {
 				key := fmt.Sprintf("concurrency:%d:%d", worker, turn%10)
 				value := fmt.Sprintf("%d %d", worker, turn)
 				failures[worker] = first(set(client, key, value), holds(client, key, value))
 			}
-		}()
+		}(worker)
 	}
 	wait.Wait()
 	return first(failures...)
@@ -302,7 +302,7 @@ func flush(client *memcache.Client) error {
 	return first(set(client, "flush:key", "value"), client.FlushAll(), absent(client, "flush:key"))
 }
 
-// The steps of a flow are run in order before first looks at them; a later one of a failed flow does no harm.
+// first is the first error of steps that were run in order; a later step of a failed flow does no harm.
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
