@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! config     what is asked for            connection  requests out, replies in, per connection
-//! keyspace   key index <-> key bytes      verify      does the reply answer the request?
+//! content    commands, sizes, popularity  verify      does the reply answer the request?
+//! keyspace   key index <-> key bytes      replay      requests from a trace
 //! value      values that say whose        recorder    counts and times, per phase, operation, window
 //! versions   what has been written        engine      the phases of a run, its threads
 //! mix        which request comes next     driver      sockets, clock, CPU time, event loop
@@ -17,6 +18,7 @@
 mod allocations;
 mod config;
 mod connection;
+mod content;
 mod driver;
 mod engine;
 mod keyspace;
@@ -24,6 +26,7 @@ mod mix;
 mod phase;
 mod progress;
 mod recorder;
+mod replay;
 mod report;
 mod summary;
 mod value;
@@ -32,8 +35,10 @@ mod versions;
 mod workload;
 
 pub use config::{Config, ConfigError, Settings};
+pub use content::{Amount, Command, Content, Mix, Part, Popularity, Preset, PresetError, Tail};
 pub use engine::{LoadError, run};
 pub use progress::Progress;
 pub use recorder::Failures;
+pub use replay::TraceError;
 pub use report::Report;
 pub use summary::Summary;

@@ -105,6 +105,9 @@ impl Link {
             Ok(()) => self.issue(context),
             Err(fault) => self.break_off(&fault, context),
         }
+        if self.connection.is_spent() && context.now < context.end && matches!(self.state, State::Up(_)) {
+            self.renew(event.token(), context);
+        }
     }
 
     /// Looks after what no event announces: deadlines and pauses. `token` is for a socket that is opened anew.
@@ -186,6 +189,14 @@ impl Link {
         self.input.clear();
         self.output.clear();
         self.pause(context);
+    }
+
+    /// Closes the socket, with which nothing is wrong, and opens a new one.
+    fn renew(&mut self, token: Token, context: &mut Context<'_>) {
+        self.connection.handle_renewed();
+        self.input.clear();
+        self.output.clear();
+        self.connect(context.now, token, context);
     }
 
     /// An attempt to connect failed.

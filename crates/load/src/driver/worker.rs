@@ -11,9 +11,10 @@ use weir_timing::{Distribution, Instant};
 use super::clock::Clock;
 use super::link::{Context, Link};
 use crate::config::Config;
-use crate::mix::{Mix, Prefill, Source};
+use crate::mix::{Prefill, RECONNECT, Source, rng};
 use crate::phase::Timeline;
 use crate::recorder::{PhaseCounts, Recorder};
+use crate::replay::TraceError;
 
 /// The links of one thread, and what they have recorded.
 #[derive(Debug)]
@@ -87,7 +88,17 @@ impl Worker {
     /// Keeps the load up until the timeline's end, and returns when all requests are answered or lost.
     pub(crate) fn load(&mut self, config: &Config, timeline: Timeline, conduct: &Conduct) -> io::Result<()> {
         self.recorder.set_timeline(timeline);
-        self.serve(conduct, |id| (Source::Mix(Mix::new(config, id)), config.depth))
+        if let Some(every) = &config.content.reconnect_after {
+            for (id, link) in &mut self.links {
+                link.connection.set_renewal(every.clone(), rng(config.seed, *id, RECONNECT));
+            }
+        }
+        self.serve(conduct, |id| (Source::of_load(config, id), config.depth))
+    }
+
+    /// Why the trace that is replayed ended before its end.
+    pub(crate) fn trace_fault(&self) -> Option<TraceError> {
+        self.links.first().and_then(|(_, link)| link.connection.trace_fault())
     }
 
     /// What was recorded.
