@@ -1,5 +1,6 @@
 //! `weir load`: from the command line to a run and its exit status.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -14,10 +15,14 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_load::{Config, Progress, Report, Settings};
 
 use crate::content::ContentArgs;
-use crate::{fail, units};
+use crate::{fail, like, units};
 
 /// The flags of `weir load`.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "weir load --like memtier OPTIONS… and weir load --like memaslap OPTIONS… take those tools' own options; \
+                        with --print behind the tool's name the equal weir load line is shown instead of run."
+)]
 pub(crate) struct LoadArgs {
     /// Where to connect; connections go round-robin over several targets, which must serve the same keys
     #[arg(long = "target", value_name = "HOST:PORT", required_unless_present = "preset")]
@@ -53,6 +58,33 @@ pub(crate) struct LoadArgs {
     /// Write the record (docs/formats.md, weir.load/1) to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// The words of a command line, those of `weir load --like TOOL …` as `weir load` has them. `Err`: there is nothing more to do.
+pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, ExitCode> {
+    let [program, load, rest @ ..] = &words[..] else { return Ok(words) };
+    if load != "load" {
+        return Ok(words);
+    }
+    // Words that are no text are for clap to refuse.
+    let Some(rest) = rest.iter().map(|word| word.to_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    else {
+        return Ok(words);
+    };
+    let request = match like::translate(&rest) {
+        None => return Ok(words),
+        Some(Ok(request)) => request,
+        Some(Err(error)) => return Err(fail(2, &error)),
+    };
+    for note in &request.translation.notes {
+        let _ = writeln!(io::stderr(), "note: {note}");
+    }
+    if request.print {
+        let printed = writeln!(io::stdout(), "{}", request.translation.line());
+        return Err(printed.map_or_else(|error| fail(1, &error), |()| ExitCode::SUCCESS));
+    }
+    let flags = request.translation.flags.into_iter().map(OsString::from);
+    Ok([program.clone(), load.clone()].into_iter().chain(flags).collect())
 }
 
 /// Runs the command. 0: all well; 1: a verification failed or nothing was answered; 2: a wrong command line.

@@ -3,6 +3,7 @@
 //! One file per subcommand; what they do lives in the crates `weir-proxy` and `weir-load`.
 
 mod content;
+mod like;
 mod load;
 mod proxy;
 mod units;
@@ -27,7 +28,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let words = match load::translated(std::env::args_os().collect()) {
+        Ok(words) => words,
+        Err(ended) => return ended,
+    };
+    match Cli::parse_from(words).command {
         Command::Proxy(args) => args.run(),
         Command::Load(args) => load::run(args),
     }
