@@ -24,7 +24,7 @@ enum Command {
     /// Stand between memcached clients and memcached servers
     Proxy(proxy::ProxyArgs),
     /// Generate load: closed loop, every reply verified
-    Load(load::LoadArgs),
+    Load(Box<load::LoadArgs>),
 }
 
 fn main() -> ExitCode {
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     };
     match Cli::parse_from(words).command {
         Command::Proxy(args) => args.run(),
-        Command::Load(args) => load::run(args),
+        Command::Load(args) => load::run(*args),
     }
 }
 

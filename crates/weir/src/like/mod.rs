@@ -45,6 +45,7 @@ pub(crate) fn translate(words: &[String]) -> Option<Result<Request, String>> {
 }
 
 impl Translation {
+    #[expect(clippy::needless_pass_by_value, reason = "texts and numbers are handed over as they come")]
     fn flag(&mut self, name: &str, value: impl ToString) {
         self.flags.extend([name.to_owned(), value.to_string()]);
     }
