@@ -8,7 +8,7 @@
 //!   Recorder <-- verify <-- handle_bytes <-- input bytes
 //! ```
 //!
-//! Replies come in request order. After a [`Fault`] from [`Connection::handle_bytes`] the two sides are out of step: the
+//! When a request is due is the connection's [`Pace`]'s to say. Replies come in request order. After a [`Fault`] from [`Connection::handle_bytes`] the two sides are out of step: the
 //! socket is closed and [`Connection::handle_broken`] called, which counts every outstanding request as lost.
 
 use std::collections::VecDeque;
@@ -20,7 +20,8 @@ use weir_protocol::{Reply, ReplyScanner, Status};
 use weir_timing::{Instant, Operation, Outcome};
 
 use crate::mix::Source;
-use crate::recorder::Recorder;
+use crate::pace::Pace;
+use crate::recorder::{Recorder, Times};
 use crate::verify::{Fault, Found, text, verify_values};
 use crate::workload::{Workload, expected};
 
@@ -31,6 +32,7 @@ pub(crate) struct Connection {
     target: Arc<str>,
     workload: Arc<Workload>,
     source: Source,
+    pace: Pace,
     depth: usize,
     outstanding: VecDeque<Outstanding>,
     /// The keys of the outstanding requests, in their order.
@@ -55,6 +57,8 @@ struct Outstanding {
     keys: u32,
     /// Where its last byte ends, counted as `composed`.
     end: u64,
+    /// When it should have been sent; where nothing was scheduled, when it was composed.
+    intended: Instant,
     /// When its last byte was handed to the kernel; until then, when something last happened to it.
     sent_at: Instant,
 }
@@ -66,6 +70,7 @@ impl Connection {
             target,
             workload,
             source: Source::Dry,
+            pace: Pace::eager(),
             depth: 0,
             outstanding: VecDeque::new(),
             keys: VecDeque::new(),
@@ -78,26 +83,39 @@ impl Connection {
         }
     }
 
-    /// Takes requests from `source` from now on and keeps `depth` of them outstanding.
-    pub(crate) fn set_source(&mut self, source: Source, depth: usize) {
+    /// Takes requests from `source` from now on, at the given pace, and has at most `depth` of them outstanding.
+    pub(crate) fn set_source(&mut self, source: Source, pace: Pace, depth: usize) {
         self.source = source;
+        self.pace = pace;
         self.depth = depth;
         self.outstanding.reserve(depth);
     }
 
-    /// Issues no request any more.
+    /// When the next request is due. To it go the moments at which requests become due.
+    pub(crate) fn pace(&mut self) -> &mut Pace {
+        &mut self.pace
+    }
+
+    /// Issues no request any more that is not due yet.
     pub(crate) fn stop(&mut self) {
-        self.source = Source::Dry;
+        self.pace.stop();
+        if !self.pace.is_open() {
+            self.source = Source::Dry;
+        }
     }
 
     /// Whether nothing is outstanding and nothing will be.
     pub(crate) fn is_done(&self) -> bool {
-        self.outstanding.is_empty() && self.source.is_dry()
+        self.outstanding.is_empty() && (self.source.is_dry() || self.pace.is_over())
     }
 
     /// Appends the requests that are due to `output`.
-    pub(crate) fn poll_requests(&mut self, now: Instant, output: &mut Vec<u8>) {
-        while self.outstanding.len() < self.depth {
+    pub(crate) fn poll_requests(&mut self, now: Instant, output: &mut Vec<u8>, recorder: &mut Recorder) {
+        while self.outstanding.len() < self.depth && !self.source.is_dry() {
+            let Some(due) = self.pace.take(now) else { return };
+            if let Some(late_ns) = due.late_ns {
+                recorder.record_late(due.intended, late_ns);
+            }
             self.drawn.clear();
             let Some(operation) = self.source.next(&mut self.drawn) else { return };
             let start = output.len();
@@ -111,6 +129,7 @@ impl Connection {
                 operation,
                 keys: self.drawn.len() as u32,
                 end: self.composed,
+                intended: due.intended,
                 sent_at: now,
             });
         }
@@ -145,6 +164,10 @@ impl Connection {
             };
             let Some(reply) = self.scanner.scan(expected(request.operation), rest)? else { break };
             self.settle(request, reply, rest, now, recorder);
+            if self.outstanding.len() == self.depth {
+                self.pace.freed(now);
+            }
+            self.pace.think(now);
             self.outstanding.pop_front();
             self.keys.drain(..request.keys as usize);
             self.unsent = self.unsent.min(self.outstanding.len());
@@ -162,12 +185,12 @@ impl Connection {
         now: Instant,
         recorder: &mut Recorder,
     ) {
-        let response_time_ns = now.saturating_since(request.sent_at);
+        let times = self.times(request, now);
         let mut outcome = Outcome { keys: request.keys, ..Outcome::default() };
         if reply.status.is_error() {
             outcome.error = true;
             recorder.record_error_text(buffer[reply.last_line..reply.len].trim_ascii_end());
-            recorder.record_answer(now, request.operation, outcome, Some(response_time_ns));
+            recorder.record_answer(times, request.operation, outcome, true);
             return;
         }
         match self.verify(request, reply, buffer) {
@@ -177,12 +200,25 @@ impl Connection {
                 if found.foreign > 0 {
                     recorder.record_foreign_values(found.foreign);
                 }
-                recorder.record_answer(now, request.operation, outcome, Some(response_time_ns));
+                recorder.record_answer(times, request.operation, outcome, true);
             }
             Err(fault) => {
-                recorder.record_failure(now, &self.failure(request, &fault));
-                recorder.record_answer(now, request.operation, outcome, None);
+                recorder.record_failure(times.belongs_to, &self.failure(request, &fault));
+                recorder.record_answer(times, request.operation, outcome, false);
             }
+        }
+    }
+
+    /// What the recorder is told of a request that ended at `now`. In an open loop a request belongs to the moment at which it
+    /// should have been sent, and its response time counts from there.
+    fn times(&self, request: Outstanding, now: Instant) -> Times {
+        let from_send_ns = now.saturating_since(request.sent_at);
+        if self.pace.is_open() {
+            let response_time_ns = now.saturating_since(request.intended);
+            let from_send_ns = Some(from_send_ns);
+            Times { belongs_to: request.intended, completed: now, response_time_ns, from_send_ns }
+        } else {
+            Times { belongs_to: now, completed: now, response_time_ns: from_send_ns, from_send_ns: None }
         }
     }
 
@@ -211,7 +247,8 @@ impl Connection {
             recorder.record_failure(now, &format_args!("{}: {fault}", self.name()));
         }
         while let Some(request) = self.outstanding.pop_front() {
-            recorder.record_failure(now, &self.failure(request, fault));
+            recorder.record_failure(self.times(request, now).belongs_to, &self.failure(request, fault));
+            self.pace.think(now);
             self.keys.drain(..request.keys as usize);
         }
         self.scanner.reset();

@@ -13,27 +13,37 @@
 //! workload   the bytes of requests        report      the record; summary: the table; progress: what is shown meanwhile
 //! ```
 
+mod agenda;
 #[cfg(test)]
 mod allocations;
+mod arrivals;
 mod config;
 mod connection;
 mod driver;
 mod engine;
+mod hdr;
+mod intervals;
 mod keyspace;
 mod mix;
+mod pace;
 mod phase;
 mod progress;
 mod recorder;
 mod report;
+mod schedule;
 mod summary;
+pub mod units;
 mod value;
 mod verify;
 mod versions;
 mod workload;
 
-pub use config::{Config, ConfigError, Settings};
+pub use arrivals::Assignment;
+pub use config::{Config, ConfigError, Pacing, Settings};
 pub use engine::{LoadError, run};
+pub use hdr::HdrLog;
 pub use progress::Progress;
 pub use recorder::Failures;
 pub use report::Report;
+pub use schedule::{Process, Schedule, Stretch, ThinkTime};
 pub use summary::Summary;

@@ -61,6 +61,17 @@ impl Progress {
         }
     }
 
+    /// The load begins in `left`.
+    pub(crate) fn wait(&mut self, left: Duration) {
+        let text = format!("begins in {:.1} s", left.as_secs_f64());
+        if self.redrawn {
+            self.drawn = true;
+            self.write(&format!("\r\x1b[K{text}"));
+        } else {
+            self.write(&format!("{text}\n"));
+        }
+    }
+
     /// Redraws the line.
     pub(crate) fn show(&mut self, phase: Phase, left: Option<Duration>, now: Instant, conduct: &Conduct) {
         if !self.redrawn {

@@ -291,6 +291,7 @@ mod tests {
 
     use super::*;
     use crate::config::Settings;
+    use crate::recorder::Times;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -313,7 +314,9 @@ mod tests {
 
     fn get(recorder: &mut Recorder, nanos: u64) {
         let outcome = Outcome { keys: 1, hits: 1, ..Outcome::default() };
-        recorder.record_answer(at(nanos), Operation::Get, outcome, Some(1000));
+        let times =
+            Times { belongs_to: at(nanos), completed: at(nanos), response_time_ns: 1000, from_send_ns: None };
+        recorder.record_answer(times, Operation::Get, outcome, true);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use weir_load::{Config, Progress, Report, Settings};
+use weir_load::{Config, Pacing, Progress, Report, Settings, ThinkTime};
 
 use crate::{fail, units};
 
@@ -82,7 +82,7 @@ pub(crate) fn run(args: LoadArgs) -> ExitCode {
     };
     let terminal = io::stderr().is_terminal();
     let mut progress = if terminal { Progress::redrawn(io::stderr()) } else { Progress::lines(io::stderr()) };
-    let report = match weir_load::run(&config, &stop, &mut progress) {
+    let report = match weir_load::run(&config, &stop, &mut progress, None) {
         Ok(report) => report,
         Err(error) => {
             progress.clear();
@@ -114,6 +114,10 @@ impl LoadArgs {
             prefill: !self.no_prefill,
             timeout: self.timeout,
             seed: self.seed,
+            pacing: Pacing::Closed { think_time: ThinkTime::None },
+            backlog: None,
+            late_after: Duration::from_millis(1),
+            start_at: None,
         };
         (settings, self.json)
     }

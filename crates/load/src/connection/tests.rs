@@ -40,7 +40,7 @@ impl Pair {
         let config = Config::check(settings).expect("the settings are valid");
         let workload = Arc::new(Workload::new(&config, 7));
         let mut connection = Connection::new(3, "here:1".into(), workload.clone());
-        connection.set_source(Source::Script(requests.into_iter().collect()), depth);
+        connection.set_source(Source::Script(requests.into_iter().collect()), Pace::eager(), depth);
         Pair { connection, workload, recorder: Recorder::new(false) }
     }
 
@@ -54,7 +54,7 @@ impl Pair {
 
     fn poll(&mut self, now: Instant) -> Vec<u8> {
         let mut output = Vec::new();
-        self.connection.poll_requests(now, &mut output);
+        self.connection.poll_requests(now, &mut output, &mut self.recorder);
         output
     }
 
@@ -295,7 +295,7 @@ fn a_broken_connection_loses_what_is_outstanding_and_begins_anew() {
     );
     assert_eq!((pair.counts().requests, pair.counts().failures), (1, 3));
 
-    pair.connection.set_source(Source::Script([set(8)].into()), 1);
+    pair.connection.set_source(Source::Script([set(8)].into()), Pace::eager(), 1);
     let bytes = pair.poll(at(3000));
     pair.connection.handle_sent(bytes.len(), at(3000));
     assert_eq!(pair.handle(b"STORED\r\n", &[]), Ok(8));
@@ -386,14 +386,14 @@ fn nothing_is_allocated_per_request() {
     };
     let config = Config::check(settings).expect("the settings are valid");
     let mut pair = Pair::new(0, []);
-    pair.connection.set_source(Source::Mix(crate::mix::Mix::new(&config, 0)), 8);
+    pair.connection.set_source(Source::Mix(crate::mix::Mix::new(&config, 0)), Pace::eager(), 8);
     pair.recorder.set_timeline(MEASURED);
     let (mut output, mut input) = (Vec::new(), Vec::new());
     let mut allocations = 0;
     for round in 0..2000 {
         let before = crate::allocations::count();
         output.clear();
-        pair.connection.poll_requests(at(1), &mut output);
+        pair.connection.poll_requests(at(1), &mut output, &mut pair.recorder);
         pair.connection.handle_sent(output.len(), at(1));
         // Rounds before this one bring every buffer to its size.
         allocations += if round < 1000 { 0 } else { crate::allocations::count() - before };
