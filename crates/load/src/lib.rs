@@ -31,6 +31,8 @@ mod progress;
 mod recorder;
 mod report;
 mod schedule;
+#[cfg(test)]
+mod simulation;
 mod summary;
 pub mod units;
 mod value;

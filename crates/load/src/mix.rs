@@ -20,6 +20,9 @@ pub(crate) enum Source {
     /// Given requests, for tests.
     #[cfg(test)]
     Script(std::collections::VecDeque<(Operation, Vec<u64>)>),
+    /// The first key, without end, for tests.
+    #[cfg(test)]
+    FirstKey,
 }
 
 impl Source {
@@ -34,6 +37,11 @@ impl Source {
                 keys.extend(asked);
                 operation
             }),
+            #[cfg(test)]
+            Source::FirstKey => {
+                keys.push(0);
+                Some(Operation::Get)
+            }
         }
     }
 
@@ -45,6 +53,8 @@ impl Source {
             Source::Mix(_) => false,
             #[cfg(test)]
             Source::Script(requests) => requests.is_empty(),
+            #[cfg(test)]
+            Source::FirstKey => false,
         }
     }
 }

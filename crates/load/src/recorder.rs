@@ -54,7 +54,7 @@ pub(crate) struct ScheduledCounts {
     pub(crate) late: u64,
     /// For how long the generator kept requests that could have been sent.
     pub(crate) lateness: Distribution,
-    /// The longest backlog that one connection had.
+    /// The longest backlog that an arrival met on its connection.
     pub(crate) backlog_max: u64,
 }
 
@@ -139,6 +139,8 @@ impl Recorder {
 
     pub(crate) fn set_timeline(&mut self, timeline: Timeline) {
         self.timeline = timeline;
+        // The windows of the usual run, so that none asks for memory while it goes on.
+        self.windows.reserve((timeline.measured_ns() / WINDOW_NS + 1).min(WINDOWS_RESERVED) as usize);
     }
 
     /// Brings the end of the measured phase forward.
@@ -196,7 +198,7 @@ impl Recorder {
         window.response_time_sum_ns += if verified { times.response_time_ns } else { 0 };
     }
 
-    /// A request is to be sent at `intended`; `waiting` are due on its connection.
+    /// A request is to be sent at `intended`; `waiting` others are due on its connection.
     pub(crate) fn record_arrival(&mut self, intended: Instant, waiting: usize) {
         if self.timeline.phase_at(intended) == Phase::Measured {
             self.scheduled.arrivals += 1;
@@ -418,6 +420,7 @@ impl WindowCounts {
 
 /// Length of a window.
 pub(crate) const WINDOW_NS: u64 = 1_000_000_000;
+const WINDOWS_RESERVED: u64 = 3_600;
 const FAILURE_TEXTS_MAX: usize = 20;
 /// Errors are counted by text. A peer that never says the same twice must not fill memory.
 const ERROR_TEXTS_MAX: usize = 64;

@@ -98,7 +98,7 @@ impl Link {
     /// A request is due that should be sent at `intended`. It is sent by [`Link::issue`].
     pub(crate) fn handle_due(&mut self, intended: Instant, recorder: &mut Recorder) {
         let pace = self.connection.pace();
-        recorder.record_arrival(intended, pace.waiting() + 1);
+        recorder.record_arrival(intended, pace.waiting());
         if matches!(self.state, State::GivenUp) || !pace.handle_due(intended) {
             recorder.record_unsent(intended);
         }
