@@ -122,13 +122,18 @@ impl Config {
     /// The most that all connections together may have to hold, in bytes: what is going out, one reply each, and the backlog.
     fn buffer_bytes_max(&self) -> u64 {
         let requests = self.depth as u64 * self.request_bytes_max() as u64;
-        let backlog = if self.is_open() { 8 * self.backlog_max() as u64 } else { 0 };
+        let backlog = if self.is_open() { BACKLOG_BYTES * self.backlog_max() as u64 } else { 0 };
         self.connections as u64 * (requests + self.reply_bytes_max() as u64 + backlog)
     }
 
     /// Whether requests are sent at moments that are fixed in advance.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.pacing, Pacing::Open { .. })
+    }
+
+    /// Whether requests are due at certain moments: arrivals, or clients that have finished thinking.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.pacing != Pacing::Closed { think_time: ThinkTime::None }
     }
 
     /// Arrivals that may wait on each connection.
@@ -297,6 +302,8 @@ const BUFFER_BYTES_MAX: u64 = 4 << 30;
 /// Requests per second.
 const RATE_MAX: f64 = 1e8;
 const BACKLOG_MAX: u64 = 100_000_000;
+/// Two moments are kept per arrival that waits.
+const BACKLOG_BYTES: u64 = 16;
 const BACKLOG_SHARED: usize = 2_000_000;
 const BACKLOG_SHARE_MIN: usize = 1_000;
 

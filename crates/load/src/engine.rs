@@ -34,7 +34,7 @@ pub fn run(
 ) -> Result<Report, LoadError> {
     let clock = Clock::start();
     let run = Run { config, stop, clock };
-    let mut workers = run.connect(progress.is_watched())?;
+    let mut workers = run.connect()?;
 
     let prefill_began = clock.now();
     let mut interrupted = None;
@@ -133,7 +133,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Opens all connections and deals them out to the workers.
-    fn connect(&self, watched: bool) -> Result<Vec<Worker>, LoadError> {
+    fn connect(&self) -> Result<Vec<Worker>, LoadError> {
         let config = self.config;
         let targets = config
             .targets
@@ -162,7 +162,7 @@ impl Run<'_> {
         let workers = shares
             .into_iter()
             .enumerate()
-            .map(|(number, links)| Worker::new(number, self.clock, links, config, watched));
+            .map(|(number, links)| Worker::new(number, self.clock, links, config));
         Ok(workers.collect::<io::Result<_>>()?)
     }
 
@@ -173,7 +173,7 @@ impl Run<'_> {
         progress: &mut Progress,
     ) -> Result<(Vec<Worker>, Option<Instant>), LoadError> {
         progress.begin(Phase::Prefill, &format!("{} keys", self.config.keys));
-        let conduct = Conduct::new(NEVER, progress.is_watched());
+        let conduct = Conduct::new(NEVER);
         let serve = |worker: &mut Worker| worker.prefill(self.config, &conduct);
         let workers = in_threads(workers, serve, |ended| {
             while !ended.wait(PROGRESS_PAUSE) {
@@ -222,7 +222,7 @@ impl Run<'_> {
         mut timeline: Timeline,
         onlookers: &mut Onlookers<'_>,
     ) -> Result<(Vec<Worker>, Timeline, CpuTime), LoadError> {
-        let mut conduct = Conduct::new(timeline.end, onlookers.progress.is_watched());
+        let mut conduct = Conduct::new(timeline.end);
         if let Some(log) = &mut onlookers.log {
             conduct.gather(workers.len());
             log.begin(self.clock.unix_ns(timeline.measured));

@@ -17,6 +17,7 @@ mod agenda;
 #[cfg(test)]
 mod allocations;
 mod arrivals;
+mod bottleneck;
 mod config;
 mod connection;
 mod driver;
@@ -34,6 +35,7 @@ mod schedule;
 #[cfg(test)]
 mod simulation;
 mod summary;
+mod thresholds;
 pub mod units;
 mod value;
 mod verify;
@@ -49,3 +51,4 @@ pub use recorder::Failures;
 pub use report::Report;
 pub use schedule::{Process, Schedule, Stretch, ThinkTime};
 pub use summary::Summary;
+pub use thresholds::{Judgement, Threshold};

@@ -21,14 +21,22 @@ use crate::schedule::ThinkTime;
 #[derive(Debug)]
 pub(crate) struct Pace {
     kind: Kind,
-    /// Moments at which requests were intended, oldest first. They have come, and wait for their turn.
-    due: VecDeque<Instant>,
+    /// Requests whose moment has come and that wait for their turn, oldest first.
+    due: VecDeque<Waiting>,
     due_max: usize,
     /// Moments at which thinking clients will be ready, not yet taken by [`Pace::pop_ready`].
     ready: Vec<Instant>,
     /// Since when something could have been sent: the last answer that made room, or the last time the socket came up.
     free_since: Instant,
     is_stopped: bool,
+}
+
+/// A request whose moment has come.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    intended: Instant,
+    /// When the generator took notice.
+    noticed: Instant,
 }
 
 #[derive(Debug)]
@@ -89,11 +97,11 @@ impl Pace {
         }
     }
 
-    /// A request is due that should be sent at `intended`. Tells whether there was room for it.
-    pub(crate) fn handle_due(&mut self, intended: Instant) -> bool {
+    /// A request is due that should be sent at `intended`, as was noticed at `now`. Tells whether there was room for it.
+    pub(crate) fn handle_due(&mut self, intended: Instant, now: Instant) -> bool {
         let has_room = self.due.len() < self.due_max;
         if has_room {
-            self.due.push_back(intended);
+            self.due.push_back(Waiting { intended, noticed: now });
         }
         has_room
     }
@@ -124,9 +132,10 @@ impl Pace {
         match self.kind {
             Kind::Eager => Some(Due { intended: now, late_ns: None }),
             Kind::Thinking { .. } | Kind::Open => {
-                let intended = self.due.pop_front()?;
-                let could_be_sent = intended.max(self.free_since);
-                Some(Due { intended, late_ns: Some(now.saturating_since(could_be_sent)) })
+                let Waiting { intended, noticed } = self.due.pop_front()?;
+                let kept_ns = now.saturating_since(noticed.max(self.free_since));
+                let late_ns = noticed.saturating_since(intended).saturating_add(kept_ns);
+                Some(Due { intended, late_ns: Some(late_ns) })
             }
         }
     }
@@ -152,7 +161,7 @@ impl Pace {
 
     /// Gives up what is due, one at a time.
     pub(crate) fn abandon(&mut self) -> Option<Instant> {
-        self.due.pop_front()
+        self.due.pop_front().map(|waiting| waiting.intended)
     }
 }
 
@@ -161,7 +170,8 @@ impl Pace {
 pub(crate) struct Due {
     /// When it should have been sent.
     pub(crate) intended: Instant,
-    /// For how long it could have been sent and was not: the generator's own delay. Not told where nothing is scheduled.
+    /// The generator's own delay: until it noticed that the request was due, and then while there was room for it and it was not
+    /// sent. Not told where nothing is scheduled.
     pub(crate) late_ns: Option<u64>,
 }
 
@@ -195,19 +205,23 @@ mod tests {
     }
 
     #[test]
-    fn lateness_counts_from_the_moment_at_which_there_was_room() {
+    fn lateness_is_what_the_generator_alone_is_to_blame_for() {
         let mut pace = open();
-        assert!(pace.handle_due(at(10)) && pace.handle_due(at(20)));
+        assert!(pace.handle_due(at(10), at(11)) && pace.handle_due(at(20), at(24)));
         assert_eq!(pace.take(at(13)), Some(Due { intended: at(10), late_ns: Some(3) }));
         pace.freed(at(50));
-        assert_eq!(pace.take(at(51)), Some(Due { intended: at(20), late_ns: Some(1) }));
+        assert_eq!(
+            pace.take(at(51)),
+            Some(Due { intended: at(20), late_ns: Some(4 + 1) }),
+            "not the wait for room"
+        );
         assert_eq!(pace.take(at(99)), None);
     }
 
     #[test]
     fn the_backlog_is_bounded_and_outlives_the_end() {
         let mut pace = open();
-        assert_eq!([1, 2, 3].map(|nanos| pace.handle_due(at(nanos))), [true, true, false]);
+        assert_eq!([1, 2, 3].map(|nanos| pace.handle_due(at(nanos), at(nanos))), [true, true, false]);
         pace.stop();
         assert!(!pace.is_over());
         assert_eq!((pace.abandon(), pace.abandon(), pace.abandon()), (Some(at(1)), Some(at(2)), None));

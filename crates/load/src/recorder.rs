@@ -52,7 +52,7 @@ pub(crate) struct ScheduledCounts {
     pub(crate) unsent: u64,
     /// Of them, those that the generator sent late.
     pub(crate) late: u64,
-    /// For how long the generator kept requests that could have been sent.
+    /// For how long the generator alone was to blame that a request was not sent yet.
     pub(crate) lateness: Distribution,
     /// The longest backlog that an arrival met on its connection.
     pub(crate) backlog_max: u64,
@@ -214,7 +214,8 @@ impl Recorder {
         }
     }
 
-    /// A request is sent that should have been sent at `intended`, and that the generator alone kept for `late_ns`.
+    /// A request is sent that should have been sent at `intended`, and for `late_ns` of the delay the generator alone
+    /// is to blame.
     pub(crate) fn record_late(&mut self, intended: Instant, late_ns: u64) {
         if self.timeline.phase_at(intended) == Phase::Measured {
             self.scheduled.lateness.record(late_ns);

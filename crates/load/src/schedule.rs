@@ -53,7 +53,7 @@ impl Schedule {
         self.stretches
             .iter()
             .filter_map(|stretch| stretch.length)
-            .fold(Duration::ZERO, |sum, length| sum.saturating_add(length))
+            .fold(Duration::ZERO, Duration::saturating_add)
     }
 
     /// The arrivals to be expected over `duration`, as a function of time.

@@ -126,7 +126,7 @@ impl World {
             let replied = self.server.replies.front().map(|(departure, _)| *departure);
             match (due, replied) {
                 (Some(due), replied) if replied.is_none_or(|departure| due <= departure) => {
-                    self.dispatch(due)
+                    self.dispatch(due);
                 }
                 (_, Some(departure)) => self.reply(departure),
                 (_, None) => break,
@@ -144,7 +144,7 @@ impl World {
         let arrival = self.agenda.pop_due(now).expect("something is due");
         let pace = self.connections[arrival.connection as usize].pace();
         self.recorder.record_arrival(arrival.intended, pace.waiting());
-        if !pace.handle_due(arrival.intended) {
+        if !pace.handle_due(arrival.intended, now) {
             self.recorder.record_unsent(arrival.intended);
         }
         self.count(now, before);

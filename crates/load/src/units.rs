@@ -19,6 +19,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * scale).map_err(|error| error.to_string())
 }
 
+/// A moment in seconds since 1970, as `date +%s` writes it; it may have a fraction.
+pub fn unix_time(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|time| time.as_nanos() <= u128::from(u64::MAX))
+        .ok_or_else(|| format!("{text:?} is no time: seconds since 1970, as 'date +%s' writes them"))
+}
+
 /// A rate in requests per second: `1000`, `2.5k`, `1M`.
 pub fn rate(text: &str) -> Result<f64, String> {
     let (number, scale) = match text.char_indices().last() {
@@ -46,6 +55,14 @@ mod tests {
             assert!(duration(bad).is_err(), "{bad}");
         }
     }
+    #[test]
+    fn moments_are_seconds_since_1970() {
+        assert_eq!(unix_time("1700000000.5"), Ok(Duration::from_millis(1_700_000_000_500)));
+        for bad in ["", "now", "-1", "1e30", "NaN"] {
+            assert!(unix_time(bad).is_err(), "{bad}");
+        }
+    }
+
     #[test]
     fn rates_may_be_thousands_and_millions() {
         assert_eq!(rate("1000"), Ok(1000.0));

@@ -1,3 +1,3 @@
 //! Units on the command line.
 
-pub(crate) use weir_load::units::duration;
+pub(crate) use weir_load::units::{duration, unix_time};

@@ -95,11 +95,11 @@ impl Link {
         self.issue(context);
     }
 
-    /// A request is due that should be sent at `intended`. It is sent by [`Link::issue`].
-    pub(crate) fn handle_due(&mut self, intended: Instant, recorder: &mut Recorder) {
+    /// A request is due that should be sent at `intended`, as was noticed at `now`. It is sent by [`Link::issue`].
+    pub(crate) fn handle_due(&mut self, intended: Instant, now: Instant, recorder: &mut Recorder) {
         let pace = self.connection.pace();
         recorder.record_arrival(intended, pace.waiting());
-        if matches!(self.state, State::GivenUp) || !pace.handle_due(intended) {
+        if matches!(self.state, State::GivenUp) || !pace.handle_due(intended, now) {
             recorder.record_unsent(intended);
         }
     }

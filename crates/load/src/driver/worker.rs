@@ -42,7 +42,7 @@ pub(crate) struct Worker {
 #[derive(Debug)]
 pub(crate) struct Conduct {
     end_ns: AtomicU64,
-    watched: Option<Mutex<Observed>>,
+    watched: Mutex<Observed>,
     gathered: Option<Mutex<Gathering>>,
 }
 
@@ -55,9 +55,9 @@ pub(crate) struct Observed {
 
 impl Conduct {
     /// No request is issued at or after `end`.
-    pub(crate) fn new(end: Instant, watched: bool) -> Conduct {
+    pub(crate) fn new(end: Instant) -> Conduct {
         let end_ns = AtomicU64::new(end.as_nanos());
-        Conduct { end_ns, watched: watched.then(Mutex::default), gathered: None }
+        Conduct { end_ns, watched: Mutex::default(), gathered: None }
     }
 
     /// Response times are gathered by second from so many threads.
@@ -76,7 +76,7 @@ impl Conduct {
 
     /// Takes what was observed since the last call.
     pub(crate) fn take_observed(&self) -> Observed {
-        self.watched.as_ref().map(|observed| std::mem::take(&mut *lock(observed))).unwrap_or_default()
+        std::mem::take(&mut *lock(&self.watched))
     }
 
     /// Takes the seconds that are over for all threads.
@@ -86,13 +86,12 @@ impl Conduct {
 }
 
 impl Worker {
-    /// Worker `number` over `links`, each with the number of its connection. `watched`: whether it keeps recent response times.
+    /// Worker `number` over `links`, each with the number of its connection.
     pub(crate) fn new(
         number: usize,
         clock: Clock,
         mut links: Vec<(u32, Link)>,
         config: &Config,
-        watched: bool,
     ) -> io::Result<Worker> {
         let poll = Poll::new()?;
         for (index, (_, link)) in links.iter_mut().enumerate() {
@@ -100,7 +99,7 @@ impl Worker {
         }
         let timer = Timer::new(poll.registry(), TIMER)?;
         let timeout_ns = config.timeout.as_nanos() as u64;
-        let mut recorder = Recorder::new(watched);
+        let mut recorder = Recorder::new(true);
         recorder.set_late_after(config.late_after.as_nanos() as u64);
         Ok(Worker {
             clock,
@@ -230,7 +229,7 @@ impl Worker {
             let Some(arrival) = self.agenda.pop_due(until) else { break };
             let index = (arrival.connection - first) as usize;
             let link = &mut self.links[index].1;
-            link.handle_due(arrival.intended, &mut self.recorder);
+            link.handle_due(arrival.intended, now, &mut self.recorder);
             if !link.is_listed {
                 link.is_listed = true;
                 self.listed.push(index);
@@ -283,9 +282,8 @@ impl Worker {
             let intervals = self.recorder.take_intervals(now);
             lock(gathered).publish(self.number, &intervals, self.recorder.second_at(now));
         }
-        let Some(observed) = &conduct.watched else { return };
         let total = self.recorder.total();
-        let mut observed = lock(observed);
+        let mut observed = lock(&conduct.watched);
         observed.counts.add(total.since(*shown));
         self.recorder.take_recent(&mut observed.recent);
         *shown = total;
