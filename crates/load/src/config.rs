@@ -1,11 +1,18 @@
 //! What a run is asked to do: [`Settings`] as given, [`Config`] once checked.
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_timing::Operation;
+
 use crate::arrivals::{Assignment, Plan};
+use crate::content::{Amount, Command, Content};
+use crate::keyspace::{KEY_SIZE_MAX, digits};
+use crate::replay::TRACE_VALUE_SIZE_MAX;
 use crate::schedule::{Process, Schedule, ThinkTime};
-use crate::value;
+use crate::value::{self, PIECE_BYTES};
+use crate::workload::VALUE_SIZE_DRAWN_MAX;
 
 /// What the command line asks for, not yet checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,16 +29,12 @@ pub struct Settings {
     pub duration: Duration,
     /// Length of the warm-up before it.
     pub warmup: Duration,
-    /// Share of requests that are writes, 0 to 1.
-    pub write_ratio: f64,
-    /// Size of every value, in bytes.
-    pub value_size: usize,
-    /// Size of every key, in bytes.
-    pub key_size: usize,
-    /// Number of keys.
+    /// What is sent.
+    pub content: Content,
+    /// Number of keys that hold values.
     pub keys: u64,
-    /// Keys per read.
-    pub multiget: usize,
+    /// A trace whose requests are sent instead of random ones; `-` is standard input.
+    pub replay: Option<PathBuf>,
     /// Whether every key is set once before the warm-up.
     pub prefill: bool,
     /// How long an answer may take.
@@ -84,12 +87,7 @@ impl Config {
         within("--depth", settings.depth as u64, 1, DEPTH_MAX)?;
         within("--threads", settings.threads as u64, 1, THREADS_MAX.min(settings.connections as u64))?;
         within("--keys", settings.keys, 1, KEYS_MAX)?;
-        within("--key-size", settings.key_size as u64, digits(settings.keys - 1), KEY_SIZE_MAX)?;
-        within("--value-size", settings.value_size as u64, 0, VALUE_SIZE_MAX)?;
-        within("--multiget", settings.multiget as u64, 1, MULTIGET_MAX.min(settings.keys))?;
-        if !(0.0..=1.0).contains(&settings.write_ratio) {
-            return Err(ConfigError::WriteRatio(settings.write_ratio));
-        }
+        check_content(&settings)?;
         length("--duration", settings.duration, Duration::from_millis(1), DURATION_MAX)?;
         length("--warmup", settings.warmup, Duration::ZERO, DURATION_MAX)?;
         length("--timeout", settings.timeout, Duration::from_millis(1), TIMEOUT_MAX)?;
@@ -106,24 +104,73 @@ impl Config {
         Ok(config)
     }
 
+    /// Keys of values, and behind them as many keys of numbers where the run counts.
+    pub(crate) fn all_keys(&self) -> u64 {
+        all_keys(self)
+    }
+
+    /// The largest value that is written at once, in bytes.
+    pub(crate) fn value_size_max(&self) -> usize {
+        if self.replay.is_some() {
+            return TRACE_VALUE_SIZE_MAX;
+        }
+        match self.content.value_size {
+            Amount::Fixed(size) => size as usize,
+            ref drawn => drawn.most(VALUE_SIZE_DRAWN_MAX as u64) as usize,
+        }
+    }
+
+    /// Whether values may have pieces added to them.
+    pub(crate) fn is_pieced(&self) -> bool {
+        let adds = |command| matches!(command, Command::Append | Command::Prepend);
+        self.replay.is_some() || self.content.mix.any(adds)
+    }
+
+    /// The operations that this run can be asked to count; a trace can bring any.
+    pub(crate) fn operations(&self) -> Vec<Operation> {
+        let content = &self.content;
+        let many = content.multiget.most(MULTIGET_MAX) as usize;
+        let mut operations = Vec::new();
+        let commands = if self.replay.is_some() { &[] } else { content.mix.shares() };
+        for &(command, _) in commands {
+            if command.takes_many() {
+                operations.push(command.operation(content.multiget.least().max(1) as usize));
+                operations.push(command.operation(many));
+            } else {
+                operations.push(command.operation(1));
+            }
+            if command == Command::Cas {
+                operations.push(Operation::Get);
+            }
+        }
+        // `weir.load/1` has always had a row for each of these two.
+        if !operations.iter().any(|operation| matches!(operation, Operation::Get | Operation::MultiGet)) {
+            operations.push(Command::Get.operation(many));
+        }
+        operations.push(Operation::Set);
+        operations.sort_unstable();
+        operations.dedup();
+        operations
+    }
+
     /// The longest reply that a right answer to any request of this run can be, in bytes.
     pub(crate) fn reply_bytes_max(&self) -> usize {
-        let value = "VALUE ".len() + self.key_size + REPLY_NUMBERS + self.value_size + "\r\n".len();
-        ERROR_LINE_BYTES_MAX.max(self.multiget * value + "END\r\n".len())
+        let pieces = if self.is_pieced() { PIECES_MAX * PIECE_BYTES } else { 0 };
+        let value = "VALUE ".len()
+            + self.key_size_max()
+            + REPLY_NUMBERS
+            + self.value_size_max()
+            + pieces
+            + "\r\n".len();
+        ERROR_LINE_BYTES_MAX.max(self.multiget_max() * value + "END\r\n".len())
     }
 
     /// The longest request of this run, in bytes.
     pub(crate) fn request_bytes_max(&self) -> usize {
-        let set = "set ".len() + self.key_size + REPLY_NUMBERS + self.value_size + "\r\n".len();
-        let get = "get".len() + self.multiget * (1 + self.key_size) + "\r\n".len();
+        let value = self.value_size_max().max(PIECE_BYTES);
+        let set = "prepend ".len() + self.key_size_max() + REPLY_NUMBERS + value + "\r\n".len();
+        let get = "gets".len() + self.multiget_max() * (1 + self.key_size_max()) + "\r\n".len();
         set.max(get)
-    }
-
-    /// The most that all connections together may have to hold, in bytes: what is going out, one reply each, and the backlog.
-    fn buffer_bytes_max(&self) -> u64 {
-        let requests = self.depth as u64 * self.request_bytes_max() as u64;
-        let backlog = if self.is_open() { BACKLOG_BYTES * self.backlog_max() as u64 } else { 0 };
-        self.connections as u64 * (requests + self.reply_bytes_max() as u64 + backlog)
     }
 
     /// Whether requests are sent at moments that are fixed in advance.
@@ -153,6 +200,38 @@ impl Config {
             warmup: self.warmup,
             duration: self.duration,
         })
+    }
+
+    /// What a request takes on average, in bytes.
+    fn request_bytes_mean(&self) -> u64 {
+        let value = self.content.value_size.mean(VALUE_SIZE_DRAWN_MAX as u64) as u64;
+        let most = self.request_bytes_max() as u64;
+        if self.replay.is_some() {
+            most.min(64 << 10)
+        } else {
+            most.min(REPLY_NUMBERS as u64 + KEY_SIZE_MAX as u64 + 4 * value)
+        }
+    }
+
+    fn key_size_max(&self) -> usize {
+        match self.content.key_size {
+            _ if self.replay.is_some() => KEY_SIZE_MAX,
+            Amount::Fixed(size) => (size as usize)
+                .max(self.content.key_prefix.len() + digits(self.content.key_first + self.all_keys() - 1)),
+            _ => KEY_SIZE_MAX,
+        }
+    }
+
+    fn multiget_max(&self) -> usize {
+        self.content.multiget.most(MULTIGET_MAX) as usize
+    }
+
+    /// The most that all connections together may have to hold, in bytes: what is going out, taken for four times the mean
+    /// where sizes differ, one reply each, and the backlog.
+    fn buffer_bytes_max(&self) -> u64 {
+        let requests = self.depth as u64 * self.request_bytes_mean();
+        let backlog = if self.is_open() { BACKLOG_BYTES * self.backlog_max() as u64 } else { 0 };
+        self.connections as u64 * (requests + self.reply_bytes_max() as u64 + backlog)
     }
 }
 
@@ -190,9 +269,21 @@ pub enum ConfigError {
         /// The most it may be.
         most: u64,
     },
-    /// The share of writes is not a share.
-    #[error("--writes {0}: must be a share between 0 and 1")]
-    WriteRatio(f64),
+    /// A distribution reaches outside its bounds.
+    #[error("{flag} {given}: must lie between {least} and {most}")]
+    Amount {
+        /// The flag.
+        flag: &'static str,
+        /// The distribution given.
+        given: Amount,
+        /// The least it may give.
+        least: u64,
+        /// The most it may give.
+        most: u64,
+    },
+    /// The content cannot be sent.
+    #[error("{0}")]
+    Content(String),
     /// A duration is outside its bounds.
     #[error("{flag} {given:?}: must be between {least:?} and {most:?}")]
     Length {
@@ -266,6 +357,63 @@ fn check_pacing(settings: &Settings) -> Result<(), ConfigError> {
     }
 }
 
+fn check_content(settings: &Settings) -> Result<(), ConfigError> {
+    let content = &settings.content;
+    let refuse = |reason: String| Err(ConfigError::Content(reason));
+    let prefix = content.key_prefix.as_bytes();
+    if prefix.len() > KEY_PREFIX_MAX || prefix.iter().any(|&byte| byte <= b' ' || byte == 0x7f) {
+        return refuse(format!(
+            "--key-prefix: at most {KEY_PREFIX_MAX} bytes, without spaces and control characters"
+        ));
+    }
+    within("--key-first", content.key_first, 0, KEY_FIRST_MAX)?;
+    let needed = (prefix.len() + digits(content.key_first + all_keys(settings) - 1)) as u64;
+    // Sizes from a distribution are cut off where a key or a value can be no shorter or longer.
+    if let Amount::Fixed(size @ 1..) = content.key_size {
+        within("--key-size", size, needed, KEY_SIZE_MAX as u64)?;
+    }
+    if let Amount::Fixed(size) = content.value_size {
+        within("--value-size", size, 0, VALUE_SIZE_MAX)?;
+    }
+    amount_within("--multiget", &content.multiget, 1, MULTIGET_MAX.min(settings.keys))?;
+    if let Some(requests) = &content.reconnect_after {
+        amount_within("--reconnect-after", requests, 1, u64::MAX)?;
+    }
+    if let Some(requests) = content.requests {
+        within("--requests", requests, 1, u64::MAX)?;
+    }
+    if let Some(fault) = content.popularity.fault() {
+        return refuse(format!("--popularity {}: {fault}", content.popularity));
+    }
+    if content.one_writer && settings.keys < settings.connections as u64 {
+        return refuse(format!(
+            "--one-writer: {} connections cannot have a key each out of {}; raise --keys or lower --connections",
+            settings.connections, settings.keys
+        ));
+    }
+    if content.one_writer && settings.replay.is_some() {
+        return refuse(
+            "--one-writer: a trace says who writes what; leave one of --one-writer and --replay out"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// A distribution all of whose amounts lie between two bounds.
+fn amount_within(flag: &'static str, given: &Amount, least: u64, most: u64) -> Result<(), ConfigError> {
+    if (least..=most).contains(&given.least()) && given.most(u64::MAX) <= most {
+        Ok(())
+    } else {
+        Err(ConfigError::Amount { flag, given: given.clone(), least, most })
+    }
+}
+
+fn all_keys(settings: &Settings) -> u64 {
+    let counts = settings.content.mix.any(Command::is_arithmetic) && settings.replay.is_none();
+    if counts { 2 * settings.keys } else { settings.keys }
+}
+
 fn within(flag: &'static str, given: u64, least: u64, most: u64) -> Result<(), ConfigError> {
     if (least..=most).contains(&given) {
         Ok(())
@@ -282,18 +430,13 @@ fn length(flag: &'static str, given: Duration, least: Duration, most: Duration) 
     }
 }
 
-/// Decimal digits of a number.
-fn digits(number: u64) -> u64 {
-    u64::from(number.checked_ilog10().unwrap_or(0)) + 1
-}
-
 const CONNECTIONS_MAX: u64 = 20_000;
 const DEPTH_MAX: u64 = 10_000;
 const THREADS_MAX: u64 = 256;
 /// Eight bytes are kept per key, for the last version issued.
 const KEYS_MAX: u64 = 100_000_000;
-/// memcached's own limit.
-const KEY_SIZE_MAX: u64 = 250;
+const KEY_PREFIX_MAX: usize = 200;
+const KEY_FIRST_MAX: u64 = 1_000_000_000_000;
 const VALUE_SIZE_MAX: u64 = 64 << 20;
 const MULTIGET_MAX: u64 = 1_000;
 const DURATION_MAX: Duration = Duration::from_secs(7 * 86_400);
@@ -307,6 +450,8 @@ const BACKLOG_BYTES: u64 = 16;
 const BACKLOG_SHARED: usize = 2_000_000;
 const BACKLOG_SHARE_MIN: usize = 1_000;
 
+/// Room for pieces that were added to a value, far more than [`crate::connection`] adds between two `set`.
+const PIECES_MAX: usize = 1024;
 /// Room for flags, size, cas and the spaces and line end around them.
 const REPLY_NUMBERS: usize = 64;
 /// Room for the longest error line: a proxy may name servers in it.
@@ -325,11 +470,9 @@ impl Settings {
             threads: 1,
             duration: Duration::from_secs(10),
             warmup: Duration::from_secs(2),
-            write_ratio: 0.1,
-            value_size: 128,
-            key_size: 16,
+            content: Content::default(),
             keys: 10_000,
-            multiget: 1,
+            replay: None,
             prefill: true,
             timeout: Duration::from_secs(5),
             seed: 1,
@@ -350,6 +493,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::Popularity;
 
     fn check(change: impl FnOnce(&mut Settings)) -> Result<Config, ConfigError> {
         let mut settings = Settings::example();
@@ -373,31 +517,72 @@ mod tests {
         assert!(refused_flag(|s| s.depth = 0).starts_with("--depth 0"));
         assert!(refused_flag(|s| s.threads = 2).starts_with("--threads 2: must be between 1 and 1"));
         assert!(refused_flag(|s| s.keys = 0).starts_with("--keys 0"));
-        assert!(refused_flag(|s| s.key_size = 251).starts_with("--key-size 251"));
-        assert!(refused_flag(|s| s.multiget = 1001).starts_with("--multiget 1001"));
-        assert!(refused_flag(|s| s.write_ratio = 1.5).starts_with("--writes 1.5"));
-        assert!(refused_flag(|s| s.write_ratio = f64::NAN).starts_with("--writes NaN"));
+        assert!(refused_flag(|s| s.content.key_size = Amount::Fixed(251)).starts_with("--key-size 251"));
+        assert!(refused_flag(|s| s.content.multiget = Amount::Fixed(1001)).starts_with("--multiget 1001"));
+        assert!(refused_flag(|s| s.content.multiget = Amount::EtcValue).starts_with("--multiget etc-value"));
+        assert!(refused_flag(|s| s.content.requests = Some(0)).starts_with("--requests 0"));
+        assert!(refused_flag(|s| s.content.key_prefix = "a b".to_owned()).starts_with("--key-prefix"));
+        assert!(
+            refused_flag(|s| s.content.reconnect_after = Some(Amount::Fixed(0)))
+                .starts_with("--reconnect-after 0")
+        );
+        let beyond = Popularity::Zipf { exponent: f64::NAN };
+        assert!(refused_flag(|s| s.content.popularity = beyond).starts_with("--popularity zipf:NaN"));
+        assert!(
+            refused_flag(|s| (s.content.one_writer, s.connections, s.keys) = (true, 9, 8))
+                .starts_with("--one-writer")
+        );
         assert!(refused_flag(|s| s.duration = Duration::ZERO).starts_with("--duration 0ns"));
         assert!(refused_flag(|s| s.timeout = Duration::ZERO).starts_with("--timeout 0ns"));
     }
 
     #[test]
     fn keys_must_fit_their_size() {
-        assert!(check(|s| (s.keys, s.key_size) = (10_000, 4)).is_ok());
-        assert!(refused_flag(|s| (s.keys, s.key_size) = (10_001, 4)).contains("between 5 and 250"));
-        assert!(check(|s| (s.keys, s.key_size) = (1, 1)).is_ok());
+        assert!(check(|s| (s.keys, s.content.key_size) = (10_000, Amount::Fixed(4))).is_ok());
+        assert!(
+            refused_flag(|s| (s.keys, s.content.key_size) = (10_001, Amount::Fixed(4)))
+                .contains("between 5 and 250")
+        );
+        assert!(check(|s| (s.keys, s.content.key_size) = (1, Amount::Fixed(1))).is_ok());
+        assert!(
+            check(|s| (s.keys, s.content.key_size) = (10_001, Amount::Fixed(0))).is_ok(),
+            "as long as needed"
+        );
     }
 
     #[test]
     fn a_multi_get_asks_for_no_more_keys_than_there_are() {
-        assert!(check(|s| (s.keys, s.multiget) = (10, 10)).is_ok());
-        assert!(refused_flag(|s| (s.keys, s.multiget) = (10, 11)).contains("between 1 and 10"));
+        assert!(check(|s| (s.keys, s.content.multiget) = (10, Amount::Fixed(10))).is_ok());
+        assert!(
+            refused_flag(|s| (s.keys, s.content.multiget) = (10, Amount::Fixed(11)))
+                .contains("between 1 and 10")
+        );
+    }
+
+    #[test]
+    fn operations_are_those_of_the_mix() {
+        let operations = |mix: &str, multiget: &str| {
+            let config = check(|s| {
+                s.content.mix = mix.parse().expect("a mix");
+                s.content.multiget = multiget.parse().expect("an amount");
+            });
+            config
+                .expect("the settings are valid")
+                .operations()
+                .iter()
+                .map(|name| name.name())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(operations("get=1", "1"), ["get", "set"]);
+        assert_eq!(operations("set=1", "6"), ["multiget", "set"]);
+        assert_eq!(operations("gets=1,cas=1,mg=1,incr=1", "1-9"), ["get", "multiget", "set", "cas", "incr"]);
     }
 
     #[test]
     fn memory_is_bounded() {
-        let error =
-            refused_flag(|s| (s.connections, s.depth, s.value_size, s.threads) = (10_000, 100, 1 << 20, 1));
+        let error = refused_flag(|s| {
+            (s.connections, s.depth, s.content.value_size) = (10_000, 100, Amount::Fixed(1 << 20))
+        });
         assert!(error.contains("lower --connections"), "{error}");
     }
 

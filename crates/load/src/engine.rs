@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::resume_unwind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -21,6 +22,7 @@ use crate::hdr::HdrLog;
 use crate::phase::{NEVER, Phase, Timeline};
 use crate::progress::Progress;
 use crate::recorder::Recorder;
+use crate::replay::{Trace, TraceError};
 use crate::report::{Measurements, Report};
 use crate::workload::Workload;
 
@@ -53,6 +55,9 @@ pub fn run(
         None => run.load(workers, planned, &mut Onlookers { progress, log })?,
     };
     let finished = clock.now();
+    if let Some(fault) = workers.iter().find_map(Worker::trace_fault) {
+        return Err(fault.into());
+    }
     let mut recorder = Recorder::new(false);
     for worker in workers {
         recorder.merge(worker.into_recorder());
@@ -91,6 +96,9 @@ pub enum LoadError {
         /// How long ago it was.
         late: Duration,
     },
+    /// A trace cannot be replayed.
+    #[error("{0}")]
+    Trace(#[from] TraceError),
     /// The kernel refused something else.
     #[error("cannot wait for events: {0}")]
     Poll(#[from] io::Error),
@@ -144,7 +152,10 @@ impl Run<'_> {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let origin = self.clock.unix_ns(Instant::ZERO) ^ u64::from(std::process::id()).rotate_left(40);
-        let workload = Arc::new(Workload::new(config, xxhash_rust::xxh3::xxh3_64(&origin.to_le_bytes())));
+        let open = |path: &PathBuf| Trace::open(path, config.content.read_through);
+        let trace = config.replay.as_ref().map(open).transpose()?;
+        let run = xxhash_rust::xxh3::xxh3_64(&origin.to_le_bytes());
+        let workload = Arc::new(Workload::new(config, run, trace));
         let mut shares: Vec<Vec<(u32, Link)>> = (0..config.threads).map(|_| Vec::new()).collect();
         for number in 0..config.connections {
             let target = &targets[number % targets.len()];

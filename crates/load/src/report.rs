@@ -1,19 +1,22 @@
 //! What a run found: as a record (`docs/formats.md`, `weir.load/1`) and as a table.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Serialize;
 use weir_timing::{DistributionReport, Instant, Operation};
 
 use crate::bottleneck::{Bottleneck, Evidence};
 use crate::config::{Config, Pacing};
+use crate::content::Content;
 use crate::driver::clock::Clock;
 use crate::driver::cpu::CpuTime;
-use crate::mix::read_operation;
+use crate::keyspace::KEY_SIZE_MAX;
 use crate::phase::{Phase, Timeline};
 use crate::recorder::{Failures, OperationCounts, Recorder, WINDOW_NS};
 use crate::summary::Summary;
 use crate::thresholds::{Judgement, Threshold, describe};
+use crate::workload::VALUE_SIZE_DRAWN_MAX;
 
 /// A run's record. Serialized, it is the schema `weir.load/1`.
 #[derive(Debug, Clone, Serialize)]
@@ -48,10 +51,12 @@ struct ConfigReport {
     duration_ns: u64,
     warmup_ns: u64,
     write_ratio: f64,
-    value_size_bytes: usize,
-    key_size_bytes: usize,
+    value_size_bytes: u64,
+    key_size_bytes: u64,
     keys: u64,
-    multiget_keys: usize,
+    multiget_keys: u64,
+    content: Content,
+    replay: Option<PathBuf>,
     prefill: bool,
     timeout_ns: u64,
     seed: u64,
@@ -148,9 +153,13 @@ pub(crate) struct Measurements {
 impl Report {
     pub(crate) fn new(config: &Config, measurements: &Measurements) -> Report {
         let Measurements { recorder, timeline, .. } = measurements;
-        let names = [read_operation(config.multiget), Operation::Set];
+        let expected = config.operations();
+        let names: Vec<Operation> = Operation::ALL
+            .into_iter()
+            .filter(|name| expected.contains(name) || recorder.operation(*name).requests > 0)
+            .collect();
         let mut all = OperationCounts::default();
-        for operation in names {
+        for &operation in &names {
             all.add(recorder.operation(operation));
         }
         let measured_ns = timeline.measured_ns();
@@ -173,8 +182,9 @@ impl Report {
             config: ConfigReport::new(config),
             phases: Phases::new(measurements),
             operations: names
-                .map(|name| (name.name(), OperationReport::new(recorder.operation(name), config.is_open())))
-                .into(),
+                .iter()
+                .map(|&name| (name.name(), OperationReport::new(recorder.operation(name), config.is_open())))
+                .collect(),
             throughput_rps: per_second(completed),
             scheduled,
             windows,
@@ -268,11 +278,13 @@ impl ConfigReport {
             threads: config.threads,
             duration_ns: config.duration.as_nanos() as u64,
             warmup_ns: config.warmup.as_nanos() as u64,
-            write_ratio: config.write_ratio,
-            value_size_bytes: config.value_size,
-            key_size_bytes: config.key_size,
+            write_ratio: config.content.mix.write_ratio(),
+            value_size_bytes: config.content.value_size.mean(VALUE_SIZE_DRAWN_MAX as u64).round() as u64,
+            key_size_bytes: config.content.key_size.mean(KEY_SIZE_MAX as u64).round() as u64,
             keys: config.keys,
-            multiget_keys: config.multiget,
+            multiget_keys: config.content.multiget.mean(u64::MAX).round() as u64,
+            content: config.content.clone(),
+            replay: config.replay.clone(),
             prefill: config.prefill,
             timeout_ns: config.timeout.as_nanos() as u64,
             seed: config.seed,

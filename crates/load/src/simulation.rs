@@ -69,7 +69,7 @@ fn settings(pacing: Pacing, duration_s: f64) -> Settings {
 impl World {
     fn new(settings: Settings, service: Service) -> World {
         let config = Config::check(settings).expect("the settings are valid");
-        let workload = Arc::new(Workload::new(&config, 7));
+        let workload = Arc::new(Workload::new(&config, 7, None));
         let timeline = {
             let measured = Instant::ZERO.plus(config.warmup.as_nanos() as u64);
             let end = measured.plus(config.duration.as_nanos() as u64);

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use weir_load::{Config, LoadError, Pacing, Progress, Settings, ThinkTime};
+use weir_load::{Amount, Config, Content, LoadError, Mix, Pacing, Progress, Settings, ThinkTime};
 
 fn settings(target: SocketAddr) -> Settings {
     Settings {
@@ -18,11 +18,14 @@ fn settings(target: SocketAddr) -> Settings {
         threads: 2,
         duration: Duration::from_millis(300),
         warmup: Duration::from_millis(50),
-        write_ratio: 0.2,
-        value_size: 100,
-        key_size: 8,
+        content: Content {
+            mix: Mix::of_writes(0.2),
+            key_size: Amount::Fixed(8),
+            value_size: Amount::Fixed(100),
+            ..Content::default()
+        },
         keys: 500,
-        multiget: 1,
+        replay: None,
         prefill: true,
         timeout: Duration::from_secs(20),
         seed: 1,
@@ -68,7 +71,9 @@ fn check_accounts(record: &Value) {
 fn memcached_passes_and_agrees_on_the_counts() {
     for (multiget, depth, value_size) in [(1, 1, 128), (1, 20, 20), (7, 3, 128), (1, 2, 100_000)] {
         let memcached = Memcached::start();
-        let settings = Settings { multiget, depth, value_size, ..settings(memcached.address) };
+        let mut settings = Settings { depth, ..settings(memcached.address) };
+        settings.content.multiget = Amount::Fixed(multiget);
+        settings.content.value_size = Amount::Fixed(value_size);
         let (good, record) = run(settings).expect("memcached accepts connections");
         assert!(good, "{}", record["failures"]);
         check_accounts(&record);
@@ -91,7 +96,8 @@ fn memcached_passes_and_agrees_on_the_counts() {
 #[test]
 fn without_prefill_an_empty_memcached_misses() {
     let memcached = Memcached::start();
-    let settings = Settings { prefill: false, write_ratio: 0.0, ..settings(memcached.address) };
+    let mut settings = Settings { prefill: false, ..settings(memcached.address) };
+    settings.content.mix = Mix::of_writes(0.0);
     let (good, record) = run(settings).expect("memcached accepts connections");
     assert!(good);
     check_accounts(&record);
@@ -129,7 +135,8 @@ fn a_server_that_hangs_up_costs_failures_and_is_called_again() {
         }
         lines.next().transpose().map(drop)
     });
-    let settings = Settings { prefill: false, write_ratio: 0.0, depth: 1, ..settings(server.address) };
+    let mut settings = Settings { prefill: false, depth: 1, ..settings(server.address) };
+    settings.content.mix = Mix::of_writes(0.0);
     let (good, record) = run(settings).expect("the server accepts connections");
     assert!(!good);
     check_accounts(&record);
@@ -148,7 +155,8 @@ fn a_server_that_hangs_up_costs_failures_and_is_called_again() {
 fn a_server_that_never_answers_is_a_failure_and_no_hang() {
     let server = Server::start(|stream| BufReader::new(stream).lines().try_for_each(|line| line.map(drop)));
     let timeout = Duration::from_millis(20);
-    let settings = Settings { prefill: false, write_ratio: 0.0, timeout, ..settings(server.address) };
+    let mut settings = Settings { prefill: false, timeout, ..settings(server.address) };
+    settings.content.mix = Mix::of_writes(0.0);
     let (good, record) = run(settings).expect("the server accepts connections");
     assert!(!good);
     check_accounts(&record);
@@ -163,7 +171,8 @@ fn a_server_that_lies_is_found_out() {
             line.and_then(|_| (&stream).write_all(b"VALUE 00000000 0 1\r\nx\r\nEND\r\n"))
         })
     });
-    let settings = Settings { prefill: false, write_ratio: 0.0, ..settings(server.address) };
+    let mut settings = Settings { prefill: false, ..settings(server.address) };
+    settings.content.mix = Mix::of_writes(0.0);
     let (good, record) = run(settings).expect("the server accepts connections");
     assert!(!good);
     check_accounts(&record);

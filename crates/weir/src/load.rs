@@ -9,18 +9,20 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::ArgPredicate;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_load::{
     Assignment, Config, HdrLog, Pacing, Process, Progress, Report, Schedule, Settings, ThinkTime, Threshold,
 };
 
+use crate::content::ContentArgs;
 use crate::{fail, units};
 
 /// The flags of `weir load`.
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {
     /// Where to connect; connections go round-robin over several targets, which must serve the same keys
-    #[arg(long = "target", value_name = "HOST:PORT", required = true)]
+    #[arg(long = "target", value_name = "HOST:PORT", required_unless_present = "preset")]
     targets: Vec<String>,
     /// Connections over all threads
     #[arg(long, value_name = "N", default_value_t = 16)]
@@ -31,27 +33,16 @@ pub(crate) struct LoadArgs {
     /// Threads that share the connections
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Length of the measured phase [default: the length of --rate's schedule, or 10s]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    /// Length of the measured phase [default: the length of --rate's schedule, 24h with --requests or --replay, or 10s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration,
+          default_value_ifs([("requests", ArgPredicate::IsPresent, "24h"), ("replay", ArgPredicate::IsPresent, "24h")]))]
     duration: Option<Duration>,
     /// Length of the warm-up before it
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration,
+          default_value_ifs([("requests", ArgPredicate::IsPresent, "0s"), ("replay", ArgPredicate::IsPresent, "0s")]))]
     warmup: Duration,
-    /// Share of requests that are writes, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
-    writes: f64,
-    /// Size of every value, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 128)]
-    value_size: usize,
-    /// Size of every key, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 16)]
-    key_size: usize,
-    /// Number of keys
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    keys: u64,
-    /// Keys per read
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    multiget: usize,
+    #[command(flatten)]
+    content: ContentArgs,
     /// Do not set every key before the warm-up
     #[arg(long)]
     no_prefill: bool,
@@ -96,7 +87,16 @@ pub(crate) struct LoadArgs {
 /// Runs the command. 0: all well; 1: a verification failed or nothing was answered; 2: a wrong command line; 3: a
 /// condition of `--fail-if` came about.
 pub(crate) fn run(args: LoadArgs) -> ExitCode {
-    let (settings, outputs) = args.into_settings();
+    if let Some(list) = args.content.list() {
+        return match io::stdout().write_all(list.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(1, &error),
+        };
+    }
+    let (settings, outputs) = match args.into_settings() {
+        Ok(settings) => settings,
+        Err(error) => return fail(2, &error),
+    };
     let config = match Config::check(settings) {
         Ok(config) => config,
         Err(error) => return fail(2, &error),
@@ -140,25 +140,24 @@ struct Outputs {
 }
 
 impl LoadArgs {
-    fn into_settings(self) -> (Settings, Outputs) {
+    fn into_settings(self) -> Result<(Settings, Outputs), String> {
         let schedule_length = self.rate.as_ref().and_then(Schedule::length);
         let pacing = match self.rate {
             Some(schedule) => Pacing::Open { schedule, process: self.arrivals, assignment: self.assign },
             None => Pacing::Closed { think_time: self.think_time },
         };
         let settings = Settings {
+            content: self.content.content()?,
+            keys: self.content.keys,
+            // A trace names its keys as it goes.
+            prefill: !self.no_prefill && self.content.replay.is_none(),
+            replay: self.content.replay,
             targets: self.targets,
             connections: self.connections,
             depth: self.depth,
             threads: self.threads,
             duration: self.duration.or(schedule_length).unwrap_or(DURATION),
             warmup: self.warmup,
-            write_ratio: self.writes,
-            value_size: self.value_size,
-            key_size: self.key_size,
-            keys: self.keys,
-            multiget: self.multiget,
-            prefill: !self.no_prefill,
             timeout: self.timeout,
             seed: self.seed,
             pacing,
@@ -166,7 +165,7 @@ impl LoadArgs {
             late_after: self.late_after,
             start_at: self.start_at,
         };
-        (settings, Outputs { json: self.json, hdr: self.hdr, fail_if: self.fail_if })
+        Ok((settings, Outputs { json: self.json, hdr: self.hdr, fail_if: self.fail_if }))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; what they do lives in the crates `weir-proxy` and `weir-load`.
 
+mod content;
 mod load;
 mod proxy;
 mod units;

@@ -97,16 +97,12 @@ impl Link {
 
     /// A request is due that should be sent at `intended`, as was noticed at `now`. It is sent by [`Link::issue`].
     pub(crate) fn handle_due(&mut self, intended: Instant, now: Instant, recorder: &mut Recorder) {
+        if !self.connection.has_more() {
+            return;
+        }
         let pace = self.connection.pace();
         recorder.record_arrival(intended, pace.waiting());
         if matches!(self.state, State::GivenUp) || !pace.handle_due(intended, now) {
-            recorder.record_unsent(intended);
-        }
-    }
-
-    /// Gives up the requests that are due and not sent.
-    pub(crate) fn abandon(&mut self, recorder: &mut Recorder) {
-        while let Some(intended) = self.connection.pace().abandon() {
             recorder.record_unsent(intended);
         }
     }
@@ -125,6 +121,12 @@ impl Link {
         match handled {
             Ok(()) => self.issue(context),
             Err(fault) => self.break_off(&fault, context),
+        }
+        if self.connection.is_spent()
+            && context.now < context.issue_until
+            && matches!(self.state, State::Up(_))
+        {
+            self.renew(event.token(), context);
         }
     }
 
@@ -210,6 +212,14 @@ impl Link {
         self.pause(context);
     }
 
+    /// Closes the socket, with which nothing is wrong, and opens a new one.
+    fn renew(&mut self, token: Token, context: &mut Context<'_>) {
+        self.connection.handle_renewed();
+        self.input.clear();
+        self.output.clear();
+        self.connect(context.now, token, context);
+    }
+
     /// An attempt to connect failed.
     fn refused(&mut self, fault: &Fault, context: &mut Context<'_>) {
         self.connection.handle_broken(fault, context.clock.now(), context.recorder);
@@ -222,7 +232,7 @@ impl Link {
             let fault = Fault::GivenUp(RECONNECTS_MAX);
             self.connection.handle_broken(&fault, context.clock.now(), context.recorder);
             self.state = State::GivenUp;
-            self.abandon(context.recorder);
+            self.connection.abandon(context.recorder);
             return;
         }
         let pause_ns = (PAUSE_MIN_NS << (self.attempts - 1)).min(PAUSE_MAX_NS);

@@ -14,10 +14,11 @@ use super::timer::Timer;
 use crate::agenda::Agenda;
 use crate::config::Config;
 use crate::intervals::{Gathering, Interval};
-use crate::mix::{Mix, Prefill, Source};
+use crate::mix::{Prefill, RECONNECT, Source, rng};
 use crate::pace::Pace;
 use crate::phase::{NEVER, Timeline};
 use crate::recorder::{PhaseCounts, Recorder};
+use crate::replay::TraceError;
 
 /// The links of one thread, and what they have recorded.
 #[derive(Debug)]
@@ -137,11 +138,16 @@ impl Worker {
             Some(plan) => Agenda::open(&plan, mine, timeline.warmup),
             None => Agenda::closed(self.links.len() * config.depth),
         };
+        if let Some(every) = &config.content.reconnect_after {
+            for (id, link) in &mut self.links {
+                link.connection.set_renewal(every.clone(), rng(config.seed, *id, RECONNECT));
+            }
+        }
         self.wait_for(timeline.warmup)?;
         self.begin(conduct, |id, now| {
             let mut pace = Pace::new(config, id);
             pace.begin(now, config.depth, (f64::from(id) + 0.5) / config.connections as f64);
-            (Source::Mix(Mix::new(config, id)), pace, config.depth)
+            (Source::of_load(config, id), pace, config.depth)
         });
         self.serve(conduct)
     }
@@ -156,6 +162,11 @@ impl Worker {
             }
             self.wait(&mut events, now, moment)?;
         }
+    }
+
+    /// Why the trace that is replayed ended before its end.
+    pub(crate) fn trace_fault(&self) -> Option<TraceError> {
+        self.links.first().and_then(|(_, link)| link.connection.trace_fault())
     }
 
     /// What was recorded.
@@ -200,7 +211,7 @@ impl Worker {
             // Only a backlog is sent after the end.
             issue_until = end.plus(self.drain_ns);
             if now >= issue_until {
-                self.links.iter_mut().for_each(|(_, link)| link.abandon(&mut self.recorder));
+                self.links.iter_mut().for_each(|(_, link)| link.connection.abandon(&mut self.recorder));
             }
             if self.links.iter().all(|(_, link)| link.is_done()) {
                 break;
