@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use weir_timing::Operation;
 
+use crate::arrivals::{Assignment, Plan};
 use crate::content::{Amount, Command, Content};
 use crate::keyspace::{KEY_SIZE_MAX, digits};
 use crate::replay::TRACE_VALUE_SIZE_MAX;
+use crate::schedule::{Process, Schedule, ThinkTime};
 use crate::value::{self, PIECE_BYTES};
 use crate::workload::VALUE_SIZE_DRAWN_MAX;
 
@@ -39,6 +41,33 @@ pub struct Settings {
     pub timeout: Duration,
     /// Seed of the random choices: the same seed gives each connection the same sequence of requests.
     pub seed: u64,
+    /// When requests are sent.
+    pub pacing: Pacing,
+    /// Open loop: arrivals that may wait on each connection. `None`: two million shared out, but at least a thousand.
+    pub backlog: Option<usize>,
+    /// A request that is sent later than this, though nothing but the generator kept it, is counted as late.
+    pub late_after: Duration,
+    /// When the warm-up begins, since 1970: for several machines that begin together. `None`: as soon as possible.
+    pub start_at: Option<Duration>,
+}
+
+/// What decides when requests are sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pacing {
+    /// A fixed number of clients, each with one request at a time: [`Settings::depth`] on each connection.
+    Closed {
+        /// How long a client waits between an answer and its next request.
+        think_time: ThinkTime,
+    },
+    /// Arrivals at moments that are fixed in advance and do not wait for answers.
+    Open {
+        /// The offered rate over time.
+        schedule: Schedule,
+        /// How arrivals are spread within it.
+        process: Process,
+        /// Which connection each arrival goes to.
+        assignment: Assignment,
+    },
 }
 
 /// Settings that a run can be made with. The only way to one is [`Config::check`].
@@ -62,6 +91,11 @@ impl Config {
         length("--duration", settings.duration, Duration::from_millis(1), DURATION_MAX)?;
         length("--warmup", settings.warmup, Duration::ZERO, DURATION_MAX)?;
         length("--timeout", settings.timeout, Duration::from_millis(1), TIMEOUT_MAX)?;
+        length("--late-after", settings.late_after, Duration::from_micros(1), TIMEOUT_MAX)?;
+        if let Some(backlog) = settings.backlog {
+            within("--backlog", backlog as u64, 1, BACKLOG_MAX)?;
+        }
+        check_pacing(&settings)?;
         let config = Config(settings);
         let bytes = config.buffer_bytes_max();
         if bytes > BUFFER_BYTES_MAX {
@@ -139,6 +173,35 @@ impl Config {
         set.max(get)
     }
 
+    /// Whether requests are sent at moments that are fixed in advance.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.pacing, Pacing::Open { .. })
+    }
+
+    /// Whether requests are due at certain moments: arrivals, or clients that have finished thinking.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.pacing != Pacing::Closed { think_time: ThinkTime::None }
+    }
+
+    /// Arrivals that may wait on each connection.
+    pub(crate) fn backlog_max(&self) -> usize {
+        self.backlog.unwrap_or((BACKLOG_SHARED / self.connections).max(BACKLOG_SHARE_MIN))
+    }
+
+    /// What an open loop's arrivals are made of.
+    pub(crate) fn plan(&self) -> Option<Plan> {
+        let Pacing::Open { schedule, process, assignment } = &self.pacing else { return None };
+        Some(Plan {
+            schedule: schedule.clone(),
+            process: *process,
+            assignment: *assignment,
+            connections: self.connections as u32,
+            seed: self.seed,
+            warmup: self.warmup,
+            duration: self.duration,
+        })
+    }
+
     /// What a request takes on average, in bytes.
     fn request_bytes_mean(&self) -> u64 {
         let value = self.content.value_size.mean(VALUE_SIZE_DRAWN_MAX as u64) as u64;
@@ -164,10 +227,11 @@ impl Config {
     }
 
     /// The most that all connections together may have to hold, in bytes: what is going out, taken for four times the mean
-    /// where sizes differ, and one reply each.
+    /// where sizes differ, one reply each, and the backlog.
     fn buffer_bytes_max(&self) -> u64 {
-        let connection = self.depth as u64 * self.request_bytes_mean() + self.reply_bytes_max() as u64;
-        self.connections as u64 * connection
+        let requests = self.depth as u64 * self.request_bytes_mean();
+        let backlog = if self.is_open() { BACKLOG_BYTES * self.backlog_max() as u64 } else { 0 };
+        self.connections as u64 * (requests + self.reply_bytes_max() as u64 + backlog)
     }
 }
 
@@ -232,9 +296,25 @@ pub enum ConfigError {
         /// The most it may be.
         most: Duration,
     },
+    /// The rate is no rate.
+    #[error("--rate: {given} requests per second: must be above 0 and at most {RATE_MAX}")]
+    Rate {
+        /// The highest rate of the schedule.
+        given: f64,
+    },
+    /// The schedule and the measured phase do not have the same length.
+    #[error(
+        "--rate: the schedule is {schedule:?} long, the measured phase {duration:?}: leave out --duration, or the last stretch's length"
+    )]
+    ScheduleLength {
+        /// The length of all stretches that have one.
+        schedule: Duration,
+        /// The length of the measured phase.
+        duration: Duration,
+    },
     /// Requests and replies under way could fill too much memory.
     #[error(
-        "requests and replies under way could take {bytes} bytes, more than {BUFFER_BYTES_MAX}: lower --connections, --depth, --multiget or --value-size"
+        "requests, replies and arrivals under way could take {bytes} bytes, more than {BUFFER_BYTES_MAX}: lower --connections, --depth, --multiget, --value-size or --backlog"
     )]
     Memory {
         /// The bytes they could take.
@@ -256,6 +336,24 @@ fn check_target(target: &str) -> Result<(), ConfigError> {
     match port.parse::<u16>() {
         Ok(0) | Err(_) => error("the port is not a number between 1 and 65535"),
         Ok(_) => Ok(()),
+    }
+}
+
+fn check_pacing(settings: &Settings) -> Result<(), ConfigError> {
+    match &settings.pacing {
+        Pacing::Closed { think_time: ThinkTime::None } => Ok(()),
+        Pacing::Closed { think_time: ThinkTime::Fixed(time) | ThinkTime::Exponential(time) } => {
+            length("--think-time", *time, Duration::from_micros(1), TIMEOUT_MAX)
+        }
+        Pacing::Open { schedule, .. } => {
+            let given = schedule.rps_max();
+            if !(given > 0.0 && given <= RATE_MAX) {
+                return Err(ConfigError::Rate { given });
+            }
+            let (length, duration) = (schedule.fixed_length(), settings.duration);
+            let fits = schedule.length().map_or(length < duration, |length| length == duration);
+            if fits { Ok(()) } else { Err(ConfigError::ScheduleLength { schedule: length, duration }) }
+        }
     }
 }
 
@@ -344,6 +442,13 @@ const MULTIGET_MAX: u64 = 1_000;
 const DURATION_MAX: Duration = Duration::from_secs(7 * 86_400);
 const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 const BUFFER_BYTES_MAX: u64 = 4 << 30;
+/// Requests per second.
+const RATE_MAX: f64 = 1e8;
+const BACKLOG_MAX: u64 = 100_000_000;
+/// Two moments are kept per arrival that waits.
+const BACKLOG_BYTES: u64 = 16;
+const BACKLOG_SHARED: usize = 2_000_000;
+const BACKLOG_SHARE_MIN: usize = 1_000;
 
 /// Room for pieces that were added to a value, far more than [`crate::connection`] adds between two `set`.
 const PIECES_MAX: usize = 1024;
@@ -371,7 +476,17 @@ impl Settings {
             prefill: true,
             timeout: Duration::from_secs(5),
             seed: 1,
+            pacing: Pacing::Closed { think_time: ThinkTime::None },
+            backlog: None,
+            late_after: Duration::from_millis(1),
+            start_at: None,
         }
+    }
+
+    /// Arrivals for [`Settings::pacing`], one after the other, from a schedule as on the command line.
+    pub(crate) fn offered(schedule: &str, process: Process) -> Pacing {
+        let schedule = schedule.parse().expect("the schedule is well-formed");
+        Pacing::Open { schedule, process, assignment: Assignment::RoundRobin }
     }
 }
 
@@ -469,6 +584,35 @@ mod tests {
             (s.connections, s.depth, s.content.value_size) = (10_000, 100, Amount::Fixed(1 << 20));
         });
         assert!(error.contains("lower --connections"), "{error}");
+    }
+
+    #[test]
+    fn a_schedule_is_as_long_as_the_measured_phase() {
+        let offered = |schedule| check(|s| s.pacing = Settings::offered(schedule, Process::Fixed));
+        for good in ["1000", "1000 4s, 10..20 6s", "1000 9s, 0"] {
+            assert!(offered(good).is_ok(), "{good}");
+        }
+        for bad in ["1000 9s", "1000 11s", "1000 10s, 5"] {
+            let error = offered(bad).expect_err(bad).to_string();
+            assert!(error.ends_with("leave out --duration, or the last stretch's length"), "{error}");
+        }
+        for bad in ["0", "200M"] {
+            let error = offered(bad).expect_err(bad).to_string();
+            assert!(error.contains("must be above 0 and at most 100000000"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_backlog_and_a_think_time_have_bounds() {
+        assert!(refused_flag(|s| s.backlog = Some(0)).starts_with("--backlog 0"));
+        assert!(refused_flag(|s| s.late_after = Duration::ZERO).starts_with("--late-after 0ns"));
+        let long = ThinkTime::Fixed(Duration::from_secs(3601));
+        assert!(refused_flag(|s| s.pacing = Pacing::Closed { think_time: long }).starts_with("--think-time"));
+        let error = refused_flag(|s| {
+            s.pacing = Settings::offered("10", Process::Poisson);
+            (s.connections, s.backlog) = (1000, Some(1_000_000));
+        });
+        assert!(error.contains("--backlog"), "{error}");
     }
 
     #[test]

@@ -8,8 +8,9 @@
 //!   Recorder <-- verify <-- handle_bytes <-- input bytes
 //! ```
 //!
-//! Replies come in request order. After a [`Fault`] from [`Connection::handle_bytes`] the two sides are out of step: the
-//! socket is closed and [`Connection::handle_broken`] called, which counts every outstanding request as lost.
+//! When a request is due is the connection's [`Pace`]'s to say. Replies come in request order. After a [`Fault`] from
+//! [`Connection::handle_bytes`] the two sides are out of step: the socket is closed and [`Connection::handle_broken`] called,
+//! which counts every outstanding request as lost.
 //!
 //! An answer may ask for another request: a miss for a `set`, a `gets` for its `cas`. Such follow-ups go before the source's
 //! next request. A source is asked only when there are none, so that there are never more of them than keys can be outstanding.
@@ -26,7 +27,8 @@ use weir_timing::{Instant, Operation, Outcome};
 
 use crate::content::{Amount, Command};
 use crate::mix::{Ask, Source, Then};
-use crate::recorder::Recorder;
+use crate::pace::{Due, Pace};
+use crate::recorder::{Recorder, Times};
 use crate::replay::{KeyName, Trace, TraceError};
 use crate::verify::{Asked, Fault, Found, meta_value, text, verify_number, verify_values};
 use crate::versions::count;
@@ -39,6 +41,7 @@ pub(crate) struct Connection {
     target: Arc<str>,
     workload: Arc<Workload>,
     source: Source,
+    pace: Pace,
     depth: usize,
     outstanding: VecDeque<Outstanding>,
     /// The keys of the outstanding requests, in their order.
@@ -76,6 +79,8 @@ struct Outstanding {
     keys: u32,
     /// Where its last byte ends, counted as `composed`.
     end: u64,
+    /// When it should have been sent; where nothing was scheduled, when it was composed.
+    intended: Instant,
     /// When its last byte was handed to the kernel; until then, when something last happened to it.
     sent_at: Instant,
 }
@@ -102,6 +107,7 @@ impl Connection {
             target,
             workload,
             source: Source::Dry,
+            pace: Pace::eager(),
             depth: 0,
             outstanding: VecDeque::new(),
             keys: VecDeque::new(),
@@ -120,11 +126,17 @@ impl Connection {
         }
     }
 
-    /// Takes requests from `source` from now on and keeps `depth` of them outstanding.
-    pub(crate) fn set_source(&mut self, source: Source, depth: usize) {
+    /// Takes requests from `source` from now on, at the given pace, and has at most `depth` of them outstanding.
+    pub(crate) fn set_source(&mut self, source: Source, pace: Pace, depth: usize) {
         self.source = source;
+        self.pace = pace;
         self.depth = depth;
         self.outstanding.reserve(depth);
+    }
+
+    /// When the next request is due. To it go the moments at which requests become due.
+    pub(crate) fn pace(&mut self) -> &mut Pace {
+        &mut self.pace
     }
 
     /// From now on the socket is to be replaced after every so many requests, drawn from `every`.
@@ -134,8 +146,27 @@ impl Connection {
         self.renewal = Some(renewal);
     }
 
-    /// Issues no request any more.
+    /// Issues no request any more that is not due yet.
     pub(crate) fn stop(&mut self) {
+        self.pace.stop();
+        if !self.pace.is_open() {
+            self.dry_up();
+        }
+    }
+
+    /// Issues no request any more, and tells `recorder` of those that were due.
+    pub(crate) fn abandon(&mut self, recorder: &mut Recorder) {
+        // What is due when a source has run out was never going to be.
+        let has_more = self.has_more();
+        while let Some(intended) = self.pace.abandon() {
+            if has_more {
+                recorder.record_unsent(intended);
+            }
+        }
+        self.dry_up();
+    }
+
+    fn dry_up(&mut self) {
         self.source = Source::Dry;
         self.follow_ups.clear();
         self.follow_up_names.clear();
@@ -143,11 +174,12 @@ impl Connection {
 
     /// Whether nothing is outstanding and nothing will be.
     pub(crate) fn is_done(&self) -> bool {
-        self.outstanding.is_empty() && !self.has_more()
+        let is_over = self.pace.is_over() && self.follow_ups.is_empty();
+        self.outstanding.is_empty() && (is_over || !self.has_more())
     }
 
     /// Whether there is a request to issue.
-    fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         let trace_ended = || self.workload.trace.as_ref().is_none_or(Trace::has_ended);
         let dry = self.source.is_dry() || matches!(self.source, Source::Replay) && trace_ended();
         !dry || !self.follow_ups.is_empty()
@@ -180,18 +212,37 @@ impl Connection {
     }
 
     /// Appends the requests that are due to `output`.
-    pub(crate) fn poll_requests(&mut self, now: Instant, output: &mut Vec<u8>) {
+    pub(crate) fn poll_requests(&mut self, now: Instant, output: &mut Vec<u8>, recorder: &mut Recorder) {
         while self.outstanding.len() < self.depth {
             if self.renewal.as_ref().is_some_and(|renewal| renewal.left == 0) {
                 return;
             }
+            let Some(due) = self.next_due(now) else { return };
             self.drawn.clear();
             let Some(ask) = self.next_ask() else { return };
-            self.compose(ask, now, output);
+            if let Some(late_ns) = due.late_ns {
+                recorder.record_late(due.intended, late_ns);
+            }
+            self.compose(ask, due.intended, now, output);
             if let Some(renewal) = &mut self.renewal {
                 renewal.left -= 1;
             }
         }
+    }
+
+    /// When the next request should have been sent, if one is due. What an answer asked for is due at once.
+    fn next_due(&mut self, now: Instant) -> Option<Due> {
+        if self.follow_ups.is_empty() && self.has_more() {
+            self.pace.take(now)
+        } else {
+            Some(Due { intended: now, late_ns: None })
+        }
+    }
+
+    /// Clients whose request was answered or lost think, unless the answer has asked for more.
+    fn think(&mut self, now: Instant) {
+        let busy = self.outstanding.len() + self.follow_ups.len();
+        self.pace.think(now, self.depth.saturating_sub(busy));
     }
 
     /// The next request, its keys put into `drawn` and, with a trace, into `name`.
@@ -211,7 +262,7 @@ impl Connection {
         self.source.next(&mut self.drawn)
     }
 
-    fn compose(&mut self, mut ask: Ask, now: Instant, output: &mut Vec<u8>) {
+    fn compose(&mut self, mut ask: Ask, intended: Instant, now: Instant, output: &mut Vec<u8>) {
         let versions = &self.workload.versions;
         let mut version = 0;
         if ask.command.is_write() || ask.command.is_arithmetic() {
@@ -241,6 +292,7 @@ impl Connection {
             version,
             keys: self.drawn.len() as u32,
             end: self.composed,
+            intended,
             sent_at: now,
         });
     }
@@ -274,7 +326,11 @@ impl Connection {
             };
             let Some(reply) = self.scanner.scan(request.ask.command.expected(), rest)? else { break };
             self.settle(request, reply, rest, now, recorder);
+            if self.outstanding.len() == self.depth {
+                self.pace.freed(now);
+            }
             self.forget_oldest();
+            self.think(now);
             self.unsent = self.unsent.min(self.outstanding.len());
             taken += reply.len;
         }
@@ -297,13 +353,13 @@ impl Connection {
         now: Instant,
         recorder: &mut Recorder,
     ) {
-        let response_time_ns = now.saturating_since(request.sent_at);
+        let times = self.times(request, now);
         let mut outcome = Outcome { keys: request.keys, ..Outcome::default() };
         if reply.status.is_error() {
             self.lose_write(request);
             outcome.error = true;
             recorder.record_error_text(buffer[reply.last_line..reply.len].trim_ascii_end());
-            recorder.record_answer(now, request.operation, outcome, Some(response_time_ns));
+            recorder.record_answer(times, request.operation, outcome, true);
             return;
         }
         self.missed.clear();
@@ -314,13 +370,26 @@ impl Connection {
                 if found.foreign > 0 {
                     recorder.record_foreign_values(found.foreign);
                 }
-                recorder.record_answer(now, request.operation, outcome, Some(response_time_ns));
+                recorder.record_answer(times, request.operation, outcome, true);
                 self.follow_up(request);
             }
             Err(fault) => {
-                recorder.record_failure(now, &self.failure(request, &fault));
-                recorder.record_answer(now, request.operation, outcome, None);
+                recorder.record_failure(times.belongs_to, &self.failure(request, &fault));
+                recorder.record_answer(times, request.operation, outcome, false);
             }
+        }
+    }
+
+    /// What the recorder is told of a request that ended at `now`. In an open loop a request belongs to the moment at which it
+    /// should have been sent, and its response time counts from there.
+    fn times(&self, request: Outstanding, now: Instant) -> Times {
+        let from_send_ns = now.saturating_since(request.sent_at);
+        if self.pace.is_open() {
+            let response_time_ns = now.saturating_since(request.intended);
+            let from_send_ns = Some(from_send_ns);
+            Times { belongs_to: request.intended, completed: now, response_time_ns, from_send_ns }
+        } else {
+            Times { belongs_to: now, completed: now, response_time_ns: from_send_ns, from_send_ns: None }
         }
     }
 
@@ -427,10 +496,11 @@ impl Connection {
             recorder.record_failure(now, &format_args!("{}: {fault}", self.name()));
         }
         while let Some(request) = self.outstanding.front().copied() {
-            recorder.record_failure(now, &self.failure(request, fault));
+            recorder.record_failure(self.times(request, now).belongs_to, &self.failure(request, fault));
             self.lose_write(request);
             self.forget_oldest();
         }
+        self.think(now);
         self.begin_anew();
     }
 

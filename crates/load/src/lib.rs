@@ -14,31 +14,46 @@
 //! workload   the bytes of requests        report      the record; summary: the table; progress: what is shown meanwhile
 //! ```
 
+mod agenda;
 #[cfg(test)]
 mod allocations;
+mod arrivals;
+mod bottleneck;
 mod config;
 mod connection;
 mod content;
 mod driver;
 mod engine;
+mod hdr;
+mod intervals;
 mod keyspace;
 mod mix;
+mod pace;
 mod phase;
 mod progress;
 mod recorder;
 mod replay;
 mod report;
+mod schedule;
+#[cfg(test)]
+mod simulation;
 mod summary;
+mod thresholds;
+pub mod units;
 mod value;
 mod verify;
 mod versions;
 mod workload;
 
-pub use config::{Config, ConfigError, Settings};
+pub use arrivals::Assignment;
+pub use config::{Config, ConfigError, Pacing, Settings};
 pub use content::{Amount, Command, Content, Mix, Part, Popularity, Preset, PresetError, Tail};
 pub use engine::{LoadError, run};
+pub use hdr::HdrLog;
 pub use progress::Progress;
 pub use recorder::Failures;
 pub use replay::TraceError;
 pub use report::Report;
+pub use schedule::{Process, Schedule, Stretch, ThinkTime};
 pub use summary::Summary;
+pub use thresholds::{Judgement, Threshold};

@@ -22,6 +22,9 @@ pub(crate) enum Source {
     /// Given requests, for tests.
     #[cfg(test)]
     Script(std::collections::VecDeque<(Command, Vec<u64>)>),
+    /// The first key, without end, for tests.
+    #[cfg(test)]
+    FirstKey,
 }
 
 /// A request as it was decided on, but for its keys.
@@ -88,6 +91,11 @@ impl Source {
                 keys.extend(asked);
                 Ask::of(command)
             }),
+            #[cfg(test)]
+            Source::FirstKey => {
+                keys.push(0);
+                Some(Ask::of(Command::Get))
+            }
         }
     }
 
@@ -100,6 +108,8 @@ impl Source {
             Source::Replay => false,
             #[cfg(test)]
             Source::Script(requests) => requests.is_empty(),
+            #[cfg(test)]
+            Source::FirstKey => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use weir_load::{Amount, Config, Content, LoadError, Mix, Progress, Settings};
+use weir_load::{Amount, Config, Content, LoadError, Mix, Pacing, Progress, Settings, ThinkTime};
 
 fn settings(target: SocketAddr) -> Settings {
     Settings {
@@ -29,12 +29,16 @@ fn settings(target: SocketAddr) -> Settings {
         prefill: true,
         timeout: Duration::from_secs(20),
         seed: 1,
+        pacing: Pacing::Closed { think_time: ThinkTime::None },
+        backlog: None,
+        late_after: Duration::from_millis(1),
+        start_at: None,
     }
 }
 
 fn run_until(settings: Settings, stop: &AtomicBool) -> Result<(bool, Value), LoadError> {
     let config = Config::check(settings).expect("the settings are valid");
-    let report = weir_load::run(&config, stop, &mut Progress::lines(std::io::sink()))?;
+    let report = weir_load::run(&config, stop, &mut Progress::lines(std::io::sink()), None)?;
     let json = report.to_json().expect("a report serializes");
     Ok((report.is_good(), serde_json::from_str(&json).expect("a record is JSON")))
 }

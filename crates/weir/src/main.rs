@@ -28,7 +28,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let words = match load::translated(std::env::args_os().collect()) {
+    let words = match like::expand(std::env::args_os().collect()) {
         Ok(words) => words,
         Err(ended) => return ended,
     };

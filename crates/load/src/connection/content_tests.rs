@@ -37,7 +37,7 @@ impl Run {
     fn prefilled(mix: &str, change: impl FnOnce(&mut Settings)) -> Run {
         let mut run = Run::new(mix, change);
         for (id, connection) in run.connections.iter_mut().enumerate() {
-            connection.set_source(Source::Prefill(Prefill::new(&run.config, id as u32)), 4);
+            connection.set_source(Source::Prefill(Prefill::new(&run.config, id as u32)), Pace::eager(), 4);
         }
         while run.turn(|_, _| {}) > 0 {}
         run
@@ -47,7 +47,7 @@ impl Run {
     fn load(mut self) -> Run {
         for (id, connection) in self.connections.iter_mut().enumerate() {
             let source = Source::Mix(Box::new(MixSource::new(&self.config, id as u32)));
-            connection.set_source(source, self.config.depth);
+            connection.set_source(source, Pace::eager(), self.config.depth);
         }
         self
     }
@@ -58,7 +58,7 @@ impl Run {
         let mut answered = 0;
         for connection in &mut self.connections {
             let mut requests = Vec::new();
-            connection.poll_requests(Instant::ZERO, &mut requests);
+            connection.poll_requests(Instant::ZERO, &mut requests, &mut self.recorder);
             connection.handle_sent(requests.len(), Instant::ZERO);
             let mut replies = self.cache.answer(&requests);
             if replies.is_empty() {
@@ -83,7 +83,11 @@ impl Run {
 
     /// A connection of its own with these requests, on the run's keys and cache.
     fn ask(&mut self, requests: &[(Command, Vec<u64>)]) {
-        self.connections[0].set_source(Source::Script(requests.iter().cloned().collect()), requests.len());
+        self.connections[0].set_source(
+            Source::Script(requests.iter().cloned().collect()),
+            Pace::eager(),
+            requests.len(),
+        );
         self.connections[1..].iter_mut().for_each(Connection::stop);
     }
 
@@ -249,7 +253,7 @@ fn a_write_that_was_lost_may_come_late() {
     let mut run = Run::prefilled("get=1", |s| s.content.one_writer = true);
     run.ask(&[(Command::Set, vec![1])]);
     let mut requests = Vec::new();
-    run.connections[0].poll_requests(Instant::ZERO, &mut requests);
+    run.connections[0].poll_requests(Instant::ZERO, &mut requests, &mut run.recorder);
     run.connections[0].handle_broken(&Fault::Closed, Instant::ZERO, &mut run.recorder);
     run.ask(&[(Command::Set, vec![1])]);
     run.turn(|_, _| {});
@@ -324,7 +328,7 @@ fn a_connection_is_renewed_after_its_number_of_requests() {
         }
         assert!((3..=9).contains(&(run.recorder.total().requests - before)));
         let mut requests = Vec::new();
-        run.connections[0].poll_requests(Instant::ZERO, &mut requests);
+        run.connections[0].poll_requests(Instant::ZERO, &mut requests, &mut run.recorder);
         assert!(requests.is_empty(), "nothing is sent on a socket that has served");
         run.connections[0].handle_renewed();
     }
@@ -344,7 +348,7 @@ fn nothing_is_allocated_per_request() {
     for round in 0..6000 {
         requests.clear();
         let before = allocations::count();
-        run.connections[0].poll_requests(Instant::ZERO, &mut requests);
+        run.connections[0].poll_requests(Instant::ZERO, &mut requests, &mut run.recorder);
         run.connections[0].handle_sent(requests.len(), Instant::ZERO);
         // Rounds before this one bring every buffer to its size.
         let steady = round >= 4000;

@@ -51,7 +51,7 @@ impl Pair {
         let config = Config::check(settings).expect("the settings are valid");
         let workload = Arc::new(Workload::new(&config, 7, None));
         let mut connection = Connection::new(3, "here:1".into(), workload.clone());
-        connection.set_source(Source::Script(requests.into_iter().collect()), depth);
+        connection.set_source(Source::Script(requests.into_iter().collect()), Pace::eager(), depth);
         Pair { connection, workload, recorder: Recorder::new(false) }
     }
 
@@ -65,7 +65,7 @@ impl Pair {
 
     fn poll(&mut self, now: Instant) -> Vec<u8> {
         let mut output = Vec::new();
-        self.connection.poll_requests(now, &mut output);
+        self.connection.poll_requests(now, &mut output, &mut self.recorder);
         output
     }
 
@@ -306,7 +306,7 @@ fn a_broken_connection_loses_what_is_outstanding_and_begins_anew() {
     );
     assert_eq!((pair.counts().requests, pair.counts().failures), (1, 3));
 
-    pair.connection.set_source(Source::Script([set(8)].into()), 1);
+    pair.connection.set_source(Source::Script([set(8)].into()), Pace::eager(), 1);
     let bytes = pair.poll(at(3000));
     pair.connection.handle_sent(bytes.len(), at(3000));
     assert_eq!(pair.handle(b"STORED\r\n", &[]), Ok(8));

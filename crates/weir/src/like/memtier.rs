@@ -13,6 +13,10 @@ pub(super) fn translate(words: &[String]) -> Result<Translation, String> {
         line.flag("--json", file);
         line.note("--json-out-file is written as weir.load/1 (docs/formats.md), not in memtier's own format");
     }
+    if let Some(prefix) = given.get("hdr-file-prefix") {
+        line.flag("--hdr", format!("{prefix}.hlog"));
+        line.note("--hdr-file-prefix becomes one HdrHistogram log of all seconds");
+    }
     line.note("memtier takes a ratio in turns, weir load as shares of random requests");
     Ok(line)
 }
@@ -222,12 +226,7 @@ const KNOWN: &[Known] = &[
         false,
         "read with --ratio=0:1 on the same keys instead: every reply is verified",
     ),
-    refused(
-        "hdr-file-prefix",
-        None,
-        true,
-        "leave it out; the record that --json writes has HdrHistograms, coded in base64",
-    ),
+    taken("hdr-file-prefix", None),
     refused("unix-socket", Some('S'), true, "weir load connects by TCP: give --server and --port"),
     refused("authenticate", Some('a'), true, "weir load does not authenticate"),
     refused("generate-keys", None, false, "leave it out; keys are a prefix and a number"),
@@ -310,6 +309,7 @@ mod tests {
         check("--key-pattern=G:G --key-median=250 --key-stddev=100", "--popularity gaussian:0.25,0.1");
         check("--key-pattern=G:G", "--popularity gaussian:0.5,0.166667");
         check("--key-pattern=Z:Z --key-zipf-exp=1.2", "--popularity zipf:1.2");
+        check("--hdr-file-prefix=run", "--hdr run.hlog");
         check("--server ::1", "--target [::1]:6379");
     }
 

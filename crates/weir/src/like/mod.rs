@@ -7,26 +7,58 @@ mod memaslap;
 mod memtier;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use crate::fail;
 
 /// A command line of another tool as one of `weir load`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Translation {
+struct Translation {
     /// The flags of `weir load`.
-    pub(crate) flags: Vec<String>,
+    flags: Vec<String>,
     /// What the user should know about the difference.
-    pub(crate) notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 /// What `weir load --like …` is asked to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Request {
-    pub(crate) translation: Translation,
+struct Request {
+    translation: Translation,
     /// Whether the command line is only shown.
-    pub(crate) print: bool,
+    print: bool,
+}
+
+/// The words of a command line, those of `weir load --like TOOL …` as `weir load` has them. `Err`: there is nothing more to do.
+pub(crate) fn expand(words: Vec<OsString>) -> Result<Vec<OsString>, ExitCode> {
+    let [program, load, rest @ ..] = &words[..] else { return Ok(words) };
+    if load != "load" {
+        return Ok(words);
+    }
+    // Words that are no text are for clap to refuse.
+    let Some(rest) = rest.iter().map(|word| word.to_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    else {
+        return Ok(words);
+    };
+    let request = match translate(&rest) {
+        None => return Ok(words),
+        Some(Ok(request)) => request,
+        Some(Err(error)) => return Err(fail(2, &error)),
+    };
+    for note in &request.translation.notes {
+        let _ = writeln!(io::stderr(), "note: {note}");
+    }
+    if request.print {
+        let printed = writeln!(io::stdout(), "{}", request.translation.line());
+        return Err(printed.map_or_else(|error| fail(1, &error), |()| ExitCode::SUCCESS));
+    }
+    let flags = request.translation.flags.into_iter().map(OsString::from);
+    Ok([program.clone(), load.clone()].into_iter().chain(flags).collect())
 }
 
 /// Reads the words behind `weir load`. `None`: they do not begin with `--like`.
-pub(crate) fn translate(words: &[String]) -> Option<Result<Request, String>> {
+fn translate(words: &[String]) -> Option<Result<Request, String>> {
     let (tool, rest) = match words {
         [first, tool, rest @ ..] if first == "--like" => (tool.as_str(), rest),
         [first, rest @ ..] => (first.strip_prefix("--like=")?, rest),
@@ -59,7 +91,7 @@ impl Translation {
     }
 
     /// The command line as one could type it.
-    pub(crate) fn line(&self) -> String {
+    fn line(&self) -> String {
         let quoted = self.flags.iter().map(|word| {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/[]".contains(c);
             if !word.is_empty() && word.chars().all(plain) {
