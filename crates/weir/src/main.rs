@@ -4,10 +4,11 @@
 
 mod content;
 mod load;
+mod manual;
 mod proxy;
 mod units;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::{fmt::Display, process::ExitCode};
 
 /// Weir: a memcached proxy that measures itself, and the load to measure it with
@@ -22,14 +23,22 @@ struct Cli {
 enum Command {
     /// Stand between memcached clients and memcached servers
     Proxy(proxy::ProxyArgs),
-    /// Generate load: closed loop, every reply verified
+    /// Generate load, closed loop or open loop, every reply verified
     Load(load::LoadArgs),
+    /// Write a manual page, to be shown by man -l
+    #[command(hide = true)]
+    Man(manual::ManArgs),
+    /// Write a script with which a shell completes weir's command line
+    #[command(hide = true)]
+    Completions(manual::CompletionsArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Proxy(args) => args.run(),
         Command::Load(args) => load::run(args),
+        Command::Man(args) => args.run(Cli::command()),
+        Command::Completions(args) => args.run(Cli::command()),
     }
 }
 
