@@ -581,7 +581,7 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let error = refused_flag(|s| {
-            (s.connections, s.depth, s.content.value_size) = (10_000, 100, Amount::Fixed(1 << 20))
+            (s.connections, s.depth, s.content.value_size) = (10_000, 100, Amount::Fixed(1 << 20));
         });
         assert!(error.contains("lower --connections"), "{error}");
     }

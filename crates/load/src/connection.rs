@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use rand::Rng;
 use rand::rngs::SmallRng;
-use weir_protocol::{Reply, ReplyScanner, Status};
+use weir_protocol::{Reply, ReplyScanner, Status, ValueSpan};
 use weir_timing::{Instant, Operation, Outcome};
 
 use crate::content::{Amount, Command};
@@ -269,7 +269,9 @@ impl Connection {
             // What a number begins with counts for nothing.
             let counted = !(ask.command.has_value() && self.workload.is_number(self.drawn[0]));
             version = if counted { versions.issue(self.drawn[0]) } else { 0 };
-            if matches!(ask.command, Command::Append | Command::Prepend) && count(version) % PIECES_MAX == 0 {
+            if matches!(ask.command, Command::Append | Command::Prepend)
+                && count(version).is_multiple_of(PIECES_MAX)
+            {
                 ask.command = Command::Set;
             }
         }
@@ -402,7 +404,7 @@ impl Connection {
             Status::MetaMiss if command == Command::MetaGet => self.verify_read(request, None, &[]),
             Status::MetaValue if command == Command::MetaGet => {
                 let buffer = &buffer[..reply.len];
-                self.verify_read(request, Some(meta_value(buffer).ok_or_else(unfit)?), buffer)
+                self.verify_read(request, Some(&meta_value(buffer).ok_or_else(unfit)?), buffer)
             }
             Status::Stored | Status::Deleted => {
                 self.workload.versions.acknowledge(key, request.version);
@@ -440,12 +442,12 @@ impl Connection {
     fn verify_read(
         &mut self,
         request: Outstanding,
-        value: Option<weir_protocol::ValueSpan>,
+        meta: Option<&ValueSpan>,
         buffer: &[u8],
     ) -> Result<Found, Fault> {
         let asked = self.keys.range(..request.keys as usize).copied();
-        let meta = request.ask.command == Command::MetaGet;
-        let values = if meta { value.as_slice() } else { self.scanner.values() };
+        let is_meta = request.ask.command == Command::MetaGet;
+        let values = if is_meta { meta.map_or(&[][..], std::slice::from_ref) } else { self.scanner.values() };
         verify_values(&self.workload, asked, self.names.front(), values, buffer, &mut self.missed)
     }
 

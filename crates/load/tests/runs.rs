@@ -383,3 +383,6 @@ fn listen() -> TcpListener {
     }
     panic!("no free port between {base} and {}", base + 2_000);
 }
+
+#[path = "runs/content.rs"]
+mod content;

@@ -20,6 +20,10 @@ use crate::{fail, units};
 
 /// The flags of `weir load`.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "weir load --like memtier OPTIONS… and weir load --like memaslap OPTIONS… take those tools' own options; with \
+                  --print behind the tool's name the equal weir load line is shown instead of run."
+)]
 pub(crate) struct LoadArgs {
     /// Where to connect; connections go round-robin over several targets, which must serve the same keys
     #[arg(long = "target", value_name = "HOST:PORT", required_unless_present = "preset")]

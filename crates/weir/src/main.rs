@@ -3,6 +3,7 @@
 //! One file per subcommand; what they do lives in the crates `weir-proxy` and `weir-load`.
 
 mod content;
+mod like;
 mod load;
 mod manual;
 mod proxy;
@@ -24,7 +25,7 @@ enum Command {
     /// Stand between memcached clients and memcached servers
     Proxy(proxy::ProxyArgs),
     /// Generate load, closed loop or open loop, every reply verified
-    Load(load::LoadArgs),
+    Load(Box<load::LoadArgs>),
     /// Write a manual page, to be shown by man -l
     #[command(hide = true)]
     Man(manual::ManArgs),
@@ -34,9 +35,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let words = match like::expand(std::env::args_os().collect()) {
+        Ok(words) => words,
+        Err(ended) => return ended,
+    };
+    match Cli::parse_from(words).command {
         Command::Proxy(args) => args.run(),
-        Command::Load(args) => load::run(args),
+        Command::Load(args) => load::run(*args),
         Command::Man(args) => args.run(Cli::command()),
         Command::Completions(args) => args.run(Cli::command()),
     }
