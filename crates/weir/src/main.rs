@@ -5,10 +5,11 @@
 mod content;
 mod like;
 mod load;
+mod manual;
 mod proxy;
 mod units;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::{fmt::Display, process::ExitCode};
 
 /// Weir: a memcached proxy that measures itself, and the load to measure it with
@@ -23,8 +24,14 @@ struct Cli {
 enum Command {
     /// Stand between memcached clients and memcached servers
     Proxy(proxy::ProxyArgs),
-    /// Generate load: closed loop, every reply verified
+    /// Generate load, closed loop or open loop, every reply verified
     Load(Box<load::LoadArgs>),
+    /// Write a manual page, to be shown by man -l
+    #[command(hide = true)]
+    Man(manual::ManArgs),
+    /// Write a script with which a shell completes weir's command line
+    #[command(hide = true)]
+    Completions(manual::CompletionsArgs),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +42,8 @@ fn main() -> ExitCode {
     match Cli::parse_from(words).command {
         Command::Proxy(args) => args.run(),
         Command::Load(args) => load::run(*args),
+        Command::Man(args) => args.run(Cli::command()),
+        Command::Completions(args) => args.run(Cli::command()),
     }
 }
 
