@@ -15,22 +15,25 @@
 //! An answer may ask for another request: a miss for a `set`, a `gets` for its `cas`. Such follow-ups go before the source's
 //! next request. A source is asked only when there are none, so that there are never more of them than keys can be outstanding.
 
+mod answer;
+mod failure;
+
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rand::Rng;
 use rand::rngs::SmallRng;
-use weir_protocol::{Reply, ReplyScanner, Status, ValueSpan};
+use weir_protocol::{Reply, ReplyScanner};
 use weir_timing::{Instant, Operation, Outcome};
 
+use self::failure::{Failure, Name};
 use crate::content::{Amount, Command};
-use crate::mix::{Ask, Source, Then};
+use crate::mix::{Ask, Source};
 use crate::pace::{Due, Pace};
 use crate::recorder::{Recorder, Times};
 use crate::replay::{KeyName, Trace, TraceError};
-use crate::verify::{Asked, Fault, Found, meta_value, text, verify_number, verify_values};
+use crate::verify::{Asked, Fault, text};
 use crate::versions::count;
 use crate::workload::Workload;
 
@@ -393,95 +396,6 @@ impl Connection {
         }
     }
 
-    /// Whether the reply answers the request, and which keys it did not find.
-    fn verify(&mut self, request: Outstanding, reply: Reply, buffer: &[u8]) -> Result<Found, Fault> {
-        let command = request.ask.command;
-        let key = self.keys[0].key;
-        let unfit = || Fault::Unfit { reply: text(buffer[reply.last_line..reply.len].trim_ascii_end()) };
-        let (hit, miss) = (Found { hits: 1, ..Found::default() }, Found { misses: 1, ..Found::default() });
-        match reply.status {
-            Status::End => self.verify_read(request, None, buffer),
-            Status::MetaMiss if command == Command::MetaGet => self.verify_read(request, None, &[]),
-            Status::MetaValue if command == Command::MetaGet => {
-                let buffer = &buffer[..reply.len];
-                self.verify_read(request, Some(&meta_value(buffer).ok_or_else(unfit)?), buffer)
-            }
-            Status::Stored | Status::Deleted => {
-                self.workload.versions.acknowledge(key, request.version);
-                let was_there = matches!(
-                    command,
-                    Command::Replace | Command::Append | Command::Prepend | Command::Cas | Command::Delete
-                );
-                Ok(if was_there { hit } else { Found::default() })
-            }
-            Status::MetaDone if command == Command::MetaSet => {
-                self.workload.versions.acknowledge(key, request.version);
-                Ok(Found::default())
-            }
-            // The key holds something, which `add` leaves alone, or which was written after the `gets`.
-            Status::NotStored if command == Command::Add => Ok(hit),
-            Status::Exists if command == Command::Cas => Ok(hit),
-            Status::NotStored if matches!(command, Command::Replace | Command::Append | Command::Prepend) => {
-                Ok(miss)
-            }
-            Status::NotFound if command == Command::Cas => Ok(miss),
-            Status::NotFound if command == Command::Delete => {
-                self.workload.versions.acknowledge(key, request.version);
-                Ok(miss)
-            }
-            Status::Touched => Ok(hit),
-            Status::Number => verify_number(&self.workload, key, &buffer[..reply.len]).map(|()| hit),
-            Status::NotFound if command == Command::Touch || command.is_arithmetic() => {
-                self.missed.push(key);
-                Ok(miss)
-            }
-            _ => Err(unfit()),
-        }
-    }
-
-    fn verify_read(
-        &mut self,
-        request: Outstanding,
-        meta: Option<&ValueSpan>,
-        buffer: &[u8],
-    ) -> Result<Found, Fault> {
-        let asked = self.keys.range(..request.keys as usize).copied();
-        let is_meta = request.ask.command == Command::MetaGet;
-        let values = if is_meta { meta.map_or(&[][..], std::slice::from_ref) } else { self.scanner.values() };
-        verify_values(&self.workload, asked, self.names.front(), values, buffer, &mut self.missed)
-    }
-
-    /// Notes the requests that the answer asks for. `missed` holds the keys that were not found.
-    fn follow_up(&mut self, request: Outstanding) {
-        let fill = match request.ask.then {
-            Then::Nothing => return,
-            Then::Fill => true,
-            Then::Cas { fill } => {
-                let token = self.scanner.values().first().and_then(|value| value.cas);
-                if let Some(cas) = token {
-                    let ask = Ask { command: Command::Cas, cas, then: Then::Nothing, ..request.ask };
-                    self.follow_ups.push_back((ask, self.keys[0].key));
-                    self.follow_up_names.extend(self.names.front());
-                }
-                fill
-            }
-        };
-        if fill {
-            // A number that is not there is added, so that nobody's counting is undone.
-            let command = if request.ask.command.is_arithmetic() { Command::Add } else { Command::Set };
-            let ask = Ask { command, then: Then::Nothing, ..request.ask };
-            self.follow_ups.extend(self.missed.iter().map(|&key| (ask, key)));
-            self.follow_up_names.extend(self.missed.iter().zip(self.names.front()).map(|(_, name)| *name));
-        }
-    }
-
-    /// A write was not acknowledged: it may take effect later, or never.
-    fn lose_write(&self, request: Outstanding) {
-        if request.ask.command.is_write() {
-            self.workload.versions.lose(self.keys[0].key);
-        }
-    }
-
     /// Whether the oldest outstanding request has waited for longer than `timeout`.
     pub(crate) fn is_overdue(&self, now: Instant, timeout: Duration) -> bool {
         self.outstanding
@@ -513,44 +427,6 @@ impl Connection {
     }
 }
 
-/// How a connection is named to the user.
-struct Name<'a>(&'a Connection);
-
-impl fmt::Display for Name<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "connection {} to {}", self.0.id, self.0.target)
-    }
-}
-
-/// A failed request, as it is told to the user. Valid while the request is the oldest, because its keys are looked up.
-struct Failure<'a> {
-    connection: &'a Connection,
-    request: Outstanding,
-    fault: &'a Fault,
-}
-
-impl fmt::Display for Failure<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { connection, request, fault } = self;
-        let keys = request.keys as usize;
-        let command = if keys > 1 { request.operation.name() } else { request.ask.command.name() };
-        write!(f, "{}, request {}: {command}", connection.name(), request.number)?;
-        for asked in connection.keys.range(..keys.min(KEYS_NAMED_MAX)) {
-            let mut name = Vec::new();
-            match connection.names.front() {
-                Some(named) => name.extend_from_slice(named.bytes()),
-                None => connection.workload.keyspace.append(asked.key, &mut name),
-            }
-            write!(f, " {}", name.escape_ascii())?;
-        }
-        if keys > KEYS_NAMED_MAX {
-            write!(f, " and {} more keys", keys - KEYS_NAMED_MAX)?;
-        }
-        write!(f, ": {fault}")
-    }
-}
-
-const KEYS_NAMED_MAX: usize = 3;
 /// Every so-manieth write of a key that would append or prepend sets it instead, so that values do not grow without end.
 const PIECES_MAX: u64 = 16;
 
@@ -558,5 +434,7 @@ const PIECES_MAX: u64 = 16;
 mod cache;
 #[cfg(test)]
 mod content_tests;
+#[cfg(test)]
+mod cost;
 #[cfg(test)]
 mod tests;

@@ -107,20 +107,22 @@ fn list() -> String {
     let mut list = String::new();
     for preset in Preset::all() {
         let line = match preset.content() {
-            Ok(content) => format!(
-                "{:<18}--mix {} --key-size {} --value-size {} --popularity {} --ttl {}",
-                preset.name(),
-                content.mix,
-                content.key_size,
-                content.value_size,
-                content.popularity,
-                content.ttl
-            ),
+            Ok(content) => format!("{:<18}{}", preset.name(), flags(&content)),
             Err(error) => format!("{:<18}not available: {error}", preset.name()),
         };
         writeln!(list, "{line}").expect("a string takes all text");
     }
     list
+}
+
+/// The flags that say the same as a preset.
+fn flags(content: &Content) -> String {
+    let mut flags = format!("--mix {}", content.mix);
+    if !content.key_prefix.is_empty() {
+        flags += &format!(" --key-prefix {} --key-first {}", content.key_prefix, content.key_first);
+    }
+    let Content { key_size, value_size, popularity, ttl, .. } = content;
+    flags + &format!(" --key-size {key_size} --value-size {value_size} --popularity {popularity} --ttl {ttl}")
 }
 
 #[cfg(test)]
