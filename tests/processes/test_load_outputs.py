@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,10 @@ def test_the_log_is_read_by_hdrhistograms_own_reader(servers: list[Memcached], t
     total = HdrHistogram(1, 2**40 - 1, 3)
     reader = HistogramLogReader(str(log), total)
     seconds = 0
-    while (interval := reader.get_next_interval_histogram()) is not None:
-        total.add(interval)
-        seconds += 1
+    with closing(reader):
+        while (interval := reader.get_next_interval_histogram()) is not None:
+            total.add(interval)
+            seconds += 1
     operations = json.loads(record.read_text())["operations"].values()
     assert seconds >= 2
     assert total.get_total_count() == sum(operation["response_time"]["count"] for operation in operations)

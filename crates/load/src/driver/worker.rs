@@ -156,11 +156,10 @@ impl Worker {
     fn wait_for(&mut self, moment: Instant) -> io::Result<()> {
         let mut events = Events::with_capacity(1);
         loop {
-            let now = self.clock.now();
-            if now >= moment {
+            if self.clock.now() >= moment {
                 return Ok(());
             }
-            self.wait(&mut events, now, moment)?;
+            self.wait(&mut events, moment)?;
         }
     }
 
@@ -217,7 +216,7 @@ impl Worker {
                 break;
             }
             let wake = if is_ending { next_tick } else { self.next_due().min(next_tick).min(end) };
-            self.wait(&mut events, now, wake)?;
+            self.wait(&mut events, wake)?;
             self.handle_events(&events, issue_until);
         }
         self.tick(self.clock.now(), issue_until, conduct);
@@ -256,7 +255,9 @@ impl Worker {
         self.listed = listed;
     }
 
-    fn wait(&mut self, events: &mut Events, now: Instant, wake: Instant) -> io::Result<()> {
+    /// Waits for events, until `wake` at most.
+    fn wait(&mut self, events: &mut Events, wake: Instant) -> io::Result<()> {
+        let now = self.clock.now();
         let at_most = self.timer.set(now, wake)?;
         match self.poll.poll(events, at_most) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
