@@ -23,6 +23,7 @@ LOADS: dict[str, Sequence[str]] = {
     "closed": (),
     "thinking": ("--think-time", "exp:2ms"),
     "open": ("--rate", "500 100ms, 500..1500 400ms", "--arrivals", "bursts:5", "--assign", "random"),
+    "content": ("--preset", "facebook-etc", "--reconnect-after", "10-20", "--one-writer"),
     "unanswered": ("--no-prefill", "--timeout", "10ms"),
 }
 
