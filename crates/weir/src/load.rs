@@ -45,8 +45,6 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration,
           default_value_ifs([("requests", ArgPredicate::IsPresent, "0s"), ("replay", ArgPredicate::IsPresent, "0s")]))]
     warmup: Duration,
-    #[command(flatten)]
-    content: ContentArgs,
     /// Do not set every key before the warm-up
     #[arg(long)]
     no_prefill: bool,
@@ -86,6 +84,9 @@ pub(crate) struct LoadArgs {
     /// Write the record (docs/formats.md, weir.load/1) to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    // The heading of a group goes on to the end: this one comes last.
+    #[command(flatten)]
+    content: ContentArgs,
 }
 
 /// Runs the command. 0: all well; 1: a verification failed or nothing was answered; 2: a wrong command line; 3: a
