@@ -9,6 +9,7 @@
 //!
 //! A stream that fails is made small and printed as it belongs into `regressions.rs`.
 
+mod edges;
 mod hung;
 mod intended;
 mod regressions;
