@@ -22,7 +22,7 @@ from weir_lab.queueing.forkjoin import (
     replicated_write_response_time,
 )
 from weir_lab.queueing.open import OpenSolution, solve_open
-from weir_lab.queueing.scalability import Parameter, ScalabilityFit, fit_scalability
+from weir_lab.queueing.scalability import Parameter, ScalabilityFit, fit_scalability, scalability_peak
 from weir_lab.queueing.stations import (
     FiniteStation,
     OpenStation,
@@ -61,6 +61,7 @@ __all__ = [
     "multiget_parts",
     "multiget_response_time",
     "replicated_write_response_time",
+    "scalability_peak",
     "solve_closed",
     "solve_open",
 ]
