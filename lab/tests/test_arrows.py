@@ -16,10 +16,10 @@ LAYERS = [
     {"errors"},
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "units"},
-    {"records", "knee", "calibration"},
-    {"verdict", "analysis", "testbed", "audit", "capacity"},
+    {"records", "knee"},
+    {"verdict", "analysis", "testbed", "audit"},
     {"findings", "plots", "essence", "run", "oracles"},
-    {"report"},
+    {"report", "commands"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))
