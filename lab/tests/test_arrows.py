@@ -16,7 +16,7 @@ LAYERS = [
     {"errors"},
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "units"},
-    {"records", "knee"},
+    {"records", "knee", "calibration", "capacity"},
     {"verdict", "analysis", "testbed", "audit"},
     {"findings", "plots", "essence", "run", "oracles"},
     {"report", "commands"},

@@ -21,7 +21,7 @@ from weir_lab.queueing.forkjoin import (
     multiget_response_time,
     replicated_write_response_time,
 )
-from weir_lab.queueing.open import OpenSolution, solve_open
+from weir_lab.queueing.open import OpenSolution, chain_quantile_s, solve_open
 from weir_lab.queueing.scalability import Parameter, ScalabilityFit, fit_scalability, scalability_peak
 from weir_lab.queueing.stations import (
     FiniteStation,
@@ -49,6 +49,7 @@ __all__ = [
     "approximate_closed",
     "asymptotic_bounds",
     "balanced_job_bounds",
+    "chain_quantile_s",
     "erlang_b",
     "erlang_c",
     "finite_source",

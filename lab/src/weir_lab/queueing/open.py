@@ -19,7 +19,7 @@ from weir_lab.queueing.stations import OpenStation, mmm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["OpenSolution", "solve_open"]
+__all__ = ["OpenSolution", "chain_quantile_s", "solve_open"]
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,24 @@ class OpenSolution:
         parts = [(s, _at(s, self.arrival_rate_per_s)) for s in self.stations if s.kind is Kind.QUEUE and s.demand_s > 0]
         if not parts:
             return constant
-        low, high = 0.0, self.response_time_s
-        while _tail(parts, high) > 1.0 - q:
-            low, high = high, 2.0 * high
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if _tail(parts, middle) > 1.0 - q else (low, middle)
-        return constant + high
+        return constant + chain_quantile_s([(s.visit_ratio, station) for s, station in parts], q)
+
+
+def chain_quantile_s(parts: Sequence[tuple[float, OpenStation]], q: float) -> float:
+    """Quantile of the sum of independent response times; each part is how often a station is visited, and the station.
+
+    >>> round(chain_quantile_s([(1.0, mmm(300.0, 100.0, 4))], 0.99) / mmm(300.0, 100.0, 4).response_time_quantile_s(0.99), 6)
+    1.0
+    """
+    if not parts or not 0.0 < q < 1.0:
+        raise ValueError("A quantile of a chain needs a station and a share between 0 and 1.")
+    low, high = 0.0, sum(visits * station.mean_response_time_s for visits, station in parts)
+    while _tail(parts, high) > 1.0 - q:
+        low, high = high, 2.0 * high
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _tail(parts, middle) > 1.0 - q else (low, middle)
+    return high
 
 
 def solve_open(stations: Sequence[Station], arrival_rate_per_s: float) -> OpenSolution:
@@ -100,16 +111,16 @@ def _at(station: Station, rate: float) -> OpenStation:
     return mmm(rate * station.visit_ratio, 1.0 / station.service_time_s, station.servers)
 
 
-def _tail(parts: Sequence[tuple[Station, OpenStation]], t: float) -> float:
+def _tail(parts: Sequence[tuple[float, OpenStation]], t: float) -> float:
     """P(response time > t): Euler summation of the transform of the tail, (1 - f(s)) / s."""
     terms, averaged, scale = 15, 11, 18.4  # discretisation error e^-18.4 = 1e-8
     k = np.arange(terms + averaged + 1)
     s = (scale + 2j * math.pi * k) / (2.0 * t)
     transform = np.ones_like(s)
-    for station, queue in parts:
+    for visits, queue in parts:
         mu, wait = queue.service_rate_per_s, queue.prob_queueing
         drain = queue.servers * mu - queue.arrival_rate_per_s
-        transform = transform * (((1.0 - wait) + wait * drain / (drain + s)) * mu / (mu + s)) ** station.visit_ratio
+        transform = transform * (((1.0 - wait) + wait * drain / (drain + s)) * mu / (mu + s)) ** visits
     values = ((1.0 - transform) / s).real * np.where(k == 0, 0.5, (-1.0) ** k)
     sums = np.cumsum(values)[terms:]
     weights = np.array([math.comb(averaged, j) for j in range(averaged + 1)]) / 2.0**averaged
