@@ -43,10 +43,13 @@ class Wire:
         return line
 
     def exactly(self, count: int) -> bytes:
-        while len(self._unread) < count:
-            self._receive()
-        data, self._unread = self._unread[:count], self._unread[count:]
-        return data
+        pieces, missing = [self._unread], count - len(self._unread)
+        while missing > 0:
+            pieces.append(self._received())
+            missing -= len(pieces[-1])
+        data = b"".join(pieces)
+        self._unread = data[count:]
+        return data[:count]
 
     def ask(self, command: bytes) -> bytes:
         """Sends one command (its end is added) and gives the one line that answers it."""
@@ -81,6 +84,9 @@ class Wire:
         return self._unread == b"" and self._socket.recv(1) == b""
 
     def _receive(self) -> None:
+        self._unread += self._received()
+
+    def _received(self) -> bytes:
         data = self._socket.recv(1 << 16)
-        assert data, f"the connection ended in the middle of a reply, after {self._unread!r}"
-        self._unread += data
+        assert data, f"the connection ended in the middle of a reply, after {self._unread[:200]!r}"
+        return data
