@@ -190,7 +190,7 @@ impl Worker {
 
     fn serve(&mut self, conduct: &Conduct) -> io::Result<()> {
         let mut end = conduct.end();
-        let mut issue_until = end;
+        let mut issue_until = end.plus(self.drain_ns);
         let mut events = Events::with_capacity((self.links.len() + 1).min(EVENTS_MAX));
         let mut shown = self.recorder.total();
         let mut next_tick = self.clock.now().plus(self.tick_ns);
@@ -205,7 +205,12 @@ impl Worker {
             self.dispatch(now, end, issue_until);
             if now >= end && !is_ending {
                 is_ending = true;
-                self.links.iter_mut().for_each(|(_, link)| link.connection.stop());
+                for (_, link) in &mut self.links {
+                    if self.drain_ns == 0 {
+                        link.connection.abandon(&mut self.recorder);
+                    }
+                    link.connection.stop();
+                }
             }
             // Only a backlog is sent after the end.
             issue_until = end.plus(self.drain_ns);
@@ -231,7 +236,7 @@ impl Worker {
     /// Tells links of what is due, and has them send it.
     fn dispatch(&mut self, now: Instant, end: Instant, issue_until: Instant) {
         let until = now.min(Instant::from_nanos(end.as_nanos().saturating_sub(1)));
-        if self.next_due() > until {
+        if self.next_due() > until || now >= issue_until {
             return;
         }
         let first = self.first_connection();
@@ -247,6 +252,8 @@ impl Worker {
         }
         let mut listed = std::mem::take(&mut self.listed);
         let (mut context, links, _) = self.split(issue_until);
+        // What was due in time is sent, even if the end has come meanwhile.
+        context.now = now;
         for index in listed.drain(..) {
             let link = &mut links[index].1;
             link.is_listed = false;
