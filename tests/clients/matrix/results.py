@@ -42,16 +42,17 @@ class Unreadable(Exception):  # noqa: N818 (says what the output is)
     """The output of a client's tests is not what its kind of output is."""
 
 
-def from_lines(output: str) -> Results:
-    """Of a program of flows: `passed NAME`, `failed NAME: why` or `skipped NAME: why` for each of the catalogue."""
+def from_lines(output: str, more: Sequence[str] = ()) -> Results:
+    """Of a program of flows: `passed NAME`, `failed NAME: why` or `skipped NAME: why` for each of the catalogue, and
+    for more that only this client can do."""
     results = {}
     for line in output.splitlines():
         found = re.fullmatch(r"(passed|failed|skipped) ([a-z -]+)(?:: (.*))?", line)
         if found is None:
             raise Unreadable(f"not a line about a flow: {line!r}")
         results[found[2]] = Result(found[1], found[3] or "")
-    if set(results) != set(CATALOGUE):
-        raise Unreadable(f"flows without a word: {', '.join(sorted(set(CATALOGUE) ^ set(results))) or 'none'}")
+    if set(results) != {*CATALOGUE, *more}:
+        raise Unreadable(f"missing or unheard of: {', '.join(sorted({*CATALOGUE, *more} ^ set(results)))}")
     return results
 
 

@@ -159,6 +159,13 @@ def run_pylibmc(address: Address) -> Results:
     return from_lines(call([PYTHON, SOURCES / "python" / "pylibmc_flows.py", address.host, str(address.port)]))
 
 
+def run_meta_memcache(address: Address) -> Results:
+    program = SOURCES / "python" / "meta_memcache_flows.py"
+    return from_lines(
+        call([PYTHON, program, address.host, str(address.port)]), more=("binary keys", "stale items", "leases")
+    )
+
+
 def run_pylibmc_own(address: Address) -> Results:
     # test_autoconf asks 127.0.0.1:11211 whatever it is told, for a command that memcached does not have.
     arguments = ["--ignore=tests/test_autoconf.py", "-p", "text_protocol", "tests"]
@@ -195,6 +202,8 @@ SUITES = (
     Suite("rust", "memcache (crate)", "rust/Cargo.toml", r'version = "=(.+?)"', "flows", prepare_rust, run_rust),
     Suite("python", "pylibmc", "python/sdists.txt", r"pylibmc==(\S+)", "flows", prepare_python, run_pylibmc),
     Suite("python", "pylibmc", "python/sdists.txt", r"pylibmc==(\S+)", "own tests", prepare_python, run_pylibmc_own),
+    Suite("python", "meta-memcache", "python/requirements.txt", r"meta-memcache==(\S+)", "flows", prepare_python,
+          run_meta_memcache),
     Suite("python", "pymemcache", "python/sdists.txt", r"pymemcache==(\S+)", "own tests", prepare_python,
           run_pymemcache_own,
           {"these statistics belong to one server": "statistics of one server are not summed (decision 3)"}),
