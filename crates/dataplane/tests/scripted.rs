@@ -173,15 +173,145 @@ fn writes_go_to_all_replicas_and_the_primary_decides() {
     let mut world = World::new(3, 2);
     let client = world.client();
     let key = world.key_on(1);
-    world.send(client, &format!("set {key} 0 0 1 noreply\r\nx\r\nincr {key} 5\r\n"));
+    world.send(client, &format!("set {key} 0 0 1 noreply\r\nx\r\ntouch {key} 5\r\n"));
     assert_eq!(world.server_gets(0), "");
-    assert_eq!(world.server_gets(1), format!("set {key} 0 0 1\r\nx\r\nincr {key} 5\r\n"));
-    assert_eq!(world.server_gets(2), format!("set {key} 0 0 1\r\nx\r\ndelete {key}\r\n"));
-    world.server_says(2, "STORED\r\nDELETED\r\n");
+    assert_eq!(world.server_gets(1), format!("set {key} 0 0 1\r\nx\r\ntouch {key} 5\r\n"));
+    assert_eq!(world.server_gets(2), format!("set {key} 0 0 1\r\nx\r\ntouch {key} 5\r\n"));
+    world.server_says(2, "STORED\r\nNOT_FOUND\r\n");
     assert_eq!(world.client_gets(client), "");
-    world.server_says(1, "STORED\r\n15\r\n");
+    world.server_says(1, "STORED\r\nTOUCHED\r\n");
+    assert_eq!(world.client_gets(client), "TOUCHED\r\n");
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn a_conditional_write_is_decided_by_the_primary_and_then_the_others_forget_the_key() {
+    let mut world = World::new(3, 3);
+    let client = world.client();
+    let key = world.key_on(1);
+    world.send(client, &format!("incr {key} 5\r\n"));
+    assert_eq!((world.server_gets(0), world.server_gets(2)), (String::new(), String::new()));
+    assert_eq!(world.server_gets(1), format!("incr {key} 5\r\n"));
+    world.server_says(1, "15\r\n");
+    assert_eq!(world.client_gets(client), "");
+    assert_eq!(world.server_gets(2), format!("delete {key}\r\n"));
+    assert_eq!(world.server_gets(0), format!("delete {key}\r\n"));
+    world.server_says(0, "NOT_FOUND\r\n");
+    assert_eq!(world.client_gets(client), "");
+    world.server_says(2, "DELETED\r\n");
     assert_eq!(world.client_gets(client), "15\r\n");
     assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn what_the_primary_refuses_no_other_replica_hears_of() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    let key = world.key_on(0);
+    // E on ms and x on md are flags of later servers.
+    for (request, reply) in [
+        (format!("add {key} 0 0 1\r\nx\r\n"), "NOT_STORED\r\n"),
+        (format!("cas {key} 0 0 1 7\r\nx\r\n"), "EXISTS\r\n"),
+        (format!("decr {key} 1\r\n"), "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"),
+        (format!("ms {key} 1 E7\r\nx\r\n"), "CLIENT_ERROR invalid flag\r\n"),
+        (format!("md {key} x\r\n"), "CLIENT_ERROR invalid flag\r\n"),
+        (format!("ma {key} N0 ~\r\n"), "CLIENT_ERROR invalid flag\r\n"),
+        (format!("ms {key} 1 MA C7\r\nx\r\n"), "EX\r\n"),
+    ] {
+        world.send(client, &request);
+        assert_eq!(world.server_gets(0), request);
+        world.server_says(0, reply);
+        assert_eq!(world.server_gets(1), "", "{request}");
+        assert_eq!(world.client_gets(client), reply);
+    }
+    assert_eq!(world.report().counters.replicas_invalidated, 0);
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn flags_of_later_servers_pass() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    let key = world.key_on(0);
+    for (request, reply, follower) in [
+        (format!("ms {key} 1 E7 c\r\nx\r\n"), "HD c7\r\n", format!("delete {key}\r\n")),
+        (format!("md {key} x\r\n"), "HD\r\n", format!("delete {key}\r\n")),
+        (format!("ma {key} E9 t\r\n"), "HD t-1\r\n", format!("delete {key}\r\n")),
+        (format!("mg {key} v ~\r\n"), "VA 1 ~\r\nx\r\n", String::new()),
+    ] {
+        world.send(client, &request);
+        assert_eq!(world.server_gets(0), request);
+        world.server_says(0, reply);
+        assert_eq!(world.server_gets(1), follower, "{request}");
+        if !follower.is_empty() {
+            world.server_says(1, "DELETED\r\n");
+        }
+        assert_eq!(world.client_gets(client), reply);
+    }
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn an_undecided_write_makes_the_others_forget_without_keeping_the_client() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    let key = world.key_on(0);
+    world.send(client, &format!("append {key} 0 0 1\r\nx\r\n"));
+    world.server_gets(0);
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+    assert_eq!(world.server_gets(1), format!("delete {key}\r\n"));
+    world.server_says(1, "DELETED\r\n");
+    world.server_says(0, "STORED\r\n");
+    assert_eq!(world.client_gets(client), "");
+    assert!(world.dataplane.is_quiet());
+}
+
+/// A message of the second step stands in its queue behind younger ones, and is late before them all the same.
+#[test]
+fn both_steps_of_a_conditional_write_share_one_deadline() {
+    let mut world = World::new(2, 2);
+    let (client, other) = (world.client(), world.client());
+    let (key, younger) = (world.key_on(0), world.keys_on(1, 2));
+    world.send(client, &format!("incr {key} 5\r\n"));
+    world.server_gets(0);
+    world.pass(TIMEOUT / 2);
+    for key in &younger {
+        world.send(other, &format!("get {key}\r\n"));
+    }
+    world.server_says(0, "15\r\n");
+    world.server_gets(1);
+    assert_eq!(world.dataplane.poll_timeout(), Some(world.now.plus(TIMEOUT / 2)));
+    world.pass(TIMEOUT / 2);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:2\r\n");
+    assert_eq!(world.dataplane.poll_timeout(), Some(world.now.plus(TIMEOUT / 2)));
+    world.server_says(1, "END\r\nEND\r\nDELETED\r\n");
+    assert_eq!(world.client_gets(other), "END\r\nEND\r\n");
+    assert!(world.dataplane.is_quiet());
+}
+
+/// Deadlines were compared with the last message's only, and one for which nobody waited hid the younger ones before it.
+#[test]
+fn a_second_step_behind_an_unattended_message_is_late_in_time() {
+    let mut world = World::new(2, 2);
+    let (client, other) = (world.client(), world.client());
+    let (keys, younger) = (world.keys_on(0, 2), world.key_on(1));
+    world.send(client, &format!("append {} 0 0 1\r\nx\r\n", keys[0]));
+    world.server_gets(0);
+    world.pass(TIMEOUT / 2);
+    world.send(client, &format!("incr {} 5\r\n", keys[1]));
+    world.server_gets(0);
+    world.pass(TIMEOUT / 2 - 1);
+    world.send(other, &format!("get {younger}\r\n"));
+    world.pass(1);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+    world.server_says(0, "STORED\r\n15\r\n");
+    assert_eq!(
+        world.server_gets(1),
+        format!("get {younger}\r\ndelete {}\r\ndelete {}\r\n", keys[0], keys[1])
+    );
+    world.pass(TIMEOUT / 2);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:2\r\n");
 }
 
 #[test]
@@ -336,13 +466,37 @@ fn a_reply_too_large_for_its_client_is_replaced() {
 }
 
 #[test]
-fn a_reply_larger_than_the_buffer_of_a_server_costs_the_connection() {
-    let mut world = World::with(1, 1, Config { server_buffer_bytes_max: 1000, ..Config::default() });
-    let client = world.client();
-    world.send(client, "get a\r\n");
-    world.server_gets(0);
-    world.server_says(0, "VALUE a 0 2000\r\nx");
-    assert_eq!(world.client_gets(client), "SERVER_ERROR buffer-full s:1\r\n");
+fn a_reply_larger_than_the_buffer_of_a_server_is_thrown_away_and_harms_no_neighbour() {
+    let value = "x".repeat(2000);
+    let small = "VALUE b 0 1\r\ny\r\n";
+    for (request, reply) in [
+        ("get a\r\n", format!("VALUE a 0 2000\r\n{value}\r\nEND\r\n")),
+        ("get b a b\r\n", format!("{small}VALUE a 0 2000\r\n{value}\r\n{small}END\r\n")),
+        (
+            "get b b b\r\n",
+            format!("{}END\r\n", small.repeat(3).replace("1\r\ny", &format!("400\r\n{}", &value[..400]))),
+        ),
+        ("mg a v\r\n", format!("VA 2000\r\n{value}\r\n")),
+        ("mg a v q\r\nmn\r\n", format!("VA 2000\r\n{value}\r\nMN\r\n")),
+    ] {
+        for cut in [1, 7, 333, 5000] {
+            let mut world = World::with(1, 1, Config { server_buffer_bytes_max: 1000, ..Config::default() });
+            let (client, other) = (world.client(), world.client());
+            world.send(client, request);
+            world.send(other, "get c\r\n");
+            world.server_gets(0);
+            let replies = format!("{reply}VALUE c 0 1\r\nz\r\nEND\r\n");
+            for piece in replies.as_bytes().chunks(cut) {
+                world.server_says(0, std::str::from_utf8(piece).expect("text"));
+            }
+            if cut < 5000 {
+                let answer = world.client_gets(client);
+                assert!(answer.starts_with("SERVER_ERROR buffer-full s:1\r\n"), "{request:?}: {answer}");
+            }
+            assert_eq!(world.client_gets(other), "VALUE c 0 1\r\nz\r\nEND\r\n", "{request:?}, cut by {cut}");
+            assert_eq!(world.report().counters.server_disconnects, 0);
+        }
+    }
 }
 
 #[test]
@@ -445,6 +599,66 @@ fn a_value_that_is_too_large_is_swallowed() {
     world.server_says(0, "DELETED\r\n");
     let out = world.client_gets(client);
     assert!(out.starts_with("SERVER_ERROR object too large for cache\r\nVERSION "), "{out}");
+}
+
+#[test]
+fn the_longest_value_is_what_the_servers_say_that_they_store() {
+    let mut world = World::with(2, 1, Config { asks_item_size: true, ..Config::default() });
+    let client = world.client();
+    assert_eq!(world.server_gets(0), "stats settings\r\n");
+    assert_eq!(world.server_gets(1), "stats settings\r\n");
+    world.server_says(0, "STAT maxbytes 67108864\r\nSTAT item_size_max 10\r\nSTAT maxconns 1024\r\nEND\r\n");
+    let (first, second) = (world.key_on(0), world.key_on(1));
+    world.send(client, &format!("set {first} 0 0 11\r\n12345678901\r\n"));
+    assert_eq!(world.server_gets(0), format!("delete {first}\r\n"));
+    world.server_says(0, "NOT_FOUND\r\n");
+    assert_eq!(world.client_gets(client), "SERVER_ERROR object too large for cache\r\n");
+    // The largest counts: what its own server does not store, that one refuses.
+    world.server_says(1, "STAT item_size_max 20\r\nEND\r\n");
+    assert_eq!(world.report().value_bytes_max, 20);
+    world.send(client, &format!("set {second} 0 0 11\r\n12345678901\r\n"));
+    assert_eq!(world.server_gets(1), format!("set {second} 0 0 11\r\n12345678901\r\n"));
+    // A server that came back with another `-I`.
+    world.dataplane.handle_server_disconnected(1, world.now);
+    world.dataplane.handle_server_connected(1, world.now);
+    assert_eq!(world.server_gets(1), "stats settings\r\n");
+    world.server_says(1, "STAT item_size_max 15\r\nEND\r\n");
+    assert_eq!(world.report().value_bytes_max, 15);
+}
+
+#[test]
+fn no_value_is_longer_than_the_buffer_of_its_client() {
+    let config = Config { asks_item_size: true, session_buffer_bytes_max: 100, ..Config::default() };
+    let mut world = World::with(1, 1, config);
+    world.server_gets(0);
+    world.server_says(0, "STAT item_size_max 134217728\r\nEND\r\n");
+    assert_eq!(world.report().value_bytes_max, 100);
+}
+
+/// Other proxies close the connection at a question they do not know; and so does memcached if it is just ending.
+#[test]
+fn a_server_that_ends_its_connections_over_the_question_is_asked_no_more() {
+    let mut world = World::with(1, 1, Config { asks_item_size: true, ..Config::default() });
+    let client = world.client();
+    for _ in 0..3 {
+        assert_eq!(world.server_gets(0), "stats settings\r\n");
+        world.dataplane.handle_server_disconnected(0, world.now);
+        world.dataplane.handle_server_connected(0, world.now);
+    }
+    world.send(client, "get a\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\n");
+}
+
+#[test]
+fn a_server_that_does_not_know_the_question_is_asked_again_when_it_comes_back() {
+    let mut world = World::with(1, 1, Config { asks_item_size: true, ..Config::default() });
+    for _ in 0..5 {
+        assert_eq!(world.server_gets(0), "stats settings\r\n");
+        world.server_says(0, "ERROR\r\n");
+        assert_eq!(world.report().value_bytes_max, 1 << 20);
+        world.dataplane.handle_server_disconnected(0, world.now);
+        world.dataplane.handle_server_connected(0, world.now);
+    }
 }
 
 #[test]

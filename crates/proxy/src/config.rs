@@ -27,8 +27,12 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// The most client connections at once, over all loops.
     pub sessions_max: usize,
-    /// The longest value that a client may send, in bytes.
-    pub value_bytes_max: usize,
+    /// The longest value that a client may send, in bytes. `None`: what the servers say that they store, and 1 MiB until one has.
+    pub value_bytes_max: Option<usize>,
+    /// How much one client may make a loop keep, in bytes: of an incomplete request, and of replies that it does not read.
+    pub client_buffer_bytes_max: usize,
+    /// How much may wait for one server, in bytes, and how much of an incomplete reply is kept.
+    pub server_buffer_bytes_max: usize,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
 }
@@ -80,6 +84,7 @@ impl Config {
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(ConfigError::Threads(threads));
         }
+        let defaults = weir_dataplane::Config::default();
         Ok(Self {
             listen: resolve("--listen", listen)?,
             admin: None,
@@ -90,7 +95,9 @@ impl Config {
             timeout: Duration::from_millis(500),
             drain_timeout: Duration::from_secs(10),
             sessions_max: 10_000,
-            value_bytes_max: 1 << 20,
+            value_bytes_max: None,
+            client_buffer_bytes_max: defaults.session_buffer_bytes_max,
+            server_buffer_bytes_max: defaults.server_buffer_bytes_max,
             flush_allowed: false,
         })
     }
@@ -113,14 +120,18 @@ impl Config {
     /// What the dataplane of loop number `index` is told.
     pub(crate) fn dataplane(&self, index: usize) -> weir_dataplane::Config {
         let defaults = weir_dataplane::Config::default();
+        let value_bytes_max = self.value_bytes_max.unwrap_or(defaults.limits.value_bytes_max);
         weir_dataplane::Config {
             timeout_ns: u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX),
             sessions_max: self.sessions_max.div_ceil(self.threads),
             limits: weir_protocol::Limits {
-                value_bytes_max: self.value_bytes_max,
+                value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),
                 flush_allowed: self.flush_allowed,
                 ..defaults.limits
             },
+            asks_item_size: self.value_bytes_max.is_none(),
+            session_buffer_bytes_max: self.client_buffer_bytes_max,
+            server_buffer_bytes_max: self.server_buffer_bytes_max,
             seed: defaults.seed + index as u64,
             ..defaults
         }

@@ -36,9 +36,16 @@ pub(crate) struct ProxyArgs {
     /// Client connections at once; more are told so and closed
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_connections: usize,
-    /// The longest value that a client may store, in bytes; as large as the servers' item_size_max
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
-    max_value: usize,
+    /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max)
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    max_value: Option<usize>,
+    /// How much one client may make the proxy keep: of a request that is not complete, and of replies that it does not read. Larger
+    /// values and replies are refused with SERVER_ERROR
+    #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = units::bytes)]
+    client_buffer: usize,
+    /// How much may wait for one server, and how much of an incomplete reply is kept. More is refused with SERVER_ERROR
+    #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = units::bytes)]
+    server_buffer: usize,
     /// Let clients flush_all, on all servers; otherwise they get CLIENT_ERROR
     #[arg(long)]
     allow_flush: bool,
@@ -64,6 +71,8 @@ impl ProxyArgs {
         config.drain_timeout = self.drain_timeout;
         config.sessions_max = self.max_connections;
         config.value_bytes_max = self.max_value;
+        config.client_buffer_bytes_max = self.client_buffer;
+        config.server_buffer_bytes_max = self.server_buffer;
         config.flush_allowed = self.allow_flush;
         Ok(config)
     }
