@@ -1,7 +1,6 @@
-"""Checks that hold for every correct measurement, whatever was measured.
+"""What one run must satisfy, exactly or within the tolerance of its study.
 
-Pure functions: numbers in, a `Check` out. They find lost clients, partial windows, hidden think time and requests that were counted on one
-side only.
+Pure functions: numbers in, a `Check` out.
 """
 
 from __future__ import annotations
