@@ -1,17 +1,23 @@
-//! A closed-loop load generator for memcached's text protocol that can be trusted: every reply is verified, and every
-//! request is accounted for.
+//! A load generator for memcached's protocols that can be trusted: every reply is verified, every request is accounted for,
+//! and in an open loop response times count from the moment at which a request should have been sent.
 //!
 //! Start at [`run`]: it connects, sets every key, warms up, measures, drains and hands out a [`Report`]. What decides and
 //! verifies knows neither sockets nor clock; `driver` alone talks to the kernel.
 //!
 //! ```text
-//! config     what is asked for            connection  requests out, replies in, per connection
-//! content    commands, sizes, popularity  verify      does the reply answer the request?
-//! keyspace   key index <-> key bytes      replay      requests from a trace
-//! value      values that say whose        recorder    counts and times, per phase, operation, window
-//! versions   what has been written        engine      the phases of a run, its threads
-//! mix        which request comes next     driver      sockets, clock, CPU time, event loop
-//! workload   the bytes of requests        report      the record; summary: the table; progress: what is shown meanwhile
+//! config     what is asked for            schedule    the offered rate over time, think times
+//! content    commands, sizes, popularity  arrivals    the moments of an open loop, fixed in advance
+//! keyspace   key index <-> key bytes      agenda      what a thread has to do when
+//! value      values that say whose        pace        when a connection's next request is due, its backlog
+//! versions   what has been written        connection  requests out, replies in, per connection
+//! mix        which request comes next     verify      does the reply answer the request?
+//! replay     requests from a trace        recorder    counts and times, per phase, operation, window
+//! workload   the bytes of requests        engine      the phases of a run, its threads
+//!                                         driver      sockets, clock, CPU time, timers, event loop
+//!
+//! report     the record                   bottleneck  who set the pace: generator, target or neither
+//! summary    the table                    thresholds  conditions under which a run fails
+//! progress   what is shown meanwhile      intervals, hdr   response times second by second
 //! ```
 
 mod agenda;

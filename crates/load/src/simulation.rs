@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use weir_timing::{Distribution, Instant, Operation};
 
@@ -380,5 +381,44 @@ fn a_steady_open_loop_asks_for_no_memory() {
         let world = world.run();
         assert!(world.get().requests > 20_000);
         assert_eq!(world.allocations, 0, "{:?}", world.config.pacing);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is offered and however slow or frozen the server: every arrival is answered or counted as never sent, every
+    /// answer has its times, nothing is answered before it should have been sent, and the generator is never to blame.
+    #[test]
+    fn every_arrival_is_accounted_for(
+        (from, to) in (0u32..3000, 1u32..3000),
+        process in prop_oneof![Just(Process::Fixed), Just(Process::Poisson), (1u64..50).prop_map(Process::Bursts)],
+        connections in 1usize..20,
+        depth in 1usize..6,
+        backlog in 1usize..200,
+        service_us in 1u32..3000,
+        (frozen_from, frozen_for) in (0.0f64..2.0, 0.0f64..1.0),
+        seed in any::<u64>(),
+    ) {
+        let pacing = Settings::offered(&format!("{from}..{to} 1s, {to} 200ms"), process);
+        let settings = Settings { connections, depth, backlog: Some(backlog), seed, ..settings(pacing, 1.2) };
+        let service = Service::Exponential(f64::from(service_us) * 1e-6);
+        let world = World::new(settings, service).frozen(frozen_from, frozen_from + frozen_for).run();
+        let scheduled = world.recorder.scheduled();
+        let get = world.get();
+        prop_assert_eq!(scheduled.arrivals, get.requests + scheduled.unsent);
+        if process != Process::Poisson {
+            let offered = (f64::from(from) + f64::from(to)) / 2.0 + f64::from(to) * 0.2;
+            prop_assert_eq!(scheduled.arrivals, offered.ceil() as u64);
+        }
+        prop_assert_eq!(get.response_time.count(), get.requests);
+        prop_assert_eq!(get.response_time_from_send.count(), get.requests);
+        prop_assert!(get.response_time.sum() >= get.response_time_from_send.sum());
+        prop_assert!(scheduled.backlog_max <= backlog as u64);
+        prop_assert_eq!(scheduled.lateness.sum(), 0);
+        let windows = [0, 1].map(|index| world.recorder.window(index));
+        prop_assert_eq!(windows.iter().map(|window| window.requests).sum::<u64>(), get.requests);
+        prop_assert_eq!(windows.iter().map(|window| window.arrivals).sum::<u64>(), scheduled.arrivals);
+        prop_assert_eq!(world.recorder.total().requests, get.requests);
     }
 }

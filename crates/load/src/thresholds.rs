@@ -201,8 +201,9 @@ impl Threshold {
             Metric::Errors => (operation.errors, operation.requests),
             Metric::Misses => (operation.misses, operation.keys),
             Metric::Failures => (report.failures_count(), operation.requests),
-            Metric::Unsent => scheduled.map(|counts| (counts.unsent, counts.arrivals))?,
-            Metric::Late => scheduled.map(|counts| (counts.late, counts.arrivals))?,
+            // Where nothing is scheduled, nothing is late.
+            Metric::Unsent => scheduled.map_or((0, 1), |counts| (counts.unsent, counts.arrivals)),
+            Metric::Late => scheduled.map_or((0, 1), |counts| (counts.late, counts.arrivals)),
             time => return time.of_times(&operation.response_time),
         };
         if self.is_share { ratio(count as f64, of as f64) } else { Some(count as f64) }
@@ -274,7 +275,8 @@ mod tests {
             ("p99>1s", None, true),
             ("p99.9>1s", None, true),
             ("set.p50>1s", None, true),
-            ("unsent>0", None, true),
+            ("unsent>0", Some(0.0), false),
+            ("late>1%", Some(0.0), false),
         ] {
             let judgement = threshold(text).judge(&report);
             assert_eq!((judgement.value, judgement.crossed), (value, crossed), "{text}");
