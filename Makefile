@@ -6,10 +6,10 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: help setup build demo test test-long fuzz audit bench fmt clean
+.PHONY: help setup build demo test test-long test-clients fuzz audit bench fmt clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 setup: ## install what a build and a test need (.venv, memcached), and build the release binary
 	@scripts/setup
@@ -26,6 +26,10 @@ test: setup ## run every check: formats, lints, licences, tests, real processes
 
 test-long: setup ## run the tests with many more cases (100,000 differential streams, 20,000 simulated worlds) and the slow ones
 	@$(PY) scripts/check --long
+
+test-clients: ## run public clients in five languages against memcached and weir (needs the network)
+	@scripts/setup clients
+	@$(PY) -m tests.clients.matrix
 
 fuzz: ## fuzz parsers and dataplane, guided by coverage, for a minute each (needs a nightly toolchain)
 	@scripts/fuzz

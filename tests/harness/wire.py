@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from types import TracebackType
 from typing import Self
@@ -43,10 +44,34 @@ class Wire:
         return line
 
     def exactly(self, count: int) -> bytes:
-        while len(self._unread) < count:
-            self._receive()
-        data, self._unread = self._unread[:count], self._unread[count:]
-        return data
+        pieces, missing = [self._unread], count - len(self._unread)
+        while missing > 0:
+            pieces.append(self._received())
+            missing -= len(pieces[-1])
+        data = b"".join(pieces)
+        self._unread = data[count:]
+        return data[:count]
+
+    def until(self, marker: bytes) -> tuple[bytes, bool]:
+        """Everything before the marker at the end of what comes; or everything, and True, if the peer closes first."""
+        while not self._unread.endswith(marker):
+            try:
+                data = self._socket.recv(1 << 16)
+            except ConnectionResetError:
+                data = b""
+            except TimeoutError:
+                raise AssertionError(f"{marker!r} does not come, only {self._unread!r}") from None
+            if not data:
+                found, self._unread = self._unread, b""
+                return found, True
+            self._unread += data
+        found, self._unread = self._unread.removesuffix(marker), b""
+        return found, False
+
+    def try_send(self, data: bytes) -> None:
+        """Sends, unless the peer has already closed."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendall(data)
 
     def ask(self, command: bytes) -> bytes:
         """Sends one command (its end is added) and gives the one line that answers it."""
@@ -81,6 +106,9 @@ class Wire:
         return self._unread == b"" and self._socket.recv(1) == b""
 
     def _receive(self) -> None:
+        self._unread += self._received()
+
+    def _received(self) -> bytes:
         data = self._socket.recv(1 << 16)
-        assert data, f"the connection ended in the middle of a reply, after {self._unread!r}"
-        self._unread += data
+        assert data, f"the connection ended in the middle of a reply, after {self._unread[:200]!r}"
+        return data

@@ -15,7 +15,7 @@
 //! answered already (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
 
 use crate::{Config, Fault, buffer::ByteQueue, key};
-use std::{collections::VecDeque, fmt};
+use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Instant, QueueGauge};
 
@@ -42,30 +42,6 @@ pub(crate) struct Part {
     deadline: Instant,
     /// When its last byte was handed to the kernel.
     pub(crate) sent: Instant,
-}
-
-/// Why a connection that works cannot be used any longer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum GiveUp {
-    /// It is out of step.
-    Violation(Violation),
-    /// It brings a reply of which more than the limit would have to be kept.
-    TooLarge,
-}
-
-impl fmt::Display for GiveUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Violation(violation) => violation.fmt(f),
-            Self::TooLarge => f.write_str("a reply is larger than the buffer limit of a server"),
-        }
-    }
-}
-
-impl From<Violation> for GiveUp {
-    fn from(violation: Violation) -> Self {
-        Self::Violation(violation)
-    }
 }
 
 /// State of the connection.
@@ -103,28 +79,40 @@ pub(crate) struct Backend {
     dequeued: usize,
     /// Parts before this one were checked for their deadline (except the first of all, whose reply may be on its way).
     unexpired: usize,
-    out: ByteQueue,
+    /// No part that stands behind one with a later deadline has an earlier deadline than this. `None`: all stand in the order of
+    /// their deadlines.
+    overtaking: Option<Instant>,
+    /// The latest deadline of any part.
+    latest: Instant,
+    pub(crate) out: ByteQueue,
     out_start: u64,
     /// The keys of the retrievals in `parts`, each after its length, against which replies are checked.
-    keys: ByteQueue,
+    pub(crate) keys: ByteQueue,
     pub(crate) scanner: ReplyScanner,
     /// The beginning of a reply that is not complete.
     pub(crate) input: Vec<u8>,
+    /// How many bytes are still to come of a value that is thrown away.
+    pub(crate) skip: usize,
     progress: Instant,
     /// Positions, among the keys of the part, of the values in the reply that was checked last.
     pub(crate) ordinals: Vec<u32>,
+    /// How often in a row it was asked for its `item_size_max` without an answer.
+    pub(crate) item_size_asked: u8,
+    /// Its `item_size_max`, in bytes, once it was told.
+    pub(crate) item_size: Option<usize>,
     pub(crate) queued: QueueGauge,
     pub(crate) in_flight: QueueGauge,
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
-    pub(crate) last_trouble: Option<GiveUp>,
+    pub(crate) last_trouble: Option<Violation>,
 }
 
 /// What a part is to be, before it has a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewPart {
-    pub(crate) request: RequestKey,
+    /// Nobody's if nobody waits for the reply.
+    pub(crate) request: Option<RequestKey>,
     pub(crate) expected: Expected,
     pub(crate) decides: bool,
     pub(crate) index: u32,
@@ -141,13 +129,18 @@ impl Backend {
             sent: 0,
             dequeued: 0,
             unexpired: 0,
+            overtaking: None,
+            latest: Instant::ZERO,
             out: ByteQueue::default(),
             out_start: 0,
             keys: ByteQueue::default(),
             scanner: ReplyScanner::default(),
             input: Vec::new(),
+            skip: 0,
             progress: now,
             ordinals: Vec::new(),
+            item_size_asked: 0,
+            item_size: None,
             queued: QueueGauge::new(now),
             in_flight: QueueGauge::new(now),
             requests: 0,
@@ -171,8 +164,13 @@ impl Backend {
     /// then calls [`Backend::finish_message`].
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
         let start = self.out_end();
+        let deadline = part.created.plus(config.timeout_ns);
+        if part.request.is_some() && deadline < self.latest {
+            self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
+        }
+        self.latest = self.latest.max(deadline);
         self.parts.push_back(Part {
-            request: Some(part.request),
+            request: part.request,
             expected: part.expected,
             decides: part.decides,
             index: part.index,
@@ -180,11 +178,13 @@ impl Backend {
             base64: false,
             start,
             end: start,
-            deadline: part.created.plus(config.timeout_ns),
+            deadline,
             sent: now,
         });
-        self.requests += 1;
-        self.queued.enter(now);
+        if measured(part.expected) {
+            self.requests += 1;
+            self.queued.enter(now);
+        }
     }
 
     pub(crate) fn message(&mut self) -> &mut Vec<u8> {
@@ -233,8 +233,10 @@ impl Backend {
     /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue.
     pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey)) {
         for part in self.parts.range(self.dequeued..) {
-            self.queued.leave(now);
-            self.in_flight.enter(now);
+            if measured(part.expected) {
+                self.queued.leave(now);
+                self.in_flight.enter(now);
+            }
             if let Some(request) = part.request {
                 taken(request);
             }
@@ -271,11 +273,22 @@ impl Backend {
         self.progress = now;
     }
 
+    /// What has come of the head's reply is forgotten, and so will be what is still to come of the value at its end. Returns the
+    /// request that waited for it.
+    pub(crate) fn throw_reply_away(&mut self) -> Option<RequestKey> {
+        self.skip = self.scanner.needed() - self.input.len();
+        self.input = Vec::new();
+        self.scanner.reset();
+        self.parts.front_mut().and_then(|head| head.request.take())
+    }
+
     /// Takes the part whose reply is complete, after checking that the values in it are the ones that were asked for.
     pub(crate) fn complete_head(&mut self, reply: &[u8], now: Instant) -> Result<Part, Violation> {
         self.check_keys(reply)?;
-        self.in_flight.leave(now);
         let part = self.parts.pop_front().expect("a reply was scanned for the head");
+        if measured(part.expected) {
+            self.in_flight.leave(now);
+        }
         self.sent = self.sent.saturating_sub(1);
         self.dequeued = self.dequeued.saturating_sub(1);
         self.unexpired = self.unexpired.saturating_sub(1);
@@ -345,12 +358,24 @@ impl Backend {
             give_up(part, &mut self.timeouts);
             self.unexpired += 1;
         }
+        if self.overtaking.is_some_and(|earliest| earliest <= now) {
+            let mut latest = Instant::ZERO;
+            self.overtaking = None;
+            for part in self.parts.iter_mut().skip(1) {
+                if part.deadline <= now {
+                    give_up(part, &mut self.timeouts);
+                } else if part.request.is_some() && part.deadline < latest {
+                    self.overtaking = Some(self.overtaking.map_or(part.deadline, |it| it.min(part.deadline)));
+                }
+                latest = latest.max(part.deadline);
+            }
+        }
     }
 
     /// When the first part that still has a request will be late.
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         let next = self.parts.get(self.unexpired.max(1)).map(|part| part.deadline);
-        [self.head_deadline(timeout_ns), next].into_iter().flatten().min()
+        [self.head_deadline(timeout_ns), next, self.overtaking].into_iter().flatten().min()
     }
 
     /// The head's deadline moves with each read of its reply: a long reply must make progress, no more.
@@ -366,6 +391,9 @@ impl Backend {
     /// The connection is gone: everything that was queued or in flight on it is handed to `lost`.
     pub(crate) fn disconnect(&mut self, now: Instant, mut lost: impl FnMut(RequestKey, Part)) {
         for (index, part) in self.parts.iter().enumerate() {
+            if !measured(part.expected) {
+                continue;
+            }
             if index < self.dequeued {
                 self.in_flight.leave(now);
             } else {
@@ -378,17 +406,24 @@ impl Backend {
         self.blocked = false;
         self.parts.clear();
         (self.sent, self.dequeued, self.unexpired) = (0, 0, 0);
+        self.overtaking = None;
         self.out.clear();
         self.out_start = 0;
         self.keys.clear();
         self.scanner.reset();
         self.input = Vec::new();
+        self.skip = 0;
     }
 
     #[cfg(debug_assertions)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.parts.is_empty() && self.out.is_empty() && self.keys.is_empty() && self.input.is_empty()
     }
+}
+
+/// Whether a message counts: the proxy's own questions are nobody's load.
+fn measured(expected: Expected) -> bool {
+    expected != Expected::Settings
 }
 
 /// A key that is repeated in other bytes than the client's would be a reply to something else, or worse: memcached 1.6 repeats some

@@ -10,6 +10,8 @@ pub struct Config {
     pub timeout_ns: u64,
     /// What clients may send.
     pub limits: Limits,
+    /// Whether the longest value is what the servers say that they store (`item_size_max`), as soon as one has said so.
+    pub asks_item_size: bool,
     /// How many sessions there may be at once.
     pub sessions_max: usize,
     /// How many requests of one session may be in service at once; while there are more, its bytes wait in the kernel.
@@ -36,6 +38,7 @@ impl Default for Config {
         Self {
             timeout_ns: 500_000_000,
             limits: Limits::default(),
+            asks_item_size: false,
             sessions_max: 10_000,
             session_requests_max: 1024,
             session_buffer_bytes_max: 64 << 20,

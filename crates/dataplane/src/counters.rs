@@ -45,6 +45,10 @@ counters! {
     server_timeouts,
     /// Replies that came after their request had been answered, and were thrown away.
     server_replies_late,
+    /// Replies that were thrown away because more of them would have had to be kept than is allowed; each fails its request.
+    server_replies_too_large,
+    /// Copies that were deleted on replicas because the primary alone had decided a write, or may have.
+    replicas_invalidated,
     /// Connections to servers that were established.
     server_connects,
     /// Attempts to connect to a server that failed.

@@ -6,7 +6,7 @@
 
 use crate::{
     Config, Counters, Fault, StatsTopic,
-    backend::{Backend, GiveUp, State},
+    backend::{Backend, State},
     dispatch::Large,
     gather::Gather,
     report::{Report, ServerReport},
@@ -15,7 +15,7 @@ use crate::{
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
-use weir_protocol::Parsed;
+use weir_protocol::{Parsed, Violation};
 use weir_routing::Router;
 use weir_timing::{Instant, Recorder};
 
@@ -61,6 +61,8 @@ pub struct Dataplane {
     /// Gathers that wait to be used again.
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
+    /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
+    pub(crate) memory_due: Option<Instant>,
     draining: bool,
     jitter: u64,
 }
@@ -79,6 +81,7 @@ impl Dataplane {
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
+            memory_due: None,
             draining: false,
             jitter: config.seed | 1,
             config,
@@ -105,6 +108,7 @@ impl Dataplane {
     /// Bytes were read from a client; `now` is when that read returned. All of them are taken, but see [`Dataplane::wants_read`].
     pub fn handle_client_bytes(&mut self, id: SessionId, bytes: &[u8], now: Instant) {
         self.counters.client_bytes_read += bytes.len() as u64;
+        self.memory_is_used(now);
         let session = &mut self.sessions[id];
         if session.input.is_empty() {
             session.input_since = now;
@@ -200,11 +204,12 @@ impl Dataplane {
     // ── servers ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The connection that [`Event::Connect`] asked for is there.
-    pub fn handle_server_connected(&mut self, server: usize, _now: Instant) {
+    pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
         self.counters.server_connects += 1;
         let backend = &mut self.backends[server];
         backend.state = State::Up;
         backend.failures = 0;
+        self.ask_item_size(server, now);
     }
 
     /// The connection could not be made, or is lost.
@@ -222,6 +227,7 @@ impl Dataplane {
     /// Bytes were read from a server; `now` is when that read returned.
     pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
         self.counters.server_bytes_read += bytes.len() as u64;
+        self.memory_is_used(now);
         if let Err(reason) = self.deliver_replies(server, bytes, now) {
             self.give_up_connection(server, reason, now);
         }
@@ -232,7 +238,12 @@ impl Dataplane {
         let first = after.map_or(0, |server| server + 1);
         let server = (first..self.backends.len()).find(|&server| self.backends[server].wants_write())?;
         let Self { backends, services, .. } = self;
-        backends[server].dequeue(now, |key| services[key].stamps.dequeued = now);
+        backends[server].dequeue(now, |key| {
+            let service = &mut services[key];
+            if !service.following {
+                service.stamps.dequeued = now;
+            }
+        });
         Some(server)
     }
 
@@ -262,7 +273,9 @@ impl Dataplane {
                 service.first_sent = true;
                 service.stamps.first_sent = now;
             }
-            service.stamps.forwarded = now;
+            if !service.following {
+                service.stamps.forwarded = now;
+            }
         });
     }
 
@@ -278,6 +291,7 @@ impl Dataplane {
             self.resume(id, now);
         }
         self.recorder.advance(now);
+        self.give_memory_back(now);
     }
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
@@ -292,7 +306,7 @@ impl Dataplane {
             [connection, backend.next_deadline(timeout)]
         });
         let resume = (!self.resumable.is_empty()).then_some(Instant::ZERO);
-        deadlines.chain([resume]).flatten().min()
+        deadlines.chain([resume, self.memory_due]).flatten().min()
     }
 
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next.
@@ -336,6 +350,7 @@ impl Dataplane {
             timing: self.recorder.report(),
             counters: self.counters.clone(),
             sessions: self.sessions.len() as u64,
+            value_bytes_max: self.config.limits.value_bytes_max,
             servers: servers
                 .map(|(server, backend)| ServerReport {
                     server: server.name.clone(),
@@ -363,9 +378,6 @@ impl Dataplane {
         let mut input = mem::take(&mut self.sessions[id].input);
         let taken = self.consume(id, &input, now);
         input.drain(..taken);
-        if input.is_empty() && input.capacity() > INPUT_KEPT_BYTES_MAX {
-            input = Vec::new();
-        }
         self.sessions[id].input = input;
     }
 
@@ -494,15 +506,11 @@ impl Dataplane {
         self.fail_parts(server, Fault::Connect, now);
     }
 
-    fn give_up_connection(&mut self, server: usize, reason: GiveUp, now: Instant) {
+    fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {
         self.counters.server_violations += 1;
         self.events.push_back(Event::Disconnect(server));
-        let fault = match &reason {
-            GiveUp::Violation(_) => Fault::Protocol,
-            GiveUp::TooLarge => Fault::Buffer,
-        };
         self.backends[server].last_trouble = Some(reason);
-        self.lose_connection(server, fault, now);
+        self.lose_connection(server, Fault::Protocol, now);
         self.connect(server, now);
     }
 
@@ -531,9 +539,6 @@ impl Dataplane {
         longest / 2 + self.jitter % (longest / 2 + 1)
     }
 }
-
-/// A session keeps no more memory than this between two requests.
-const INPUT_KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// Whether more requests of this session may be taken.
 pub(crate) fn may_take(session: &Session, config: &Config) -> bool {

@@ -2,12 +2,13 @@
 
 use crate::{
     Dataplane, Fault, SessionId,
-    backend::{GiveUp, Part, RequestKey},
+    backend::{Part, RequestKey},
     dataplane::may_take,
+    follow::may_have_changed,
     service::Answer,
 };
 use std::mem;
-use weir_protocol::{Reply, Status, Violation};
+use weir_protocol::{Expected, Reply, Status, Violation};
 use weir_timing::Instant;
 
 impl Dataplane {
@@ -17,10 +18,11 @@ impl Dataplane {
         server: usize,
         bytes: &[u8],
         now: Instant,
-    ) -> Result<(), GiveUp> {
+    ) -> Result<(), Violation> {
         let backend = &mut self.backends[server];
         backend.note_progress(now);
-        let mut kept = mem::take(&mut backend.input);
+        let bytes = self.skip(server, bytes, now)?;
+        let mut kept = mem::take(&mut self.backends[server].input);
         if kept.is_empty() {
             let taken = self.deliver_from(server, bytes, now)?;
             kept.extend_from_slice(&bytes[taken..]);
@@ -32,22 +34,44 @@ impl Dataplane {
                 kept.drain(..taken);
             }
         }
-        if kept.is_empty() && kept.capacity() > KEPT_BYTES_MAX {
-            kept = Vec::new();
-        }
         let backend = &mut self.backends[server];
         let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
         backend.input = kept;
-        if needed > self.config.server_buffer_bytes_max { Err(GiveUp::TooLarge) } else { Ok(()) }
+        if needed > self.config.server_buffer_bytes_max {
+            self.throw_reply_away(server, now);
+        }
+        Ok(())
     }
 
-    fn deliver_from(&mut self, server: usize, input: &[u8], now: Instant) -> Result<usize, GiveUp> {
+    /// A reply is coming of which more would have to be kept than is allowed. Its request fails; those behind it do not.
+    fn throw_reply_away(&mut self, server: usize, now: Instant) {
+        if let Some(request) = self.backends[server].throw_reply_away() {
+            self.counters.server_replies_too_large += 1;
+            self.part_failed(request, Fault::Buffer, server, now);
+        }
+    }
+
+    /// Takes the bytes that belong to a value that is thrown away; returns those behind it.
+    fn skip<'a>(&mut self, server: usize, bytes: &'a [u8], now: Instant) -> Result<&'a [u8], Violation> {
+        let backend = &mut self.backends[server];
+        let skipped = backend.skip.min(bytes.len());
+        backend.skip -= skipped;
+        let was_last = skipped > 0 && backend.skip == 0;
+        if was_last && backend.head().is_some_and(|head| head.expected == Expected::Meta) {
+            // Nothing follows the value in a meta reply.
+            backend.complete_head(b"", now)?;
+            self.counters.server_replies_late += 1;
+        }
+        Ok(&bytes[skipped..])
+    }
+
+    fn deliver_from(&mut self, server: usize, input: &[u8], now: Instant) -> Result<usize, Violation> {
         let mut at = 0;
         while at < input.len() {
             let backend = &mut self.backends[server];
             let Some(expected) = backend.head().map(|part| part.expected) else {
                 let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
-                return Err(Violation::UnexpectedLine(line).into());
+                return Err(Violation::UnexpectedLine(line));
             };
             let Some(reply) = backend.scanner.scan(expected, &input[at..])? else { break };
             let bytes = &input[at..at + reply.len];
@@ -60,6 +84,9 @@ impl Dataplane {
 
     fn deliver(&mut self, server: usize, part: Part, reply: Reply, bytes: &[u8], now: Instant) {
         let Some(key) = part.request else {
+            if part.expected == Expected::Settings {
+                return self.learn_item_size(server, bytes);
+            }
             self.counters.server_replies_late += 1;
             return;
         };
@@ -67,6 +94,7 @@ impl Dataplane {
         let backend = &mut self.backends[server];
         let service = &mut self.services[key];
         service.outstanding -= 1;
+        let followers = service.followers.take().filter(|_| may_have_changed(reply.status));
         let mut deciding = None;
         if reply.status.is_error() {
             backend.errors += 1;
@@ -81,6 +109,10 @@ impl Dataplane {
             };
             deciding = Some(&bytes[..reply.answer_len]);
         }
+        if let Some(followers) = followers {
+            self.invalidate(key, &followers, now);
+        }
+        let service = &mut self.services[key];
         if service.outstanding == 0 {
             self.finish(key, deciding, now);
         } else if let Some(bytes) = deciding {
@@ -94,7 +126,13 @@ impl Dataplane {
         let service = &mut self.services[key];
         service.fail(fault, server);
         service.outstanding -= 1;
-        if service.outstanding == 0 {
+        let undecided = service.followers.take();
+        let (created, done) = (service.stamps.created, service.outstanding == 0);
+        if let Some(followers) = undecided {
+            // Nobody knows what the primary did. The client is not kept waiting any longer.
+            self.invalidate_unattended(&followers, created, now);
+        }
+        if done {
             self.finish(key, None, now);
         }
     }
@@ -206,9 +244,6 @@ impl Dataplane {
         }
     }
 }
-
-/// A connection keeps no more memory than this between two replies.
-const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// More multi-gets than this are rarely in service at once; the memory of the others is given back.
 const SPARE_GATHERS_MAX: usize = 256;

@@ -5,20 +5,18 @@
 //! | retrieval of one key | the key's primary | its |
 //! | retrieval of several | each key's primary, one message per server | all, merged in the order of the request |
 //! | `set`, `delete`, `touch` | all R replicas at once | the primary's, unless any failed |
-//! | other writes | the primary; the other replicas get a `delete` | the primary's, unless any failed |
+//! | other writes | the primary; the other replicas are invalidated afterwards (`follow.rs`) | the primary's, unless any failed |
 //! | `mg`, `me` | the key's primary | its |
 //! | `ms`, `md`, `ma` | as `set`, `delete` and other writes, by their flags | the primary's, unless any failed |
 //! | a value above the limit | for `set` and `ms`, a `delete` to all R servers | none: the refusal |
 //! | `flush_all`, if allowed | every server | all must agree |
 //! | `version`, `verbosity`, `mn`, `stats`, mistakes | nobody | |
-//!
-//! The other replicas of a conditional write cannot follow it without knowing how the primary decided; deleting there keeps
-//! them from ever holding an older value.
 
 use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
     backend::{Backend, NewPart, RequestKey},
-    key::Decoded,
+    follow::{Followers, invalidation},
+    key::WireKey,
     service::{Answer, Service, retrieval_operation},
 };
 use weir_protocol::{
@@ -102,11 +100,12 @@ impl Dataplane {
         }
         self.counters.requests += 1;
         self.counters.requests_refused += 1;
-        let (request, expected) = invalidation(large.key, large.base64);
+        let wire = WireKey { bytes: large.key, base64: large.base64 };
+        let (request, expected) = invalidation(wire);
         let write =
-            Write { request, expected, follower: None, operation: Operation::Set, silent: large.silent };
-        let decoded = decoded(large.key, large.base64);
-        let name = placement_name(large.key, decoded.as_ref());
+            Write { request, expected, condition: None, operation: Operation::Set, silent: large.silent };
+        let decoded = wire.decoded();
+        let name = wire.placement_name(decoded.as_ref());
         let context = Context { session, first_byte, now };
         let key = self.begin(Operation::Set, 1, large.silent, context);
         self.services[key].refuse(Refusal::TooLarge);
@@ -114,8 +113,8 @@ impl Dataplane {
     }
 
     fn meta(&mut self, meta: Meta<'_>, context: Context) {
-        let base64 = meta.is_base64();
-        let decoded = decoded(meta.key, base64);
+        let wire = WireKey { bytes: meta.key, base64: meta.is_base64() };
+        let decoded = wire.decoded();
         if meta.may_create() && decoded.as_ref().is_some_and(|decoded| !decoded.is_plain()) {
             // memcached 1.6 forgets that such a key is binary, and would repeat its bytes as they are: a line ending among
             // them would forge a reply on a connection that many clients share.
@@ -123,10 +122,10 @@ impl Dataplane {
             let refusal = Answer::Fixed(Refusal::BadCommandLine.reply());
             return self.answer_locally(refusal, false, true, context);
         }
-        let name = placement_name(meta.key, decoded.as_ref());
+        let name = wire.placement_name(decoded.as_ref());
         let request = Request::Meta(meta);
         let expected = if meta.is_quiet() { Expected::MetaThenNoop } else { Expected::Meta };
-        let (operation, follower) = match meta.verb {
+        let (operation, is_conditional) = match meta.verb {
             MetaVerb::Get | MetaVerb::Debug => {
                 let key = self.begin(Operation::Get, 1, false, context);
                 self.send(key, self.router.primary(name), expected, true, context.now, |backend| {
@@ -138,8 +137,8 @@ impl Dataplane {
             MetaVerb::Delete => (Operation::Delete, meta.is_conditional()),
             MetaVerb::Arithmetic => (Operation::Incr, true),
         };
-        let follower = follower.then(|| invalidation(meta.key, base64));
-        self.write(name, Write { request, expected, follower, operation, silent: false }, context);
+        let condition = is_conditional.then_some(wire);
+        self.write(name, Write { request, expected, condition, operation, silent: false }, context);
     }
 
     fn retrieve(&mut self, retrieval: Retrieval<'_>, context: Context) {
@@ -176,8 +175,13 @@ impl Dataplane {
         } else {
             let created = now;
             for (index, server) in (0..).zip(servers()) {
-                let part =
-                    NewPart { request: key, expected: Expected::Retrieval, decides: true, index, created };
+                let part = NewPart {
+                    request: Some(key),
+                    expected: Expected::Retrieval,
+                    decides: true,
+                    index,
+                    created,
+                };
                 self.backends[server].begin_message(part, &self.config, now);
                 retrieval.write_head(self.backends[server].message());
             }
@@ -201,15 +205,15 @@ impl Dataplane {
     fn send_to_replicas(&mut self, key: RequestKey, name: &[u8], write: Write<'_>, now: Instant) {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
-        for (rank, &server) in replicas[..count].iter().enumerate() {
-            let decides = rank == 0;
-            let (message, expected) = match write.follower {
-                Some(follower) if !decides => follower,
-                _ => (write.request, write.expected),
-            };
-            self.send(key, usize::from(server), expected, decides, now, |backend| {
-                write_message(message, expected, backend);
+        let asked = if write.condition.is_some() { 1 } else { count };
+        for (rank, &server) in replicas[..asked].iter().enumerate() {
+            self.send(key, usize::from(server), write.expected, rank == 0, now, |backend| {
+                write_message(write.request, write.expected, backend);
             });
+        }
+        let service = &mut self.services[key];
+        if count > 1 && service.outstanding > 0 {
+            service.followers = write.condition.map(Followers::of);
         }
         self.finish_if_nothing_is_outstanding(key, now);
     }
@@ -257,7 +261,7 @@ impl Dataplane {
     }
 
     /// Queues one message for one server, or notes why it could not be.
-    fn send(
+    pub(crate) fn send(
         &mut self,
         request: RequestKey,
         server: usize,
@@ -269,7 +273,7 @@ impl Dataplane {
         let backend = &mut self.backends[server];
         match backend.admit(&self.config) {
             Ok(()) => {
-                let part = NewPart { request, expected, decides, index: 0, created: now };
+                let part = NewPart { request: Some(request), expected, decides, index: 0, created: now };
                 backend.begin_message(part, &self.config, now);
                 compose(backend);
                 backend.finish_message();
@@ -279,7 +283,7 @@ impl Dataplane {
         }
     }
 
-    fn note_refusal(&mut self, key: RequestKey, fault: Fault, server: usize) {
+    pub(crate) fn note_refusal(&mut self, key: RequestKey, fault: Fault, server: usize) {
         match fault {
             Fault::Full => self.counters.server_refusals_full += 1,
             _ => self.counters.server_refusals_down += 1,
@@ -300,8 +304,9 @@ impl Dataplane {
 struct Write<'a> {
     request: Request<'a>,
     expected: Expected,
-    /// What the replicas after the primary get instead, and what they may reply.
-    follower: Option<(Request<'a>, Expected)>,
+    /// Replicas could decide it differently: the primary is asked first, and the others are told to forget this key if it did
+    /// what was asked.
+    condition: Option<WireKey<'a>>,
     operation: Operation,
     /// No reply is wanted.
     silent: bool,
@@ -328,7 +333,7 @@ impl<'a> Write<'a> {
         Self {
             request: without_noreply(request),
             expected,
-            follower: decided_by_primary.then(|| invalidation(key, false)),
+            condition: decided_by_primary.then_some(WireKey { bytes: key, base64: false }),
             operation,
             silent: request.noreply(),
         }
@@ -344,29 +349,9 @@ pub(crate) struct Large<'a> {
     pub(crate) erases: bool,
 }
 
-/// What makes a server forget a key, and what it may reply.
-fn invalidation(key: &[u8], base64: bool) -> (Request<'_>, Expected) {
-    if base64 {
-        let meta = Meta { verb: MetaVerb::Delete, key, flags: b"b", block: &[] };
-        (Request::Meta(meta), Expected::Meta)
-    } else {
-        (Request::Deletion(Deletion { key, noreply: false }), Expected::Deletion)
-    }
-}
-
-fn decoded(key: &[u8], base64: bool) -> Option<Decoded> {
-    if base64 { Decoded::new(key) } else { None }
-}
-
-/// The bytes by which a key is placed: those that it stands for, so that a key has one place however it is written. What is no
-/// base64 is placed as it is written; its server will refuse it.
-fn placement_name<'a>(key: &'a [u8], decoded: Option<&'a Decoded>) -> &'a [u8] {
-    decoded.map_or(key, Decoded::as_slice)
-}
-
 /// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before
 /// the `MN`.
-fn write_message(request: Request<'_>, expected: Expected, backend: &mut Backend) {
+pub(crate) fn write_message(request: Request<'_>, expected: Expected, backend: &mut Backend) {
     request.write_to(backend.message());
     if let Request::Meta(meta) = request {
         if expected == Expected::MetaThenNoop {
@@ -379,7 +364,7 @@ fn write_message(request: Request<'_>, expected: Expected, backend: &mut Backend
 }
 
 /// The most replicas that a key can have.
-const REPLICAS_MAX: usize = 64;
+pub(crate) const REPLICAS_MAX: usize = 64;
 
 fn storage_operation(verb: StorageVerb) -> Operation {
     match verb {

@@ -16,6 +16,29 @@ fn is_in_alphabet(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
+/// A key as the client wrote it.
+#[derive(Clone, Copy)]
+pub(crate) struct WireKey<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) base64: bool,
+}
+
+impl<'a> WireKey<'a> {
+    /// What it stands for, if that is something else than itself. What is no base64 stands for nothing else; its server will
+    /// refuse it.
+    pub(crate) fn decoded(&self) -> Option<Decoded> {
+        if self.base64 { Decoded::new(self.bytes) } else { None }
+    }
+
+    /// The bytes by which it is placed: those that it stands for, so that a key has one place however it is written.
+    pub(crate) fn placement_name<'b>(&self, decoded: Option<&'b Decoded>) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        decoded.map_or(self.bytes, Decoded::as_slice)
+    }
+}
+
 /// The bytes that a key in base64 stands for.
 pub(crate) struct Decoded {
     bytes: [u8; KEY_BYTES_MAX],

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `dataplane` | [`Dataplane`]: the driver's border |
 //! | `dispatch` | a request becomes messages to servers |
+//! | `follow` | what the other replicas learn of a write that the primary decides |
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
@@ -17,6 +18,8 @@
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `stats` | what a client may ask in band |
+//! | `item_size` | the longest value, as the servers tell it |
+//! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
 mod backend;
@@ -27,8 +30,11 @@ mod dataplane;
 mod deliver;
 mod dispatch;
 mod fault;
+mod follow;
 mod gather;
+mod item_size;
 mod key;
+mod memory;
 mod report;
 mod service;
 mod session;

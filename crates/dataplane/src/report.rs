@@ -12,6 +12,8 @@ pub struct Report {
     pub counters: Counters,
     /// Client connections that are open now.
     pub sessions: u64,
+    /// The longest value that clients may store now, in bytes; over several loops the largest of theirs.
+    pub value_bytes_max: usize,
     /// One entry per server, in the order of the configuration.
     pub servers: Vec<ServerReport>,
 }
@@ -43,6 +45,7 @@ impl Report {
         self.timing.merge(&other.timing);
         self.counters.merge(&other.counters);
         self.sessions += other.sessions;
+        self.value_bytes_max = self.value_bytes_max.max(other.value_bytes_max);
         for (mine, theirs) in self.servers.iter_mut().zip(&other.servers) {
             mine.state = [mine.state, theirs.state]
                 .into_iter()

@@ -1,6 +1,6 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
-use crate::{Fault, gather::Gather};
+use crate::{Fault, follow::Followers, gather::Gather};
 use weir_protocol::{Refusal, RetrievalVerb, Status};
 use weir_timing::{Instant, Operation, Outcome, Stamps};
 
@@ -26,6 +26,10 @@ pub(crate) struct Service {
     pub(crate) answer: Answer,
     /// The parts of a split multi-get.
     pub(crate) gather: Option<Box<Gather>>,
+    /// The write is being decided by the primary; these are to be told. `None` once they were.
+    pub(crate) followers: Option<Followers>,
+    /// The primary has decided, and the followers are being told. That is part of the time at the servers.
+    pub(crate) following: bool,
     /// All replies came; only the order keeps the answer back.
     pub(crate) complete: bool,
 }
@@ -81,6 +85,8 @@ impl Service {
             first_sent: false,
             answer: Answer::None,
             gather: None,
+            followers: None,
+            following: false,
             complete: false,
         }
     }

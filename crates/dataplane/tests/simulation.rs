@@ -59,6 +59,7 @@ fn every_world_ends_well() {
         ("refused sessions", sum(|outcome| outcome.counters.sessions_refused)),
         ("pauses", sum(|outcome| outcome.counters.sessions_paused)),
         ("orphans", sum(|outcome| outcome.counters.requests_orphaned)),
+        ("invalidated replicas", sum(|outcome| outcome.counters.replicas_invalidated)),
         ("silent failures", sum(|outcome| outcome.counters.requests_failed_silently)),
     ] {
         println!("{trouble}: {count}");

@@ -25,6 +25,8 @@ pub enum Expected {
     Version,
     /// To `flush_all`.
     Flush,
+    /// To `stats settings`: any number of `STAT <name> <value>`, then `END`.
+    Settings,
     /// To a meta command that is always answered.
     Meta,
     /// To a quiet meta command followed by `mn`: the reply, if there is one, and then `MN`, which counts as part of it.
@@ -162,6 +164,11 @@ impl ReplyScanner {
             let text = &buffer[self.position..line.end];
             if matches!(expected, Expected::Meta | Expected::MetaThenNoop) {
                 return self.meta(expected, text, line, buffer);
+            }
+            if expected == Expected::Settings && text.starts_with(b"STAT ") {
+                self.position = line.next;
+                self.needed = self.position + 1;
+                continue;
             }
             if expected == Expected::Retrieval && text.starts_with(b"VALUE ") {
                 if !self.value(text, line, buffer)? {
@@ -313,7 +320,7 @@ impl ValueHeader {
         Some(Self {
             key_len: key.len(),
             flags: u32::try_from(number::digits(flags)?).ok()?,
-            bytes: usize::try_from(number::digits(bytes)?).ok()?,
+            bytes: value_len(bytes)?,
             cas: cas.map(|token| number::digits(token).ok_or(())).transpose().ok()?,
         })
     }
@@ -322,7 +329,7 @@ impl ValueHeader {
 fn status(expected: Expected, text: &[u8]) -> Option<Status> {
     use Expected as E;
     Some(match (text, expected) {
-        (b"END", E::Retrieval) => Status::End,
+        (b"END", E::Retrieval | E::Settings) => Status::End,
         (b"STORED", E::Storage) => Status::Stored,
         (b"NOT_STORED", E::Storage) => Status::NotStored,
         (b"EXISTS", E::Storage) => Status::Exists,
@@ -342,6 +349,14 @@ fn status(expected: Expected, text: &[u8]) -> Option<Status> {
     })
 }
 
+/// A length that a server may state. memcached has no larger items; waiting for the end of a larger one would be waiting for ever.
+fn value_len(word: &[u8]) -> Option<usize> {
+    usize::try_from(number::digits(word)?).ok().filter(|&len| len <= VALUE_BYTES_MAX)
+}
+
+/// The largest item that memcached can be told to store (`-I`) is 1 GiB.
+const VALUE_BYTES_MAX: usize = 1 << 30;
+
 /// The reply to `mn`.
 const NOOP: &[u8] = b"MN\r\n";
 
@@ -350,8 +365,7 @@ fn meta_status(text: &[u8]) -> Option<(Status, Option<usize>)> {
     let mut words = Tokens::new(text);
     let status = match words.next()? {
         b"VA" => {
-            let len = usize::try_from(number::digits(words.next()?)?).ok()?;
-            return Some((Status::MetaValue, Some(len)));
+            return Some((Status::MetaValue, Some(value_len(words.next()?)?)));
         }
         b"HD" | b"ME" => Status::MetaDone,
         b"EN" => Status::MetaMiss,

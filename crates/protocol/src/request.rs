@@ -190,6 +190,11 @@ impl RequestParser {
         Self { limits, searched: 0, needed: 0 }
     }
 
+    /// Sets the longest value that is taken, from the next call on.
+    pub const fn set_value_bytes_max(&mut self, bytes: usize) {
+        self.limits.value_bytes_max = bytes;
+    }
+
     /// Parses the front of `buffer`, which begins where the last request ended and holds at least all the bytes that it held
     /// at the last call, if that returned [`Parsed::Incomplete`].
     pub fn parse<'a>(&mut self, buffer: &'a [u8]) -> Parsed<'a> {

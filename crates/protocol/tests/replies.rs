@@ -27,6 +27,8 @@ fn lines_are_recognised_where_they_fit() {
         (Expected::Touch, b"TOUCHED\r\n", Status::Touched),
         (Expected::Version, b"VERSION 1.6.18\r\n", Status::Version),
         (Expected::Retrieval, b"END\r\n", Status::End),
+        (Expected::Settings, b"STAT maxbytes 67108864\r\nSTAT inter NULL\r\nEND\r\n", Status::End),
+        (Expected::Settings, b"ERROR\r\n", Status::Error),
         (Expected::Retrieval, b"ERROR\r\n", Status::Error),
     ];
     for (expected, bytes, status) in good {
@@ -42,6 +44,9 @@ fn lines_are_recognised_where_they_fit() {
         (Expected::Retrieval, b"VALUE a 0\r\n"),
         (Expected::Retrieval, b"VALUE  a 0 1\r\nx\r\nEND\r\n"),
         (Expected::Retrieval, b"VALUE a 0 99999999999999999999999\r\n"),
+        (Expected::Retrieval, b"VALUE a 0 1073741825\r\n"),
+        (Expected::Meta, b"VA 1073741825\r\n"),
+        (Expected::Settings, b"VALUE a 0 1\r\n"),
         (Expected::Retrieval, b"VALUE a 0 18446744073709551615\r\n"),
         (Expected::Retrieval, b"VALUE a 0 1\r\nxyz\r\n"),
         (Expected::Retrieval, b"VALUE \r\n"),

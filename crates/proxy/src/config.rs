@@ -4,7 +4,7 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     time::Duration,
 };
-use weir_routing::{Placement, Router, RoutingError, Server};
+use weir_routing::{Placement, Router};
 
 /// A proxy's configuration. Everything in it has been checked.
 #[derive(Clone, Debug)]
@@ -27,8 +27,12 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// The most client connections at once, over all loops.
     pub sessions_max: usize,
-    /// The longest value that a client may send, in bytes.
-    pub value_bytes_max: usize,
+    /// The longest value that a client may send, in bytes. `None`: what the servers say that they store, and 1 MiB until one has.
+    pub value_bytes_max: Option<usize>,
+    /// How much one client may make a loop keep, in bytes: of an incomplete request, and of replies that it does not read.
+    pub client_buffer_bytes_max: usize,
+    /// How much may wait for one server, in bytes, and how much of an incomplete reply is kept.
+    pub server_buffer_bytes_max: usize,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
 }
@@ -36,12 +40,6 @@ pub struct Config {
 /// Why a configuration was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The servers make no pool.
-    #[error(transparent)]
-    Routing(#[from] RoutingError),
-    /// A server is not named as it must be.
-    #[error(transparent)]
-    Server(#[from] weir_routing::ServerError),
     /// A name could not be resolved.
     #[error("{role} `{address}` cannot be resolved: {source}; give HOST:PORT, for example 127.0.0.1:11211")]
     Resolve {
@@ -64,33 +62,28 @@ pub enum ConfigError {
 const THREADS_MAX: usize = 256;
 
 impl Config {
-    /// Checks the parts that can be wrong and fills in the defaults of the others.
-    pub fn new(
-        listen: &str,
-        servers: &[String],
-        replicas: usize,
-        threads: usize,
-    ) -> Result<Self, ConfigError> {
-        let placement = Placement::default();
-        let servers = servers.iter().map(|server| server.parse::<Server>()).collect::<Result<Vec<_>, _>>()?;
-        let server_addresses = servers
-            .iter()
-            .map(|server| resolve("--server", &server.address()))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// A proxy in front of the router's servers: checks what can be wrong and fills in the defaults of the rest.
+    pub fn new(listen: &str, router: Router, threads: usize) -> Result<Self, ConfigError> {
+        let servers = router.servers().iter();
+        let server_addresses =
+            servers.map(|server| resolve("--server", &server.address())).collect::<Result<Vec<_>, _>>()?;
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(ConfigError::Threads(threads));
         }
+        let defaults = weir_dataplane::Config::default();
         Ok(Self {
             listen: resolve("--listen", listen)?,
             admin: None,
-            router: Router::new(servers, placement, replicas)?,
+            placement: router.placement(),
+            router,
             server_addresses,
-            placement,
             threads,
             timeout: Duration::from_millis(500),
             drain_timeout: Duration::from_secs(10),
             sessions_max: 10_000,
-            value_bytes_max: 1 << 20,
+            value_bytes_max: None,
+            client_buffer_bytes_max: defaults.session_buffer_bytes_max,
+            server_buffer_bytes_max: defaults.server_buffer_bytes_max,
             flush_allowed: false,
         })
     }
@@ -113,14 +106,18 @@ impl Config {
     /// What the dataplane of loop number `index` is told.
     pub(crate) fn dataplane(&self, index: usize) -> weir_dataplane::Config {
         let defaults = weir_dataplane::Config::default();
+        let value_bytes_max = self.value_bytes_max.unwrap_or(defaults.limits.value_bytes_max);
         weir_dataplane::Config {
             timeout_ns: u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX),
             sessions_max: self.sessions_max.div_ceil(self.threads),
             limits: weir_protocol::Limits {
-                value_bytes_max: self.value_bytes_max,
+                value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),
                 flush_allowed: self.flush_allowed,
                 ..defaults.limits
             },
+            asks_item_size: self.value_bytes_max.is_none(),
+            session_buffer_bytes_max: self.client_buffer_bytes_max,
+            server_buffer_bytes_max: self.server_buffer_bytes_max,
             seed: defaults.seed + index as u64,
             ..defaults
         }

@@ -52,7 +52,7 @@ fn answer(topic: StatsTopic, reporter: &Reporter, report: &Report, since: &mut C
             }
         }
         StatsTopic::Servers => servers(&mut page, report),
-        StatsTopic::Settings => settings(&mut page, reporter),
+        StatsTopic::Settings => settings(&mut page, reporter, report),
         StatsTopic::Reset => {
             *since = Counts::of(report);
             return b"RESET\r\n".to_vec();
@@ -137,13 +137,13 @@ fn servers(page: &mut Page, report: &Report) {
     }
 }
 
-fn settings(page: &mut Page, reporter: &Reporter) {
+fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     let config = &reporter.config;
     page.stat("maxconns", config.sessions_max);
     page.stat("tcpport", config.listen.port());
     page.stat("inter", config.listen.ip());
     page.stat("num_threads", config.threads);
-    page.stat("item_size_max", config.value_bytes_max);
+    page.stat("item_size_max", report.value_bytes_max);
     page.stat("flush_enabled", if config.flush_allowed { "yes" } else { "no" });
     page.stat("engine", "event");
     page.stat("placement", config.placement);

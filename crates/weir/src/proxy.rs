@@ -1,9 +1,9 @@
 //! `weir proxy`.
 
-use crate::units;
+use crate::{pool::PoolArgs, units};
 use clap::Args;
-use std::{process::ExitCode, time::Duration};
-use weir_proxy::{Config, ConfigError};
+use std::{error::Error, process::ExitCode, time::Duration};
+use weir_proxy::Config;
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -12,33 +12,36 @@ Example: weir proxy --listen 127.0.0.1:21211 --server 127.0.0.1:11211 --server 1
 
 SIGTERM and SIGINT stop it: no more clients are accepted, what was taken is answered, and it ends with status 0.")]
 pub(crate) struct ProxyArgs {
-    /// Where clients connect
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:21211")]
-    listen: String,
-    /// A memcached server; repeat it for each
-    #[arg(long = "server", value_name = "HOST:PORT", required = true)]
-    servers: Vec<String>,
-    /// On how many servers each key is kept
-    #[arg(long, value_name = "R", default_value_t = 1)]
-    replicas: usize,
+    /// Where clients connect [default: the file's, or 127.0.0.1:21211]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    #[command(flatten)]
+    pool: PoolArgs,
     /// Event loops
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
     /// Where /metrics and /snapshot are answered; nowhere by default
     #[arg(long, value_name = "HOST:PORT")]
     admin: Option<String>,
-    /// How long a server may take to answer before the client gets SERVER_ERROR
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration)]
-    timeout: Duration,
+    /// How long a server may take to answer before the client gets SERVER_ERROR [default: the file's, or 500ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    timeout: Option<Duration>,
     /// How long sessions may take to end after a signal to stop
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     drain_timeout: Duration,
     /// Client connections at once; more are told so and closed
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_connections: usize,
-    /// The longest value that a client may store, in bytes; as large as the servers' item_size_max
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
-    max_value: usize,
+    /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max)
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    max_value: Option<usize>,
+    /// How much one client may make the proxy keep: of a request that is not complete, and of replies that it does not read. Larger
+    /// values and replies are refused with SERVER_ERROR
+    #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = units::bytes)]
+    client_buffer: usize,
+    /// How much may wait for one server, and how much of an incomplete reply is kept. More is refused with SERVER_ERROR
+    #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = units::bytes)]
+    server_buffer: usize,
     /// Let clients flush_all, on all servers; otherwise they get CLIENT_ERROR
     #[arg(long)]
     allow_flush: bool,
@@ -57,21 +60,34 @@ impl ProxyArgs {
         }
     }
 
-    fn config(&self) -> Result<Config, ConfigError> {
-        let mut config = Config::new(&self.listen, &self.servers, self.replicas, self.threads)?
+    fn config(&self) -> Result<Config, Box<dyn Error>> {
+        let pool = self.pool.load()?;
+        let listen = self.listen.as_deref().or(pool.listen.as_deref()).unwrap_or(LISTEN);
+        let mut config = Config::new(listen, pool.router, self.threads)?
             .with_admin(self.admin.as_deref())?
-            .with_timeout(self.timeout)?;
+            .with_timeout(self.timeout.or(pool.timeout).unwrap_or(TIMEOUT))?;
         config.drain_timeout = self.drain_timeout;
         config.sessions_max = self.max_connections;
         config.value_bytes_max = self.max_value;
+        config.client_buffer_bytes_max = self.client_buffer;
+        config.server_buffer_bytes_max = self.server_buffer;
         config.flush_allowed = self.allow_flush;
         Ok(config)
     }
 }
 
-/// One line when clients can connect, on standard error, where logs go.
+/// Where clients connect if nothing says otherwise.
+const LISTEN: &str = "127.0.0.1:21211";
+
+/// How long a server may take if nothing says otherwise.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// One line when clients can connect, on standard error, where logs go; before it, one for each server without keys.
 #[expect(clippy::print_stderr, reason = "the command line talks to people")]
 fn announce(config: &Config) {
+    for server in config.router.without_keys() {
+        eprintln!("weir proxy: server {server} is so light among the others that it gets no keys");
+    }
     let servers = config.router.servers().len();
     let admin = config.admin.map(|address| format!(", admin on http://{address}")).unwrap_or_default();
     eprintln!(

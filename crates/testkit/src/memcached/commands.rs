@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Block, Memcached, Next, VERSION, fits, number};
+use super::{Block, Memcached, Next, VERSION, number};
 
 const KEY_BYTES_MAX: usize = 250;
 
@@ -34,6 +34,7 @@ pub(super) fn carry_out(server: &mut Memcached, line: &[u8], out: &mut Vec<u8>) 
         "delete" => 2..=4,
         "verbosity" => 2..=3,
         "version" | "quit" => 1..=usize::MAX,
+        "stats" if words.get(1) == Some(&&b"settings"[..]) => 2..=2,
         _ if is_http(&words) => return Next::Close,
         _ => NONE,
     };
@@ -55,6 +56,7 @@ pub(super) fn carry_out(server: &mut Memcached, line: &[u8], out: &mut Vec<u8>) 
         "incr" | "decr" => arithmetic(server, verb == "incr", &words, noreply, out),
         "touch" => touch(server, &words, noreply, out),
         "version" => answer(out, false, &format!("VERSION {VERSION}")),
+        "stats" => answer(out, false, &format!("STAT item_size_max {}\r\nEND", server.item_bytes_max)),
         "verbosity" => {
             let valid = number::unsigned(words[1]).is_some();
             answer(out, noreply, if valid { "OK" } else { BAD_LINE });
@@ -123,7 +125,7 @@ fn begin_store(
         answer(out, noreply, BAD_LINE);
         return Next::Done;
     };
-    if !fits(key, flags, length) {
+    if !server.fits(key, flags, length) {
         answer(out, noreply, "SERVER_ERROR object too large for cache");
         // An older value must not outlive the newer one that was refused.
         if verb == "set" {

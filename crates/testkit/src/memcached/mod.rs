@@ -2,7 +2,7 @@
 //!
 //! [`Memcached`] holds the items, a [`Connection`] the bytes of a command that is not complete. The rules were written
 //! from memcached's protocol text and from what the real server answers; `tests/real_memcached.rs` compares the two on
-//! random streams. Left out: memory limits and eviction, statistics, the meta protocol, everything administrative.
+//! random streams. Left out: memory limits and eviction, statistics but for one setting, the meta protocol, everything administrative.
 
 mod commands;
 mod number;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// What `version` is answered.
 pub const VERSION: &str = "1.6.18";
 
-/// The largest item: key, value and memcached's own header together (`-I 1m`).
+/// The largest item unless it is told otherwise: key, value and memcached's own header together (`-I 1m`).
 const ITEM_BYTES_MAX: usize = 1 << 20;
 
 /// What memcached adds to key and value: its header of 48 bytes, 8 for the cas token, a NUL behind the key, and the
@@ -23,12 +23,13 @@ const ITEM_OVERHEAD_BYTES: usize = 48 + 8 + 1 + 2;
 const LINE_BYTES_MAX: usize = 2048;
 
 /// The items of one server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Memcached {
     items: BTreeMap<Vec<u8>, Item>,
     last_cas: u64,
     now_s: u64,
     started_s: u64,
+    item_bytes_max: usize,
 }
 
 /// One stored item.
@@ -71,10 +72,28 @@ enum Next {
     Close,
 }
 
+impl Default for Memcached {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl Memcached {
     /// An empty server that was started at this Unix time in seconds.
     pub fn new(started_s: u64) -> Self {
-        Self { started_s, now_s: started_s, ..Self::default() }
+        Self {
+            items: BTreeMap::new(),
+            last_cas: 0,
+            now_s: started_s,
+            started_s,
+            item_bytes_max: ITEM_BYTES_MAX,
+        }
+    }
+
+    /// Sets the largest item, key and value and header together, as the option `-I` does.
+    pub fn with_item_size(mut self, bytes: usize) -> Self {
+        self.item_bytes_max = bytes;
+        self
     }
 
     /// Tells the time, in seconds since 1970.
@@ -161,6 +180,12 @@ impl Memcached {
         self.items.insert(key.to_vec(), Item { value, flags, cas: self.last_cas, expires_s });
     }
 
+    /// Whether key and value fit the largest item.
+    fn fits(&self, key: &[u8], flags: u32, length: usize) -> bool {
+        let flags_bytes = if flags == 0 { 0 } else { 4 };
+        key.len() + flags_bytes + length + ITEM_OVERHEAD_BYTES <= self.item_bytes_max
+    }
+
     /// When an item with this `exptime` is gone: never for 0, at once if negative, relative up to 30 days, else an
     /// absolute time.
     fn expires(&self, exptime: i32) -> Option<u64> {
@@ -186,12 +211,6 @@ fn is_long_get(input: &[u8]) -> bool {
     let spaces = input.iter().take_while(|byte| **byte == b' ').count();
     let rest = &input[spaces..];
     spaces <= 100 && (rest.starts_with(b"get ") || rest.starts_with(b"gets "))
-}
-
-/// Whether key and value fit the largest item.
-fn fits(key: &[u8], flags: u32, length: usize) -> bool {
-    let flags_bytes = if flags == 0 { 0 } else { 4 };
-    key.len() + flags_bytes + length + ITEM_OVERHEAD_BYTES <= ITEM_BYTES_MAX
 }
 
 #[cfg(test)]

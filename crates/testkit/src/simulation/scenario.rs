@@ -66,6 +66,9 @@ fn piece_bytes_max(rng: &mut SmallRng) -> usize {
     *[3, 20, 20, 200, 200, 200, 5000, 5000, 5000, 5000].choose(rng).expect("some sizes")
 }
 
+/// The longest value that clients may store, and what servers tell of their items.
+pub(super) const VALUE_BYTES_MAX: usize = 4000;
+
 fn config(rng: &mut SmallRng, tight: bool, timeout_ns: u64) -> Config {
     let mut config = Config {
         timeout_ns,
@@ -75,7 +78,8 @@ fn config(rng: &mut SmallRng, tight: bool, timeout_ns: u64) -> Config {
         version: VERSION.to_owned(),
         ..Config::default()
     };
-    config.limits.value_bytes_max = 4000;
+    config.limits.value_bytes_max = VALUE_BYTES_MAX;
+    config.asks_item_size = !tight && rng.random_bool(0.5);
     if tight {
         config.sessions_max = rng.random_range(2..=5);
         config.session_requests_max = rng.random_range(1..=8);

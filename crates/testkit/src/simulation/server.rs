@@ -6,7 +6,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 
-use super::link::Link;
+use super::{link::Link, scenario::VALUE_BYTES_MAX};
 use crate::memcached::{Connection, Memcached};
 
 /// What can befall a server.
@@ -70,7 +70,7 @@ impl Fault {
 impl SimulatedServer {
     pub(super) fn new() -> Self {
         Self {
-            memcached: Memcached::default(),
+            memcached: Memcached::default().with_item_size(VALUE_BYTES_MAX),
             attempt: 0,
             connection: None,
             inbox: VecDeque::new(),

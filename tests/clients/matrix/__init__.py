@@ -1,0 +1,1 @@
+"""Public clients in several languages, against memcached itself and then through the proxy (`make test-clients`)."""

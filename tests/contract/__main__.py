@@ -1,0 +1,31 @@
+"""Prints the table of docs/commands.md, or writes it.
+
+.venv/bin/python -m tests.contract            print
+.venv/bin/python -m tests.contract --write    write docs/commands.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.harness.processes import ROOT
+
+from .table import generate
+
+DOCUMENT = ROOT / "docs" / "commands.md"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Print what every command does, or write it to docs/commands.md.")
+    parser.add_argument("--write", action="store_true", help="write docs/commands.md")
+    text = generate()
+    if parser.parse_args().write:
+        DOCUMENT.write_text(text, encoding="utf-8")
+        print(f"wrote {DOCUMENT.relative_to(ROOT)}")
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Why Weir answers or keeps otherwise than memcached. A difference without a reason fails the test of the table."""
+
+from __future__ import annotations
+
+_DECISION_3 = "[decision 3](decisions/0003-answers-of-memcached.md)"
+_DECISION_4 = "[decision 4](decisions/0004-writes-with-replicas.md)"
+
+REASONS = {
+    "version": (
+        "Clients learn from its front which commands they may use, people from its end whom they talk to; "
+        f"{_DECISION_3}."
+    ),
+    "statistics": f"The proxy's own statistics under memcached's names; {_DECISION_3}.",
+    "one server's": f"The statistics of one server: their sum means nothing; {_DECISION_3}.",
+    "whole server": f"It acts on one whole server; {_DECISION_3}.",
+    "unknown": "It acts on one whole server, and Weir does not know it.",
+    "flush": f"It would empty everybody's cache; `--allow-flush` allows it; {_DECISION_3}.",
+    "forged": (
+        "memcached would later repeat the key's bytes as they are, and a line ending among them would begin a forged "
+        f"reply on a connection that many clients share; {_DECISION_3}."
+    ),
+    "followers": (
+        "The primary did it, and the other replicas were told to delete the key: by the same command they could have "
+        f"decided otherwise, and a missing copy is safe where another value is not; {_DECISION_4}."
+    ),
+    "reads": f"A retrieval goes to the primary alone, and so does what it changes; {_DECISION_4}.",
+}
