@@ -24,14 +24,14 @@ demo: setup ## run a small study through the proxy and write its report (the las
 test: setup ## run every check: formats, lints, licences, tests, real processes
 	@$(PY) scripts/check
 
-test-long: setup ## run the tests with many more cases and the slow ones
+test-long: setup ## run the tests with many more cases (100,000 differential streams, 20,000 simulated worlds) and the slow ones
 	@$(PY) scripts/check --long
 
 test-clients: ## run public clients in five languages against memcached and weir (needs the network)
 	@scripts/setup clients
 	@$(PY) -m tests.clients.matrix
 
-fuzz: ## fuzz parsers and dataplane for a minute each (needs a nightly toolchain)
+fuzz: ## fuzz parsers and dataplane, guided by coverage, for a minute each (needs a nightly toolchain)
 	@scripts/fuzz
 
 audit: setup ## look up known vulnerabilities of every dependency (needs the network)
