@@ -138,3 +138,7 @@ def test_clients_in_a_loop_are_never_lost(clients: int, think: float, servers: i
     behind = np.maximum(np.arange(station.seen.size) - station.servers + 1.0, 0.0) / station.servers
     assert behind @ station.seen == pytest.approx(station.mean_waiting_time_s, rel=1e-6, abs=1e-9)
     assert station.var_waiting_time_s2 >= 0.0
+    # Busy servers of all m, also where there are fewer clients.
+    busy = np.minimum(np.arange(clients + 1), servers) @ station.probabilities
+    assert station.utilization * servers == pytest.approx(busy)
+    assert station.waiting_time_quantile_s(0.9) >= 0.0
