@@ -2,12 +2,17 @@
 //!
 //! One file per subcommand; what they do lives in the crates `weir-proxy` and `weir-load`.
 
+mod check;
+mod config_file;
 mod content;
+mod convert;
 mod like;
 mod load;
 mod manual;
+mod pool;
 mod proxy;
 mod units;
+mod where_key;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::{fmt::Display, process::ExitCode};
@@ -26,6 +31,12 @@ enum Command {
     Proxy(proxy::ProxyArgs),
     /// Generate load, closed loop or open loop, every reply verified
     Load(Box<load::LoadArgs>),
+    /// Print which servers hold keys
+    Where(where_key::WhereArgs),
+    /// Check a configuration file
+    Check(check::CheckArgs),
+    /// Print the configuration that equals another proxy's
+    Convert(convert::ConvertArgs),
     /// Write a manual page, to be shown by man -l
     #[command(hide = true)]
     Man(manual::ManArgs),
@@ -42,6 +53,9 @@ fn main() -> ExitCode {
     match Cli::parse_from(words).command {
         Command::Proxy(args) => args.run(),
         Command::Load(args) => load::run(*args),
+        Command::Where(args) => args.run(),
+        Command::Check(args) => args.run(),
+        Command::Convert(args) => args.run(),
         Command::Man(args) => args.run(Cli::command()),
         Command::Completions(args) => args.run(Cli::command()),
     }

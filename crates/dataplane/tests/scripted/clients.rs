@@ -1,0 +1,91 @@
+//! Clients that end, go, or do not read.
+
+use crate::world::World;
+use weir_dataplane::{Config, Event};
+
+#[test]
+fn quit_closes_after_the_replies_and_what_follows_is_not_read() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "get a\r\nquit\r\nget b\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\n");
+    assert_eq!(world.events, []);
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.client_gets(client), "END\r\n");
+    assert_eq!(world.events, [Event::Close(client)]);
+    world.dataplane.handle_client_closed(client);
+    assert!(world.dataplane.is_drained());
+}
+
+#[test]
+fn a_client_that_has_finished_sending_gets_its_replies() {
+    let mut world = World::with(1, 1, Config { session_requests_max: 1, ..Config::default() });
+    let client = world.client();
+    world.send(client, "get a\r\nget b\r\nget c");
+    world.dataplane.handle_client_finished(client);
+    world.server_gets(0);
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.client_gets(client), "END\r\n");
+    assert_eq!(world.server_gets(0), "get b\r\n");
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.client_gets(client), "END\r\n");
+    assert_eq!(world.events.last(), Some(&Event::Close(client)));
+}
+
+#[test]
+fn replies_for_a_client_that_has_gone_do_not_reach_the_next_one() {
+    let mut world = World::new(2, 1);
+    let gone = world.client();
+    let (first, second) = (world.key_on(0), world.key_on(1));
+    world.send(gone, &format!("get {first}\r\nget {second}\r\nset {first} 0 0 1 noreply\r\nx\r\n"));
+    world.server_gets(0);
+    world.server_gets(1);
+    world.server_says(1, "END\r\n");
+    world.dataplane.handle_client_closed(gone);
+    let next = world.client();
+    assert_ne!(next, gone, "the number is still in use");
+    world.send(next, "version\r\n");
+    world.client_gets(next);
+    world.server_says(0, "END\r\nSTORED\r\n");
+    assert_eq!(world.client_gets(next), "");
+    assert!(world.dataplane.is_quiet());
+    assert_eq!(world.client(), gone, "the number is free");
+    assert_eq!(world.report().counters.requests_orphaned, 3);
+}
+
+#[test]
+fn a_short_write_waits_until_the_kernel_takes_more() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "get a\r\n");
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
+    world.dataplane.handle_server_written(0, 3, world.now);
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), None);
+    world.dataplane.handle_server_writable(0);
+    assert_eq!(world.server_gets(0), " a\r\n");
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.dataplane.poll_client_output(), Some(client));
+    world.dataplane.handle_client_written(client, 0, world.now);
+    assert_eq!(world.dataplane.poll_client_output(), None);
+    world.dataplane.handle_client_writable(client);
+    assert_eq!(world.dataplane.poll_client_output(), Some(client));
+    assert_eq!(world.client_gets(client), "END\r\n");
+}
+
+#[test]
+fn a_drain_answers_what_was_taken_and_accepts_nobody() {
+    let mut world = World::new(1, 1);
+    let (busy, idle) = (world.client(), world.client());
+    world.send(busy, "get a\r\n");
+    world.server_gets(0);
+    world.dataplane.begin_drain();
+    world.turn();
+    assert_eq!(world.events, [Event::Close(idle)]);
+    assert_eq!(world.dataplane.handle_accept(world.now), None);
+    world.dataplane.handle_client_closed(idle);
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.client_gets(busy), "END\r\n");
+    assert_eq!(world.events, [Event::Close(idle), Event::Close(busy)]);
+    world.dataplane.handle_client_closed(busy);
+    assert!(world.dataplane.is_drained());
+}

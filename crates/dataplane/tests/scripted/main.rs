@@ -1,0 +1,8 @@
+//! The dataplane by script: bytes and instants in, bytes and events out.
+
+mod clients;
+mod limits;
+mod replication;
+mod requests;
+mod servers;
+mod world;

@@ -1,0 +1,162 @@
+//! Writes with several replicas.
+
+use crate::world::{TIMEOUT, World};
+
+#[test]
+fn writes_go_to_all_replicas_and_the_primary_decides() {
+    let mut world = World::new(3, 2);
+    let client = world.client();
+    let key = world.key_on(1);
+    world.send(client, &format!("set {key} 0 0 1 noreply\r\nx\r\ntouch {key} 5\r\n"));
+    assert_eq!(world.server_gets(0), "");
+    assert_eq!(world.server_gets(1), format!("set {key} 0 0 1\r\nx\r\ntouch {key} 5\r\n"));
+    assert_eq!(world.server_gets(2), format!("set {key} 0 0 1\r\nx\r\ntouch {key} 5\r\n"));
+    world.server_says(2, "STORED\r\nNOT_FOUND\r\n");
+    assert_eq!(world.client_gets(client), "");
+    world.server_says(1, "STORED\r\nTOUCHED\r\n");
+    assert_eq!(world.client_gets(client), "TOUCHED\r\n");
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn a_conditional_write_is_decided_by_the_primary_and_then_the_others_forget_the_key() {
+    let mut world = World::new(3, 3);
+    let client = world.client();
+    let key = world.key_on(1);
+    world.send(client, &format!("incr {key} 5\r\n"));
+    assert_eq!((world.server_gets(0), world.server_gets(2)), (String::new(), String::new()));
+    assert_eq!(world.server_gets(1), format!("incr {key} 5\r\n"));
+    world.server_says(1, "15\r\n");
+    assert_eq!(world.client_gets(client), "");
+    assert_eq!(world.server_gets(2), format!("delete {key}\r\n"));
+    assert_eq!(world.server_gets(0), format!("delete {key}\r\n"));
+    world.server_says(0, "NOT_FOUND\r\n");
+    assert_eq!(world.client_gets(client), "");
+    world.server_says(2, "DELETED\r\n");
+    assert_eq!(world.client_gets(client), "15\r\n");
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn what_the_primary_refuses_no_other_replica_hears_of() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    let key = world.key_on(0);
+    // E on ms and x on md are flags of later servers.
+    for (request, reply) in [
+        (format!("add {key} 0 0 1\r\nx\r\n"), "NOT_STORED\r\n"),
+        (format!("cas {key} 0 0 1 7\r\nx\r\n"), "EXISTS\r\n"),
+        (format!("decr {key} 1\r\n"), "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"),
+        (format!("ms {key} 1 E7\r\nx\r\n"), "CLIENT_ERROR invalid flag\r\n"),
+        (format!("md {key} x\r\n"), "CLIENT_ERROR invalid flag\r\n"),
+        (format!("ma {key} N0 ~\r\n"), "CLIENT_ERROR invalid flag\r\n"),
+        (format!("ms {key} 1 MA C7\r\nx\r\n"), "EX\r\n"),
+    ] {
+        world.send(client, &request);
+        assert_eq!(world.server_gets(0), request);
+        world.server_says(0, reply);
+        assert_eq!(world.server_gets(1), "", "{request}");
+        assert_eq!(world.client_gets(client), reply);
+    }
+    assert_eq!(world.report().counters.replicas_invalidated, 0);
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn flags_of_later_servers_pass() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    let key = world.key_on(0);
+    for (request, reply, follower) in [
+        (format!("ms {key} 1 E7 c\r\nx\r\n"), "HD c7\r\n", format!("delete {key}\r\n")),
+        (format!("md {key} x\r\n"), "HD\r\n", format!("delete {key}\r\n")),
+        (format!("ma {key} E9 t\r\n"), "HD t-1\r\n", format!("delete {key}\r\n")),
+        (format!("mg {key} v ~\r\n"), "VA 1 ~\r\nx\r\n", String::new()),
+    ] {
+        world.send(client, &request);
+        assert_eq!(world.server_gets(0), request);
+        world.server_says(0, reply);
+        assert_eq!(world.server_gets(1), follower, "{request}");
+        if !follower.is_empty() {
+            world.server_says(1, "DELETED\r\n");
+        }
+        assert_eq!(world.client_gets(client), reply);
+    }
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn an_undecided_write_makes_the_others_forget_without_keeping_the_client() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    let key = world.key_on(0);
+    world.send(client, &format!("append {key} 0 0 1\r\nx\r\n"));
+    world.server_gets(0);
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+    assert_eq!(world.server_gets(1), format!("delete {key}\r\n"));
+    world.server_says(1, "DELETED\r\n");
+    world.server_says(0, "STORED\r\n");
+    assert_eq!(world.client_gets(client), "");
+    assert!(world.dataplane.is_quiet());
+}
+
+/// A message of the second step stands in its queue behind younger ones, and is late before them all the same.
+#[test]
+fn both_steps_of_a_conditional_write_share_one_deadline() {
+    let mut world = World::new(2, 2);
+    let (client, other) = (world.client(), world.client());
+    let (key, younger) = (world.key_on(0), world.keys_on(1, 2));
+    world.send(client, &format!("incr {key} 5\r\n"));
+    world.server_gets(0);
+    world.pass(TIMEOUT / 2);
+    for key in &younger {
+        world.send(other, &format!("get {key}\r\n"));
+    }
+    world.server_says(0, "15\r\n");
+    world.server_gets(1);
+    assert_eq!(world.dataplane.poll_timeout(), Some(world.now.plus(TIMEOUT / 2)));
+    world.pass(TIMEOUT / 2);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:2\r\n");
+    assert_eq!(world.dataplane.poll_timeout(), Some(world.now.plus(TIMEOUT / 2)));
+    world.server_says(1, "END\r\nEND\r\nDELETED\r\n");
+    assert_eq!(world.client_gets(other), "END\r\nEND\r\n");
+    assert!(world.dataplane.is_quiet());
+}
+
+/// Deadlines were compared with the last message's only, and one for which nobody waited hid the younger ones before it.
+#[test]
+fn a_second_step_behind_an_unattended_message_is_late_in_time() {
+    let mut world = World::new(2, 2);
+    let (client, other) = (world.client(), world.client());
+    let (keys, younger) = (world.keys_on(0, 2), world.key_on(1));
+    world.send(client, &format!("append {} 0 0 1\r\nx\r\n", keys[0]));
+    world.server_gets(0);
+    world.pass(TIMEOUT / 2);
+    world.send(client, &format!("incr {} 5\r\n", keys[1]));
+    world.server_gets(0);
+    world.pass(TIMEOUT / 2 - 1);
+    world.send(other, &format!("get {younger}\r\n"));
+    world.pass(1);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+    world.server_says(0, "STORED\r\n15\r\n");
+    assert_eq!(
+        world.server_gets(1),
+        format!("get {younger}\r\ndelete {}\r\ndelete {}\r\n", keys[0], keys[1])
+    );
+    world.pass(TIMEOUT / 2);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:2\r\n");
+}
+
+#[test]
+fn a_replica_that_fails_fails_the_write() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    let key = world.key_on(0);
+    world.send(client, &format!("set {key} 0 0 1\r\nx\r\n"));
+    world.server_gets(0);
+    world.server_gets(1);
+    world.server_says(0, "STORED\r\n");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:2\r\n");
+}

@@ -1,0 +1,95 @@
+//! A dataplane whose driver is the test.
+
+use std::sync::Arc;
+use weir_dataplane::{Config, Dataplane, Event, Report, SessionId};
+use weir_routing::{Placement, Router, Server};
+use weir_timing::Instant;
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const TIMEOUT: u64 = 500 * MS;
+
+/// A dataplane with its driver's part played by the test. All servers are connected at the start.
+pub(crate) struct World {
+    pub(crate) dataplane: Dataplane,
+    pub(crate) router: Arc<Router>,
+    pub(crate) now: Instant,
+    pub(crate) events: Vec<Event>,
+}
+
+impl World {
+    pub(crate) fn new(servers: usize, replicas: usize) -> Self {
+        Self::with(servers, replicas, Config::default())
+    }
+
+    pub(crate) fn with(servers: usize, replicas: usize, config: Config) -> Self {
+        let servers: Vec<_> = (1..=servers).map(|port| Server::new("s", port as u16)).collect();
+        let router = Arc::new(Router::new(servers, Placement::Modulo, replicas).expect("valid"));
+        let now = Instant::from_nanos(MS);
+        let dataplane = Dataplane::new(Config { timeout_ns: TIMEOUT, ..config }, Arc::clone(&router), now);
+        let mut world = Self { dataplane, router, now, events: Vec::new() };
+        for server in 0..world.router.servers().len() {
+            world.dataplane.handle_server_connected(server, now);
+        }
+        world.turn();
+        world.events.clear();
+        world
+    }
+
+    pub(crate) fn client(&mut self) -> SessionId {
+        self.dataplane.handle_accept(self.now).expect("there is room")
+    }
+
+    pub(crate) fn pass(&mut self, nanos: u64) {
+        self.now = self.now.plus(nanos);
+        self.turn();
+    }
+
+    pub(crate) fn turn(&mut self) {
+        self.dataplane.handle_time(self.now);
+        while let Some(event) = self.dataplane.poll_event() {
+            self.events.push(event);
+        }
+    }
+
+    pub(crate) fn send(&mut self, client: SessionId, bytes: &str) {
+        self.dataplane.handle_client_bytes(client, bytes.as_bytes(), self.now);
+        self.turn();
+    }
+
+    /// What leaves for one server; the kernel takes all of it.
+    pub(crate) fn server_gets(&mut self, server: usize) -> String {
+        if self.dataplane.poll_server_output(server.checked_sub(1), self.now) != Some(server) {
+            return String::new();
+        }
+        let bytes = self.dataplane.server_output(server).to_vec();
+        self.dataplane.handle_server_written(server, bytes.len(), self.now);
+        String::from_utf8(bytes).expect("text")
+    }
+
+    pub(crate) fn server_says(&mut self, server: usize, bytes: &str) {
+        self.dataplane.handle_server_bytes(server, bytes.as_bytes(), self.now);
+        self.turn();
+    }
+
+    /// What leaves for one client; the kernel takes all of it.
+    pub(crate) fn client_gets(&mut self, client: SessionId) -> String {
+        let bytes = self.dataplane.client_output(client).to_vec();
+        self.dataplane.handle_client_written(client, bytes.len(), self.now);
+        self.turn();
+        String::from_utf8(bytes).expect("text")
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        self.dataplane.report(self.now)
+    }
+
+    /// A key whose primary is `server`.
+    pub(crate) fn key_on(&self, server: usize) -> String {
+        self.keys_on(server, 1).remove(0)
+    }
+
+    pub(crate) fn keys_on(&self, server: usize, count: usize) -> Vec<String> {
+        let mine = |key: &String| self.router.primary(key.as_bytes()) == server;
+        (0..).map(|number| format!("k{number}")).filter(mine).take(count).collect()
+    }
+}
