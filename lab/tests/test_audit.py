@@ -185,7 +185,7 @@ def test_no_file_makes_the_audit_fail_otherwise(tmp_path_factory: pytest.TempPat
 NUMBERS = st.sampled_from(["0", "-1", "1", "1e200", "1e-200", "99999999", "0.5", "nan", "inf", "", "x", "5400"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=4), st.integers(0, len(FILES) - 1))
 def test_absurd_numbers_in_a_known_form_are_survived(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, ...]], file: int

@@ -94,7 +94,7 @@ def test_a_plan_keeps_its_limit_and_wastes_nothing() -> None:
         plan_capacity(tiers, 1e6, 99.0, 60e-6, delay_s=50e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(1e2, 1e6), st.floats(1e-6, 1e-3), st.floats(1.3, 10.0))
 def test_any_plan_keeps_its_limit(rate: float, service: float, slack: float) -> None:
     # -ln(0.01) times the service time is the 99th percentile without any waiting.

@@ -159,7 +159,7 @@ def test_ten_thousand_clients_and_a_hundred_servers() -> None:
 stations_strategy = st.lists(st.tuples(st.floats(1e-4, 10.0), st.integers(1, 12)), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(stations_strategy, st.floats(0.0, 10.0), st.integers(1, 120))
 def test_closed_networks_keep_their_jobs_and_their_bounds(
     queues: list[tuple[float, int]], think: float, population: int

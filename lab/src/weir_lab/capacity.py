@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "Tier", "plan_capacity", "predict_open"]
 
 UNITS_MAX = 100_000
+SERVERS_MAX = 10_000
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,15 @@ class Tier:
 
     def __post_init__(self) -> None:
         times = 0.0 < self.service_time_s < math.inf and 0.0 < self.visits < math.inf
-        if not times or self.servers < 1 or not 1 <= self.units <= UNITS_MAX or not 1.0 <= self.imbalance < math.inf:
+        if (
+            not times
+            or not 1 <= self.servers <= SERVERS_MAX
+            or not 1 <= self.units <= UNITS_MAX
+            or not 1.0 <= self.imbalance < math.inf
+        ):
             raise ValueError(
-                f"Tier {self.name}: service time and visits are positive, servers at least 1, units 1 to {UNITS_MAX}, imbalance at least 1."
+                f"Tier {self.name}: service time and visits are positive, servers 1 to {SERVERS_MAX}, "
+                f"units 1 to {UNITS_MAX}, imbalance at least 1."
             )
 
     def busiest(self, rate_per_s: float) -> OpenStation:

@@ -16,6 +16,7 @@ from weir_lab.queueing import Kind, Station, solve_closed
 
 __all__ = ["audit", "capacity", "predict", "selfcheck"]
 
+_CLOSED_UNITS_MAX = 256
 _TIER_HELP = (
     "NAME:TIME[:servers=M][:units=K][:visits=V][:imbalance=I], such as proxy:12us:servers=4; repeat for each tier"
 )
@@ -64,6 +65,10 @@ def predict(
     populations = _populations(clients)
     if (rate is None) == (not populations):
         raise StudyError("Give either --rate for an open load or --clients for a closed one.")
+    if populations and sum(one.units for one in tiers) > _CLOSED_UNITS_MAX:
+        raise StudyError(
+            f"A closed load is solved for up to {_CLOSED_UNITS_MAX} units; give --rate for larger systems."
+        )
     try:
         if rate is not None:
             _show(predict_open(tiers, rate, outside))

@@ -148,15 +148,16 @@ def _power(means: _Means) -> float:
 def _two_segments(means: _Means) -> float:
     """Least squares of a line through the origin that bends to a second line at b; b by search between the second and last point."""
     n, x = means.n, means.x
-    places = np.linspace(n[1], n[-2], 60) if n.size > 4 else np.linspace(n[0], n[-1], 60)
-    best, at = math.inf, float("nan")
-    for b in places.tolist():
-        design = np.column_stack([np.minimum(n, b), np.maximum(n - b, 0.0)])
-        solution = np.linalg.lstsq(design, x, rcond=None)[0]
-        error = float(((design @ solution - x) ** 2).sum())
-        if error < best:
-            best, at = error, b
-    return at
+    places = np.linspace(n[1], n[-2], 60) if n.size > 4 else np.linspace(n[0], n[-2], 60)
+    # Normal equations of all places at once: before and after are the two columns of the design.
+    before = np.minimum(n, places[:, None])
+    after = np.maximum(n - places[:, None], 0.0)
+    aa, ab, bb = (before**2).sum(axis=1), (before * after).sum(axis=1), (after**2).sum(axis=1)
+    ax, bx = before @ x, after @ x
+    determinant = aa * bb - ab**2
+    first, second = (bb * ax - ab * bx) / determinant, (aa * bx - ab * ax) / determinant
+    errors = ((first[:, None] * before + second[:, None] * after - x) ** 2).sum(axis=1)
+    return float(places[int(np.argmin(errors))])
 
 
 def _usl_peak(means: _Means) -> float:

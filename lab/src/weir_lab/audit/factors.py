@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -93,19 +94,26 @@ def _letters(tables: Iterable[Table]) -> dict[Key, str]:
 
 
 def _designs(table: Table, letters: dict[Key, str]) -> dict[Key, FactorialAnalysis]:
-    cells: dict[Key, dict[str, tuple[list[int], list[float]]]] = defaultdict(dict)
+    """Designs that are complete; the others leave nothing to compare with."""
+    cells: dict[Key, dict[str, tuple[list[float], list[float]]]] = defaultdict(dict)
     factors = [name for name in table.columns if name[0] == "x" and name[1:].isdigit()]
-    try:
-        for _, row in table.rows:
-            if row["value"]:
-                own = cells[_key(row)].setdefault(row["row"], ([int(row[name]) for name in factors], []))
-                own[1].append(float(row["value"]))
-        return {
-            key: analyse_factorial([c[0] for c in own.values()], [c[1] for c in own.values()], letters.get(key, ""))
-            for key, own in cells.items()
-        }
-    except (KeyError, ValueError):
-        return {}  # not a complete design: nothing to compare with
+    broken: set[Key] = set()
+    for _, row in table.rows:
+        level = [printed(row.get(name, ""), count=True) for name in factors]
+        value = printed(row["value"], count=True)
+        if value is None or None in level:
+            broken.add(_key(row))
+            continue
+        own = cells[_key(row)].setdefault(row["row"], ([one.value for one in level if one], []))
+        own[1].append(value.value)
+    designs = {}
+    for key, found in cells.items():
+        if key not in broken:
+            with contextlib.suppress(ValueError):  # not all combinations, or not equally often
+                designs[key] = analyse_factorial(
+                    [cell[0] for cell in found.values()], [cell[1] for cell in found.values()], letters.get(key, "")
+                )
+    return designs
 
 
 def _means(table: Table, designs: dict[Key, FactorialAnalysis]) -> Iterator[Finding]:

@@ -58,6 +58,8 @@ def printed(text: str, *, count: bool = False) -> Printed | None:
     if step >= 1 and number != 0:
         step = Decimal(1).scaleb(len(str(abs(int(number)))) - len(str(abs(int(number))).rstrip("0")))
     half, whole = float(step) / 2.0, float(step)
+    if value == 0.0:
+        return Printed(0.0, -whole, whole)  # what was cut to 0 may have had either sign
     if value < 0:
         return Printed(value, float(number - step), value + half)
     return Printed(value, float(number - step / 2), value + whole)

@@ -123,17 +123,23 @@ def solve_closed(stations: Sequence[Station], population: int) -> ClosedSolution
     sizes = np.arange(1, population + 1)
     throughput = np.exp(whole[:-1] - whole[1:]) / unit
     jobs = np.zeros((len(stations), population))
+    alike: dict[tuple[float, ...], NDArray[np.float64]] = {}
     for row, station in enumerate(stations):
         if station.kind is Kind.DELAY or station.demand_s == 0.0:
             jobs[row] = throughput * station.demand_s
         elif station.speedups().size == 1:
             jobs[row] = _single_server_jobs(throughput * station.demand_s)
         else:
-            others = _delay_capacity(think / unit, population)
-            for queue in queues:
-                if queue is not station:
-                    others = _convolved(others, queue, unit, population)
-            jobs[row] = np.exp(_convolved(others, station, unit, population, weighted=True)[1:] - whole[1:])
+            # Equal stations hold equal numbers of jobs; each different one needs the network without it.
+            same = (station.demand_s, *station.speedups().tolist())
+            if same not in alike:
+                others = _delay_capacity(think / unit, population)
+                for queue in queues:
+                    if queue is not station:
+                        others = _convolved(others, queue, unit, population)
+                weighted = _convolved(others, station, unit, population, weighted=True)
+                alike[same] = np.exp(weighted[1:] - whole[1:])
+            jobs[row] = alike[same]
     return _solution(stations, sizes, throughput, jobs, exact=True, method="convolution in logarithms")
 
 

@@ -324,7 +324,7 @@ def finite_source(clients: int, think_time_s: float, service_rate_per_s: float, 
         seen = _birth_death(births[1:], death[:-1]) if clients > 1 else np.ones(1)
     busy = np.minimum(np.arange(clients + 1.0), servers)
     throughput = service_rate_per_s * float(busy @ probabilities)
-    return FiniteStation(min(servers, clients), service_rate_per_s, throughput, 0.0, probabilities, seen)
+    return FiniteStation(servers, service_rate_per_s, throughput, 0.0, probabilities, seen)
 
 
 def erlang_b(servers: int, load: float) -> float:
