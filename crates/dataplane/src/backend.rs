@@ -84,10 +84,10 @@ pub(crate) struct Backend {
     overtaking: Option<Instant>,
     /// The latest deadline of any part.
     latest: Instant,
-    out: ByteQueue,
+    pub(crate) out: ByteQueue,
     out_start: u64,
     /// The keys of the retrievals in `parts`, each after its length, against which replies are checked.
-    keys: ByteQueue,
+    pub(crate) keys: ByteQueue,
     pub(crate) scanner: ReplyScanner,
     /// The beginning of a reply that is not complete.
     pub(crate) input: Vec<u8>,

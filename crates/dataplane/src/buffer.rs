@@ -1,18 +1,34 @@
 //! Bytes that are appended at the end and taken from the front.
 
-/// A contiguous queue of bytes. Memory is reused when it runs empty and given back when it had grown large.
+/// A contiguous queue of bytes. Memory is reused when it runs empty, and given back by [`ByteQueue::give_back`].
 #[derive(Debug, Default)]
 pub(crate) struct ByteQueue {
     bytes: Vec<u8>,
     head: usize,
 }
 
-/// An empty queue keeps no more memory than this, so that a thousand idle peers that once were busy cost little.
-const IDLE_BYTES_MAX: usize = 64 << 10;
+/// An empty buffer that keeps no more memory than this is left alone: a thousand idle peers that once were busy cost little.
+pub(crate) const IDLE_BYTES_MAX: usize = 4 << 10;
+
+/// Taken bytes are moved out of the way when there are at least so many.
+const MOVED_BYTES_MIN: usize = 64 << 10;
+
+/// Frees the memory of a buffer that is empty, unless it is small.
+pub(crate) fn give_back(buffer: &mut Vec<u8>) {
+    if buffer.is_empty() && buffer.capacity() > IDLE_BYTES_MAX {
+        *buffer = Vec::new();
+    }
+}
 
 impl ByteQueue {
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.head
+    }
+
+    /// How much memory it keeps, in bytes.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -34,7 +50,7 @@ impl ByteQueue {
         assert!(self.head <= self.bytes.len(), "no more can be taken than there is");
         if self.head == self.bytes.len() {
             self.clear();
-        } else if self.head >= IDLE_BYTES_MAX && self.head > self.bytes.len() / 2 {
+        } else if self.head >= MOVED_BYTES_MIN && self.head > self.bytes.len() / 2 {
             // Moving the smaller half costs less than the bytes that already went through.
             self.bytes.drain(..self.head);
             self.head = 0;
@@ -44,9 +60,11 @@ impl ByteQueue {
     pub(crate) fn clear(&mut self) {
         self.head = 0;
         self.bytes.clear();
-        if self.bytes.capacity() > IDLE_BYTES_MAX {
-            self.bytes = Vec::new();
-        }
+    }
+
+    /// Frees the memory of an empty queue, unless it is small.
+    pub(crate) fn give_back(&mut self) {
+        give_back(&mut self.bytes);
     }
 }
 
@@ -72,10 +90,11 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_gives_its_memory_back() {
+    fn an_empty_queue_gives_its_memory_back_when_it_is_told() {
         let mut queue = ByteQueue::default();
         queue.end().resize(1 << 20, 0);
         queue.advance(1 << 20);
+        queue.give_back();
         assert!(queue.is_empty() && queue.bytes.capacity() <= IDLE_BYTES_MAX);
     }
 }

@@ -61,6 +61,8 @@ pub struct Dataplane {
     /// Gathers that wait to be used again.
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
+    /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
+    pub(crate) memory_due: Option<Instant>,
     draining: bool,
     jitter: u64,
 }
@@ -79,6 +81,7 @@ impl Dataplane {
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
+            memory_due: None,
             draining: false,
             jitter: config.seed | 1,
             config,
@@ -105,6 +108,7 @@ impl Dataplane {
     /// Bytes were read from a client; `now` is when that read returned. All of them are taken, but see [`Dataplane::wants_read`].
     pub fn handle_client_bytes(&mut self, id: SessionId, bytes: &[u8], now: Instant) {
         self.counters.client_bytes_read += bytes.len() as u64;
+        self.memory_is_used(now);
         let session = &mut self.sessions[id];
         if session.input.is_empty() {
             session.input_since = now;
@@ -223,6 +227,7 @@ impl Dataplane {
     /// Bytes were read from a server; `now` is when that read returned.
     pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
         self.counters.server_bytes_read += bytes.len() as u64;
+        self.memory_is_used(now);
         if let Err(reason) = self.deliver_replies(server, bytes, now) {
             self.give_up_connection(server, reason, now);
         }
@@ -286,6 +291,7 @@ impl Dataplane {
             self.resume(id, now);
         }
         self.recorder.advance(now);
+        self.give_memory_back(now);
     }
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
@@ -300,7 +306,7 @@ impl Dataplane {
             [connection, backend.next_deadline(timeout)]
         });
         let resume = (!self.resumable.is_empty()).then_some(Instant::ZERO);
-        deadlines.chain([resume]).flatten().min()
+        deadlines.chain([resume, self.memory_due]).flatten().min()
     }
 
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next.
@@ -372,9 +378,6 @@ impl Dataplane {
         let mut input = mem::take(&mut self.sessions[id].input);
         let taken = self.consume(id, &input, now);
         input.drain(..taken);
-        if input.is_empty() && input.capacity() > INPUT_KEPT_BYTES_MAX {
-            input = Vec::new();
-        }
         self.sessions[id].input = input;
     }
 
@@ -536,9 +539,6 @@ impl Dataplane {
         longest / 2 + self.jitter % (longest / 2 + 1)
     }
 }
-
-/// A session keeps no more memory than this between two requests.
-const INPUT_KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// Whether more requests of this session may be taken.
 pub(crate) fn may_take(session: &Session, config: &Config) -> bool {

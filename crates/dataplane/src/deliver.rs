@@ -34,9 +34,6 @@ impl Dataplane {
                 kept.drain(..taken);
             }
         }
-        if kept.is_empty() && kept.capacity() > KEPT_BYTES_MAX {
-            kept = Vec::new();
-        }
         let backend = &mut self.backends[server];
         let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
         backend.input = kept;
@@ -247,9 +244,6 @@ impl Dataplane {
         }
     }
 }
-
-/// A connection keeps no more memory than this between two replies.
-const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// More multi-gets than this are rarely in service at once; the memory of the others is given back.
 const SPARE_GATHERS_MAX: usize = 256;

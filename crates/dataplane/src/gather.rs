@@ -22,9 +22,6 @@ struct GatherPart {
     blocks: Vec<(u32, usize)>,
 }
 
-/// A part that has been used keeps no more memory than this.
-const KEPT_BYTES_MAX: usize = 256 << 10;
-
 impl Gather {
     /// Forgets the last request.
     pub(crate) fn clear(&mut self) {
@@ -32,11 +29,16 @@ impl Gather {
         for part in &mut self.parts[..self.used] {
             part.bytes.clear();
             part.blocks.clear();
-            if part.bytes.capacity() > KEPT_BYTES_MAX {
-                part.bytes = Vec::new();
-            }
         }
         self.used = 0;
+    }
+
+    /// How much memory it keeps, in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        let parts = self.parts.iter();
+        let kept =
+            parts.map(|part| part.bytes.capacity() + part.blocks.capacity() * size_of::<(u32, usize)>());
+        kept.sum::<usize>() + self.owners.capacity() * size_of::<u32>()
     }
 
     /// The next key of the request goes to `server`.

@@ -19,6 +19,7 @@
 //! | `fault` | what clients are told about servers |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
+//! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
 mod backend;
@@ -33,6 +34,7 @@ mod follow;
 mod gather;
 mod item_size;
 mod key;
+mod memory;
 mod report;
 mod service;
 mod session;

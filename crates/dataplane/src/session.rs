@@ -32,7 +32,7 @@ pub(crate) struct Session {
     pub(crate) swallow: usize,
     order: VecDeque<Owed>,
     appended: usize,
-    out: ByteQueue,
+    pub(crate) out: ByteQueue,
     out_start: u64,
     /// Bytes of replies that are complete and wait in their requests for earlier ones.
     pub(crate) parked_bytes: usize,

@@ -1,9 +1,14 @@
 //! What a run is asked to do: [`Settings`] as given, [`Config`] once checked.
 
+mod content;
+
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::value;
+use crate::arrivals::{Assignment, Plan};
+use crate::content::{Amount, Content};
+use crate::schedule::{Process, Schedule, ThinkTime};
 
 /// What the command line asks for, not yet checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,22 +25,45 @@ pub struct Settings {
     pub duration: Duration,
     /// Length of the warm-up before it.
     pub warmup: Duration,
-    /// Share of requests that are writes, 0 to 1.
-    pub write_ratio: f64,
-    /// Size of every value, in bytes.
-    pub value_size: usize,
-    /// Size of every key, in bytes.
-    pub key_size: usize,
-    /// Number of keys.
+    /// What is sent.
+    pub content: Content,
+    /// Number of keys that hold values.
     pub keys: u64,
-    /// Keys per read.
-    pub multiget: usize,
+    /// A trace whose requests are sent instead of random ones; `-` is standard input.
+    pub replay: Option<PathBuf>,
     /// Whether every key is set once before the warm-up.
     pub prefill: bool,
     /// How long an answer may take.
     pub timeout: Duration,
     /// Seed of the random choices: the same seed gives each connection the same sequence of requests.
     pub seed: u64,
+    /// When requests are sent.
+    pub pacing: Pacing,
+    /// Open loop: arrivals that may wait on each connection. `None`: two million shared out, but at least a thousand.
+    pub backlog: Option<usize>,
+    /// A request that is sent later than this, though nothing but the generator kept it, is counted as late.
+    pub late_after: Duration,
+    /// When the warm-up begins, since 1970: for several machines that begin together. `None`: as soon as possible.
+    pub start_at: Option<Duration>,
+}
+
+/// What decides when requests are sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pacing {
+    /// A fixed number of clients, each with one request at a time: [`Settings::depth`] on each connection.
+    Closed {
+        /// How long a client waits between an answer and its next request.
+        think_time: ThinkTime,
+    },
+    /// Arrivals at moments that are fixed in advance and do not wait for answers.
+    Open {
+        /// The offered rate over time.
+        schedule: Schedule,
+        /// How arrivals are spread within it.
+        process: Process,
+        /// Which connection each arrival goes to.
+        assignment: Assignment,
+    },
 }
 
 /// Settings that a run can be made with. The only way to one is [`Config::check`].
@@ -55,15 +83,15 @@ impl Config {
         within("--depth", settings.depth as u64, 1, DEPTH_MAX)?;
         within("--threads", settings.threads as u64, 1, THREADS_MAX.min(settings.connections as u64))?;
         within("--keys", settings.keys, 1, KEYS_MAX)?;
-        within("--key-size", settings.key_size as u64, digits(settings.keys - 1), KEY_SIZE_MAX)?;
-        within("--value-size", settings.value_size as u64, 0, VALUE_SIZE_MAX)?;
-        within("--multiget", settings.multiget as u64, 1, MULTIGET_MAX.min(settings.keys))?;
-        if !(0.0..=1.0).contains(&settings.write_ratio) {
-            return Err(ConfigError::WriteRatio(settings.write_ratio));
-        }
+        content::check_content(&settings)?;
         length("--duration", settings.duration, Duration::from_millis(1), DURATION_MAX)?;
         length("--warmup", settings.warmup, Duration::ZERO, DURATION_MAX)?;
         length("--timeout", settings.timeout, Duration::from_millis(1), TIMEOUT_MAX)?;
+        length("--late-after", settings.late_after, Duration::from_micros(1), TIMEOUT_MAX)?;
+        if let Some(backlog) = settings.backlog {
+            within("--backlog", backlog as u64, 1, BACKLOG_MAX)?;
+        }
+        check_pacing(&settings)?;
         let config = Config(settings);
         let bytes = config.buffer_bytes_max();
         if bytes > BUFFER_BYTES_MAX {
@@ -72,23 +100,41 @@ impl Config {
         Ok(config)
     }
 
-    /// The longest reply that a right answer to any request of this run can be, in bytes.
-    pub(crate) fn reply_bytes_max(&self) -> usize {
-        let value = "VALUE ".len() + self.key_size + REPLY_NUMBERS + self.value_size + "\r\n".len();
-        ERROR_LINE_BYTES_MAX.max(self.multiget * value + "END\r\n".len())
+    /// Whether requests are sent at moments that are fixed in advance.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.pacing, Pacing::Open { .. })
     }
 
-    /// The longest request of this run, in bytes.
-    pub(crate) fn request_bytes_max(&self) -> usize {
-        let set = "set ".len() + self.key_size + REPLY_NUMBERS + self.value_size + "\r\n".len();
-        let get = "get".len() + self.multiget * (1 + self.key_size) + "\r\n".len();
-        set.max(get)
+    /// Whether requests are due at certain moments: arrivals, or clients that have finished thinking.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.pacing != Pacing::Closed { think_time: ThinkTime::None }
     }
 
-    /// The most that all connections together may have to hold, in bytes: what is going out, and one reply each.
+    /// Arrivals that may wait on each connection.
+    pub(crate) fn backlog_max(&self) -> usize {
+        self.backlog.unwrap_or((BACKLOG_SHARED / self.connections).max(BACKLOG_SHARE_MIN))
+    }
+
+    /// What an open loop's arrivals are made of.
+    pub(crate) fn plan(&self) -> Option<Plan> {
+        let Pacing::Open { schedule, process, assignment } = &self.pacing else { return None };
+        Some(Plan {
+            schedule: schedule.clone(),
+            process: *process,
+            assignment: *assignment,
+            connections: self.connections as u32,
+            seed: self.seed,
+            warmup: self.warmup,
+            duration: self.duration,
+        })
+    }
+
+    /// The most that all connections together may have to hold, in bytes: what is going out, taken for four times the mean
+    /// where sizes differ, one reply each, and the backlog.
     fn buffer_bytes_max(&self) -> u64 {
-        let connection = self.depth as u64 * self.request_bytes_max() as u64 + self.reply_bytes_max() as u64;
-        self.connections as u64 * connection
+        let requests = self.depth as u64 * self.request_bytes_mean();
+        let backlog = if self.is_open() { BACKLOG_BYTES * self.backlog_max() as u64 } else { 0 };
+        self.connections as u64 * (requests + self.reply_bytes_max() as u64 + backlog)
     }
 }
 
@@ -126,9 +172,21 @@ pub enum ConfigError {
         /// The most it may be.
         most: u64,
     },
-    /// The share of writes is not a share.
-    #[error("--writes {0}: must be a share between 0 and 1")]
-    WriteRatio(f64),
+    /// A distribution reaches outside its bounds.
+    #[error("{flag} {given}: must lie between {least} and {most}")]
+    Amount {
+        /// The flag.
+        flag: &'static str,
+        /// The distribution given.
+        given: Amount,
+        /// The least it may give.
+        least: u64,
+        /// The most it may give.
+        most: u64,
+    },
+    /// The content cannot be sent.
+    #[error("{0}")]
+    Content(String),
     /// A duration is outside its bounds.
     #[error("{flag} {given:?}: must be between {least:?} and {most:?}")]
     Length {
@@ -141,9 +199,25 @@ pub enum ConfigError {
         /// The most it may be.
         most: Duration,
     },
+    /// The rate is no rate.
+    #[error("--rate: {given} requests per second: must be above 0 and at most {RATE_MAX}")]
+    Rate {
+        /// The highest rate of the schedule.
+        given: f64,
+    },
+    /// The schedule and the measured phase do not have the same length.
+    #[error(
+        "--rate: the schedule is {schedule:?} long, the measured phase {duration:?}: leave out --duration, or the last stretch's length"
+    )]
+    ScheduleLength {
+        /// The length of all stretches that have one.
+        schedule: Duration,
+        /// The length of the measured phase.
+        duration: Duration,
+    },
     /// Requests and replies under way could fill too much memory.
     #[error(
-        "requests and replies under way could take {bytes} bytes, more than {BUFFER_BYTES_MAX}: lower --connections, --depth, --multiget or --value-size"
+        "requests, replies and arrivals under way could take {bytes} bytes, more than {BUFFER_BYTES_MAX}: lower --connections, --depth, --multiget, --value-size or --backlog"
     )]
     Memory {
         /// The bytes they could take.
@@ -168,6 +242,24 @@ fn check_target(target: &str) -> Result<(), ConfigError> {
     }
 }
 
+fn check_pacing(settings: &Settings) -> Result<(), ConfigError> {
+    match &settings.pacing {
+        Pacing::Closed { think_time: ThinkTime::None } => Ok(()),
+        Pacing::Closed { think_time: ThinkTime::Fixed(time) | ThinkTime::Exponential(time) } => {
+            length("--think-time", *time, Duration::from_micros(1), TIMEOUT_MAX)
+        }
+        Pacing::Open { schedule, .. } => {
+            let given = schedule.rps_max();
+            if !(given > 0.0 && given <= RATE_MAX) {
+                return Err(ConfigError::Rate { given });
+            }
+            let (length, duration) = (schedule.fixed_length(), settings.duration);
+            let fits = schedule.length().map_or(length < duration, |length| length == duration);
+            if fits { Ok(()) } else { Err(ConfigError::ScheduleLength { schedule: length, duration }) }
+        }
+    }
+}
+
 fn within(flag: &'static str, given: u64, least: u64, most: u64) -> Result<(), ConfigError> {
     if (least..=most).contains(&given) {
         Ok(())
@@ -184,30 +276,21 @@ fn length(flag: &'static str, given: Duration, least: Duration, most: Duration) 
     }
 }
 
-/// Decimal digits of a number.
-fn digits(number: u64) -> u64 {
-    u64::from(number.checked_ilog10().unwrap_or(0)) + 1
-}
-
 const CONNECTIONS_MAX: u64 = 20_000;
 const DEPTH_MAX: u64 = 10_000;
 const THREADS_MAX: u64 = 256;
 /// Eight bytes are kept per key, for the last version issued.
 const KEYS_MAX: u64 = 100_000_000;
-/// memcached's own limit.
-const KEY_SIZE_MAX: u64 = 250;
-const VALUE_SIZE_MAX: u64 = 64 << 20;
-const MULTIGET_MAX: u64 = 1_000;
 const DURATION_MAX: Duration = Duration::from_secs(7 * 86_400);
 const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 const BUFFER_BYTES_MAX: u64 = 4 << 30;
-
-/// Room for flags, size, cas and the spaces and line end around them.
-const REPLY_NUMBERS: usize = 64;
-/// Room for the longest error line: a proxy may name servers in it.
-const ERROR_LINE_BYTES_MAX: usize = 4096;
-
-const _: () = assert!(value::HEADER_BYTES < ERROR_LINE_BYTES_MAX);
+/// Requests per second.
+const RATE_MAX: f64 = 1e8;
+const BACKLOG_MAX: u64 = 100_000_000;
+/// Two moments are kept per arrival that waits.
+const BACKLOG_BYTES: u64 = 16;
+const BACKLOG_SHARED: usize = 2_000_000;
+const BACKLOG_SHARE_MIN: usize = 1_000;
 
 #[cfg(test)]
 impl Settings {
@@ -220,29 +303,38 @@ impl Settings {
             threads: 1,
             duration: Duration::from_secs(10),
             warmup: Duration::from_secs(2),
-            write_ratio: 0.1,
-            value_size: 128,
-            key_size: 16,
+            content: Content::default(),
             keys: 10_000,
-            multiget: 1,
+            replay: None,
             prefill: true,
             timeout: Duration::from_secs(5),
             seed: 1,
+            pacing: Pacing::Closed { think_time: ThinkTime::None },
+            backlog: None,
+            late_after: Duration::from_millis(1),
+            start_at: None,
         }
+    }
+
+    /// Arrivals for [`Settings::pacing`], one after the other, from a schedule as on the command line.
+    pub(crate) fn offered(schedule: &str, process: Process) -> Pacing {
+        let schedule = schedule.parse().expect("the schedule is well-formed");
+        Pacing::Open { schedule, process, assignment: Assignment::RoundRobin }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::Popularity;
 
-    fn check(change: impl FnOnce(&mut Settings)) -> Result<Config, ConfigError> {
+    pub(super) fn check(change: impl FnOnce(&mut Settings)) -> Result<Config, ConfigError> {
         let mut settings = Settings::example();
         change(&mut settings);
         Config::check(settings)
     }
 
-    fn refused_flag(change: impl FnOnce(&mut Settings)) -> String {
+    pub(super) fn refused_flag(change: impl FnOnce(&mut Settings)) -> String {
         check(change).expect_err("the settings must be refused").to_string()
     }
 
@@ -258,32 +350,60 @@ mod tests {
         assert!(refused_flag(|s| s.depth = 0).starts_with("--depth 0"));
         assert!(refused_flag(|s| s.threads = 2).starts_with("--threads 2: must be between 1 and 1"));
         assert!(refused_flag(|s| s.keys = 0).starts_with("--keys 0"));
-        assert!(refused_flag(|s| s.key_size = 251).starts_with("--key-size 251"));
-        assert!(refused_flag(|s| s.multiget = 1001).starts_with("--multiget 1001"));
-        assert!(refused_flag(|s| s.write_ratio = 1.5).starts_with("--writes 1.5"));
-        assert!(refused_flag(|s| s.write_ratio = f64::NAN).starts_with("--writes NaN"));
+        assert!(refused_flag(|s| s.content.key_size = Amount::Fixed(251)).starts_with("--key-size 251"));
+        assert!(refused_flag(|s| s.content.multiget = Amount::Fixed(1001)).starts_with("--multiget 1001"));
+        assert!(refused_flag(|s| s.content.multiget = Amount::EtcValue).starts_with("--multiget etc-value"));
+        assert!(refused_flag(|s| s.content.requests = Some(0)).starts_with("--requests 0"));
+        assert!(refused_flag(|s| s.content.key_prefix = "a b".to_owned()).starts_with("--key-prefix"));
+        assert!(
+            refused_flag(|s| s.content.reconnect_after = Some(Amount::Fixed(0)))
+                .starts_with("--reconnect-after 0")
+        );
+        let beyond = Popularity::Zipf { exponent: f64::NAN };
+        assert!(refused_flag(|s| s.content.popularity = beyond).starts_with("--popularity zipf:NaN"));
+        assert!(
+            refused_flag(|s| (s.content.one_writer, s.connections, s.keys) = (true, 9, 8))
+                .starts_with("--one-writer")
+        );
         assert!(refused_flag(|s| s.duration = Duration::ZERO).starts_with("--duration 0ns"));
         assert!(refused_flag(|s| s.timeout = Duration::ZERO).starts_with("--timeout 0ns"));
     }
 
     #[test]
-    fn keys_must_fit_their_size() {
-        assert!(check(|s| (s.keys, s.key_size) = (10_000, 4)).is_ok());
-        assert!(refused_flag(|s| (s.keys, s.key_size) = (10_001, 4)).contains("between 5 and 250"));
-        assert!(check(|s| (s.keys, s.key_size) = (1, 1)).is_ok());
-    }
-
-    #[test]
-    fn a_multi_get_asks_for_no_more_keys_than_there_are() {
-        assert!(check(|s| (s.keys, s.multiget) = (10, 10)).is_ok());
-        assert!(refused_flag(|s| (s.keys, s.multiget) = (10, 11)).contains("between 1 and 10"));
-    }
-
-    #[test]
     fn memory_is_bounded() {
-        let error =
-            refused_flag(|s| (s.connections, s.depth, s.value_size, s.threads) = (10_000, 100, 1 << 20, 1));
+        let error = refused_flag(|s| {
+            (s.connections, s.depth, s.content.value_size) = (10_000, 100, Amount::Fixed(1 << 20));
+        });
         assert!(error.contains("lower --connections"), "{error}");
+    }
+
+    #[test]
+    fn a_schedule_is_as_long_as_the_measured_phase() {
+        let offered = |schedule| check(|s| s.pacing = Settings::offered(schedule, Process::Fixed));
+        for good in ["1000", "1000 4s, 10..20 6s", "1000 9s, 0"] {
+            assert!(offered(good).is_ok(), "{good}");
+        }
+        for bad in ["1000 9s", "1000 11s", "1000 10s, 5"] {
+            let error = offered(bad).expect_err(bad).to_string();
+            assert!(error.ends_with("leave out --duration, or the last stretch's length"), "{error}");
+        }
+        for bad in ["0", "200M"] {
+            let error = offered(bad).expect_err(bad).to_string();
+            assert!(error.contains("must be above 0 and at most 100000000"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_backlog_and_a_think_time_have_bounds() {
+        assert!(refused_flag(|s| s.backlog = Some(0)).starts_with("--backlog 0"));
+        assert!(refused_flag(|s| s.late_after = Duration::ZERO).starts_with("--late-after 0ns"));
+        let long = ThinkTime::Fixed(Duration::from_secs(3601));
+        assert!(refused_flag(|s| s.pacing = Pacing::Closed { think_time: long }).starts_with("--think-time"));
+        let error = refused_flag(|s| {
+            s.pacing = Settings::offered("10", Process::Poisson);
+            (s.connections, s.backlog) = (1000, Some(1_000_000));
+        });
+        assert!(error.contains("--backlog"), "{error}");
     }
 
     #[test]

@@ -8,21 +8,34 @@
 //!   Recorder <-- verify <-- handle_bytes <-- input bytes
 //! ```
 //!
-//! Replies come in request order. After a [`Fault`] from [`Connection::handle_bytes`] the two sides are out of step: the
-//! socket is closed and [`Connection::handle_broken`] called, which counts every outstanding request as lost.
+//! When a request is due is the connection's [`Pace`]'s to say. Replies come in request order. After a [`Fault`] from
+//! [`Connection::handle_bytes`] the two sides are out of step: the socket is closed and [`Connection::handle_broken`] called,
+//! which counts every outstanding request as lost.
+//!
+//! An answer may ask for another request: a miss for a `set`, a `gets` for its `cas`. Such follow-ups go before the source's
+//! next request. A source is asked only when there are none, so that there are never more of them than keys can be outstanding.
+
+mod answer;
+mod failure;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_protocol::{Reply, ReplyScanner, Status};
+use rand::Rng;
+use rand::rngs::SmallRng;
+use weir_protocol::{Reply, ReplyScanner};
 use weir_timing::{Instant, Operation, Outcome};
 
-use crate::mix::Source;
-use crate::recorder::Recorder;
-use crate::verify::{Fault, Found, text, verify_values};
-use crate::workload::{Workload, expected};
+use self::failure::{Failure, Name};
+use crate::content::{Amount, Command};
+use crate::mix::{Ask, Source};
+use crate::pace::{Due, Pace};
+use crate::recorder::{Recorder, Times};
+use crate::replay::{KeyName, Trace, TraceError};
+use crate::verify::{Asked, Fault, text};
+use crate::versions::count;
+use crate::workload::Workload;
 
 /// The state of one connection.
 #[derive(Debug)]
@@ -31,12 +44,23 @@ pub(crate) struct Connection {
     target: Arc<str>,
     workload: Arc<Workload>,
     source: Source,
+    pace: Pace,
     depth: usize,
     outstanding: VecDeque<Outstanding>,
     /// The keys of the outstanding requests, in their order.
-    keys: VecDeque<u64>,
-    /// The keys of the request that is being composed.
+    keys: VecDeque<Asked>,
+    /// With a trace: the names of these keys.
+    names: VecDeque<KeyName>,
+    /// Requests that answers have asked for, oldest first; with a trace, the names of their keys.
+    follow_ups: VecDeque<(Ask, u64)>,
+    follow_up_names: VecDeque<KeyName>,
+    /// The keys of the request that is being composed, and its name where a trace gives one.
     drawn: Vec<u64>,
+    name: KeyName,
+    /// Keys that the reply at hand did not bring.
+    missed: Vec<u64>,
+    /// When the connection is opened anew.
+    renewal: Option<Renewal>,
     scanner: ReplyScanner,
     /// Requests composed so far; also the last request's number.
     issued: u64,
@@ -51,12 +75,32 @@ pub(crate) struct Connection {
 #[derive(Debug, Clone, Copy)]
 struct Outstanding {
     number: u64,
+    ask: Ask,
     operation: Operation,
+    /// The version that a write carries.
+    version: u64,
     keys: u32,
     /// Where its last byte ends, counted as `composed`.
     end: u64,
+    /// When it should have been sent; where nothing was scheduled, when it was composed.
+    intended: Instant,
     /// When its last byte was handed to the kernel; until then, when something last happened to it.
     sent_at: Instant,
+}
+
+/// After how many requests a connection is opened anew.
+#[derive(Debug)]
+struct Renewal {
+    every: Amount,
+    rng: SmallRng,
+    /// Requests that may still be issued.
+    left: u64,
+}
+
+impl Renewal {
+    fn draw(&mut self) {
+        self.left = self.every.at(self.rng.random());
+    }
 }
 
 impl Connection {
@@ -66,10 +110,17 @@ impl Connection {
             target,
             workload,
             source: Source::Dry,
+            pace: Pace::eager(),
             depth: 0,
             outstanding: VecDeque::new(),
             keys: VecDeque::new(),
+            names: VecDeque::new(),
+            follow_ups: VecDeque::new(),
+            follow_up_names: VecDeque::new(),
             drawn: Vec::new(),
+            name: KeyName::EMPTY,
+            missed: Vec::new(),
+            renewal: None,
             scanner: ReplyScanner::default(),
             issued: 0,
             composed: 0,
@@ -78,42 +129,175 @@ impl Connection {
         }
     }
 
-    /// Takes requests from `source` from now on and keeps `depth` of them outstanding.
-    pub(crate) fn set_source(&mut self, source: Source, depth: usize) {
+    /// Takes requests from `source` from now on, at the given pace, and has at most `depth` of them outstanding.
+    pub(crate) fn set_source(&mut self, source: Source, pace: Pace, depth: usize) {
         self.source = source;
+        self.pace = pace;
         self.depth = depth;
         self.outstanding.reserve(depth);
     }
 
-    /// Issues no request any more.
+    /// When the next request is due. To it go the moments at which requests become due.
+    pub(crate) fn pace(&mut self) -> &mut Pace {
+        &mut self.pace
+    }
+
+    /// From now on the socket is to be replaced after every so many requests, drawn from `every`.
+    pub(crate) fn set_renewal(&mut self, every: Amount, rng: SmallRng) {
+        let mut renewal = Renewal { every, rng, left: 0 };
+        renewal.draw();
+        self.renewal = Some(renewal);
+    }
+
+    /// Issues no request any more that is not due yet.
     pub(crate) fn stop(&mut self) {
+        self.pace.stop();
+        if !self.pace.is_open() {
+            self.dry_up();
+        }
+    }
+
+    /// Issues no request any more, and tells `recorder` of those that were due.
+    pub(crate) fn abandon(&mut self, recorder: &mut Recorder) {
+        // What is due when a source has run out was never going to be.
+        let has_more = self.has_more();
+        while let Some(intended) = self.pace.abandon() {
+            if has_more {
+                recorder.record_unsent(intended);
+            }
+        }
+        self.dry_up();
+    }
+
+    fn dry_up(&mut self) {
         self.source = Source::Dry;
+        self.follow_ups.clear();
+        self.follow_up_names.clear();
     }
 
     /// Whether nothing is outstanding and nothing will be.
     pub(crate) fn is_done(&self) -> bool {
-        self.outstanding.is_empty() && self.source.is_dry()
+        let is_over = self.pace.is_over() && self.follow_ups.is_empty();
+        self.outstanding.is_empty() && (is_over || !self.has_more())
+    }
+
+    /// Whether there is a request to issue.
+    pub(crate) fn has_more(&self) -> bool {
+        let trace_ended = || self.workload.trace.as_ref().is_none_or(Trace::has_ended);
+        let dry = self.source.is_dry() || matches!(self.source, Source::Replay) && trace_ended();
+        !dry || !self.follow_ups.is_empty()
+    }
+
+    /// Why the trace that is replayed ended before its end.
+    pub(crate) fn trace_fault(&self) -> Option<TraceError> {
+        self.workload.trace.as_ref().and_then(Trace::fault)
+    }
+
+    /// Whether the socket has served its number of requests, all are answered, and a new one is needed for the next.
+    pub(crate) fn is_spent(&self) -> bool {
+        let spent = self.renewal.as_ref().is_some_and(|renewal| renewal.left == 0);
+        spent && self.outstanding.is_empty() && self.has_more()
+    }
+
+    /// The next bytes will be a new socket's, though nothing is wrong with the last one.
+    pub(crate) fn handle_renewed(&mut self) {
+        self.begin_anew();
+    }
+
+    fn begin_anew(&mut self) {
+        self.scanner.reset();
+        self.composed = 0;
+        self.sent = 0;
+        self.unsent = 0;
+        if let Some(renewal) = &mut self.renewal {
+            renewal.draw();
+        }
     }
 
     /// Appends the requests that are due to `output`.
-    pub(crate) fn poll_requests(&mut self, now: Instant, output: &mut Vec<u8>) {
+    pub(crate) fn poll_requests(&mut self, now: Instant, output: &mut Vec<u8>, recorder: &mut Recorder) {
         while self.outstanding.len() < self.depth {
+            if self.renewal.as_ref().is_some_and(|renewal| renewal.left == 0) {
+                return;
+            }
+            let Some(due) = self.next_due(now) else { return };
             self.drawn.clear();
-            let Some(operation) = self.source.next(&mut self.drawn) else { return };
-            let start = output.len();
-            self.workload.append_request(operation, &self.drawn, output);
-            self.issued += 1;
-            self.composed += (output.len() - start) as u64;
-            self.keys.extend(&self.drawn);
-            self.unsent += 1;
-            self.outstanding.push_back(Outstanding {
-                number: self.issued,
-                operation,
-                keys: self.drawn.len() as u32,
-                end: self.composed,
-                sent_at: now,
-            });
+            let Some(ask) = self.next_ask() else { return };
+            if let Some(late_ns) = due.late_ns {
+                recorder.record_late(due.intended, late_ns);
+            }
+            self.compose(ask, due.intended, now, output);
+            if let Some(renewal) = &mut self.renewal {
+                renewal.left -= 1;
+            }
         }
+    }
+
+    /// When the next request should have been sent, if one is due. What an answer asked for is due at once.
+    fn next_due(&mut self, now: Instant) -> Option<Due> {
+        if self.follow_ups.is_empty() && self.has_more() {
+            self.pace.take(now)
+        } else {
+            Some(Due { intended: now, late_ns: None })
+        }
+    }
+
+    /// Clients whose request was answered or lost think, unless the answer has asked for more.
+    fn think(&mut self, now: Instant) {
+        let busy = self.outstanding.len() + self.follow_ups.len();
+        self.pace.think(now, self.depth.saturating_sub(busy));
+    }
+
+    /// The next request, its keys put into `drawn` and, with a trace, into `name`.
+    fn next_ask(&mut self) -> Option<Ask> {
+        if let Some((ask, key)) = self.follow_ups.pop_front() {
+            self.drawn.push(key);
+            if let Some(name) = self.follow_up_names.pop_front() {
+                self.name = name;
+            }
+            return Some(ask);
+        }
+        if let (Source::Replay, Some(trace)) = (&self.source, &self.workload.trace) {
+            let ask = trace.next(&mut self.name)?;
+            self.drawn.push(self.name.hash());
+            return Some(ask);
+        }
+        self.source.next(&mut self.drawn)
+    }
+
+    fn compose(&mut self, mut ask: Ask, intended: Instant, now: Instant, output: &mut Vec<u8>) {
+        let versions = &self.workload.versions;
+        let mut version = 0;
+        if ask.command.is_write() || ask.command.is_arithmetic() {
+            // What a number begins with counts for nothing.
+            let counted = !(ask.command.has_value() && self.workload.is_number(self.drawn[0]));
+            version = if counted { versions.issue(self.drawn[0]) } else { 0 };
+            if matches!(ask.command, Command::Append | Command::Prepend)
+                && count(version).is_multiple_of(PIECES_MAX)
+            {
+                ask.command = Command::Set;
+            }
+        }
+        let start = output.len();
+        let name = self.workload.trace.is_some().then_some(&self.name);
+        self.workload.append_request(&ask, &self.drawn, name, version, output);
+        self.issued += 1;
+        self.composed += (output.len() - start) as u64;
+        let floor =
+            |key| if ask.command.is_read() && versions.has_floors() { versions.floor(key) } else { 0 };
+        self.keys.extend(self.drawn.iter().map(|&key| Asked { key, floor: floor(key) }));
+        self.names.extend(name);
+        self.unsent += 1;
+        self.outstanding.push_back(Outstanding {
+            number: self.issued,
+            ask,
+            operation: ask.command.operation(self.drawn.len()),
+            version,
+            keys: self.drawn.len() as u32,
+            end: self.composed,
+            intended,
+            sent_at: now,
+        });
     }
 
     /// The next `bytes` of the requests were handed to the kernel by a call that began at `began`.
@@ -143,33 +327,45 @@ impl Connection {
             let Some(request) = self.outstanding.front().copied() else {
                 return Err(Fault::Unasked { bytes: text(&rest[..rest.len().min(60)]) });
             };
-            let Some(reply) = self.scanner.scan(expected(request.operation), rest)? else { break };
+            let Some(reply) = self.scanner.scan(request.ask.command.expected(), rest)? else { break };
             self.settle(request, reply, rest, now, recorder);
-            self.outstanding.pop_front();
-            self.keys.drain(..request.keys as usize);
+            if self.outstanding.len() == self.depth {
+                self.pace.freed(now);
+            }
+            self.forget_oldest();
+            self.think(now);
             self.unsent = self.unsent.min(self.outstanding.len());
             taken += reply.len;
         }
         Ok(taken)
     }
 
-    /// Verifies and records the reply to the oldest outstanding request.
+    fn forget_oldest(&mut self) {
+        if let Some(request) = self.outstanding.pop_front() {
+            self.keys.drain(..request.keys as usize);
+            self.names.pop_front();
+        }
+    }
+
+    /// Verifies and records the reply to the oldest outstanding request, and notes what it asks for.
     fn settle(
-        &self,
+        &mut self,
         request: Outstanding,
         reply: Reply,
         buffer: &[u8],
         now: Instant,
         recorder: &mut Recorder,
     ) {
-        let response_time_ns = now.saturating_since(request.sent_at);
+        let times = self.times(request, now);
         let mut outcome = Outcome { keys: request.keys, ..Outcome::default() };
         if reply.status.is_error() {
+            self.lose_write(request);
             outcome.error = true;
             recorder.record_error_text(buffer[reply.last_line..reply.len].trim_ascii_end());
-            recorder.record_answer(now, request.operation, outcome, Some(response_time_ns));
+            recorder.record_answer(times, request.operation, outcome, true);
             return;
         }
+        self.missed.clear();
         match self.verify(request, reply, buffer) {
             Ok(found) => {
                 outcome.hits = found.hits;
@@ -177,23 +373,26 @@ impl Connection {
                 if found.foreign > 0 {
                     recorder.record_foreign_values(found.foreign);
                 }
-                recorder.record_answer(now, request.operation, outcome, Some(response_time_ns));
+                recorder.record_answer(times, request.operation, outcome, true);
+                self.follow_up(request);
             }
             Err(fault) => {
-                recorder.record_failure(now, &self.failure(request, &fault));
-                recorder.record_answer(now, request.operation, outcome, None);
+                recorder.record_failure(times.belongs_to, &self.failure(request, &fault));
+                recorder.record_answer(times, request.operation, outcome, false);
             }
         }
     }
 
-    fn verify(&self, request: Outstanding, reply: Reply, buffer: &[u8]) -> Result<Found, Fault> {
-        match reply.status {
-            Status::End => {
-                let asked = self.keys.range(..request.keys as usize).copied();
-                verify_values(&self.workload, asked, self.scanner.values(), buffer)
-            }
-            Status::Stored => Ok(Found::default()),
-            _ => Err(Fault::Unfit { reply: text(buffer[reply.last_line..reply.len].trim_ascii_end()) }),
+    /// What the recorder is told of a request that ended at `now`. In an open loop a request belongs to the moment at which it
+    /// should have been sent, and its response time counts from there.
+    fn times(&self, request: Outstanding, now: Instant) -> Times {
+        let from_send_ns = now.saturating_since(request.sent_at);
+        if self.pace.is_open() {
+            let response_time_ns = now.saturating_since(request.intended);
+            let from_send_ns = Some(from_send_ns);
+            Times { belongs_to: request.intended, completed: now, response_time_ns, from_send_ns }
+        } else {
+            Times { belongs_to: now, completed: now, response_time_ns: from_send_ns, from_send_ns: None }
         }
     }
 
@@ -210,14 +409,13 @@ impl Connection {
         if self.outstanding.is_empty() {
             recorder.record_failure(now, &format_args!("{}: {fault}", self.name()));
         }
-        while let Some(request) = self.outstanding.pop_front() {
-            recorder.record_failure(now, &self.failure(request, fault));
-            self.keys.drain(..request.keys as usize);
+        while let Some(request) = self.outstanding.front().copied() {
+            recorder.record_failure(self.times(request, now).belongs_to, &self.failure(request, fault));
+            self.lose_write(request);
+            self.forget_oldest();
         }
-        self.scanner.reset();
-        self.composed = 0;
-        self.sent = 0;
-        self.unsent = 0;
+        self.think(now);
+        self.begin_anew();
     }
 
     fn failure<'a>(&'a self, request: Outstanding, fault: &'a Fault) -> Failure<'a> {
@@ -229,40 +427,14 @@ impl Connection {
     }
 }
 
-/// How a connection is named to the user.
-struct Name<'a>(&'a Connection);
+/// Every so-manieth write of a key that would append or prepend sets it instead, so that values do not grow without end.
+const PIECES_MAX: u64 = 16;
 
-impl fmt::Display for Name<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "connection {} to {}", self.0.id, self.0.target)
-    }
-}
-
-/// A failed request, as it is told to the user. Valid while the request is the oldest, because its keys are looked up.
-struct Failure<'a> {
-    connection: &'a Connection,
-    request: Outstanding,
-    fault: &'a Fault,
-}
-
-impl fmt::Display for Failure<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { connection, request, fault } = self;
-        write!(f, "{}, request {}: {}", connection.name(), request.number, request.operation.name())?;
-        let keys = request.keys as usize;
-        for &key in connection.keys.range(..keys.min(KEYS_NAMED_MAX)) {
-            let mut name = Vec::new();
-            connection.workload.keyspace.append(key, &mut name);
-            write!(f, " {}", name.escape_ascii())?;
-        }
-        if keys > KEYS_NAMED_MAX {
-            write!(f, " and {} more keys", keys - KEYS_NAMED_MAX)?;
-        }
-        write!(f, ": {fault}")
-    }
-}
-
-const KEYS_NAMED_MAX: usize = 3;
-
+#[cfg(test)]
+mod cache;
+#[cfg(test)]
+mod content_tests;
+#[cfg(test)]
+mod cost;
 #[cfg(test)]
 mod tests;

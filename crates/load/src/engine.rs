@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::resume_unwind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -17,33 +18,46 @@ use crate::driver::cpu::CpuTime;
 use crate::driver::link::Link;
 use crate::driver::target::Target;
 use crate::driver::worker::{Conduct, TICK_NS_MAX, Worker};
+use crate::hdr::HdrLog;
 use crate::phase::{NEVER, Phase, Timeline};
 use crate::progress::Progress;
 use crate::recorder::Recorder;
+use crate::replay::{Trace, TraceError};
 use crate::report::{Measurements, Report};
 use crate::workload::Workload;
 
 /// Makes a run and reports it. When `stop` becomes true, the run ends soon and cleanly, and what was measured so far is
-/// reported.
-pub fn run(config: &Config, stop: &AtomicBool, progress: &mut Progress) -> Result<Report, LoadError> {
+/// reported. `log` gets the response times of every second.
+pub fn run(
+    config: &Config,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+    log: Option<&mut HdrLog>,
+) -> Result<Report, LoadError> {
     let clock = Clock::start();
     let run = Run { config, stop, clock };
-    let mut workers = run.connect(progress.is_watched())?;
+    let mut workers = run.connect()?;
 
     let prefill_began = clock.now();
     let mut interrupted = None;
     if config.prefill {
         (workers, interrupted) = run.prefill(workers, progress)?;
     }
-    let warmup = clock.now();
+    let mut warmup = clock.now().plus(THREADS_BEGIN.as_nanos() as u64);
+    if let (Some(start_at), None) = (config.start_at, interrupted) {
+        (warmup, interrupted) = run.wait_for_start(start_at, progress)?;
+    }
     let measured = warmup.plus(config.warmup.as_nanos() as u64);
     let planned = Timeline { warmup, measured, end: measured.plus(config.duration.as_nanos() as u64) };
 
     let (workers, timeline, cpu) = match interrupted {
         Some(end) => (workers, Timeline { warmup: end, measured: end, end }, CpuTime::default()),
-        None => run.load(workers, planned, progress)?,
+        None => run.load(workers, planned, &mut Onlookers { progress, log })?,
     };
     let finished = clock.now();
+    if let Some(fault) = workers.iter().find_map(Worker::trace_fault) {
+        return Err(fault.into());
+    }
     let mut recorder = Recorder::new(false);
     for worker in workers {
         recorder.merge(worker.into_recorder());
@@ -74,6 +88,17 @@ pub enum LoadError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The time at which the load was to begin has passed.
+    #[error(
+        "--start-at: that moment was {late:?} ago when the connections were open and the keys set; choose a later one"
+    )]
+    StartPassed {
+        /// How long ago it was.
+        late: Duration,
+    },
+    /// A trace cannot be replayed.
+    #[error("{0}")]
+    Trace(#[from] TraceError),
     /// The kernel refused something else.
     #[error("cannot wait for events: {0}")]
     Poll(#[from] io::Error),
@@ -93,6 +118,21 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
+/// Who is told of a run that is under way.
+struct Onlookers<'a> {
+    progress: &'a mut Progress,
+    log: Option<&'a mut HdrLog>,
+}
+
+impl Onlookers<'_> {
+    /// Writes down the seconds that are over.
+    fn keep(&mut self, conduct: &Conduct) {
+        if let Some(log) = &mut self.log {
+            log.write(&conduct.take_intervals());
+        }
+    }
+}
+
 struct Run<'a> {
     config: &'a Config,
     stop: &'a AtomicBool,
@@ -101,7 +141,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Opens all connections and deals them out to the workers.
-    fn connect(&self, watched: bool) -> Result<Vec<Worker>, LoadError> {
+    fn connect(&self) -> Result<Vec<Worker>, LoadError> {
         let config = self.config;
         let targets = config
             .targets
@@ -112,7 +152,10 @@ impl Run<'_> {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let origin = self.clock.unix_ns(Instant::ZERO) ^ u64::from(std::process::id()).rotate_left(40);
-        let workload = Arc::new(Workload::new(config, xxhash_rust::xxh3::xxh3_64(&origin.to_le_bytes())));
+        let open = |path: &PathBuf| Trace::open(path, config.content.read_through);
+        let trace = config.replay.as_ref().map(open).transpose()?;
+        let run = xxhash_rust::xxh3::xxh3_64(&origin.to_le_bytes());
+        let workload = Arc::new(Workload::new(config, run, trace));
         let mut shares: Vec<Vec<(u32, Link)>> = (0..config.threads).map(|_| Vec::new()).collect();
         for number in 0..config.connections {
             let target = &targets[number % targets.len()];
@@ -127,7 +170,10 @@ impl Run<'_> {
             shares[number * config.threads / config.connections]
                 .push((number as u32, Link::new(connection, stream, address, config)));
         }
-        let workers = shares.into_iter().map(|links| Worker::new(self.clock, links, config, watched));
+        let workers = shares
+            .into_iter()
+            .enumerate()
+            .map(|(number, links)| Worker::new(number, self.clock, links, config));
         Ok(workers.collect::<io::Result<_>>()?)
     }
 
@@ -138,7 +184,7 @@ impl Run<'_> {
         progress: &mut Progress,
     ) -> Result<(Vec<Worker>, Option<Instant>), LoadError> {
         progress.begin(Phase::Prefill, &format!("{} keys", self.config.keys));
-        let conduct = Conduct::new(NEVER, progress.is_watched());
+        let conduct = Conduct::new(NEVER);
         let serve = |worker: &mut Worker| worker.prefill(self.config, &conduct);
         let workers = in_threads(workers, serve, |ended| {
             while !ended.wait(PROGRESS_PAUSE) {
@@ -150,28 +196,64 @@ impl Run<'_> {
         Ok((workers, interrupted))
     }
 
+    /// Waits for the moment `start_at`, since 1970. Returns it, and the moment of the end if that came before.
+    fn wait_for_start(
+        &self,
+        start_at: Duration,
+        progress: &mut Progress,
+    ) -> Result<(Instant, Option<Instant>), LoadError> {
+        let now = self.clock.now();
+        let start_unix_ns = start_at.as_nanos() as u64;
+        let Some(left_ns) = start_unix_ns.checked_sub(self.clock.unix_ns(now)) else {
+            let late = Duration::from_nanos(self.clock.unix_ns(now) - start_unix_ns);
+            return Err(LoadError::StartPassed { late });
+        };
+        let start = now.plus(left_ns);
+        progress.wait(Duration::from_nanos(left_ns));
+        // A channel on which nothing comes: it only passes the time.
+        let (_sender, nothing) = mpsc::channel::<()>();
+        loop {
+            let now = self.clock.now();
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok((now, Some(now)));
+            }
+            let left = Duration::from_nanos(start.saturating_since(now)).saturating_sub(THREADS_BEGIN);
+            if left.is_zero() {
+                return Ok((start, None));
+            }
+            let _ = nothing.recv_timeout(PROGRESS_PAUSE.min(left));
+        }
+    }
+
     /// Keeps the load up over warm-up and measured phase and drains it. Returns the timeline as it came about, and the CPU
     /// time of the measured phase.
     fn load(
         &self,
         workers: Vec<Worker>,
         mut timeline: Timeline,
-        progress: &mut Progress,
+        onlookers: &mut Onlookers<'_>,
     ) -> Result<(Vec<Worker>, Timeline, CpuTime), LoadError> {
-        let conduct = Conduct::new(timeline.end, progress.is_watched());
+        let mut conduct = Conduct::new(timeline.end);
+        if let Some(log) = &mut onlookers.log {
+            conduct.gather(workers.len());
+            log.begin(self.clock.unix_ns(timeline.measured));
+        }
         let planned = timeline;
         let serve = |worker: &mut Worker| worker.load(self.config, planned, &conduct);
         let mut cpu = CpuTime::default();
         let workers = in_threads(workers, serve, |ended| {
-            self.wait_until(|| planned.measured.min(conduct.end()), Phase::Warmup, ended, &conduct, progress);
+            let measured = || planned.measured.min(conduct.end());
+            self.wait_until(measured, Phase::Warmup, ended, &conduct, onlookers);
             let cpu_began = CpuTime::now();
-            self.wait_until(|| conduct.end(), Phase::Measured, ended, &conduct, progress);
+            self.wait_until(|| conduct.end(), Phase::Measured, ended, &conduct, onlookers);
             cpu = CpuTime::now().since(cpu_began);
-            progress.begin(Phase::Drain, &format!("at most {:.1} s", self.config.timeout.as_secs_f64()));
-            self.wait_until(|| NEVER, Phase::Drain, ended, &conduct, progress);
+            let limit = format!("at most {:.1} s", self.config.timeout.as_secs_f64());
+            onlookers.progress.begin(Phase::Drain, &limit);
+            self.wait_until(|| NEVER, Phase::Drain, ended, &conduct, onlookers);
             // Where every connection was given up, the threads end before their time.
             timeline.end = conduct.end().min(ended.at(self.clock));
         })?;
+        onlookers.keep(&conduct);
         Ok((workers, timeline, cpu))
     }
 
@@ -182,12 +264,12 @@ impl Run<'_> {
         phase: Phase,
         ended: &mut Ended,
         conduct: &Conduct,
-        progress: &mut Progress,
+        onlookers: &mut Onlookers<'_>,
     ) {
         let now = self.clock.now();
         if now < edge() && phase != Phase::Drain {
             let length = Duration::from_nanos(edge().saturating_since(now));
-            progress.begin(phase, &format!("{:.1} s", length.as_secs_f64()));
+            onlookers.progress.begin(phase, &format!("{:.1} s", length.as_secs_f64()));
         }
         loop {
             let now = self.clock.now();
@@ -198,7 +280,8 @@ impl Run<'_> {
             }
             self.heed_stop(conduct);
             let left = (phase != Phase::Drain).then(|| Duration::from_nanos(left));
-            progress.show(phase, left, self.clock.now(), conduct);
+            onlookers.progress.show(phase, left, self.clock.now(), conduct);
+            onlookers.keep(conduct);
         }
     }
 
@@ -263,3 +346,5 @@ impl Ended {
 
 /// How often the conducting thread looks for a wish to stop and redraws the progress line.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
+/// How long before the load begins its threads are started, so that none misses the beginning.
+const THREADS_BEGIN: Duration = Duration::from_millis(5);

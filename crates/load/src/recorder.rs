@@ -5,6 +5,7 @@ use std::fmt;
 
 use weir_timing::{Distribution, Instant, Operation, Outcome};
 
+use crate::intervals::{Interval, Intervals};
 use crate::phase::{Phase, Timeline};
 
 /// Counts by phase, and for the measured phase also by operation and by window.
@@ -17,8 +18,44 @@ pub(crate) struct Recorder {
     errors: BTreeMap<String, u64>,
     failures: Failures,
     foreign_values: u64,
+    scheduled: ScheduledCounts,
+    late_after_ns: u64,
+    /// For how long this thread had nothing to do in the measured phase.
+    waited_ns: u64,
+    /// For how long each of the threads merged into this had.
+    threads_waited_ns: Vec<u64>,
     /// Response times of all phases since they were last taken, where somebody is watching.
     recent: Option<Distribution>,
+    /// Response times of the measured phase by second of completion, where somebody wants them.
+    intervals: Option<Intervals>,
+}
+
+/// The times of one answered request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// The moment that decides on phase and window: in a closed loop that of completion, in an open loop the intended one.
+    pub(crate) belongs_to: Instant,
+    /// When the read that brought the end of the reply had returned.
+    pub(crate) completed: Instant,
+    /// Until completion from the intended moment in an open loop, from sending in a closed one.
+    pub(crate) response_time_ns: u64,
+    /// Open loop: until completion from sending.
+    pub(crate) from_send_ns: Option<u64>,
+}
+
+/// What became of scheduled requests in the measured phase: arrivals of an open loop, or clients that had finished thinking.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ScheduledCounts {
+    /// Requests that were to be sent.
+    pub(crate) arrivals: u64,
+    /// Of them, those that never were, because the backlog was full, the connection given up or the time for draining over.
+    pub(crate) unsent: u64,
+    /// Of them, those that the generator sent late.
+    pub(crate) late: u64,
+    /// For how long the generator alone was to blame that a request was not sent yet.
+    pub(crate) lateness: Distribution,
+    /// The longest backlog that an arrival met on its connection.
+    pub(crate) backlog_max: u64,
 }
 
 /// Counts of one phase.
@@ -42,6 +79,8 @@ pub(crate) struct OperationCounts {
     pub(crate) misses: u64,
     pub(crate) errors: u64,
     pub(crate) response_time: Distribution,
+    /// Open loop: from sending, as who does not know the intended moments would have measured it.
+    pub(crate) response_time_from_send: Distribution,
 }
 
 /// Counts of one second of the measured phase.
@@ -52,6 +91,10 @@ pub(crate) struct WindowCounts {
     pub(crate) misses: u64,
     pub(crate) failures: u64,
     pub(crate) response_time_sum_ns: u64,
+    /// Requests of any moment that were completed in this second.
+    pub(crate) completed: u64,
+    /// Scheduled requests that were to be sent in this second.
+    pub(crate) arrivals: u64,
     pub(crate) operations: [u64; Operation::COUNT],
 }
 
@@ -75,12 +118,29 @@ impl Recorder {
             errors: BTreeMap::new(),
             failures: Failures::default(),
             foreign_values: 0,
+            scheduled: ScheduledCounts::default(),
+            late_after_ns: u64::MAX,
+            waited_ns: 0,
+            threads_waited_ns: Vec::new(),
             recent: watched.then(Distribution::new),
+            intervals: None,
         }
+    }
+
+    /// From now on, what is sent later than this counts as late.
+    pub(crate) fn set_late_after(&mut self, nanos: u64) {
+        self.late_after_ns = nanos;
+    }
+
+    /// From now on, response times are also kept by second, for [`Recorder::take_intervals`].
+    pub(crate) fn keep_intervals(&mut self) {
+        self.intervals = Some(Intervals::default());
     }
 
     pub(crate) fn set_timeline(&mut self, timeline: Timeline) {
         self.timeline = timeline;
+        // The windows of the usual run, so that none asks for memory while it goes on.
+        self.windows.reserve((timeline.measured_ns() / WINDOW_NS + 1).min(WINDOWS_RESERVED) as usize);
     }
 
     /// Brings the end of the measured phase forward.
@@ -88,50 +148,79 @@ impl Recorder {
         self.timeline.end = end;
     }
 
-    /// A request was answered at `now`. `response_time_ns` is absent where the answer failed verification.
+    /// A request was answered. `verified`: whether the answer is right; if not, its times do not count.
     pub(crate) fn record_answer(
         &mut self,
-        now: Instant,
+        times: Times,
         operation: Operation,
         outcome: Outcome,
-        response_time_ns: Option<u64>,
+        verified: bool,
     ) {
-        let phase = self.timeline.phase_at(now);
+        let phase = self.timeline.phase_at(times.belongs_to);
         let counts = &mut self.phases[phase as usize];
         counts.requests += 1;
         counts.keys += u64::from(outcome.keys);
         counts.misses += u64::from(outcome.misses);
         counts.errors += u64::from(outcome.error);
-        if let (Some(recent), Some(nanos)) = (&mut self.recent, response_time_ns) {
-            recent.record(nanos);
+        if let (Some(recent), true) = (&mut self.recent, verified) {
+            recent.record(times.response_time_ns);
         }
         if phase == Phase::Measured {
-            self.record_measured(now, operation, outcome, response_time_ns);
+            self.record_measured(times, operation, outcome, verified);
+        }
+        if self.timeline.phase_at(times.completed) == Phase::Measured {
+            self.window_at(times.completed).completed += 1;
         }
     }
 
-    fn record_measured(
-        &mut self,
-        now: Instant,
-        operation: Operation,
-        outcome: Outcome,
-        response_time_ns: Option<u64>,
-    ) {
+    fn record_measured(&mut self, times: Times, operation: Operation, outcome: Outcome, verified: bool) {
         let counts = &mut self.operations[operation.index()];
         counts.requests += 1;
         counts.keys += u64::from(outcome.keys);
         counts.hits += u64::from(outcome.hits);
         counts.misses += u64::from(outcome.misses);
         counts.errors += u64::from(outcome.error);
-        if let Some(nanos) = response_time_ns {
-            counts.response_time.record(nanos);
+        if verified {
+            counts.response_time.record(times.response_time_ns);
+            if let Some(nanos) = times.from_send_ns {
+                counts.response_time_from_send.record(nanos);
+            }
+            if let Some(intervals) = &mut self.intervals {
+                let second = times.completed.saturating_since(self.timeline.measured) / WINDOW_NS;
+                intervals.record(second, operation, times.response_time_ns);
+            }
         }
-        let window = self.window_at(now);
+        let window = self.window_at(times.belongs_to);
         window.requests += 1;
         window.operations[operation.index()] += 1;
         window.misses += u64::from(outcome.misses);
         window.errors += u64::from(outcome.error);
-        window.response_time_sum_ns += response_time_ns.unwrap_or(0);
+        window.response_time_sum_ns += if verified { times.response_time_ns } else { 0 };
+    }
+
+    /// A request is to be sent at `intended`; `waiting` others are due on its connection.
+    pub(crate) fn record_arrival(&mut self, intended: Instant, waiting: usize) {
+        if self.timeline.phase_at(intended) == Phase::Measured {
+            self.scheduled.arrivals += 1;
+            self.scheduled.backlog_max = self.scheduled.backlog_max.max(waiting as u64);
+            self.window_at(intended).arrivals += 1;
+        }
+    }
+
+    /// A request that was to be sent at `intended` never will be.
+    pub(crate) fn record_unsent(&mut self, intended: Instant) {
+        if self.timeline.phase_at(intended) == Phase::Measured {
+            self.scheduled.unsent += 1;
+        }
+    }
+
+    /// A request is sent that should have been sent at `intended`, and for `late_ns` of the delay the generator alone
+    /// is to blame.
+    pub(crate) fn record_late(&mut self, intended: Instant, late_ns: u64) {
+        if self.timeline.phase_at(intended) == Phase::Measured {
+            self.scheduled.lateness.record(late_ns);
+            self.scheduled.late += u64::from(late_ns > self.late_after_ns);
+        }
     }
 
     /// An error reply came, with this text.
@@ -147,13 +236,13 @@ impl Recorder {
         }
     }
 
-    /// A reply failed verification, did not come, or a connection broke.
+    /// A reply failed verification, did not come, or a connection broke. `belongs_to`: as in [`Times`].
     #[cold]
-    pub(crate) fn record_failure(&mut self, now: Instant, failure: &dyn fmt::Display) {
-        let phase = self.timeline.phase_at(now);
+    pub(crate) fn record_failure(&mut self, belongs_to: Instant, failure: &dyn fmt::Display) {
+        let phase = self.timeline.phase_at(belongs_to);
         self.phases[phase as usize].failures += 1;
         if phase == Phase::Measured {
-            self.window_at(now).failures += 1;
+            self.window_at(belongs_to).failures += 1;
         }
         self.failures.count += 1;
         if self.failures.first.len() < FAILURE_TEXTS_MAX {
@@ -195,6 +284,31 @@ impl Recorder {
         self.failures.first.extend(other.failures.first);
         self.failures.first.truncate(FAILURE_TEXTS_MAX);
         self.foreign_values += other.foreign_values;
+        self.scheduled.add(&other.scheduled);
+        self.threads_waited_ns.push(other.waited_ns);
+        self.threads_waited_ns.extend(other.threads_waited_ns);
+    }
+
+    /// For how long each of the merged threads had nothing to do in the measured phase.
+    pub(crate) fn threads_waited_ns(&self) -> &[u64] {
+        &self.threads_waited_ns
+    }
+
+    /// Takes the response times of all seconds that were over at `now`, where [`Recorder::keep_intervals`] was called.
+    pub(crate) fn take_intervals(&mut self, now: Instant) -> Vec<Interval> {
+        let second = self.second_at(now);
+        self.intervals.as_mut().map_or_else(Vec::new, |intervals| intervals.take_before(second))
+    }
+
+    /// Whole seconds since the measured phase began.
+    pub(crate) fn second_at(&self, now: Instant) -> u64 {
+        now.saturating_since(self.timeline.measured) / WINDOW_NS
+    }
+
+    /// The thread had nothing to do from `since` to `until`.
+    pub(crate) fn record_wait(&mut self, since: Instant, until: Instant) {
+        let Timeline { measured, end, .. } = self.timeline;
+        self.waited_ns += until.min(end).saturating_since(since.max(measured));
     }
 
     /// Takes the response times recorded since the last call into `recent`.
@@ -237,6 +351,11 @@ impl Recorder {
         &self.failures
     }
 
+    /// What became of scheduled requests.
+    pub(crate) fn scheduled(&self) -> &ScheduledCounts {
+        &self.scheduled
+    }
+
     pub(crate) fn foreign_values(&self) -> u64 {
         self.foreign_values
     }
@@ -250,6 +369,7 @@ impl PhaseCounts {
         self.keys += other.keys;
         self.failures += other.failures;
     }
+
     /// What was counted between `earlier` and this.
     pub(crate) fn since(self, earlier: PhaseCounts) -> PhaseCounts {
         PhaseCounts {
@@ -270,6 +390,17 @@ impl OperationCounts {
         self.misses += other.misses;
         self.errors += other.errors;
         self.response_time.merge(&other.response_time);
+        self.response_time_from_send.merge(&other.response_time_from_send);
+    }
+}
+
+impl ScheduledCounts {
+    fn add(&mut self, other: &ScheduledCounts) {
+        self.arrivals += other.arrivals;
+        self.unsent += other.unsent;
+        self.late += other.late;
+        self.lateness.merge(&other.lateness);
+        self.backlog_max = self.backlog_max.max(other.backlog_max);
     }
 }
 
@@ -280,6 +411,8 @@ impl WindowCounts {
         self.misses += other.misses;
         self.failures += other.failures;
         self.response_time_sum_ns += other.response_time_sum_ns;
+        self.completed += other.completed;
+        self.arrivals += other.arrivals;
         for (count, more) in self.operations.iter_mut().zip(other.operations) {
             *count += more;
         }
@@ -288,6 +421,7 @@ impl WindowCounts {
 
 /// Length of a window.
 pub(crate) const WINDOW_NS: u64 = 1_000_000_000;
+const WINDOWS_RESERVED: u64 = 3_600;
 const FAILURE_TEXTS_MAX: usize = 20;
 /// Errors are counted by text. A peer that never says the same twice must not fill memory.
 const ERROR_TEXTS_MAX: usize = 64;
@@ -309,6 +443,11 @@ mod tests {
         recorder
     }
 
+    /// A request of a closed loop that was completed at `nanos`.
+    fn closed(nanos: u64, response_time_ns: u64) -> Times {
+        Times { belongs_to: at(nanos), completed: at(nanos), response_time_ns, from_send_ns: None }
+    }
+
     fn hit() -> Outcome {
         Outcome { keys: 1, hits: 1, ..Outcome::default() }
     }
@@ -317,7 +456,7 @@ mod tests {
     fn completion_decides_the_phase() {
         let mut recorder = recorder();
         for nanos in [0, SECOND, 2 * SECOND - 1, 2 * SECOND, 6 * SECOND - 1, 6 * SECOND, 6 * SECOND + 1] {
-            recorder.record_answer(at(nanos), Operation::Get, hit(), Some(5));
+            recorder.record_answer(closed(nanos, 5), Operation::Get, hit(), true);
         }
         assert_eq!(Phase::ALL.map(|phase| recorder.phase(phase).requests), [1, 2, 2, 2]);
         assert_eq!(recorder.total().requests, 7);
@@ -328,8 +467,8 @@ mod tests {
     #[test]
     fn windows_are_seconds_and_silent_ones_are_zero() {
         let mut recorder = recorder();
-        recorder.record_answer(at(2 * SECOND), Operation::Get, hit(), Some(7));
-        recorder.record_answer(at(3 * SECOND - 1), Operation::Set, hit(), Some(8));
+        recorder.record_answer(closed(2 * SECOND, 7), Operation::Get, hit(), true);
+        recorder.record_answer(closed(3 * SECOND - 1, 8), Operation::Set, hit(), true);
         recorder.record_failure(at(5 * SECOND), &"lost");
         let first = recorder.window(0);
         assert_eq!((first.requests, first.response_time_sum_ns), (2, 15));
@@ -342,12 +481,8 @@ mod tests {
     #[test]
     fn failed_answers_count_without_a_response_time() {
         let mut recorder = recorder();
-        recorder.record_answer(
-            at(2 * SECOND),
-            Operation::Get,
-            Outcome { keys: 1, ..Outcome::default() },
-            None,
-        );
+        let outcome = Outcome { keys: 1, ..Outcome::default() };
+        recorder.record_answer(closed(2 * SECOND, 5), Operation::Get, outcome, false);
         let counts = recorder.operation(Operation::Get);
         assert_eq!((counts.requests, counts.keys, counts.hits, counts.misses), (1, 1, 0, 0));
         assert!(counts.response_time.is_empty());
@@ -356,8 +491,8 @@ mod tests {
     #[test]
     fn merging_adds_everything() {
         let (mut one, mut other) = (recorder(), recorder());
-        one.record_answer(at(2 * SECOND), Operation::Get, hit(), Some(1));
-        other.record_answer(at(4 * SECOND), Operation::Get, hit(), Some(3));
+        one.record_answer(closed(2 * SECOND, 1), Operation::Get, hit(), true);
+        other.record_answer(closed(4 * SECOND, 3), Operation::Get, hit(), true);
         other.record_error_text(b"ERROR");
         other.record_failure(at(4 * SECOND), &"torn");
         other.record_foreign_values(2);
@@ -386,10 +521,65 @@ mod tests {
     #[test]
     fn recent_times_are_taken_once() {
         let mut recorder = recorder();
-        recorder.record_answer(at(0), Operation::Set, hit(), Some(9));
+        recorder.record_answer(closed(0, 9), Operation::Set, hit(), true);
         let mut recent = Distribution::new();
         recorder.take_recent(&mut recent);
         recorder.take_recent(&mut recent);
         assert_eq!((recent.count(), recent.sum()), (1, 9));
+    }
+    /// A request of an open loop that was to be sent at `intended` and was sent 10 ns before it was completed.
+    fn open(intended: u64, completed: u64) -> Times {
+        let from_send_ns = Some(10);
+        let response_time_ns = completed - intended;
+        Times { belongs_to: at(intended), completed: at(completed), response_time_ns, from_send_ns }
+    }
+
+    #[test]
+    fn in_an_open_loop_the_intended_moment_decides() {
+        let mut recorder = recorder();
+        recorder.record_answer(open(2 * SECOND - 1, 3 * SECOND), Operation::Get, hit(), true);
+        recorder.record_answer(open(5 * SECOND, 9 * SECOND), Operation::Get, hit(), true);
+        assert_eq!(Phase::ALL.map(|phase| recorder.phase(phase).requests), [0, 1, 1, 0]);
+        let counts = recorder.operation(Operation::Get);
+        assert_eq!(
+            (counts.response_time.sum(), counts.response_time_from_send.sum()),
+            (4 * 1_000_000_000, 10)
+        );
+        let windows = [0, 1, 2, 3].map(|index| recorder.window(index));
+        assert_eq!(windows.map(|window| window.requests), [0, 0, 0, 1]);
+        assert_eq!(
+            windows.map(|window| window.completed),
+            [0, 1, 0, 0],
+            "the second after the end does not count"
+        );
+    }
+
+    #[test]
+    fn scheduled_requests_are_accounted_for_in_the_measured_phase_alone() {
+        let mut recorder = recorder();
+        recorder.set_late_after(100);
+        for (intended, waiting, late_ns) in [(SECOND, 9, 500), (2 * SECOND, 3, 100), (3 * SECOND, 1, 101)] {
+            recorder.record_arrival(at(intended), waiting);
+            recorder.record_late(at(intended), late_ns);
+            recorder.record_unsent(at(intended));
+        }
+        let counts = recorder.scheduled();
+        assert_eq!((counts.arrivals, counts.unsent, counts.late, counts.backlog_max), (2, 2, 1, 3));
+        assert_eq!(counts.lateness.sum(), 201);
+        assert_eq!([0, 1].map(|index| recorder.window(index).arrivals), [1, 1]);
+    }
+
+    #[test]
+    fn intervals_are_taken_by_second_of_completion() {
+        let mut recorder = recorder();
+        recorder.keep_intervals();
+        recorder.record_answer(open(2 * SECOND, 2 * SECOND + 20), Operation::Get, hit(), true);
+        assert!(recorder.take_intervals(at(3 * SECOND - 1)).is_empty());
+        recorder.record_answer(open(2 * SECOND, 4 * SECOND), Operation::Set, hit(), true);
+        let seconds = |intervals: Vec<Interval>| -> Vec<_> {
+            intervals.iter().map(|interval| (interval.second, interval.all().sum())).collect()
+        };
+        assert_eq!(seconds(recorder.take_intervals(at(4 * SECOND))), [(0, 20)]);
+        assert_eq!(seconds(recorder.take_intervals(at(9 * SECOND))), [(2, 2_000_000_000)]);
     }
 }

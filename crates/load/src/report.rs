@@ -1,17 +1,22 @@
 //! What a run found: as a record (`docs/formats.md`, `weir.load/1`) and as a table.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Serialize;
 use weir_timing::{DistributionReport, Instant, Operation};
 
-use crate::config::Config;
+use crate::bottleneck::{Bottleneck, Evidence};
+use crate::config::{Config, Pacing};
+use crate::content::Content;
 use crate::driver::clock::Clock;
 use crate::driver::cpu::CpuTime;
-use crate::mix::read_operation;
+use crate::keyspace::KEY_SIZE_MAX;
 use crate::phase::{Phase, Timeline};
 use crate::recorder::{Failures, OperationCounts, Recorder, WINDOW_NS};
 use crate::summary::Summary;
+use crate::thresholds::{Judgement, Threshold, describe};
+use crate::workload::VALUE_SIZE_DRAWN_MAX;
 
 /// A run's record. Serialized, it is the schema `weir.load/1`.
 #[derive(Debug, Clone, Serialize)]
@@ -21,14 +26,20 @@ pub struct Report {
     config: ConfigReport,
     pub(crate) phases: Phases,
     pub(crate) operations: BTreeMap<&'static str, OperationReport>,
-    throughput_rps: f64,
+    pub(crate) throughput_rps: f64,
+    pub(crate) scheduled: Option<ScheduledReport>,
     windows: Vec<WindowReport>,
     pub(crate) cpu: CpuReport,
+    pub(crate) bottleneck: Option<Bottleneck>,
+    thresholds: Vec<Judgement>,
     failures: Failures,
     errors: BTreeMap<String, u64>,
     foreign_values: u64,
     #[serde(skip)]
     pub(crate) all_operations: OperationReport,
+    /// Thresholds that were crossed, as sentences.
+    #[serde(skip)]
+    crossed: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -40,13 +51,24 @@ struct ConfigReport {
     duration_ns: u64,
     warmup_ns: u64,
     write_ratio: f64,
-    value_size_bytes: usize,
-    key_size_bytes: usize,
+    value_size_bytes: u64,
+    key_size_bytes: u64,
     keys: u64,
-    multiget_keys: usize,
+    multiget_keys: u64,
+    content: Content,
+    replay: Option<PathBuf>,
     prefill: bool,
     timeout_ns: u64,
     seed: u64,
+    pacing: PacingReport,
+    start_at_unix_ns: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "loop", rename_all = "snake_case")]
+enum PacingReport {
+    Closed { think_time: String },
+    Open { rate: String, arrivals: String, assignment: &'static str, backlog: usize, late_after_ns: u64 },
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -71,11 +93,23 @@ pub(crate) struct PhaseReport {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct OperationReport {
     pub(crate) requests: u64,
-    keys: u64,
+    pub(crate) keys: u64,
     hits: u64,
     pub(crate) misses: u64,
     pub(crate) errors: u64,
     pub(crate) response_time: DistributionReport,
+    /// Open loop: from sending.
+    pub(crate) response_time_from_send: Option<DistributionReport>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ScheduledReport {
+    pub(crate) arrivals: u64,
+    pub(crate) offered_rate_rps: f64,
+    pub(crate) unsent: u64,
+    pub(crate) late: u64,
+    pub(crate) backlog_max: u64,
+    pub(crate) lateness: DistributionReport,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -88,6 +122,8 @@ struct WindowReport {
     misses: u64,
     failures: u64,
     response_time_sum_ns: u64,
+    completed: u64,
+    arrivals: u64,
     operations: BTreeMap<&'static str, u64>,
 }
 
@@ -99,6 +135,8 @@ pub(crate) struct CpuReport {
     pub(crate) per_request_ns: Option<f64>,
     /// Share of the threads' time in the measured phase that was CPU time.
     pub(crate) generator_busy: f64,
+    /// The largest share of the measured phase in which one thread had something to do.
+    pub(crate) busiest_thread: f64,
 }
 
 /// What a report is made of.
@@ -114,41 +152,76 @@ pub(crate) struct Measurements {
 
 impl Report {
     pub(crate) fn new(config: &Config, measurements: &Measurements) -> Report {
-        let Measurements { recorder, timeline, cpu, .. } = measurements;
-        let names = [read_operation(config.multiget), Operation::Set];
+        let Measurements { recorder, timeline, .. } = measurements;
+        let expected = config.operations();
+        let names: Vec<Operation> = Operation::ALL
+            .into_iter()
+            .filter(|name| expected.contains(name) || recorder.operation(*name).requests > 0)
+            .collect();
         let mut all = OperationCounts::default();
-        for operation in names {
+        for &operation in &names {
             all.add(recorder.operation(operation));
         }
         let measured_ns = timeline.measured_ns();
-        let requests = recorder.phase(Phase::Measured).requests;
+        let windows = windows(recorder, measured_ns, &names);
+        let completed: u64 = windows.iter().map(|window| window.completed).sum();
+        let per_second = |count: u64| ratio(count as f64 * 1e9, measured_ns as f64).unwrap_or(0.0);
+        let cpu = CpuReport::new(config, measurements, completed);
+        let scheduled = config.is_scheduled().then(|| ScheduledReport::new(recorder, per_second));
+        let all_operations = OperationReport::new(&all, config.is_open());
+        let evidence = Evidence {
+            pacing: &config.pacing,
+            completed,
+            busiest: cpu.busiest_thread.max(cpu.generator_busy),
+            scheduled: recorder.scheduled(),
+            mean_response_ns: all_operations.response_time.mean_ns,
+        };
         Report {
             schema: "weir.load/1",
             weir_version: env!("CARGO_PKG_VERSION"),
             config: ConfigReport::new(config),
             phases: Phases::new(measurements),
             operations: names
-                .map(|name| (name.name(), OperationReport::new(recorder.operation(name))))
-                .into(),
-            throughput_rps: ratio(requests as f64 * 1e9, measured_ns as f64).unwrap_or(0.0),
-            windows: windows(recorder, measured_ns, &names),
-            cpu: CpuReport {
-                user_ns: cpu.user_ns,
-                system_ns: cpu.system_ns,
-                per_request_ns: ratio(cpu.total_ns() as f64, requests as f64),
-                generator_busy: ratio(cpu.total_ns() as f64, measured_ns as f64 * config.threads as f64)
-                    .unwrap_or(0.0),
-            },
+                .iter()
+                .map(|&name| (name.name(), OperationReport::new(recorder.operation(name), config.is_open())))
+                .collect(),
+            throughput_rps: per_second(completed),
+            scheduled,
+            windows,
+            cpu,
+            bottleneck: evidence.bottleneck(),
+            thresholds: Vec::new(),
             failures: recorder.failures().clone(),
             errors: recorder.errors().clone(),
             foreign_values: recorder.foreign_values(),
-            all_operations: OperationReport::new(&all),
+            all_operations,
+            crossed: Vec::new(),
         }
+    }
+
+    /// Holds the run against thresholds, which become part of the record.
+    pub fn judge(&mut self, thresholds: &[Threshold]) {
+        for threshold in thresholds {
+            let judgement = threshold.judge(self);
+            if judgement.crossed {
+                self.crossed.push(describe(threshold, &judgement));
+            }
+            self.thresholds.push(judgement);
+        }
+    }
+
+    /// The thresholds that were crossed, one sentence each.
+    pub fn crossed(&self) -> &[String] {
+        &self.crossed
     }
 
     /// Whether something was answered, and everything that was passed verification.
     pub fn is_good(&self) -> bool {
         self.failures.count == 0 && self.is_answered()
+    }
+
+    pub(crate) fn failures_count(&self) -> u64 {
+        self.failures.count
     }
 
     fn is_answered(&self) -> bool {
@@ -170,11 +243,14 @@ impl Report {
         for (text, count) in &self.errors {
             warnings.push(format!("{count} error replies: {text}"));
         }
-        if self.cpu.generator_busy > GENERATOR_BUSY_MAX {
+        if let Some(scheduled) = self.scheduled.as_ref().filter(|scheduled| scheduled.unsent > 0) {
             warnings.push(format!(
-                "the generator used {:.0} % of its threads' time: it was itself the bottleneck; give it more --threads",
-                self.cpu.generator_busy * 100.0
+                "{} of {} arrivals were never sent: the backlog was full, or the time for draining over; response times leave them out",
+                scheduled.unsent, scheduled.arrivals
             ));
+        }
+        if let Some(bottleneck @ Bottleneck::Generator { .. }) = &self.bottleneck {
+            warnings.push(bottleneck.to_string());
         }
         if self.foreign_values > 0 {
             warnings.push(format!("{} values read were written by another run", self.foreign_values));
@@ -202,14 +278,64 @@ impl ConfigReport {
             threads: config.threads,
             duration_ns: config.duration.as_nanos() as u64,
             warmup_ns: config.warmup.as_nanos() as u64,
-            write_ratio: config.write_ratio,
-            value_size_bytes: config.value_size,
-            key_size_bytes: config.key_size,
+            write_ratio: config.content.mix.write_ratio(),
+            value_size_bytes: config.content.value_size.mean(VALUE_SIZE_DRAWN_MAX as u64).round() as u64,
+            key_size_bytes: config.content.key_size.mean(KEY_SIZE_MAX as u64).round() as u64,
             keys: config.keys,
-            multiget_keys: config.multiget,
+            multiget_keys: config.content.multiget.mean(u64::MAX).round() as u64,
+            content: config.content.clone(),
+            replay: config.replay.clone(),
             prefill: config.prefill,
             timeout_ns: config.timeout.as_nanos() as u64,
             seed: config.seed,
+            pacing: PacingReport::new(config),
+            start_at_unix_ns: config.start_at.map(|start| start.as_nanos() as u64),
+        }
+    }
+}
+
+impl PacingReport {
+    fn new(config: &Config) -> PacingReport {
+        match &config.pacing {
+            Pacing::Closed { think_time } => PacingReport::Closed { think_time: think_time.to_string() },
+            Pacing::Open { schedule, process, assignment } => PacingReport::Open {
+                rate: schedule.to_string(),
+                arrivals: process.to_string(),
+                assignment: assignment.name(),
+                backlog: config.backlog_max(),
+                late_after_ns: config.late_after.as_nanos() as u64,
+            },
+        }
+    }
+}
+
+impl CpuReport {
+    fn new(config: &Config, measurements: &Measurements, completed: u64) -> CpuReport {
+        let Measurements { recorder, timeline, cpu, .. } = measurements;
+        let measured_ns = timeline.measured_ns();
+        let least_waited_ns = recorder.threads_waited_ns().iter().min().copied().unwrap_or(measured_ns);
+        let busiest_ns = measured_ns.saturating_sub(least_waited_ns);
+        CpuReport {
+            user_ns: cpu.user_ns,
+            system_ns: cpu.system_ns,
+            per_request_ns: ratio(cpu.total_ns() as f64, completed as f64),
+            generator_busy: ratio(cpu.total_ns() as f64, measured_ns as f64 * config.threads as f64)
+                .unwrap_or(0.0),
+            busiest_thread: ratio(busiest_ns as f64, measured_ns as f64).unwrap_or(0.0),
+        }
+    }
+}
+
+impl ScheduledReport {
+    fn new(recorder: &Recorder, per_second: impl Fn(u64) -> f64) -> ScheduledReport {
+        let counts = recorder.scheduled();
+        ScheduledReport {
+            arrivals: counts.arrivals,
+            offered_rate_rps: per_second(counts.arrivals),
+            unsent: counts.unsent,
+            late: counts.late,
+            backlog_max: counts.backlog_max,
+            lateness: counts.lateness.report(),
         }
     }
 }
@@ -240,7 +366,7 @@ impl Phases {
 }
 
 impl OperationReport {
-    fn new(counts: &OperationCounts) -> OperationReport {
+    fn new(counts: &OperationCounts, is_open: bool) -> OperationReport {
         OperationReport {
             requests: counts.requests,
             keys: counts.keys,
@@ -248,6 +374,7 @@ impl OperationReport {
             misses: counts.misses,
             errors: counts.errors,
             response_time: counts.response_time.report(),
+            response_time_from_send: is_open.then(|| counts.response_time_from_send.report()),
         }
     }
 }
@@ -267,6 +394,8 @@ fn windows(recorder: &Recorder, measured_ns: u64, operations: &[Operation]) -> V
                 misses: counts.misses,
                 failures: counts.failures,
                 response_time_sum_ns: counts.response_time_sum_ns,
+                completed: counts.completed,
+                arrivals: counts.arrivals,
                 operations: operations
                     .iter()
                     .map(|name| (name.name(), counts.operations[name.index()]))
@@ -281,16 +410,15 @@ pub(crate) fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
     (denominator > 0.0).then(|| numerator / denominator)
 }
 
-/// Above this share of its threads' time, the generator measures itself.
-const GENERATOR_BUSY_MAX: f64 = 0.95;
 const FAILURES_SHOWN: usize = 5;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use weir_timing::Outcome;
 
     use super::*;
     use crate::config::Settings;
+    use crate::recorder::Times;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -311,9 +439,16 @@ mod tests {
         Report::new(&config, &Measurements { recorder, clock, prefill_began, timeline, finished, cpu })
     }
 
+    /// A run with so many gets of 1000 ns in 2.5 s.
+    pub(crate) fn report_of(gets: u64) -> Report {
+        report(|recorder| (0..gets).for_each(|number| get(recorder, 3 * SECOND + number)))
+    }
+
     fn get(recorder: &mut Recorder, nanos: u64) {
         let outcome = Outcome { keys: 1, hits: 1, ..Outcome::default() };
-        recorder.record_answer(at(nanos), Operation::Get, outcome, Some(1000));
+        let times =
+            Times { belongs_to: at(nanos), completed: at(nanos), response_time_ns: 1000, from_send_ns: None };
+        recorder.record_answer(times, Operation::Get, outcome, true);
     }
 
     #[test]
@@ -342,7 +477,7 @@ mod tests {
         assert_eq!(keys(&json["operations"]), ["get", "set"]);
         assert_eq!(
             keys(&json["operations"]["get"]),
-            ["errors", "hits", "keys", "misses", "requests", "response_time"]
+            ["errors", "hits", "keys", "misses", "requests", "response_time", "response_time_from_send"]
         );
         assert_eq!(keys(&json["phases"]), ["drain", "measured", "prefill", "warmup"]);
         assert_eq!(
@@ -352,6 +487,8 @@ mod tests {
         assert_eq!(
             keys(&json["windows"][0]),
             [
+                "arrivals",
+                "completed",
                 "errors",
                 "failures",
                 "index",

@@ -2,7 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::report::{OperationReport, Report, ratio};
+use weir_timing::DistributionReport;
+
+use crate::bottleneck::Bottleneck;
+use crate::report::{OperationReport, Report, ScheduledReport, ratio};
 
 /// A report as a small table.
 #[derive(Debug, Clone, Copy)]
@@ -18,45 +21,101 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.0;
         let seconds = report.phases.measured.duration_ns as f64 / 1e9;
-        let columns = ["", "requests", "rate/s", "mean", "p50", "p90", "p99", "p99.9", "misses", "errors"];
-        let mut rows = vec![columns.map(str::to_owned)];
+        let mut rows = vec![COLUMNS.map(str::to_owned)];
         for (name, operation) in &report.operations {
             rows.push(row(name, operation, seconds));
         }
         rows.push(row("all", &report.all_operations, seconds));
-        for row in &rows {
-            let mut line = format!("{:<9}", row[0]);
-            for (column, cell) in row.iter().enumerate().skip(1) {
-                let width = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-                write!(line, "  {cell:>width$}")?;
-            }
-            writeln!(f, "{line}")?;
+        if let Some(times) = &report.all_operations.response_time_from_send {
+            let mut row = COLUMNS.map(|_| String::new());
+            row[0] = "from send".to_owned();
+            row[3..TIMES_END].clone_from_slice(&times_of(times));
+            rows.push(row);
+        }
+        write_table(f, &rows)?;
+        if let Some(scheduled) = &report.scheduled {
+            write_scheduled(f, scheduled)?;
         }
         let per_request = report.cpu.per_request_ns.map_or("-".to_owned(), human_time);
         writeln!(
             f,
             "measured {seconds:.2} s; generator CPU {per_request} per request, {:.0} % of its threads' time",
             report.cpu.generator_busy * 100.0
-        )
+        )?;
+        match &report.bottleneck {
+            // That one is a warning.
+            Some(Bottleneck::Generator { .. }) | None => Ok(()),
+            Some(bottleneck) => writeln!(f, "{bottleneck}"),
+        }
     }
 }
 
-fn row(name: &str, operation: &OperationReport, seconds: f64) -> [String; 10] {
-    let time = |nanos: Option<f64>| nanos.map_or("-".to_owned(), human_time);
-    let whole = |nanos: Option<u64>| time(nanos.map(|nanos| nanos as f64));
-    let times = &operation.response_time;
+fn write_table(f: &mut fmt::Formatter<'_>, rows: &[[String; COLUMNS.len()]]) -> fmt::Result {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    for row in rows {
+        let mut line = format!("{:<first$}", row[0], first = width(0));
+        for (column, cell) in row.iter().enumerate().skip(1) {
+            write!(line, "  {cell:>width$}", width = width(column))?;
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn write_scheduled(f: &mut fmt::Formatter<'_>, scheduled: &ScheduledReport) -> fmt::Result {
+    writeln!(
+        f,
+        "scheduled {} requests, {:.0}/s; {} late, lateness p99 {}; backlog at most {}; {} never sent",
+        scheduled.arrivals,
+        scheduled.offered_rate_rps,
+        scheduled.late,
+        time(scheduled.lateness.p99_ns.map(|nanos| nanos as f64)),
+        scheduled.backlog_max,
+        scheduled.unsent
+    )
+}
+
+const COLUMNS: [&str; 12] =
+    ["", "requests", "rate/s", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max", "misses", "errors"];
+/// Times stand in the columns from 3 to before this one.
+const TIMES_END: usize = 10;
+
+fn row(name: &str, operation: &OperationReport, seconds: f64) -> [String; COLUMNS.len()] {
+    let rate = ratio(operation.requests as f64, seconds);
+    let [mean, p50, p90, p99, p999, p9999, max] = times_of(&operation.response_time);
     [
         name.to_owned(),
         operation.requests.to_string(),
-        ratio(operation.requests as f64, seconds).map_or("-".to_owned(), |rate| format!("{rate:.0}")),
-        time(times.mean_ns),
-        whole(times.p50_ns),
-        whole(times.p90_ns),
-        whole(times.p99_ns),
-        whole(times.p999_ns),
+        rate.map_or("-".to_owned(), |rate| format!("{rate:.0}")),
+        mean,
+        p50,
+        p90,
+        p99,
+        p999,
+        p9999,
+        max,
         operation.misses.to_string(),
         operation.errors.to_string(),
     ]
+}
+
+fn times_of(times: &DistributionReport) -> [String; 7] {
+    let whole = |nanos: Option<u64>| time(nanos.map(|nanos| nanos as f64));
+    let DistributionReport { mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, max_ns, .. } = *times;
+    [
+        time(mean_ns),
+        whole(p50_ns),
+        whole(p90_ns),
+        whole(p99_ns),
+        whole(p999_ns),
+        whole(p9999_ns),
+        whole(max_ns),
+    ]
+}
+
+/// A time, or a dash where there is none or too little was measured to tell.
+fn time(nanos: Option<f64>) -> String {
+    nanos.map_or("-".to_owned(), human_time)
 }
 
 /// A time with three significant digits and its unit.
@@ -74,6 +133,19 @@ pub(crate) fn human_time(nanos: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::tests::report_of;
+
+    #[test]
+    fn the_table_withholds_what_the_sample_does_not_support() {
+        let text = report_of(500).summary().to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        let cells = |line: usize| lines[line].split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        assert_eq!(cells(0).collect::<Vec<_>>(), &COLUMNS[1..]);
+        let all =
+            ["all", "500", "200", "1.00 µs", "1.00 µs", "1.00 µs", "1.00 µs", "-", "-", "1.00 µs", "0", "0"];
+        assert_eq!(cells(3).collect::<Vec<_>>(), all);
+        assert!(lines[4].starts_with("measured 2.50 s; generator CPU 4.00 ms per request"), "{text}");
+    }
 
     #[test]
     fn times_are_written_with_three_digits() {

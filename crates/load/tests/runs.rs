@@ -1,14 +1,21 @@
 //! Whole runs over real sockets: against memcached, and against servers that misbehave.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 use serde_json::Value;
-use weir_load::{Config, LoadError, Progress, Settings};
+use weir_load::{
+    Amount, Assignment, Config, Content, HdrLog, LoadError, Mix, Pacing, Progress, Settings, ThinkTime,
+};
 
 fn settings(target: SocketAddr) -> Settings {
     Settings {
@@ -18,20 +25,27 @@ fn settings(target: SocketAddr) -> Settings {
         threads: 2,
         duration: Duration::from_millis(300),
         warmup: Duration::from_millis(50),
-        write_ratio: 0.2,
-        value_size: 100,
-        key_size: 8,
+        content: Content {
+            mix: Mix::of_writes(0.2),
+            key_size: Amount::Fixed(8),
+            value_size: Amount::Fixed(100),
+            ..Content::default()
+        },
         keys: 500,
-        multiget: 1,
+        replay: None,
         prefill: true,
         timeout: Duration::from_secs(20),
         seed: 1,
+        pacing: Pacing::Closed { think_time: ThinkTime::None },
+        backlog: None,
+        late_after: Duration::from_millis(1),
+        start_at: None,
     }
 }
 
 fn run_until(settings: Settings, stop: &AtomicBool) -> Result<(bool, Value), LoadError> {
     let config = Config::check(settings).expect("the settings are valid");
-    let report = weir_load::run(&config, stop, &mut Progress::lines(std::io::sink()))?;
+    let report = weir_load::run(&config, stop, &mut Progress::lines(std::io::sink()), None)?;
     let json = report.to_json().expect("a report serializes");
     Ok((report.is_good(), serde_json::from_str(&json).expect("a record is JSON")))
 }
@@ -49,6 +63,13 @@ fn check_accounts(record: &Value) {
     let over = |rows: &mut dyn Iterator<Item = &Value>, field: &str| -> u64 {
         rows.map(|row| number(&row[field])).sum()
     };
+    let scheduled = &record["scheduled"];
+    if scheduled.is_object() {
+        assert_eq!(over(&mut windows.iter(), "arrivals"), number(&scheduled["arrivals"]));
+        // Sent late or not, every request that was sent is in the lateness.
+        let sent = number(&scheduled["lateness"]["count"]);
+        assert_eq!(sent + number(&scheduled["unsent"]), number(&scheduled["arrivals"]));
+    }
     for field in ["requests", "errors", "misses"] {
         assert_eq!(over(&mut operations.values(), field), number(&measured[field]), "{field}");
         assert_eq!(over(&mut windows.iter(), field), number(&measured[field]), "{field}");
@@ -64,7 +85,9 @@ fn check_accounts(record: &Value) {
 fn memcached_passes_and_agrees_on_the_counts() {
     for (multiget, depth, value_size) in [(1, 1, 128), (1, 20, 20), (7, 3, 128), (1, 2, 100_000)] {
         let memcached = Memcached::start();
-        let settings = Settings { multiget, depth, value_size, ..settings(memcached.address) };
+        let mut settings = Settings { depth, ..settings(memcached.address) };
+        settings.content.multiget = Amount::Fixed(multiget);
+        settings.content.value_size = Amount::Fixed(value_size);
         let (good, record) = run(settings).expect("memcached accepts connections");
         assert!(good, "{}", record["failures"]);
         check_accounts(&record);
@@ -87,13 +110,101 @@ fn memcached_passes_and_agrees_on_the_counts() {
 #[test]
 fn without_prefill_an_empty_memcached_misses() {
     let memcached = Memcached::start();
-    let settings = Settings { prefill: false, write_ratio: 0.0, ..settings(memcached.address) };
+    let mut settings = Settings { prefill: false, ..settings(memcached.address) };
+    settings.content.mix = Mix::of_writes(0.0);
     let (good, record) = run(settings).expect("memcached accepts connections");
     assert!(good);
     check_accounts(&record);
     let get = &record["operations"]["get"];
     assert_eq!((&get["hits"], &get["misses"]), (&Value::from(0), &get["requests"]));
     assert_eq!(record["phases"]["prefill"]["requests"], 0);
+}
+
+#[test]
+fn an_open_loop_sends_every_arrival_and_answers_are_accounted_for() {
+    for (schedule, process, arrivals) in [
+        ("2000 300ms", "fixed", Some(600)),
+        ("1000..3000 200ms, 0 50ms, 1000 50ms", "bursts:7", Some(450)),
+        ("2000 300ms", "poisson", None),
+    ] {
+        let memcached = Memcached::start();
+        let pacing = Pacing::Open {
+            schedule: schedule.parse().expect("a schedule"),
+            process: process.parse().expect("a process"),
+            assignment: Assignment::Random,
+        };
+        let (good, record) = run(Settings { pacing, ..settings(memcached.address) }).expect("a run");
+        assert!(good, "{}", record["failures"]);
+        check_accounts(&record);
+        let measured = &record["phases"]["measured"];
+        assert_eq!(record["scheduled"]["arrivals"], measured["requests"], "the backlog is sent in the drain");
+        if let Some(arrivals) = arrivals {
+            assert_eq!(measured["requests"], arrivals, "{schedule}");
+        }
+        let operation = &record["operations"]["get"];
+        let (from_intended, from_send) = (&operation["response_time"], &operation["response_time_from_send"]);
+        assert_eq!(from_intended["count"], from_send["count"]);
+        assert!(from_intended["sum_ns"].as_u64() >= from_send["sum_ns"].as_u64());
+    }
+}
+
+#[test]
+fn clients_that_think_send_one_request_at_a_time() {
+    let memcached = Memcached::start();
+    let think_time = ThinkTime::Fixed(Duration::from_millis(10));
+    let settings = Settings { pacing: Pacing::Closed { think_time }, ..settings(memcached.address) };
+    let (good, record) = run(settings).expect("a run");
+    assert!(good, "{}", record["failures"]);
+    check_accounts(&record);
+    // Twelve clients with cycles of at least 10 ms over 300 ms; a busy machine makes it fewer.
+    let requests = record["phases"]["measured"]["requests"].as_u64().expect("a count");
+    assert!((1..=12 * 31).contains(&requests), "{requests}");
+}
+
+#[test]
+fn the_log_of_every_second_holds_every_request() {
+    let memcached = Memcached::start();
+    let path = std::env::temp_dir().join(format!("weir-load-{}.hlog", memcached.address.port()));
+    let mut log = HdrLog::new(File::create(&path).expect("the temporary folder can be written to"));
+    let duration = Duration::from_millis(2100);
+    let config = Config::check(Settings { duration, ..settings(memcached.address) }).expect("valid settings");
+    let stop = AtomicBool::new(false);
+    let report =
+        weir_load::run(&config, &stop, &mut Progress::lines(std::io::sink()), Some(&mut log)).expect("a run");
+    log.finish().expect("the log is written");
+    let text = std::fs::read_to_string(&path).expect("the log is text");
+    std::fs::remove_file(&path).expect("the log is ours");
+    let all: Vec<&str> = text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).collect();
+    assert_eq!(all.iter().map(|line| &line[..6]).collect::<Vec<_>>(), ["0.000,", "1.000,", "2.000,"]);
+    let logged: u64 = all
+        .iter()
+        .map(|line| {
+            let encoded = line.rsplit(',').next().expect("a line has columns");
+            let bytes = STANDARD.decode(encoded).expect("base64");
+            let histogram: Histogram<u64> =
+                Deserializer::new().deserialize(&mut bytes.as_slice()).expect("a histogram");
+            histogram.len()
+        })
+        .sum();
+    let record: Value = serde_json::from_str(&report.to_json().expect("it serializes")).expect("JSON");
+    assert_eq!(record["phases"]["measured"]["requests"], logged);
+}
+
+#[test]
+fn a_start_that_has_passed_is_an_error_and_one_that_has_not_is_waited_for() {
+    let memcached = Memcached::start();
+    let start_at = Some(Duration::from_secs(1));
+    let error =
+        run(Settings { start_at, ..settings(memcached.address) }).expect_err("1970 is over").to_string();
+    assert!(error.starts_with("--start-at: that moment was "), "{error}");
+    #[expect(clippy::disallowed_methods, reason = "a moment of the wall clock is what is asked for")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is past 1970");
+    let start = now + Duration::from_secs(2);
+    let (_, record) = run(Settings { start_at: Some(start), prefill: false, ..settings(memcached.address) })
+        .expect("a run");
+    let warmup = &record["phases"]["warmup"]["start_unix_ns"];
+    let off = warmup.as_u64().expect("a moment").abs_diff(start.as_nanos() as u64);
+    assert!(off < 1_000_000, "the same clock tells both: {off} ns");
 }
 
 #[test]
@@ -125,7 +236,8 @@ fn a_server_that_hangs_up_costs_failures_and_is_called_again() {
         }
         lines.next().transpose().map(drop)
     });
-    let settings = Settings { prefill: false, write_ratio: 0.0, depth: 1, ..settings(server.address) };
+    let mut settings = Settings { prefill: false, depth: 1, ..settings(server.address) };
+    settings.content.mix = Mix::of_writes(0.0);
     let (good, record) = run(settings).expect("the server accepts connections");
     assert!(!good);
     check_accounts(&record);
@@ -144,7 +256,8 @@ fn a_server_that_hangs_up_costs_failures_and_is_called_again() {
 fn a_server_that_never_answers_is_a_failure_and_no_hang() {
     let server = Server::start(|stream| BufReader::new(stream).lines().try_for_each(|line| line.map(drop)));
     let timeout = Duration::from_millis(20);
-    let settings = Settings { prefill: false, write_ratio: 0.0, timeout, ..settings(server.address) };
+    let mut settings = Settings { prefill: false, timeout, ..settings(server.address) };
+    settings.content.mix = Mix::of_writes(0.0);
     let (good, record) = run(settings).expect("the server accepts connections");
     assert!(!good);
     check_accounts(&record);
@@ -159,7 +272,8 @@ fn a_server_that_lies_is_found_out() {
             line.and_then(|_| (&stream).write_all(b"VALUE 00000000 0 1\r\nx\r\nEND\r\n"))
         })
     });
-    let settings = Settings { prefill: false, write_ratio: 0.0, ..settings(server.address) };
+    let mut settings = Settings { prefill: false, ..settings(server.address) };
+    settings.content.mix = Mix::of_writes(0.0);
     let (good, record) = run(settings).expect("the server accepts connections");
     assert!(!good);
     check_accounts(&record);
@@ -269,3 +383,6 @@ fn listen() -> TcpListener {
     }
     panic!("no free port between {base} and {}", base + 2_000);
 }
+
+#[path = "runs/content.rs"]
+mod content;

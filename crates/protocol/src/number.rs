@@ -13,12 +13,12 @@ pub(crate) fn signed_32(word: &[u8]) -> Option<i32> {
     signed(word).map(|number| number as i32)
 }
 
-/// An unsigned number that fits 64 bits (cas, delta, flags). A minus sign is accepted where the C library's wrap-around
-/// leaves the top bit clear, as memcached does.
+/// An unsigned number that fits 64 bits (cas, delta, flags). As in memcached, a minus sign is accepted where the C library's
+/// wrap-around leaves the top bit clear; where that bit is set, a minus anywhere in the word is refused.
 pub(crate) fn unsigned(word: &[u8]) -> Option<u64> {
     let (negative, magnitude) = sign_and_magnitude(word)?;
     let value = if negative { magnitude.wrapping_neg() } else { magnitude };
-    (!negative || value >> 63 == 0).then_some(value)
+    (value >> 63 == 0 || !word.contains(&b'-')).then_some(value)
 }
 
 /// Plain digits, as servers write them.
@@ -77,6 +77,8 @@ mod tests {
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(unsigned(b"18446744073709551616"), None);
         assert_eq!(unsigned(b"-1"), None);
+        assert_eq!(unsigned(b"18446744073709551615\t-"), None);
+        assert_eq!(unsigned(b"9223372036854775807\t-"), Some(i64::MAX as u64));
         assert_eq!(unsigned(b"00000000000000000000000012"), Some(12));
         assert_eq!(digits(b"12"), Some(12));
         assert_eq!(digits(b"+12"), None);

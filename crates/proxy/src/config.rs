@@ -4,7 +4,7 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     time::Duration,
 };
-use weir_routing::{Placement, Router, RoutingError, Server};
+use weir_routing::{Placement, Router};
 
 /// A proxy's configuration. Everything in it has been checked.
 #[derive(Clone, Debug)]
@@ -40,12 +40,6 @@ pub struct Config {
 /// Why a configuration was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The servers make no pool.
-    #[error(transparent)]
-    Routing(#[from] RoutingError),
-    /// A server is not named as it must be.
-    #[error(transparent)]
-    Server(#[from] weir_routing::ServerError),
     /// A name could not be resolved.
     #[error("{role} `{address}` cannot be resolved: {source}; give HOST:PORT, for example 127.0.0.1:11211")]
     Resolve {
@@ -68,19 +62,11 @@ pub enum ConfigError {
 const THREADS_MAX: usize = 256;
 
 impl Config {
-    /// Checks the parts that can be wrong and fills in the defaults of the others.
-    pub fn new(
-        listen: &str,
-        servers: &[String],
-        replicas: usize,
-        threads: usize,
-    ) -> Result<Self, ConfigError> {
-        let placement = Placement::default();
-        let servers = servers.iter().map(|server| server.parse::<Server>()).collect::<Result<Vec<_>, _>>()?;
-        let server_addresses = servers
-            .iter()
-            .map(|server| resolve("--server", &server.address()))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// A proxy in front of the router's servers: checks what can be wrong and fills in the defaults of the rest.
+    pub fn new(listen: &str, router: Router, threads: usize) -> Result<Self, ConfigError> {
+        let servers = router.servers().iter();
+        let server_addresses =
+            servers.map(|server| resolve("--server", &server.address())).collect::<Result<Vec<_>, _>>()?;
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(ConfigError::Threads(threads));
         }
@@ -88,9 +74,9 @@ impl Config {
         Ok(Self {
             listen: resolve("--listen", listen)?,
             admin: None,
-            router: Router::new(servers, placement, replicas)?,
+            placement: router.placement(),
+            router,
             server_addresses,
-            placement,
             threads,
             timeout: Duration::from_millis(500),
             drain_timeout: Duration::from_secs(10),

@@ -4,16 +4,27 @@
 //! and the configured servers alone, never on which server is alive, and it is defined for every byte string. The
 //! crate knows nothing of connections or requests, and what it builds never changes: a new pool is a new [`Router`].
 //!
-//! Start at [`Router`]. It asks a ring (`ring`, consistent hashing as libmemcached does it) or the modulo rule
-//! (`modulo`); [`Server`] says where a server is and what it is called, [`Placement`] which rule is meant.
+//! Start at [`Router`]. [`Options`] say how it places keys: a [`Placement`] names the rule, a [`KeyHash`] the hash
+//! function, a [`HashTag`] the part of a key that decides (`key`). `family` turns servers into a distribution as
+//! each system does, `distribution` answers for a key, `hash` has the functions behind both. [`Server`] says where a
+//! server is, what it is called, and what it weighs.
 
+mod distribution;
+mod error;
+mod family;
 mod hash;
-mod modulo;
+mod key;
+mod options;
 mod placement;
-mod ring;
 mod router;
 mod server;
+mod weight;
 
+pub use error::RoutingError;
+pub use hash::{KeyHash, UnknownHash};
+pub use key::{HashTag, HashTagError};
+pub use options::Options;
 pub use placement::{Placement, UnknownPlacement};
-pub use router::{REPLICAS_MAX, Router, RoutingError, SERVERS_MAX};
+pub use router::{REPLICAS_MAX, Router, SERVERS_MAX};
 pub use server::{Server, ServerError};
+pub use weight::{Weight, WeightError};

@@ -3,10 +3,18 @@ use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
+use crate::weight::{Weight, WeightError};
+
 /// memcached's registered port. Ketama labels leave it out.
 const DEFAULT_PORT: u16 = 11_211;
 
+/// The longest host and the longest name, in bytes: as long as a host name may be. They stand in replies and metrics.
+const NAME_MAX: usize = 255;
+
 /// One memcached server of a pool.
+///
+/// As text: `HOST:PORT`, then `:WEIGHT` if it is not 1, then a space and a name if it has one (the form of twemproxy's
+/// configuration). An IPv6 address stands in brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
     /// What the server is called in records and metrics: `host:port` as it was given, unless it was given a name.
@@ -15,8 +23,8 @@ pub struct Server {
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// Share of the keys relative to the other servers; at least 1.
-    pub weight: u32,
+    /// Share of the keys relative to the other servers.
+    pub weight: Weight,
 }
 
 /// Why a text is no server.
@@ -29,18 +37,34 @@ pub enum ServerError {
     #[error("server {0:?} has no valid port: write host:port with a port from 1 to 65535")]
     InvalidPort(String),
     /// Nothing stands before the port, or something that can be no host.
-    #[error("server {0:?} has no valid host: write host:port without spaces")]
+    #[error(
+        "server {0:?} has no valid host: write host:port without spaces, the host at most {NAME_MAX} bytes long"
+    )]
     InvalidHost(String),
     /// An IPv6 address whose end cannot be told from the port, or brackets around something else.
     #[error("server {0:?} has no valid IPv6 address: write [address]:port")]
     InvalidIpv6(String),
+    /// What follows the port is no weight.
+    #[error("server {server:?}: {error}")]
+    InvalidWeight {
+        /// As it was given.
+        server: String,
+        /// Why.
+        error: WeightError,
+    },
+    /// What follows the space is no name.
+    #[error(
+        "server {0:?} has no valid name: write host:port name, the name at most {NAME_MAX} bytes long, without spaces \
+         or commas"
+    )]
+    InvalidName(String),
 }
 
 impl Server {
     /// A server of weight 1 that is called by its address.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
-        Self { name: address(&host, port), host, port, weight: 1 }
+        Self { name: address(&host, port), host, port, weight: Weight::ONE }
     }
 
     /// Where the server is, as `host:port` or `[address]:port`.
@@ -48,16 +72,33 @@ impl Server {
         address(&self.host, self.port)
     }
 
-    /// What stands for this server on a ketama ring: its name if it was given one, so that a server can move to
-    /// another machine and keep its keys; otherwise `host:port`, or `host` alone for memcached's own port.
+    /// The same server with a weight.
+    #[must_use]
+    pub fn with_weight(self, weight: Weight) -> Self {
+        Self { weight, ..self }
+    }
+
+    /// The same server under a name of its own.
+    #[must_use]
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// Whether the server was given a name that is not its address.
+    pub fn is_named(&self) -> bool {
+        self.name != self.address()
+    }
+
+    /// What stands for this server on libmemcached's and twemproxy's rings: its name if it was given one, so that a
+    /// server can move to another machine and keep its keys; otherwise `host:port`, or `host` alone for memcached's
+    /// own port.
     pub(crate) fn label(&self) -> String {
-        if self.name != self.address() {
-            self.name.clone()
-        } else if self.port == DEFAULT_PORT {
-            self.host.clone()
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
+        if !self.is_named() && self.port == DEFAULT_PORT { self.host.clone() } else { self.full_label() }
+    }
+
+    /// The same, with the port always.
+    pub(crate) fn full_label(&self) -> String {
+        if self.is_named() { self.name.clone() } else { format!("{}:{}", self.host, self.port) }
     }
 }
 
@@ -71,22 +112,48 @@ impl FromStr for Server {
     type Err = ServerError;
 
     fn from_str(text: &str) -> Result<Self, ServerError> {
-        let (host, port) = text.rsplit_once(':').ok_or_else(|| ServerError::NoPort(text.to_owned()))?;
+        let (place, name) = text.split_once(' ').map_or((text, None), |(place, name)| (place, Some(name)));
+        let (host, after) = split_host(place).map_err(|error| error(text.to_owned()))?;
+        let (port, weight) =
+            after.split_once(':').map_or((after, None), |(port, weight)| (port, Some(weight)));
         let port = parse_port(port).ok_or_else(|| ServerError::InvalidPort(text.to_owned()))?;
-        if host.starts_with('[') || host.ends_with(']') || host.contains(':') {
-            let address = host
-                .strip_prefix('[')
-                .and_then(|rest| rest.strip_suffix(']'))
-                .filter(|address| address.parse::<Ipv6Addr>().is_ok())
-                .ok_or_else(|| ServerError::InvalidIpv6(text.to_owned()))?;
-            return Ok(Self::new(address, port));
+        let mut server = Self::new(host, port);
+        if let Some(weight) = weight {
+            let invalid = |error| ServerError::InvalidWeight { server: text.to_owned(), error };
+            server.weight = weight.parse().map_err(invalid)?;
         }
-        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control() || "/,".contains(c))
-        {
-            return Err(ServerError::InvalidHost(text.to_owned()));
+        if let Some(name) = name {
+            if name.is_empty() || name.len() > NAME_MAX || name.contains(forbidden) {
+                return Err(ServerError::InvalidName(text.to_owned()));
+            }
+            server.name = name.to_owned();
         }
-        Ok(Self::new(host, port))
+        Ok(server)
     }
+}
+
+/// Makes an error of a server as it was given.
+type Reason = fn(String) -> ServerError;
+
+/// The host, and what follows the colon behind it.
+fn split_host(place: &str) -> Result<(&str, &str), Reason> {
+    if let Some(rest) = place.strip_prefix('[') {
+        let (address, after) = rest.split_once("]:").ok_or(ServerError::InvalidIpv6 as Reason)?;
+        let valid = address.parse::<Ipv6Addr>().is_ok();
+        return if valid { Ok((address, after)) } else { Err(ServerError::InvalidIpv6) };
+    }
+    let (host, after) = place.split_once(':').ok_or(ServerError::NoPort as Reason)?;
+    if host.ends_with(']') || after.matches(':').count() > 1 {
+        return Err(ServerError::InvalidIpv6);
+    }
+    if host.is_empty() || host.len() > NAME_MAX || host.contains(|c| forbidden(c) || c == '/') {
+        return Err(ServerError::InvalidHost);
+    }
+    Ok((host, after))
+}
+
+fn forbidden(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || c == ','
 }
 
 fn address(host: &str, port: u16) -> String {
@@ -107,12 +174,25 @@ mod tests {
     fn addresses_are_taken_apart_and_put_together() {
         let check = |text: &str, host: &str, port: u16| {
             let server: Server = text.parse().unwrap();
-            assert_eq!((server.host.as_str(), server.port, server.weight), (host, port, 1));
+            assert_eq!((server.host.as_str(), server.port, server.weight), (host, port, Weight::ONE));
             assert_eq!((server.name.as_str(), server.address().as_str()), (text, text));
         };
         check("127.0.0.1:21211", "127.0.0.1", 21211);
         check("cache-7.example:11211", "cache-7.example", 11211);
         check("[::1]:11211", "::1", 11211);
+    }
+
+    #[test]
+    fn weight_and_name_may_follow() {
+        let check = |text: &str, address: &str, weight: &str, name: &str| {
+            let server: Server = text.parse().unwrap();
+            assert_eq!((server.address().as_str(), server.name.as_str()), (address, name), "{text}");
+            assert_eq!(server.weight.to_string(), weight, "{text}");
+        };
+        check("10.0.0.1:11211:3", "10.0.0.1:11211", "3", "10.0.0.1:11211");
+        check("10.0.0.1:11211:0.5 red", "10.0.0.1:11211", "0.5", "red");
+        check("10.0.0.1:11211 red:1", "10.0.0.1:11211", "1", "red:1");
+        check("[::1]:11211:2 red", "[::1]:11211", "2", "red");
     }
 
     #[test]
@@ -122,15 +202,23 @@ mod tests {
         };
         check("", ServerError::NoPort);
         check("localhost", ServerError::NoPort);
+        check("a b:1", ServerError::NoPort);
         for text in ["localhost:", "localhost:0", "localhost:65536", "localhost:+80", "localhost:x"] {
             check(text, ServerError::InvalidPort);
         }
-        for text in [":11211", "a b:1", "a/b:1", "a,b:1", "a\n:1"] {
+        for text in [":11211", "a\tb:1", "a/b:1", "a,b:1", "a\n:1"] {
             check(text, ServerError::InvalidHost);
         }
-        for text in ["::1:11211", "[::1:11211", "::1]:11211", "[host]:11211", "[]:1"] {
+        for text in ["::1:11211", "[::1:11211", "::1]:11211", "[host]:11211", "[]:1", "[::1]11211"] {
             check(text, ServerError::InvalidIpv6);
         }
+        check(&format!("{}:1", "a".repeat(256)), ServerError::InvalidHost);
+        check(&format!("a:1 {}", "b".repeat(256)), ServerError::InvalidName);
+        for text in ["a:1 ", "a:1 b c", "a:1 b,c", "a:1  b"] {
+            check(text, ServerError::InvalidName);
+        }
+        let error = "a:1:0".parse::<Server>().unwrap_err().to_string();
+        assert!(error.starts_with("server \"a:1:0\": weight \"0\" is no number above 0"), "{error}");
         let error = "localhost".parse::<Server>().unwrap_err().to_string();
         assert_eq!(error, "server \"localhost\" has no port: write host:port");
     }
@@ -139,7 +227,8 @@ mod tests {
     fn labels_leave_out_memcached_s_own_port_and_prefer_a_given_name() {
         assert_eq!(Server::new("10.0.1.1", 11211).label(), "10.0.1.1");
         assert_eq!(Server::new("10.0.1.1", 11212).label(), "10.0.1.1:11212");
-        let named = Server { name: "red".into(), ..Server::new("10.0.1.1", 11212) };
+        assert_eq!(Server::new("10.0.1.1", 11211).full_label(), "10.0.1.1:11211");
+        let named = Server::new("10.0.1.1", 11212).with_name("red");
         assert_eq!(named.label(), "red");
     }
 }

@@ -1,24 +1,32 @@
 //! `weir load`: from the command line to a run and its exit status.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::ArgPredicate;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use weir_load::{Config, Progress, Report, Settings};
+use weir_load::{
+    Assignment, Config, HdrLog, Pacing, Process, Progress, Report, Schedule, Settings, ThinkTime, Threshold,
+};
 
+use crate::content::ContentArgs;
 use crate::{fail, units};
 
 /// The flags of `weir load`.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "weir load --like memtier OPTIONS… and weir load --like memaslap OPTIONS… take those tools' own options; with \
+                  --print behind the tool's name the equal weir load line is shown instead of run."
+)]
 pub(crate) struct LoadArgs {
     /// Where to connect; connections go round-robin over several targets, which must serve the same keys
-    #[arg(long = "target", value_name = "HOST:PORT", required = true)]
+    #[arg(long = "target", value_name = "HOST:PORT", required_unless_present = "preset")]
     targets: Vec<String>,
     /// Connections over all threads
     #[arg(long, value_name = "N", default_value_t = 16)]
@@ -29,27 +37,14 @@ pub(crate) struct LoadArgs {
     /// Threads that share the connections
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Length of the measured phase
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
-    duration: Duration,
+    /// Length of the measured phase [default: the length of --rate's schedule, 24h with --requests or --replay, or 10s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration,
+          default_value_ifs([("requests", ArgPredicate::IsPresent, "24h"), ("replay", ArgPredicate::IsPresent, "24h")]))]
+    duration: Option<Duration>,
     /// Length of the warm-up before it
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration,
+          default_value_ifs([("requests", ArgPredicate::IsPresent, "0s"), ("replay", ArgPredicate::IsPresent, "0s")]))]
     warmup: Duration,
-    /// Share of requests that are writes, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
-    writes: f64,
-    /// Size of every value, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 128)]
-    value_size: usize,
-    /// Size of every key, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 16)]
-    key_size: usize,
-    /// Number of keys
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    keys: u64,
-    /// Keys per read
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    multiget: usize,
     /// Do not set every key before the warm-up
     #[arg(long)]
     no_prefill: bool,
@@ -59,30 +54,72 @@ pub(crate) struct LoadArgs {
     /// Seed of the random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Closed loop: how long a client waits between an answer and its next request: none, 10ms, or exp:10ms
+    #[arg(long, value_name = "TIME", default_value = "none", conflicts_with = "rate")]
+    think_time: ThinkTime,
+    /// Open loop: requests per second, as 1000, or over time, as '1000 10s, 1000..5000 30s, 2000 10s'
+    #[arg(long, value_name = "SCHEDULE")]
+    rate: Option<Schedule>,
+    /// How arrivals are spread within the rate: fixed, poisson, or bursts:N
+    #[arg(long, value_name = "PROCESS", default_value = "poisson", requires = "rate")]
+    arrivals: Process,
+    /// How arrivals are dealt out to connections: round-robin, or random
+    #[arg(long, value_name = "HOW", default_value = "round-robin", requires = "rate")]
+    assign: Assignment,
+    /// Arrivals that may wait on each connection [default: 2000000 shared out, at least 1000]
+    #[arg(long, value_name = "N", requires = "rate")]
+    backlog: Option<usize>,
+    /// Count requests as late that the generator itself sends later than this
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
+    late_after: Duration,
+    /// Begin the warm-up at this time, in seconds since 1970, so that several machines begin together
+    #[arg(long, value_name = "TIME", value_parser = units::unix_time)]
+    start_at: Option<Duration>,
+    /// Fail (exit status 3) under this condition, as 'p99>2ms', 'get.p99.9>5ms', 'errors>0', 'misses>1%', 'rate<1000'; may be repeated
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    fail_if: Vec<Threshold>,
+    /// Write the response times of every second to this file, in HdrHistogram's log format
+    #[arg(long, value_name = "FILE")]
+    hdr: Option<PathBuf>,
     /// Write the record (docs/formats.md, weir.load/1) to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    // The heading of a group goes on to the end: this one comes last.
+    #[command(flatten)]
+    content: ContentArgs,
 }
 
-/// Runs the command. 0: all well; 1: a verification failed or nothing was answered; 2: a wrong command line.
+/// Runs the command. 0: all well; 1: a verification failed or nothing was answered; 2: a wrong command line; 3: a
+/// condition of `--fail-if` came about.
 pub(crate) fn run(args: LoadArgs) -> ExitCode {
-    let (settings, json) = args.into_settings();
+    if let Some(list) = args.content.list() {
+        return match io::stdout().write_all(list.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(1, &error),
+        };
+    }
+    let (settings, outputs) = match args.into_settings() {
+        Ok(settings) => settings,
+        Err(error) => return fail(2, &error),
+    };
     let config = match Config::check(settings) {
         Ok(config) => config,
         Err(error) => return fail(2, &error),
     };
     // Opened before the run: a run whose record cannot be written is a run wasted.
-    let mut record = match json.map(Output::open).transpose() {
-        Ok(record) => record,
-        Err(error) => return fail(2, &error),
-    };
+    let opened = outputs.json.map(Output::open).transpose();
+    let (mut record, mut log) =
+        match opened.and_then(|record| Ok((record, open_log(outputs.hdr.as_deref())?))) {
+            Ok(opened) => opened,
+            Err(error) => return fail(2, &error),
+        };
     let stop = match stop_on_signals() {
         Ok(stop) => stop,
         Err(error) => return fail(1, &format!("cannot listen for signals: {error}")),
     };
     let terminal = io::stderr().is_terminal();
     let mut progress = if terminal { Progress::redrawn(io::stderr()) } else { Progress::lines(io::stderr()) };
-    let report = match weir_load::run(&config, &stop, &mut progress) {
+    let mut report = match weir_load::run(&config, &stop, &mut progress, log.as_mut()) {
         Ok(report) => report,
         Err(error) => {
             progress.clear();
@@ -90,33 +127,59 @@ pub(crate) fn run(args: LoadArgs) -> ExitCode {
         }
     };
     progress.clear();
-    match tell(&report, record.as_mut()) {
-        Ok(()) if report.is_good() => ExitCode::SUCCESS,
-        Ok(()) => ExitCode::from(1),
+    report.judge(&outputs.fail_if);
+    let logged = log.map_or(Ok(()), HdrLog::finish).map_err(|error| format!("--hdr: {error}"));
+    match tell(&report, record.as_mut()).and(logged) {
         Err(error) => fail(1, &error),
+        Ok(()) if !report.is_good() => ExitCode::from(1),
+        Ok(()) if !report.crossed().is_empty() => ExitCode::from(3),
+        Ok(()) => ExitCode::SUCCESS,
     }
 }
 
+/// What becomes of a run's results.
+struct Outputs {
+    json: Option<PathBuf>,
+    hdr: Option<PathBuf>,
+    fail_if: Vec<Threshold>,
+}
+
 impl LoadArgs {
-    fn into_settings(self) -> (Settings, Option<PathBuf>) {
+    fn into_settings(self) -> Result<(Settings, Outputs), String> {
+        let schedule_length = self.rate.as_ref().and_then(Schedule::length);
+        let pacing = match self.rate {
+            Some(schedule) => Pacing::Open { schedule, process: self.arrivals, assignment: self.assign },
+            None => Pacing::Closed { think_time: self.think_time },
+        };
         let settings = Settings {
+            content: self.content.content()?,
+            keys: self.content.keys,
+            // A trace names its keys as it goes.
+            prefill: !self.no_prefill && self.content.replay.is_none(),
+            replay: self.content.replay,
             targets: self.targets,
             connections: self.connections,
             depth: self.depth,
             threads: self.threads,
-            duration: self.duration,
+            duration: self.duration.or(schedule_length).unwrap_or(DURATION),
             warmup: self.warmup,
-            write_ratio: self.writes,
-            value_size: self.value_size,
-            key_size: self.key_size,
-            keys: self.keys,
-            multiget: self.multiget,
-            prefill: !self.no_prefill,
             timeout: self.timeout,
             seed: self.seed,
+            pacing,
+            backlog: self.backlog,
+            late_after: self.late_after,
+            start_at: self.start_at,
         };
-        (settings, self.json)
+        Ok((settings, Outputs { json: self.json, hdr: self.hdr, fail_if: self.fail_if }))
     }
+}
+
+fn open_log(path: Option<&Path>) -> Result<Option<HdrLog>, String> {
+    path.map(|path| match File::create(path) {
+        Ok(file) => Ok(HdrLog::new(BufWriter::new(file))),
+        Err(error) => Err(format!("--hdr {}: {error}", path.display())),
+    })
+    .transpose()
 }
 
 /// Where the record goes.
@@ -159,6 +222,9 @@ fn tell(report: &Report, mut record: Option<&mut Output>) -> Result<(), String> 
     for warning in report.warnings() {
         let _ = writeln!(io::stderr(), "{warning}");
     }
+    for crossed in report.crossed() {
+        let _ = writeln!(io::stderr(), "--fail-if {crossed}");
+    }
     if let Some(record) = &mut record {
         record.write(&report.to_json().map_err(|error| format!("cannot write the record: {error}"))?)?;
     }
@@ -174,3 +240,6 @@ fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
     }
     Ok(stop)
 }
+
+/// Length of the measured phase where nothing says otherwise.
+const DURATION: Duration = Duration::from_secs(10);

@@ -2,11 +2,19 @@
 //!
 //! One file per subcommand; what they do lives in the crates `weir-proxy` and `weir-load`.
 
+mod check;
+mod config_file;
+mod content;
+mod convert;
+mod like;
 mod load;
+mod manual;
+mod pool;
 mod proxy;
 mod units;
+mod where_key;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::{fmt::Display, process::ExitCode};
 
 /// Weir: a memcached proxy that measures itself, and the load to measure it with
@@ -21,14 +29,35 @@ struct Cli {
 enum Command {
     /// Stand between memcached clients and memcached servers
     Proxy(proxy::ProxyArgs),
-    /// Generate load: closed loop, every reply verified
-    Load(load::LoadArgs),
+    /// Generate load, closed loop or open loop, every reply verified
+    Load(Box<load::LoadArgs>),
+    /// Print which servers hold keys
+    Where(where_key::WhereArgs),
+    /// Check a configuration file
+    Check(check::CheckArgs),
+    /// Print the configuration that equals another proxy's
+    Convert(convert::ConvertArgs),
+    /// Write a manual page, to be shown by man -l
+    #[command(hide = true)]
+    Man(manual::ManArgs),
+    /// Write a script with which a shell completes weir's command line
+    #[command(hide = true)]
+    Completions(manual::CompletionsArgs),
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let words = match like::expand(std::env::args_os().collect()) {
+        Ok(words) => words,
+        Err(ended) => return ended,
+    };
+    match Cli::parse_from(words).command {
         Command::Proxy(args) => args.run(),
-        Command::Load(args) => load::run(args),
+        Command::Load(args) => load::run(*args),
+        Command::Where(args) => args.run(),
+        Command::Check(args) => args.run(),
+        Command::Convert(args) => args.run(),
+        Command::Man(args) => args.run(Cli::command()),
+        Command::Completions(args) => args.run(Cli::command()),
     }
 }
 

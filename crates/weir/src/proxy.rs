@@ -1,9 +1,9 @@
 //! `weir proxy`.
 
-use crate::units;
+use crate::{pool::PoolArgs, units};
 use clap::Args;
-use std::{process::ExitCode, time::Duration};
-use weir_proxy::{Config, ConfigError};
+use std::{error::Error, process::ExitCode, time::Duration};
+use weir_proxy::Config;
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -12,24 +12,20 @@ Example: weir proxy --listen 127.0.0.1:21211 --server 127.0.0.1:11211 --server 1
 
 SIGTERM and SIGINT stop it: no more clients are accepted, what was taken is answered, and it ends with status 0.")]
 pub(crate) struct ProxyArgs {
-    /// Where clients connect
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:21211")]
-    listen: String,
-    /// A memcached server; repeat it for each
-    #[arg(long = "server", value_name = "HOST:PORT", required = true)]
-    servers: Vec<String>,
-    /// On how many servers each key is kept
-    #[arg(long, value_name = "R", default_value_t = 1)]
-    replicas: usize,
+    /// Where clients connect [default: the file's, or 127.0.0.1:21211]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    #[command(flatten)]
+    pool: PoolArgs,
     /// Event loops
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
     /// Where /metrics and /snapshot are answered; nowhere by default
     #[arg(long, value_name = "HOST:PORT")]
     admin: Option<String>,
-    /// How long a server may take to answer before the client gets SERVER_ERROR
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration)]
-    timeout: Duration,
+    /// How long a server may take to answer before the client gets SERVER_ERROR [default: the file's, or 500ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    timeout: Option<Duration>,
     /// How long sessions may take to end after a signal to stop
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     drain_timeout: Duration,
@@ -64,10 +60,12 @@ impl ProxyArgs {
         }
     }
 
-    fn config(&self) -> Result<Config, ConfigError> {
-        let mut config = Config::new(&self.listen, &self.servers, self.replicas, self.threads)?
+    fn config(&self) -> Result<Config, Box<dyn Error>> {
+        let pool = self.pool.load()?;
+        let listen = self.listen.as_deref().or(pool.listen.as_deref()).unwrap_or(LISTEN);
+        let mut config = Config::new(listen, pool.router, self.threads)?
             .with_admin(self.admin.as_deref())?
-            .with_timeout(self.timeout)?;
+            .with_timeout(self.timeout.or(pool.timeout).unwrap_or(TIMEOUT))?;
         config.drain_timeout = self.drain_timeout;
         config.sessions_max = self.max_connections;
         config.value_bytes_max = self.max_value;
@@ -77,6 +75,12 @@ impl ProxyArgs {
         Ok(config)
     }
 }
+
+/// Where clients connect if nothing says otherwise.
+const LISTEN: &str = "127.0.0.1:21211";
+
+/// How long a server may take if nothing says otherwise.
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// One line when clients can connect, on standard error, where logs go.
 #[expect(clippy::print_stderr, reason = "the command line talks to people")]

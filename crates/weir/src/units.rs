@@ -1,23 +1,6 @@
 //! Units on the command line.
 
-use std::time::Duration;
-
-/// `500ms`, `10s`, `2m`, `1h`, `250us`; a bare number is seconds.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-    let (number, unit) = text.split_at(digits);
-    let scale = match unit.trim() {
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("the unit {unit:?} is none of us, ms, s, m, h")),
-    };
-    let number: f64 =
-        number.parse().map_err(|_| "a time is a number and a unit, such as 500ms or 10s".to_owned())?;
-    Duration::try_from_secs_f64(number * scale).map_err(|error| error.to_string())
-}
+pub(crate) use weir_load::units::{duration, unix_time};
 
 /// `4096`, `64k`, `1m`, `1g`, with or without `b` or `ib` behind the letter: powers of 1024, as memcached's own options.
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
@@ -38,17 +21,6 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
-        for bad in ["", "ms", "10 parsecs", "-1s", "1.2.3s", "1e400s"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn sizes_have_units() {

@@ -1,7 +1,7 @@
-"""The command line: ``weir-lab run`` and ``weir-lab report``.
+"""The command line: ``weir-lab run``, ``report``, and the commands of `commands`.
 
 Exit status: 0; 1 if something failed (the message says what); 2 for a wrong command line; 3 if the sweep ended but some runs have no valid
-attempt; 130 when interrupted.
+attempt, or an audit found broken laws; 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from weir_lab import __version__
 from weir_lab.analysis import require_reportable
+from weir_lab.commands import audit, capacity, predict, selfcheck
 from weir_lab.design import load_study
 from weir_lab.errors import LabError
 from weir_lab.essence import essence_table
@@ -105,6 +106,12 @@ def report(
 def version() -> None:
     """Print the version."""
     typer.echo(f"weir-lab {__version__}")
+
+
+app.command()(selfcheck)
+app.command()(audit)
+app.command()(predict)
+app.command()(capacity)
 
 
 def _latest() -> Path:

@@ -16,18 +16,18 @@ struct Pair {
 /// All is measured.
 const MEASURED: Timeline = Timeline { warmup: Instant::ZERO, measured: Instant::ZERO, end: NEVER };
 
-type Request = (Operation, Vec<u64>);
+type Request = (Command, Vec<u64>);
 
 fn get(key: u64) -> Request {
-    (Operation::Get, vec![key])
+    (Command::Get, vec![key])
 }
 
 fn multiget(keys: &[u64]) -> Request {
-    (Operation::MultiGet, keys.to_vec())
+    (Command::Get, keys.to_vec())
 }
 
 fn set(key: u64) -> Request {
-    (Operation::Set, vec![key])
+    (Command::Set, vec![key])
 }
 
 fn at(nanos: u64) -> Instant {
@@ -36,11 +36,22 @@ fn at(nanos: u64) -> Instant {
 
 impl Pair {
     fn new(depth: usize, requests: impl IntoIterator<Item = Request>) -> Pair {
-        let settings = Settings { keys: 10, key_size: 4, value_size: 64, ..Settings::example() };
+        Pair::with(depth, requests, |_| {})
+    }
+
+    /// A pair of two connections' run, unless `change` makes it another.
+    fn with(
+        depth: usize,
+        requests: impl IntoIterator<Item = Request>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Pair {
+        let mut settings = Settings { keys: 10, connections: 2, ..Settings::example() };
+        (settings.content.key_size, settings.content.value_size) = (Amount::Fixed(4), Amount::Fixed(64));
+        change(&mut settings);
         let config = Config::check(settings).expect("the settings are valid");
-        let workload = Arc::new(Workload::new(&config, 7));
+        let workload = Arc::new(Workload::new(&config, 7, None));
         let mut connection = Connection::new(3, "here:1".into(), workload.clone());
-        connection.set_source(Source::Script(requests.into_iter().collect()), depth);
+        connection.set_source(Source::Script(requests.into_iter().collect()), Pace::eager(), depth);
         Pair { connection, workload, recorder: Recorder::new(false) }
     }
 
@@ -54,7 +65,7 @@ impl Pair {
 
     fn poll(&mut self, now: Instant) -> Vec<u8> {
         let mut output = Vec::new();
-        self.connection.poll_requests(now, &mut output);
+        self.connection.poll_requests(now, &mut output, &mut self.recorder);
         output
     }
 
@@ -65,7 +76,7 @@ impl Pair {
 
     fn value_of(&self, key: u64, written_to: u64, version: u64, flags: u32) -> Vec<u8> {
         let mut value = format!("VALUE {key:04} {flags} 64\r\n").into_bytes();
-        self.workload.values.append(written_to, version, &mut value);
+        self.workload.values.append(written_to, version, 64, &mut value);
         value.extend_from_slice(b"\r\n");
         value
     }
@@ -295,7 +306,7 @@ fn a_broken_connection_loses_what_is_outstanding_and_begins_anew() {
     );
     assert_eq!((pair.counts().requests, pair.counts().failures), (1, 3));
 
-    pair.connection.set_source(Source::Script([set(8)].into()), 1);
+    pair.connection.set_source(Source::Script([set(8)].into()), Pace::eager(), 1);
     let bytes = pair.poll(at(3000));
     pair.connection.handle_sent(bytes.len(), at(3000));
     assert_eq!(pair.handle(b"STORED\r\n", &[]), Ok(8));
@@ -372,50 +383,6 @@ fn an_answer_may_overtake_the_end_of_its_request() {
     assert_eq!((pair.counts().requests, pair.counts().errors, pair.counts().failures), (2, 1, 0));
     let times = &pair.recorder.operation(Operation::Set).response_time;
     assert_eq!(times.max(), Some(1400), "from the last call that took a part of it");
-}
-
-#[test]
-fn nothing_is_allocated_per_request() {
-    let settings = Settings {
-        multiget: 5,
-        write_ratio: 0.3,
-        keys: 10,
-        key_size: 4,
-        value_size: 64,
-        ..Settings::example()
-    };
-    let config = Config::check(settings).expect("the settings are valid");
-    let mut pair = Pair::new(0, []);
-    pair.connection.set_source(Source::Mix(crate::mix::Mix::new(&config, 0)), 8);
-    pair.recorder.set_timeline(MEASURED);
-    let (mut output, mut input) = (Vec::new(), Vec::new());
-    let mut allocations = 0;
-    for round in 0..2000 {
-        let before = crate::allocations::count();
-        output.clear();
-        pair.connection.poll_requests(at(1), &mut output);
-        pair.connection.handle_sent(output.len(), at(1));
-        // Rounds before this one bring every buffer to its size.
-        allocations += if round < 1000 { 0 } else { crate::allocations::count() - before };
-        input.clear();
-        for request in &pair.connection.outstanding {
-            let reply = if request.operation == Operation::Set { b"STORED\r\n".to_vec() } else { end() };
-            input.extend(reply);
-        }
-        if round % 2 == 0 {
-            let first = pair.connection.outstanding[0];
-            let values = pair.connection.keys.range(..first.keys as usize).map(|&key| pair.value(key));
-            if first.operation == Operation::MultiGet {
-                input.splice(..0, values.flatten().collect::<Vec<u8>>());
-            }
-        }
-        let before = crate::allocations::count();
-        let taken = pair.connection.handle_bytes(&input, at(2), &mut pair.recorder);
-        allocations += if round < 1000 { 0 } else { crate::allocations::count() - before };
-        assert_eq!(taken, Ok(input.len()));
-    }
-    assert_eq!((pair.counts().requests, pair.counts().failures), (8 * 2000, 0));
-    assert_eq!(allocations, 0);
 }
 
 proptest! {

@@ -18,6 +18,7 @@ use super::clock::Clock;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::mix::Source;
+use crate::pace::Pace;
 use crate::recorder::Recorder;
 use crate::verify::Fault;
 
@@ -31,6 +32,8 @@ pub(crate) struct Link {
     output: Output,
     /// Breaks and refusals since the last answer.
     attempts: u32,
+    /// Whether it is on the worker's list of links that have something to send.
+    pub(crate) is_listed: bool,
 }
 
 #[derive(Debug)]
@@ -49,7 +52,7 @@ pub(crate) struct Context<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) recorder: &'a mut Recorder,
     /// No request is issued at or after this moment.
-    pub(crate) end: Instant,
+    pub(crate) issue_until: Instant,
     pub(crate) timeout: Duration,
 }
 
@@ -68,6 +71,7 @@ impl Link {
             input: Input::new(config.reply_bytes_max()),
             output: Output::default(),
             attempts: 0,
+            is_listed: false,
         }
     }
 
@@ -84,10 +88,23 @@ impl Link {
         }
     }
 
-    /// Takes requests from `source` from now on, and sends the first.
-    pub(crate) fn begin(&mut self, source: Source, depth: usize, context: &mut Context<'_>) {
-        self.connection.set_source(source, depth);
+    /// Takes requests from `source` from now on, at the given pace, and sends what is due.
+    pub(crate) fn begin(&mut self, source: Source, pace: Pace, depth: usize, context: &mut Context<'_>) {
+        self.connection.set_source(source, pace, depth);
+        self.connection.pace().freed(context.now);
         self.issue(context);
+    }
+
+    /// A request is due that should be sent at `intended`, as was noticed at `now`. It is sent by [`Link::issue`].
+    pub(crate) fn handle_due(&mut self, intended: Instant, now: Instant, recorder: &mut Recorder) {
+        if !self.connection.has_more() {
+            return;
+        }
+        let pace = self.connection.pace();
+        recorder.record_arrival(intended, pace.waiting());
+        if matches!(self.state, State::GivenUp) || !pace.handle_due(intended, now) {
+            recorder.record_unsent(intended);
+        }
     }
 
     /// The socket is ready for something.
@@ -104,6 +121,12 @@ impl Link {
         match handled {
             Ok(()) => self.issue(context),
             Err(fault) => self.break_off(&fault, context),
+        }
+        if self.connection.is_spent()
+            && context.now < context.issue_until
+            && matches!(self.state, State::Up(_))
+        {
+            self.renew(event.token(), context);
         }
     }
 
@@ -153,10 +176,11 @@ impl Link {
     }
 
     /// Composes the requests that are due and hands them to the kernel in one write, as far as it takes them.
-    fn issue(&mut self, context: &mut Context<'_>) {
+    pub(crate) fn issue(&mut self, context: &mut Context<'_>) {
         let State::Up(stream) = &mut self.state else { return };
-        if context.now < context.end {
-            self.connection.poll_requests(context.now, &mut self.output.bytes);
+        if context.now < context.issue_until {
+            let now = if self.connection.pace().waiting() > 0 { context.clock.now() } else { context.now };
+            self.connection.poll_requests(now, &mut self.output.bytes, context.recorder);
         }
         if self.output.is_empty() {
             return;
@@ -188,6 +212,14 @@ impl Link {
         self.pause(context);
     }
 
+    /// Closes the socket, with which nothing is wrong, and opens a new one.
+    fn renew(&mut self, token: Token, context: &mut Context<'_>) {
+        self.connection.handle_renewed();
+        self.input.clear();
+        self.output.clear();
+        self.connect(context.now, token, context);
+    }
+
     /// An attempt to connect failed.
     fn refused(&mut self, fault: &Fault, context: &mut Context<'_>) {
         self.connection.handle_broken(fault, context.clock.now(), context.recorder);
@@ -200,6 +232,7 @@ impl Link {
             let fault = Fault::GivenUp(RECONNECTS_MAX);
             self.connection.handle_broken(&fault, context.clock.now(), context.recorder);
             self.state = State::GivenUp;
+            self.connection.abandon(context.recorder);
             return;
         }
         let pause_ns = (PAUSE_MIN_NS << (self.attempts - 1)).min(PAUSE_MAX_NS);
@@ -232,6 +265,7 @@ impl Link {
                 if let State::Connecting { stream, .. } = state {
                     self.state = State::Up(stream);
                 }
+                self.connection.pace().freed(context.now);
                 self.issue(context);
             }
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {}

@@ -6,10 +6,12 @@
 //! | `cpu` | CPU time of the process |
 //! | `link` | one connection with its socket, its buffers and its way back after a break |
 //! | `target` | a target's addresses, and opening connections to them |
+//! | `timer` | waking the event loop at a moment |
 //! | `worker` | the event loop of one thread over its links |
 
 pub(crate) mod clock;
 pub(crate) mod cpu;
 pub(crate) mod link;
 pub(crate) mod target;
+mod timer;
 pub(crate) mod worker;

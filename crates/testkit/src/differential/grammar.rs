@@ -7,10 +7,13 @@
 mod classic;
 mod meta;
 mod mistakes;
+mod sparing;
 mod words;
 
 use super::stream::{Phase, Stream};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+pub(super) use sparing::is_spared;
+use sparing::{LINE_BYTES_MAX, spare};
 use words::Keys;
 
 /// Streams of one batch have different slots: the short keys of a stream come from its slot.
@@ -34,31 +37,8 @@ pub fn generate(seed: u64, number: u64) -> Stream {
         let cuts = cuts(bytes.len(), &mut rng);
         Stream { phases: vec![Phase { bytes, cuts }] }
     };
-    stream.phases.iter_mut().for_each(spare_memcached);
+    spare(&mut stream, &keys);
     stream
-}
-
-/// Keeps away from what memcached 1.6.18 does wrong, or differently from one time to the next:
-///
-/// - A retrieval of a key that is too long makes it forget all answers that it has not sent yet, and sometimes hang. So there is none.
-/// - A long line that is no `get` makes it close the connection if the line comes in pieces.
-fn spare_memcached(phase: &mut Phase) {
-    let mut lines: Vec<_> = phase.bytes.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
-    for line in &mut lines {
-        let (start, end) = (line.trim_ascii_start(), line.len().saturating_sub(2));
-        let may_be_long = start.starts_with(b"get ") || start.starts_with(b"gets ");
-        if line.len() > LINE_BYTES_MAX && !may_be_long {
-            line.drain(LINE_BYTES_MAX.min(end)..end);
-        }
-        if line.windows(3).any(|verb| verb == b"get" || verb == b"gat") {
-            let mut len = 0;
-            line.retain(|byte| {
-                len = if b" \n".contains(byte) { 0 } else { len + 1 };
-                len <= words::KEY_BYTES_MAX
-            });
-        }
-    }
-    phase.bytes = lines.concat();
 }
 
 /// Stores and asks for tokens without a mistake; then uses the tokens, with mistakes.
@@ -114,8 +94,6 @@ impl Command {
         self
     }
 
-    /// Lines of anything but a retrieval stay below the length at which memcached begins to close connections, depending on how
-    /// they were cut.
     fn write_to(&self, out: &mut Vec<u8>) {
         let mut line = self.words.join(self.blank);
         let retrieval = [&b"get "[..], b"gets "].iter().any(|verb| line.starts_with(verb));
@@ -126,7 +104,6 @@ impl Command {
     }
 }
 
-const LINE_BYTES_MAX: usize = 2_000;
 const RETRIEVAL_BYTES_MAX: usize = 20_000;
 
 fn cuts(len: usize, rng: &mut SmallRng) -> Vec<usize> {

@@ -31,7 +31,7 @@ pub fn minimise(stream: &Stream, mut fails: impl FnMut(&Stream) -> bool) -> Stre
 }
 
 /// Drops ever smaller runs of items, until no single one can be dropped.
-fn reduce<T: Clone>(mut items: Vec<T>, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
+pub(super) fn reduce<T: Clone>(mut items: Vec<T>, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut size = items.len();
     while size > 0 && !items.is_empty() {
         let mut dropped = false;

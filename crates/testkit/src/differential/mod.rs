@@ -12,12 +12,20 @@
 //! So a transcript is complete when the subject closes, and no wait is ever timed but for a subject that hangs.
 //!
 //! Streams are served in batches, piece by piece in turn, so that a subject has read one piece when the next arrives. Streams of
-//! a batch share no key: each has its own prefix. Where two met by accident all the same, a difference is asked for again, alone
-//! and on fresh servers, before it counts.
+//! a batch share no key. A difference is asked for again on fresh servers: alone, then with its batch, then behind everything
+//! that came before, and what is found first is made small. One that never comes again is reported as unconfirmed, and fails
+//! the test as well: every cause of one that was ever seen has been removed from the streams
+//! (`grammar/sparing.rs`), but for one that is counted by itself (`padded`).
+//!
+//! A subject that is silent for long hangs. Then everybody is asked on new connections, so that the report says who is silent; all
+//! is started anew, and the streams of that batch are asked again, one at a time. A stream on which a memcached hangs by itself
+//! is not compared but counted; one on which both subjects hang is a failure.
 //!
 //! [`run()`] is the story; [`World`] are the processes.
 
 mod client;
+mod complaints;
+mod examine;
 mod grammar;
 mod minimise;
 mod normalise;
@@ -25,11 +33,14 @@ mod process;
 mod run;
 mod stream;
 mod subject;
+mod verdict;
 
+pub use examine::{Company, Difference};
 pub use grammar::generate;
 pub use minimise::minimise;
 pub use normalise::{Normal, normalise};
 pub use process::StartError;
-pub use run::{Difference, RunError, Summary, agree, run};
+pub use run::{RunError, Summary, run};
 pub use stream::{Phase, Stream};
-pub use subject::{Pair, Transcript, World};
+pub use subject::{Hang, Pair, Part, Transcript, World};
+pub use verdict::{Verdict, judge};

@@ -1,11 +1,15 @@
 //! The processes of a [`World`](super::World).
 
-use super::client::{Client, QUESTION, STORE_ANSWER};
+use super::{
+    client::{Client, Patience, QUESTION, STORE_ANSWER},
+    complaints::Complaints,
+};
 use std::{
-    io::{self, BufRead as _, BufReader, ErrorKind},
+    fs,
+    io::{self, ErrorKind},
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::Path,
-    process::{Child, ChildStderr, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, Ordering},
     time::Duration,
 };
@@ -30,8 +34,7 @@ impl std::error::Error for StartError {}
 pub(super) struct Process {
     pub(super) address: SocketAddr,
     child: Child,
-    /// Kept open: a process that cannot complain may end over it.
-    errors: Option<BufReader<ChildStderr>>,
+    complaints: Complaints,
 }
 
 impl Process {
@@ -40,13 +43,47 @@ impl Process {
         command.args(["--pdeathsig", "KILL"]).arg(program).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        let errors = child.stderr.take().map(BufReader::new);
-        Ok(Self { address, child, errors })
+        let complaints = Complaints::of(child.stderr.take().ok_or(ErrorKind::BrokenPipe)?);
+        Ok(Self { address, child, complaints })
     }
 
-    pub(super) fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
+    /// How it ended and what it said last, if it has ended.
+    pub(super) fn end(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("{status}; its last words: {}", self.complaints.last().escape_debug()))
     }
+
+    /// Stops it as a debugger would: the kernel takes its clients' bytes, and nobody reads them.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test's driver waits for a process to be stopped, within a bound"
+    )]
+    pub(super) fn freeze(&self) -> io::Result<()> {
+        let id = self.child.id().to_string();
+        let status = Command::new("sh").args(["-c", "kill -STOP $0", &id]).status()?;
+        if !status.success() {
+            return Err(io::Error::other(format!("kill -STOP: {status}")));
+        }
+        // Its threads stop one by one, soon after.
+        for _ in 0..START_PATIENCE.as_millis() {
+            if all_threads_are_stopped(&id)? {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(ErrorKind::TimedOut.into())
+    }
+}
+
+fn all_threads_are_stopped(id: &str) -> io::Result<bool> {
+    for thread in fs::read_dir(format!("/proc/{id}/task"))? {
+        let state = fs::read_to_string(thread?.path().join("stat"))?;
+        // Behind the name, which may hold anything.
+        if !state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl Drop for Process {
@@ -60,7 +97,12 @@ impl Drop for Process {
 /// Ports may be taken between looking and listening; then others are tried.
 const START_ATTEMPTS: usize = 20;
 
-/// memcached as Weir speaks for one: nobody may flush it, nobody may shut it down.
+/// A process that takes longer to begin does not.
+const START_PATIENCE: Duration = Duration::from_secs(20);
+
+/// memcached as Weir speaks for one: nobody may flush it, nobody may shut it down. It has more memory than it is given to keep, so
+/// that it evicts nothing. Only its one worker touches items: another thread that holds one at that moment changes what a `decr` leaves
+/// behind (see [`Normal::without_padding`](super::Normal::without_padding)).
 pub(super) fn start_memcached() -> Result<Process, StartError> {
     start("memcached", |address| {
         let port = address.port().to_string();
@@ -76,7 +118,9 @@ pub(super) fn start_memcached() -> Result<Process, StartError> {
             "-B",
             "ascii",
             "-m",
-            "64",
+            "1024",
+            "-o",
+            "no_lru_maintainer,no_lru_crawler,no_slab_reassign,no_hashexpand",
             "-F",
             "-u",
             "root",
@@ -94,14 +138,13 @@ pub(super) fn start_weir(weir: &Path, server: SocketAddr) -> Result<Process, Sta
     start("weir proxy", |address| {
         let (listen, server) = (address.to_string(), server.to_string());
         let arguments = ["proxy", "--listen", &listen, "--server", &server, "--timeout", "30s"];
-        let mut process = Process::spawn(weir, &arguments, address)?;
+        let process = Process::spawn(weir, &arguments, address)?;
         // It says when it listens; a line that says something else is its reason not to.
-        let mut line = String::new();
-        process.errors.as_mut().ok_or(ErrorKind::BrokenPipe)?.read_line(&mut line)?;
+        let line = process.complaints.first_line(START_PATIENCE);
         if line.contains("listening on") {
             Ok(process)
         } else {
-            Err(io::Error::other(line.trim_end().to_owned()))
+            Err(io::Error::other(format!("instead of listening it said {line:?}")))
         }
     })
 }
@@ -127,7 +170,7 @@ fn start(
 )]
 fn connect_to(process: &mut Process) -> io::Result<Client> {
     for _ in 0..5_000 {
-        match Client::connect(process.address) {
+        match Client::connect(process.address, &Patience::new(START_PATIENCE)) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             other => return other,
         }

@@ -1,44 +1,51 @@
 //! Many streams, and what is said about those that differ.
 
 use super::{
+    examine::{Company, Difference},
     grammar::{SLOTS, generate},
-    minimise::minimise,
-    normalise::normalise,
     process::StartError,
     stream::Stream,
     subject::{Pair, Transcript, World},
+    verdict::{Verdict, is_cut_short, is_padding_apart, judge},
 };
-use std::{fmt, io, path::Path};
+use std::{fmt, io, ops::Range, path::Path};
 
 /// What a run found.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Streams that were compared.
+    /// Streams that were asked for.
     pub streams: u64,
+    /// Streams that were compared: all but those that hung.
+    pub compared: u64,
     /// Bytes that the plain memcached answered to them.
     pub bytes: u64,
-    /// Streams that differed among others but not alone: they met another stream's key by accident.
-    pub unconfirmed: u64,
+    /// Streams to which the end of Weir's answers was lost because it closed with something unread.
+    pub cut_short: u64,
+    /// Streams that differ in company only, and only in the blanks behind a number that a `decr` made shorter, which memcached writes or
+    /// not depending on how a pipeline arrives.
+    pub padded: u64,
+    /// Batches in which something hung. Their streams were asked again, each alone.
+    pub batches_hung: u64,
+    /// Streams on which the plain memcached hung, also alone.
+    pub plain_hung: u64,
+    /// Streams on which the memcached behind Weir hung, also alone.
+    pub behind_hung: u64,
+    /// Streams on which both subjects hung, also alone.
+    pub both_hung: u64,
     /// Streams that differ, made small. No more than a few are looked for.
     pub differences: Vec<Difference>,
-}
-
-/// A stream that is answered differently.
-#[derive(Clone, Debug)]
-pub struct Difference {
-    /// Its number, or nothing for one that was not generated.
-    pub number: Option<u64>,
-    /// The stream, as small as it could be made.
-    pub stream: Stream,
-    /// The answers to it.
-    pub answers: Pair<Transcript>,
+    /// Streams that differed once, but neither alone, nor with their company, nor behind all that came before. Their cause is unknown.
+    pub unconfirmed: Vec<Difference>,
 }
 
 /// A run ends after so many differences: most of what follows has the same causes.
 const DIFFERENCES_MAX: usize = 12;
 
-/// Servers are started anew after so many streams, before what they keep makes them evict.
-const STREAMS_PER_WORLD: u64 = 20_000;
+/// Servers are started anew after so many streams, so that what came before a difference can be repeated.
+const STREAMS_PER_WORLD: u64 = 5_000;
+
+/// Of so many streams one may hang a memcached before the run counts as failed.
+const STREAMS_PER_HANG: u64 = 1_000;
 
 /// Why a run could not go on.
 #[derive(Debug)]
@@ -76,93 +83,132 @@ impl From<io::Error> for RunError {
 pub fn run(weir: &Path, seed: u64, streams: u64) -> Result<Summary, RunError> {
     let mut summary = Summary::default();
     let mut world = World::start(weir)?;
-    let mut until_restart = STREAMS_PER_WORLD;
-    while summary.streams < streams && summary.differences.len() < DIFFERENCES_MAX {
-        if until_restart == 0 {
+    // The first stream that this world has seen.
+    let mut began = 0;
+    while summary.streams < streams && summary.found() < DIFFERENCES_MAX {
+        if summary.streams - began >= STREAMS_PER_WORLD {
             world.restart()?;
-            until_restart = STREAMS_PER_WORLD;
+            began = summary.streams;
         }
-        let first = summary.streams;
-        let count = SLOTS.min(streams - first).min(until_restart);
-        let batch: Vec<_> = (first..first + count).map(|number| generate(seed, number)).collect();
-        let answers = world.exchange(&batch)?;
-        summary.streams += count;
-        until_restart -= count;
-        for ((number, stream), answers) in (first..).zip(&batch).zip(&answers) {
-            summary.bytes += answers.plain.bytes.len() as u64;
-            if agree(answers) {
-                continue;
+        let batch = Batch::new(seed, summary.streams..streams.min(summary.streams + SLOTS));
+        let answers = world.exchange(&batch.streams)?;
+        summary.streams = batch.numbers.end;
+        summary.take(&answers);
+        let verdicts: Vec<_> = answers.iter().map(judge).collect();
+        if verdicts.iter().all(|&verdict| verdict == Verdict::Alike) {
+            summary.compared += verdicts.len() as u64;
+        } else {
+            let known = summary.found();
+            let suspects = examine_alone(&mut world, &mut summary, &batch, &answers)?;
+            if summary.found() == known && !suspects.is_empty() {
+                examine_together(&mut world, &mut summary, &batch, began, suspects)?;
             }
             world.restart()?;
-            until_restart = STREAMS_PER_WORLD;
-            match world.examine(stream)? {
-                Some(difference) => {
-                    summary.differences.push(Difference { number: Some(number), ..difference });
-                }
-                None => summary.unconfirmed += 1,
-            }
+            began = summary.streams;
         }
     }
     Ok(summary)
 }
 
-impl World {
-    /// Sends one stream alone, to servers without any key of it: nothing if the answers agree, otherwise a small stream for
-    /// which they do not.
-    pub fn examine(&mut self, stream: &Stream) -> Result<Option<Difference>, RunError> {
-        let mut differs = |stream: &Stream| {
-            self.scrub(stream)?;
-            let [answers] = &self.exchange(std::slice::from_ref(stream))?[..] else { return Ok(None) };
-            Ok::<_, RunError>((!agree(answers)).then(|| answers.clone()))
-        };
-        let Some(mut answers) = differs(stream)? else { return Ok(None) };
-        // Each attempt to make a hanging stream smaller would wait for it again.
-        if answers.plain.hung || answers.weir.hung {
-            return Ok(Some(Difference { number: None, stream: stream.clone(), answers }));
+/// Streams that are sent together.
+struct Batch {
+    seed: u64,
+    numbers: Range<u64>,
+    streams: Vec<Stream>,
+}
+
+impl Batch {
+    fn new(seed: u64, numbers: Range<u64>) -> Self {
+        let streams = numbers.clone().map(|number| generate(seed, number)).collect();
+        Self { seed, numbers, streams }
+    }
+}
+
+/// Asks for streams again, each alone: those that differed, and all of a batch in which something hung. Returns those whose
+/// difference needs company.
+fn examine_alone(
+    world: &mut World,
+    summary: &mut Summary,
+    batch: &Batch,
+    answers: &[Pair<Transcript>],
+) -> Result<Vec<Difference>, RunError> {
+    let mut suspects = Vec::new();
+    let hung = answers.iter().any(|answers| answers.plain.hung.is_some() || answers.weir.hung.is_some());
+    summary.batches_hung += u64::from(hung);
+    world.restart()?;
+    for ((number, stream), answers) in batch.numbers.clone().zip(&batch.streams).zip(answers) {
+        let verdict = judge(answers);
+        if verdict == Verdict::Alike && !hung {
+            summary.compared += 1;
+            continue;
         }
-        let stream = minimise(stream, |stream| match differs(stream) {
-            Ok(Some(found)) => {
-                answers = found;
-                true
+        if summary.found() >= DIFFERENCES_MAX {
+            break;
+        }
+        let (alone, difference) = world.examine_stream(stream)?;
+        match alone {
+            Verdict::PlainHung => summary.plain_hung += 1,
+            Verdict::BehindHung => summary.behind_hung += 1,
+            Verdict::BothHung => summary.both_hung += 1,
+            Verdict::Alike | Verdict::Different => summary.compared += 1,
+        }
+        summary
+            .differences
+            .extend(difference.map(|difference| Difference { number: Some(number), ..difference }));
+        if alone == Verdict::Alike && is_padding_apart(answers) && verdict == Verdict::Different {
+            summary.padded += 1;
+        } else if alone == Verdict::Alike && matches!(verdict, Verdict::Different | Verdict::BothHung) {
+            suspects.push(Difference::new(Some(number), stream, answers));
+        }
+    }
+    Ok(suspects)
+}
+
+/// Asks for a batch again in which streams differed that do not differ alone: first the batch, then all since `began`.
+fn examine_together(
+    world: &mut World,
+    summary: &mut Summary,
+    batch: &Batch,
+    began: u64,
+    suspects: Vec<Difference>,
+) -> Result<(), RunError> {
+    if let Some(difference) = world.examine_batch(&batch.streams)? {
+        summary.differences.push(Difference { number: Some(batch.numbers.start), ..difference });
+        return Ok(());
+    }
+    world.restart()?;
+    let mut next = began;
+    while next < batch.numbers.end {
+        let again = Batch::new(batch.seed, next..batch.numbers.end.min(next + SLOTS));
+        for (at, answers) in world.exchange(&again.streams)?.iter().enumerate() {
+            if matches!(judge(answers), Verdict::Different | Verdict::BothHung) {
+                let difference = Difference::new(Some(next + at as u64), &again.streams[at], answers);
+                summary.differences.push(Difference { company: Company::Since(began), ..difference });
+                return Ok(());
             }
-            _ => false,
-        });
-        Ok(Some(Difference { number: None, stream, answers }))
+        }
+        next = again.numbers.end;
     }
+    summary.unconfirmed.extend(suspects);
+    Ok(())
 }
 
-/// Whether the subjects answered alike.
-pub fn agree(answers: &Pair<Transcript>) -> bool {
-    let Pair { plain, weir } = answers;
-    let normal = Pair { plain: normalise(&plain.bytes), weir: normalise(&weir.bytes) };
-    if plain.died || weir.died || plain.hung != weir.hung || plain.complete != weir.complete {
-        return false;
+impl Summary {
+    /// Whether Weir answered as memcached, as far as memcached answered, and nothing is left unexplained.
+    pub fn is_agreement(&self) -> bool {
+        let hung = self.plain_hung + self.behind_hung;
+        self.found() == 0 && self.both_hung == 0 && hung <= self.streams / STREAMS_PER_HANG
     }
-    // memcached forgets what it has not sent yet when it closes, and answers that a block is too large behind the block. Weir
-    // answers all that came before the end.
-    let ended = !plain.complete;
-    normal.plain.is_like(&normal.weir) || ended && normal.weir.bytes.starts_with(&normal.plain.bytes)
-}
 
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.number {
-            Some(number) => writeln!(f, "stream {number} is answered differently; made small:")?,
-            None => writeln!(f, "answered differently; made small:")?,
+    fn found(&self) -> usize {
+        self.differences.len() + self.unconfirmed.len()
+    }
+
+    fn take(&mut self, answers: &[Pair<Transcript>]) {
+        for Pair { plain, weir } in answers {
+            self.bytes += plain.bytes.len() as u64;
+            self.cut_short += u64::from(is_cut_short(&Pair { plain, weir }));
         }
-        for phase in &self.stream.phases {
-            writeln!(f, "  b\"{}\", cut at {:?}", phase.bytes.escape_ascii(), phase.cuts)?;
-        }
-        for (name, answer) in [("memcached", &self.answers.plain), ("weir", &self.answers.weir)] {
-            let end = match answer {
-                Transcript { died: true, .. } => ", then ended as a process",
-                Transcript { hung: true, .. } => ", then hung",
-                Transcript { complete: true, .. } => "",
-                _ => ", then closed",
-            };
-            writeln!(f, "  {name:9} b\"{}\"{end}", answer.bytes.escape_ascii())?;
-        }
-        Ok(())
     }
 }
 
@@ -170,12 +216,21 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} streams, {} bytes of answers, {} differences ({} unconfirmed)",
+            "{} of {} streams compared, {} bytes of answers: {} differences, {} unconfirmed; {} cut short by a reset, {} padded",
+            self.compared,
             self.streams,
             self.bytes,
             self.differences.len(),
-            self.unconfirmed
+            self.unconfirmed.len(),
+            self.cut_short,
+            self.padded
         )?;
-        self.differences.iter().try_for_each(|difference| difference.fmt(f))
+        writeln!(
+            f,
+            "hung: {} batches, repeated one stream at a time; {} streams in memcached alone, {} in the memcached behind weir, {} in both",
+            self.batches_hung, self.plain_hung, self.behind_hung, self.both_hung
+        )?;
+        self.differences.iter().try_for_each(|difference| difference.fmt(f))?;
+        self.unconfirmed.iter().try_for_each(|difference| write!(f, "unconfirmed: {difference}"))
     }
 }

@@ -26,9 +26,21 @@ impl Stream {
         Self { phases: vec![Phase { bytes: bytes.to_vec(), cuts: Vec::new() }] }
     }
 
-    /// The largest number that may be the length of a data block: what must be sent behind the stream to leave it.
+    /// The largest number that may be the length of a data block.
     pub fn longest_block(&self) -> usize {
         self.phases.iter().flat_map(|phase| claimed_lengths(&phase.bytes)).max().unwrap_or(0)
+    }
+
+    /// What must be sent behind the stream to leave whatever data block it left open: blank lines, shorter than any line that
+    /// memcached finds too long.
+    pub fn filler(&self) -> Vec<u8> {
+        const LINE: &[u8] = &{
+            let mut line = [b' '; 1000];
+            line[998] = b'\r';
+            line[999] = b'\n';
+            line
+        };
+        LINE.repeat(1 + self.longest_block() / LINE.len())
     }
 }
 
@@ -101,5 +113,6 @@ mod tests {
     fn the_longest_block_is_seen() {
         assert_eq!(Stream::whole(b"set a 0 0 7\r\nms b 12 c\r\nset a 0 0 99999999\r\n").longest_block(), 12);
         assert_eq!(Stream::whole(b"get a\r\n").longest_block(), 0);
+        assert!(Stream::whole(b"set a 0 0 1998\r\n").filler().len() >= 2000);
     }
 }

@@ -1,14 +1,16 @@
 //! The two subjects: a plain memcached, and Weir in front of another.
 
 use super::{
-    client::{Client, QUESTION},
+    client::{Client, Patience, QUESTION},
     process::{Process, StartError, start_memcached, start_weir},
     run::RunError,
     stream::Stream,
 };
 use std::{
     io, mem,
+    net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// The same thing for both subjects.
@@ -27,18 +29,44 @@ pub struct Transcript {
     pub bytes: Vec<u8>,
     /// Whether the question at the end was answered, so that the connection had lived until then.
     pub complete: bool,
-    /// Whether the subject neither answered nor closed.
-    pub hung: bool,
-    /// Whether a process of the subject ended over it.
-    pub died: bool,
+    /// Whether the connection was reset. The kernel then forgets what it had not delivered yet.
+    pub reset: bool,
+    /// The subject neither answered nor closed.
+    pub hung: Option<Hang>,
+    /// A process of the subject ended over it; how, and what it said.
+    pub died: Option<String>,
 }
 
-/// Two memcached servers and one Weir, which end with this value, and are started anew when one of them ended.
+/// What was found when a subject did not answer a client: new connections with a question of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hang {
+    /// Whether the subject's memcached answers when it is asked directly.
+    pub server_answers: bool,
+    /// Whether the subject answers another client.
+    pub subject_answers: bool,
+}
+
+/// One of the processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The memcached that is asked directly.
+    Plain,
+    /// The memcached behind Weir.
+    Behind,
+    /// Weir.
+    Proxy,
+}
+
+/// Two memcached servers and one Weir, which end with this value, and are started anew when one of them ended or hung.
 #[derive(Debug)]
 pub struct World {
     weir: PathBuf,
+    patience: Duration,
     processes: Processes,
 }
+
+/// A subject that is silent for so long hangs: much longer than a busy machine makes anybody wait.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct Processes {
@@ -54,12 +82,21 @@ impl Processes {
         let proxy = start_weir(weir, behind.address)?;
         Ok(Self { plain, behind, proxy })
     }
+
+    fn died(&mut self) -> Pair<Option<String>> {
+        Pair { plain: self.plain.end(), weir: self.proxy.end().or_else(|| self.behind.end()) }
+    }
 }
 
 impl World {
     /// Starts everything; `weir` is the binary.
     pub fn start(weir: &Path) -> Result<Self, StartError> {
-        Ok(Self { weir: weir.to_owned(), processes: Processes::start(weir)? })
+        Ok(Self { weir: weir.to_owned(), patience: PATIENCE, processes: Processes::start(weir)? })
+    }
+
+    /// Lets a subject hang after `patience` of silence.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// Replaces everything, with nothing stored.
@@ -68,31 +105,48 @@ impl World {
         Ok(())
     }
 
-    /// Sends the streams, piece by piece in turn, and returns what was answered.
+    /// Stops one of the processes until the next restart, so that it hangs.
+    pub fn freeze(&self, part: Part) -> io::Result<()> {
+        match part {
+            Part::Plain => self.processes.plain.freeze(),
+            Part::Behind => self.processes.behind.freeze(),
+            Part::Proxy => self.processes.proxy.freeze(),
+        }
+    }
+
+    /// Sends the streams, piece by piece in turn, and returns what was answered. If something hung or ended, says why, and
+    /// restarts everything.
     pub fn exchange(&mut self, streams: &[Stream]) -> Result<Vec<Pair<Transcript>>, RunError> {
         let exchanged = self.try_exchange(streams);
-        let died = Pair {
-            plain: self.processes.plain.has_ended(),
-            weir: self.processes.proxy.has_ended() || self.processes.behind.has_ended(),
-        };
-        if !died.plain && !died.weir {
-            return Ok(exchanged?);
+        let died = self.processes.died();
+        if died == Pair::default() {
+            let mut answers = exchanged?;
+            if answers.iter().any(|answer| answer.plain.hung.is_some() || answer.weir.hung.is_some()) {
+                let found = self.diagnose();
+                for answer in &mut answers {
+                    answer.plain.hung = answer.plain.hung.map(|_| found.plain);
+                    answer.weir.hung = answer.weir.hung.map(|_| found.weir);
+                }
+                self.restart()?;
+            }
+            return Ok(answers);
         }
         self.restart()?;
         let mut answers = exchanged.unwrap_or_default();
         answers.resize_with(streams.len(), Pair::default);
         for answer in &mut answers {
-            answer.plain.died = died.plain;
-            answer.weir.died = died.weir;
+            answer.plain.died.clone_from(&died.plain);
+            answer.weir.died.clone_from(&died.weir);
         }
         Ok(answers)
     }
 
     fn try_exchange(&self, streams: &[Stream]) -> io::Result<Vec<Pair<Transcript>>> {
+        let patience = Pair { plain: Patience::new(self.patience), weir: Patience::new(self.patience) };
         let connect = |_| {
             Ok(Pair {
-                plain: Client::connect(self.processes.plain.address)?,
-                weir: Client::connect(self.processes.proxy.address)?,
+                plain: Client::connect(self.processes.plain.address, &patience.plain)?,
+                weir: Client::connect(self.processes.proxy.address, &patience.weir)?,
             })
         };
         let mut clients = streams.iter().map(connect).collect::<io::Result<Vec<_>>>()?;
@@ -108,6 +162,28 @@ impl World {
             Ok(Pair { plain: client.plain.read_to_end()?, weir: client.weir.read_to_end()? })
         };
         clients.into_iter().map(read).collect()
+    }
+
+    /// Asks everybody on a connection of its own.
+    fn diagnose(&self) -> Pair<Hang> {
+        let Processes { plain, behind, proxy } = &self.processes;
+        let plain = self.answers(plain.address);
+        Pair {
+            plain: Hang { server_answers: plain, subject_answers: plain },
+            weir: Hang {
+                server_answers: self.answers(behind.address),
+                subject_answers: self.answers(proxy.address),
+            },
+        }
+    }
+
+    fn answers(&self, address: SocketAddr) -> bool {
+        let ask = || {
+            let mut client = Client::connect(address, &Patience::new(self.patience))?;
+            client.finish(QUESTION)?;
+            Ok::<_, io::Error>(client.read_to_end()?.complete)
+        };
+        ask().unwrap_or(false)
     }
 
     /// Deletes every word of the stream from both servers, so that it meets the same state in both.
@@ -130,7 +206,7 @@ impl World {
             }
         }
         for server in [&self.processes.plain, &self.processes.behind] {
-            let mut client = Client::connect(server.address)?;
+            let mut client = Client::connect(server.address, &Patience::new(self.patience))?;
             client.finish(&[&commands, QUESTION].concat())?;
             client.read_to_end()?;
         }
@@ -171,14 +247,5 @@ fn send_phase(phase: usize, streams: &[Stream], clients: &mut [Pair<Client>]) ->
 
 /// Leaves whatever data block the stream left open, and asks the question.
 fn tail(stream: &Stream) -> Vec<u8> {
-    /// Shorter than any line that memcached finds too long.
-    const LINE: &[u8] = &{
-        let mut line = [b' '; 1000];
-        line[998] = b'\r';
-        line[999] = b'\n';
-        line
-    };
-    let mut tail = LINE.repeat(1 + stream.longest_block() / LINE.len());
-    tail.extend_from_slice(QUESTION);
-    tail
+    [&stream.filler(), QUESTION].concat()
 }

@@ -1,14 +1,11 @@
 //! Numbers as the C library and memcached's wrappers around it read them.
 
-/// `safe_strtoull`: 64 bits; a minus sign passes only where the wrapped number looks positive.
+/// `safe_strtoull`: 64 bits; where the number would look negative, a minus sign anywhere in the text refuses it.
 pub(super) fn unsigned(text: &[u8]) -> Option<u64> {
     let (negative, magnitude) = strtol(text)?;
     let magnitude = u64::try_from(magnitude).ok()?;
-    if !negative {
-        return Some(magnitude);
-    }
-    let wrapped = 0u64.wrapping_sub(magnitude);
-    ((wrapped as i64) >= 0).then_some(wrapped)
+    let value = if negative { magnitude.wrapping_neg() } else { magnitude };
+    ((value as i64) >= 0 || !text.contains(&b'-')).then_some(value)
 }
 
 /// A length: 32 bits.

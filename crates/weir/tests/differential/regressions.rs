@@ -13,7 +13,32 @@ const REGRESSIONS: &[(&str, &[u8])] = &[
         "only the first 23 words of an unknown command are looked at",
         b"xx 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 HTTP/1.1\r\nxx 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 HTTP/1.1\r\nget a\r\n",
     ),
+    (
+        "a minus anywhere makes a number with the top bit set none",
+        b"cas y 0 0 2 18446744073709551615\t-\r\nincr a 9223372036854775808\t-\r\nincr a 9223372036854775807\t-\r\nget a\r\n",
+    ),
+    // Random streams store no minus (see `grammar/sparing.rs`).
+    ("a negative number is no number", b"set a 0 0 2\r\n-3\r\nincr a 1\r\ndecr a 1\r\nma a\r\nget a\r\nms b 4\r\n5\t-3\r\nincr b 1\r\nget b\r\n"),
+    // Its lines went to a pipe that nobody read, until memcached waited there for ever: more of them than a pipe holds.
+    ("a verbose memcached is not stopped by what it says", VERBOSE),
+    // Streams with arithmetic do without such values (see `grammar/sparing.rs`).
+    (
+        "values that are line endings",
+        b"set a 0 0 2\r\n\r\n\r\nset b 0 0 1\r\n\n\r\nms c 1\r\n\r\r\nget a b c\r\nappend a 0 0 2\r\n\r\n\r\ngets a\r\nmg c v\r\n",
+    ),
 ];
+
+const VERBOSE: &[u8] = &{
+    const FIRST: &[u8] = b"verbosity 2\r\n";
+    const LINE: &[u8] = b"get a-key-that-nobody-has\r\n";
+    let mut bytes = [0; FIRST.len() + 4_000 * LINE.len()];
+    let mut at = 0;
+    while at < bytes.len() {
+        bytes[at] = if at < FIRST.len() { FIRST[at] } else { LINE[(at - FIRST.len()) % LINE.len()] };
+        at += 1;
+    }
+    bytes
+};
 
 #[test]
 fn regressions_are_answered_alike() {

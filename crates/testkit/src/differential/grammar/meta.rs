@@ -65,10 +65,6 @@ fn key_and_flags(verb: &[u8], flags: &[&[u8]], keys: &Keys, rng: &mut SmallRng) 
     if rng.random_ratio(1, 8) {
         make_binary(&mut words, keys, rng);
     }
-    if words[2..].iter().any(|word| word.starts_with(b"b")) {
-        // Weir does not let a miss create a binary key that could forge a reply; that is tested as an intended difference.
-        words.retain(|word| !word.starts_with(b"N"));
-    }
     words
 }
 

@@ -18,6 +18,16 @@ impl Keys {
         Self { prefix: format!("k{seed:x}.{number:x}:").into_bytes(), short }
     }
 
+    /// What every key of the stream begins with, unless it begins with [`Self::short`].
+    pub(super) fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// The letter of the stream's slot.
+    pub(super) fn short(&self) -> u8 {
+        self.short
+    }
+
     /// The short key is used by many streams; each begins without it.
     pub(super) fn preamble(&self) -> Vec<u8> {
         [b"delete ", &[self.short][..], b" noreply\r\n"].concat()

@@ -1,0 +1,164 @@
+//! What kept a run from being faster: the generator itself, the target, or neither.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::config::Pacing;
+use crate::recorder::ScheduledCounts;
+use crate::schedule::ThinkTime;
+
+/// What set the pace of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "who", rename_all = "snake_case")]
+pub(crate) enum Bottleneck {
+    /// The generator had work all the time, or sent late: the run measured the generator.
+    Generator {
+        /// Share of the measured phase in which its busiest thread had work.
+        busy: f64,
+        /// Share of scheduled requests that it sent late.
+        late: f64,
+    },
+    /// The generator waited for the target, or for the way to it.
+    Target {
+        /// Share of the measured phase in which the generator's busiest thread waited.
+        waited: f64,
+        /// Open loop: share of the arrivals that were completed in time.
+        kept_up: Option<f64>,
+    },
+    /// The clients asked for no more than they got.
+    Neither,
+}
+
+/// What a verdict rests on.
+pub(crate) struct Evidence<'a> {
+    pub(crate) pacing: &'a Pacing,
+    /// Requests completed in the measured phase.
+    pub(crate) completed: u64,
+    /// The largest share of the measured phase in which one of the generator's threads had work.
+    pub(crate) busiest: f64,
+    pub(crate) scheduled: &'a ScheduledCounts,
+    pub(crate) mean_response_ns: Option<f64>,
+}
+
+impl Evidence<'_> {
+    /// The verdict, where something was measured.
+    pub(crate) fn bottleneck(&self) -> Option<Bottleneck> {
+        if self.completed == 0 {
+            return None;
+        }
+        let late = self.scheduled.late as f64 / (self.scheduled.arrivals.max(1)) as f64;
+        if self.busiest > BUSY_MAX || late > LATE_MAX {
+            return Some(Bottleneck::Generator { busy: self.busiest, late });
+        }
+        let waited = (1.0 - self.busiest).max(0.0);
+        Some(match self.pacing {
+            Pacing::Closed { think_time: ThinkTime::None } => Bottleneck::Target { waited, kept_up: None },
+            Pacing::Closed { think_time: ThinkTime::Fixed(think) | ThinkTime::Exponential(think) } => {
+                if self.mean_response_ns.is_some_and(|nanos| nanos > nanos_of(*think)) {
+                    Bottleneck::Target { waited, kept_up: None }
+                } else {
+                    Bottleneck::Neither
+                }
+            }
+            Pacing::Open { .. } => {
+                let kept_up = self.completed as f64 / (self.scheduled.arrivals.max(1)) as f64;
+                if kept_up < KEPT_UP_MIN {
+                    Bottleneck::Target { waited, kept_up: Some(kept_up) }
+                } else {
+                    Bottleneck::Neither
+                }
+            }
+        })
+    }
+}
+
+impl fmt::Display for Bottleneck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: f64| share * 100.0;
+        match *self {
+            Bottleneck::Generator { busy, .. } if busy > BUSY_MAX => write!(
+                f,
+                "the generator was the bottleneck: its busiest thread had work {:.0} % of the time; give it more --threads",
+                percent(busy)
+            ),
+            Bottleneck::Generator { late, .. } => write!(
+                f,
+                "the generator was the bottleneck: it sent {:.1} % of the requests late; give it more --threads, or cores of its own",
+                percent(late)
+            ),
+            Bottleneck::Target { kept_up: Some(kept_up), .. } => write!(
+                f,
+                "the target was the bottleneck: {:.1} % of what was offered was completed meanwhile",
+                percent(kept_up)
+            ),
+            Bottleneck::Target { waited, .. } => write!(
+                f,
+                "the target set the pace: the generator waited for answers {:.0} % of the time",
+                percent(waited)
+            ),
+            Bottleneck::Neither => f.write_str("neither generator nor target was the bottleneck"),
+        }
+    }
+}
+
+fn nanos_of(duration: Duration) -> f64 {
+    duration.as_nanos() as f64
+}
+
+/// Above this share of the time the generator measures itself.
+const BUSY_MAX: f64 = 0.95;
+/// Above this share of requests sent late, the 99th percentile is the generator's.
+const LATE_MAX: f64 = 0.01;
+/// Below this share of the offered rate the target has not kept up.
+const KEPT_UP_MIN: f64 = 0.98;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+    use crate::schedule::Process;
+
+    fn verdict(pacing: &Pacing, completed: u64, busiest: f64, late: u64) -> Option<Bottleneck> {
+        let scheduled = ScheduledCounts { arrivals: 1000, late, ..ScheduledCounts::default() };
+        let mean_response_ns = Some(1e6);
+        Evidence { pacing, completed, busiest, scheduled: &scheduled, mean_response_ns }.bottleneck()
+    }
+
+    fn closed(think_time: ThinkTime) -> Pacing {
+        Pacing::Closed { think_time }
+    }
+
+    #[test]
+    fn a_busy_or_late_generator_is_the_bottleneck() {
+        let open = Settings::offered("10", Process::Fixed);
+        for pacing in [closed(ThinkTime::None), open] {
+            let busy = verdict(&pacing, 1000, 0.96, 0).expect("a verdict");
+            assert!(
+                busy.to_string()
+                    .starts_with("the generator was the bottleneck: its busiest thread had work 96 %")
+            );
+            let late = verdict(&pacing, 1000, 0.5, 11).expect("a verdict");
+            assert!(late.to_string().contains("it sent 1.1 % of the requests late"), "{late}");
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_waits_for_the_target_unless_it_thinks_for_longer() {
+        let target = Some(Bottleneck::Target { waited: 0.75, kept_up: None });
+        let thinking = |micros| closed(ThinkTime::Exponential(Duration::from_micros(micros)));
+        assert_eq!(verdict(&closed(ThinkTime::None), 1000, 0.25, 0), target);
+        assert_eq!(verdict(&thinking(900), 1000, 0.25, 0), target);
+        assert_eq!(verdict(&thinking(1100), 1000, 0.25, 0), Some(Bottleneck::Neither));
+    }
+
+    #[test]
+    fn an_open_loop_compares_what_was_completed_with_what_was_offered() {
+        let open = Settings::offered("10", Process::Fixed);
+        assert_eq!(verdict(&open, 980, 0.5, 0), Some(Bottleneck::Neither));
+        let behind = Some(Bottleneck::Target { waited: 0.5, kept_up: Some(0.5) });
+        assert_eq!(verdict(&open, 500, 0.5, 0), behind);
+        assert_eq!(verdict(&open, 0, 0.5, 0), None, "nothing was measured");
+    }
+}

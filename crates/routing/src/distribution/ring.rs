@@ -1,0 +1,66 @@
+/// A place on the circle, and the server that owns it.
+pub(crate) type Point = (u32, u16);
+
+/// A circle of 2^32 on which every server owns points: a hash belongs to the first point at or after it, around the end
+/// if there is none.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    /// Ascending. Apart from their owners, so that a search touches as few cache lines as it can.
+    points: Vec<u32>,
+    /// The server of each point.
+    owners: Vec<u16>,
+}
+
+impl Ring {
+    /// The ring of `points`, of which there is at least one. Points that fall together belong to the earlier in the
+    /// list: sorting keeps their order, as the C libraries do in practice where they do not say so.
+    pub(crate) fn new(mut points: Vec<Point>) -> Self {
+        points.sort_by_key(|(point, _)| *point);
+        let (points, owners) = points.into_iter().unzip();
+        Self { points, owners }
+    }
+
+    /// The server that owns `hash`.
+    pub(crate) fn owner(&self, hash: u32) -> usize {
+        usize::from(self.owners[self.place(hash)])
+    }
+
+    /// The owners of the hash's point and of the points after it, once around.
+    pub(crate) fn owners_from(&self, hash: u32) -> impl Iterator<Item = u16> {
+        let (before, after) = self.owners.split_at(self.place(hash));
+        after.iter().chain(before).copied()
+    }
+
+    /// The first of `servers` servers that owns no point.
+    pub(crate) fn without_points(&self, servers: usize) -> Option<usize> {
+        let mut has = vec![false; servers];
+        self.owners.iter().for_each(|owner| has[usize::from(*owner)] = true);
+        has.into_iter().position(|has| !has)
+    }
+
+    fn place(&self, hash: u32) -> usize {
+        let place = self.points.partition_point(|point| *point < hash);
+        if place == self.points.len() { 0 } else { place }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_belongs_to_the_first_point_at_or_after_it() {
+        let ring = Ring::new(vec![(30, 2), (10, 0), (20, 1)]);
+        let owners: Vec<usize> = [0, 10, 11, 20, 21, 30, 31, u32::MAX].map(|hash| ring.owner(hash)).into();
+        assert_eq!(owners, [0, 0, 1, 1, 2, 2, 0, 0]);
+        assert_eq!(ring.owners_from(25).collect::<Vec<_>>(), [2, 0, 1]);
+        assert_eq!(ring.owners_from(31).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn points_that_fall_together_keep_their_order() {
+        let ring = Ring::new(vec![(7, 3), (5, 1), (7, 0)]);
+        assert_eq!(ring.owner(6), 3);
+        assert_eq!(ring.without_points(4), Some(2));
+    }
+}

@@ -1,0 +1,239 @@
+//! From twemproxy's YAML.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use weir_routing::{HashTag, KeyHash, Options, Placement, Server};
+
+use super::{Converted, ConvertedPool};
+
+/// A pool of nutcracker's file: every setting that version 0.5.0 knows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PoolYaml {
+    listen: String,
+    servers: Vec<String>,
+    hash: Option<String>,
+    hash_tag: Option<String>,
+    distribution: Option<String>,
+    timeout: Option<i64>,
+    redis: Option<bool>,
+    auto_eject_hosts: Option<bool>,
+    backlog: Option<i64>,
+    client_connections: Option<i64>,
+    preconnect: Option<bool>,
+    redis_auth: Option<String>,
+    redis_db: Option<i64>,
+    reuse_port: Option<bool>,
+    server_connections: Option<i64>,
+    server_failure_limit: Option<i64>,
+    server_retry_timeout: Option<i64>,
+    tcpkeepalive: Option<bool>,
+}
+
+/// memcached's port, which nutcracker leaves out of the names that it makes.
+const DEFAULT_PORT: u16 = 11_211;
+
+/// The pools that place keys as nutcracker does.
+pub(super) fn convert(text: &str) -> Result<Converted, String> {
+    let pools: BTreeMap<String, PoolYaml> = serde_norway::from_str(text)
+        .map_err(|error| format!("cannot be read as nutcracker's YAML: {error}"))?;
+    if pools.is_empty() {
+        return Err("there is no pool".to_owned());
+    }
+    let (redis, memcached): (Vec<_>, Vec<_>) =
+        pools.into_iter().partition(|(_, yaml)| yaml.redis == Some(true));
+    let left_out = |(name, _): &(String, PoolYaml)| format!("pool {name} is for Redis and has no equal");
+    let notes: Vec<String> = redis.iter().map(left_out).collect();
+    if memcached.is_empty() {
+        return Err(format!("{}: there is no other pool", notes.join(", ")));
+    }
+    let pools = memcached
+        .into_iter()
+        .map(|(name, yaml)| pool(name.clone(), &yaml).map_err(|reason| format!("pool {name}: {reason}")));
+    Ok(Converted { pools: pools.collect::<Result<_, _>>()?, notes })
+}
+
+fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {
+    let placement = match yaml.distribution.as_deref() {
+        None | Some("ketama") => Placement::TwemproxyKetama,
+        Some("modula") => Placement::TwemproxyModula,
+        Some(other) => return Err(format!("`distribution: {other}` has no equal: keys would have no place")),
+    };
+    let hash = hash(yaml.hash.as_deref(), placement)?;
+    let hash_tag = match yaml.hash_tag.as_deref() {
+        None | Some("") => None,
+        Some(pair) => Some(pair.parse::<HashTag>().map_err(|error| error.to_string())?),
+    };
+    let mut notes = Vec::new();
+    let listen = match yaml.listen.starts_with('/') {
+        true => {
+            notes.push(format!("listen: {} has no equal: give --listen HOST:PORT", yaml.listen));
+            None
+        }
+        false => Some(yaml.listen.clone()),
+    };
+    let timeout_ms =
+        yaml.timeout.and_then(|timeout| u64::try_from(timeout).ok()).filter(|timeout| *timeout > 0);
+    if timeout_ms.is_none() {
+        notes.push("without a timeout nutcracker waits for ever; Weir answers after 500 ms".to_owned());
+    }
+    notes.extend(without_equal(yaml));
+    let servers = yaml.servers.iter().map(|text| server(text)).collect::<Result<_, _>>()?;
+    let options = Options { hash: Some(hash), hash_tag, ..Options::new(placement) };
+    Ok(ConvertedPool { name, listen, servers, options, timeout_ms, notes })
+}
+
+/// The hash is written out even where it is the default: a reader should see which it is.
+fn hash(name: Option<&str>, placement: Placement) -> Result<KeyHash, String> {
+    let Some(name) = name else { return Ok(KeyHash::Fnv1a64) };
+    let known = placement.hashes().iter().find(|hash| hash.name() == name);
+    known.copied().ok_or_else(|| format!("`hash: {name}` is none of nutcracker's hashes"))
+}
+
+/// `HOST:PORT:WEIGHT` or `HOST:PORT:WEIGHT NAME`.
+fn server(text: &str) -> Result<Server, String> {
+    if text.starts_with('/') {
+        return Err(format!("server {text:?} has no equal: Weir reaches servers by TCP alone"));
+    }
+    let address = text.split(' ').next().unwrap_or(text);
+    if address.split(':').count() < 3 {
+        return Err(format!("server {text:?} has no weight: nutcracker wants host:port:weight"));
+    }
+    let server: Server = text.parse().map_err(|error: weir_routing::ServerError| error.to_string())?;
+    let named = text.len() > address.len();
+    if named && !server.is_named() && server.port == DEFAULT_PORT {
+        return Err(format!(
+            "server {text:?} has its own address as its name, which nutcracker hashes with the port and Weir \
+             without: give it another name in both"
+        ));
+    }
+    Ok(server)
+}
+
+/// Settings that do not decide where keys go, and that Weir has no setting for.
+fn without_equal(yaml: &PoolYaml) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |set: bool, setting: &str, reason: &str| {
+        if set {
+            notes.push(format!("{setting} has no equal: {reason}"));
+        }
+    };
+    note(
+        yaml.auto_eject_hosts == Some(true),
+        "auto_eject_hosts: true",
+        "keys never move because a server is down",
+    );
+    note(yaml.server_retry_timeout.is_some(), "server_retry_timeout", "no server is ejected");
+    note(yaml.server_failure_limit.is_some(), "server_failure_limit", "no server is ejected");
+    note(
+        yaml.server_connections.is_some_and(|n| n != 1),
+        "server_connections",
+        "every event loop has one connection",
+    );
+    note(yaml.client_connections.is_some(), "client_connections", "give --max-connections");
+    note(yaml.backlog.is_some(), "backlog", "the system's largest is used");
+    note(yaml.preconnect == Some(true), "preconnect: true", "servers are connected to when they are needed");
+    note(yaml.tcpkeepalive == Some(true), "tcpkeepalive: true", "deadlines find dead peers");
+    note(yaml.reuse_port == Some(true), "reuse_port: true", "give --threads");
+    note(yaml.redis_auth.is_some(), "redis_auth", "it is for Redis");
+    note(yaml.redis_db.is_some(), "redis_db", "it is for Redis");
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "
+alpha:
+  listen: 127.0.0.1:22121
+  hash: md5
+  hash_tag: \"{}\"
+  distribution: modula
+  auto_eject_hosts: true
+  timeout: 400
+  servers:
+   - 127.0.0.1:11211:1 red
+   - 127.0.0.1:11212:2
+beta:
+  listen: /tmp/socket 0666
+  servers:
+   - cache-1.example:11211:1
+";
+
+    #[test]
+    fn pools_become_toml() {
+        let expected = "\
+[pools.alpha]
+# auto_eject_hosts: true has no equal: keys never move because a server is down
+listen = \"127.0.0.1:22121\"
+servers = [
+  \"127.0.0.1:11211:1 red\",
+  \"127.0.0.1:11212:2\",
+]
+placement = \"twemproxy/modula\"
+hash = \"md5\"
+hash_tag = \"{}\"
+timeout = \"400ms\"
+
+[pools.beta]
+# listen: /tmp/socket 0666 has no equal: give --listen HOST:PORT
+# without a timeout nutcracker waits for ever; Weir answers after 500 ms
+servers = [
+  \"cache-1.example:11211:1\",
+]
+placement = \"twemproxy/ketama\"
+hash = \"fnv1a_64\"
+";
+        assert_eq!(convert(GOOD).unwrap().to_toml(), expected);
+    }
+
+    #[test]
+    fn pools_for_redis_are_left_out() {
+        let text = convert(&GOOD.replace("auto_eject_hosts", "redis")).unwrap().to_toml();
+        assert!(text.starts_with("# pool alpha is for Redis and has no equal\n\n[pools.beta]\n"), "{text}");
+        let only = "alpha: {listen: \"127.0.0.1:1\", servers: [\"a:1:1\"], redis: true}";
+        let error = convert(only).unwrap_err();
+        assert_eq!(error, "pool alpha is for Redis and has no equal: there is no other pool");
+    }
+
+    #[test]
+    fn what_would_move_keys_is_refused() {
+        let check = |from: &str, to: &str, expected: &str| {
+            assert!(GOOD.contains(from), "{from}");
+            let message = convert(&GOOD.replace(from, to)).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        };
+        check(
+            "distribution: modula",
+            "distribution: random",
+            "pool alpha: `distribution: random` has no equal",
+        );
+        check("hash: md5", "hash: sha1", "pool alpha: `hash: sha1` is none of nutcracker's hashes");
+        check("hash: md5", "hush: md5", "unknown field `hush`");
+        check("hash: md5", "hash: murmur3", "is none of nutcracker's");
+        check("\"{}\"", "\"{\"", "hash tag \"{\" is no pair");
+        check("127.0.0.1:11212:2", "/tmp/memcached:1 a", "has no equal: Weir reaches servers by TCP alone");
+        check("127.0.0.1:11212:2", "127.0.0.1:11212", "has no weight");
+        check("11211:1 red", "11211:1 127.0.0.1:11211", "has its own address as its name");
+        check("timeout: 400", "timeout: soon", "cannot be read as nutcracker's YAML");
+        assert!(convert("alpha: [").unwrap_err().starts_with("cannot be read as nutcracker's YAML: "));
+        assert_eq!(convert("{}").unwrap_err(), "there is no pool");
+    }
+
+    /// Whatever a slip does to a file, it is converted or refused.
+    #[test]
+    fn no_changed_byte_panics() {
+        let good = GOOD.to_owned();
+        for place in 0..good.len() {
+            for other in ["", "\"", "[", "]", "{", ":", "\n", "#", "-", "0", "&a", "*a", "é"] {
+                let mut text = good.clone();
+                text.replace_range(place..=place, other);
+                if let Ok(converted) = convert(&text) {
+                    assert!(!converted.to_toml().is_empty());
+                }
+            }
+        }
+    }
+}

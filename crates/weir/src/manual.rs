@@ -1,0 +1,100 @@
+//! `weir man` and `weir completions`: made from the same description of the command line that parses it.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::fail;
+
+/// The flags of `weir man`.
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// The subcommand whose page is wanted; without it, the page of weir itself
+    #[arg(value_name = "SUBCOMMAND")]
+    subcommand: Option<String>,
+}
+
+/// The flags of `weir completions`.
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell that is to complete weir's command line
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+impl ManArgs {
+    /// Writes a manual page in roff to standard output.
+    pub(crate) fn run(self, mut cli: Command) -> ExitCode {
+        cli.build();
+        let Some(page) = page(&cli, self.subcommand.as_deref()) else {
+            let name = self.subcommand.unwrap_or_default();
+            return fail(2, &format!("there is no subcommand {name}"));
+        };
+        let mut roff = Vec::new();
+        finish(Man::new(page).render(&mut roff).and_then(|()| io::stdout().write_all(&roff)))
+    }
+}
+
+impl CompletionsArgs {
+    /// Writes a completion script to standard output.
+    pub(crate) fn run(self, mut cli: Command) -> ExitCode {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut cli, "weir", &mut script);
+        finish(io::stdout().write_all(&script))
+    }
+}
+
+fn page(cli: &Command, subcommand: Option<&str>) -> Option<Command> {
+    match subcommand {
+        None => Some(cli.clone()),
+        Some(name) => cli.find_subcommand(name).cloned(),
+    }
+}
+
+fn finish(written: io::Result<()>) -> ExitCode {
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(1, &format!("cannot write: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::Cli;
+
+    #[test]
+    fn the_page_of_a_subcommand_tells_of_its_flags() {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut roff = Vec::new();
+        Man::new(page(&cli, Some("load")).expect("load is a subcommand"))
+            .render(&mut roff)
+            .expect("it renders");
+        let text = String::from_utf8(roff).expect("a page is text").replace('\\', "");
+        for part in [".TH weir-load 1", "--rate", "--think-time", "--fail-if", "--hdr", "--start-at"] {
+            assert!(text.contains(part), "{part}");
+        }
+        assert!(page(&cli, Some("frobnicate")).is_none());
+    }
+
+    #[test]
+    fn every_shell_gets_a_script_that_knows_the_subcommands() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut script);
+            let text = String::from_utf8(script).expect("a script is text");
+            assert!(text.contains("proxy") && text.contains("think-time"), "{shell}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_described_without_contradiction() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,110 @@
+//! `weir where`: which servers hold a key.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufWriter, ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+
+use clap::Args;
+use weir_routing::{REPLICAS_MAX, Router};
+
+use crate::pool::PoolArgs;
+
+/// The longest line of keys that is read from standard input, in bytes: as long as a request line may be.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// The flags of `weir where`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Prints a line per key: the names of its servers, the primary first, between spaces. The keys are not printed: a key may
+hold any byte but a newline.
+
+Example: weir where --server 127.0.0.1:11211 --server 127.0.0.1:11212 --placement twemproxy/ketama user:1 user:2")]
+pub(crate) struct WhereArgs {
+    #[command(flatten)]
+    pool: PoolArgs,
+    /// The keys; `-` alone reads them from standard input, one per line
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<OsString>,
+}
+
+impl WhereArgs {
+    /// Prints the servers of every key.
+    pub(crate) fn run(&self) -> ExitCode {
+        let router = match self.pool.load() {
+            Ok(pool) => pool.router,
+            Err(error) => return crate::fail(2, &error),
+        };
+        let mut out = BufWriter::new(io::stdout().lock());
+        let told = match self.keys.as_slice() {
+            [only] if only == "-" => tell_lines(&router, &mut io::stdin().lock(), &mut out),
+            keys => keys.iter().try_for_each(|key| tell(&router, key.as_bytes(), &mut out)),
+        };
+        match told.and_then(|()| out.flush()) {
+            Ok(()) => ExitCode::SUCCESS,
+            // Whoever reads has read enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Err(error) => crate::fail(1, &error),
+        }
+    }
+}
+
+fn tell_lines(router: &Router, keys: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = Vec::new();
+    for number in 1u64.. {
+        line.clear();
+        io::Read::take(&mut *keys, LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+        match line.last() {
+            None => break,
+            Some(b'\n') => line.truncate(line.len() - 1),
+            Some(_) if line.len() as u64 == LINE_BYTES_MAX => {
+                let reason = format!("line {number} of standard input is longer than {LINE_BYTES_MAX} bytes");
+                return Err(io::Error::new(ErrorKind::InvalidData, reason));
+            }
+            Some(_) => {}
+        }
+        tell(router, &line, out)?;
+    }
+    Ok(())
+}
+
+fn tell(router: &Router, key: &[u8], out: &mut dyn Write) -> io::Result<()> {
+    let mut places = [0; REPLICAS_MAX];
+    let count = router.replicas_of(key, &mut places);
+    for (rank, place) in places[..count].iter().enumerate() {
+        let gap = if rank == 0 { "" } else { " " };
+        write!(out, "{gap}{}", router.servers()[usize::from(*place)])?;
+    }
+    out.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_routing::{Options, Placement, Server};
+
+    fn router() -> Router {
+        let servers = ["a", "b", "c"].map(|name| Server::new(name, 1).with_name(name)).into();
+        Router::with_options(servers, Options { replicas: 2, ..Options::new(Placement::Modulo) }).unwrap()
+    }
+
+    fn told(keys: &[u8]) -> io::Result<String> {
+        let mut out = Vec::new();
+        tell_lines(&router(), &mut &keys[..], &mut out)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn every_line_is_a_key() {
+        // Of one character, the Java hash is its code: 'b' is 98, 'c' is 99, byte 255 is 255.
+        assert_eq!(told(b"b\nc\n\n\xff").unwrap(), "c a\na b\na b\na b\n");
+        assert_eq!(told(b"").unwrap(), "");
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused() {
+        let long = vec![b'k'; LINE_BYTES_MAX as usize + 1];
+        let error = told(&long).unwrap_err().to_string();
+        assert_eq!(error, "line 1 of standard input is longer than 65536 bytes");
+    }
+}

@@ -1,0 +1,68 @@
+"""Queueing models: from arrival rates and service demands to response times, and back. Pure functions; seconds and requests per second.
+
+``stations``     one station: M/M/1, M/M/m, M/M/m/K, and m servers with finitely many clients
+``closed``       product-form networks with a population: exact by log-domain convolution, or approximate by Bard and Schweitzer
+``open``         product-form networks with an arrival rate, with percentiles of the whole response time
+``bounds``       what can be said without solving: asymptotic, balanced-job, geometric
+``scalability``  Gunther's universal scalability law, fitted within its constraints
+``forkjoin``     replicated writes and split multi-gets: the slowest of several
+
+Words: a `Station` has ``servers`` m, a ``service_time_s`` S and a ``visit_ratio`` V; its demand is D = V S. An unstable model has no steady
+state: it raises `UnstableError` and never returns a number. Start with `mmm`, `Station` and `solve_closed`.
+"""
+
+from weir_lab.queueing.bounds import Bounds, asymptotic_bounds, balanced_job_bounds, geometric_bounds
+from weir_lab.queueing.closed import ClosedSolution, Kind, Station, approximate_closed, solve_closed
+from weir_lab.queueing.errors import UnstableError
+from weir_lab.queueing.forkjoin import (
+    ForkJoin,
+    fork_join,
+    multiget_parts,
+    multiget_response_time,
+    replicated_write_response_time,
+)
+from weir_lab.queueing.open import OpenSolution, chain_quantile_s, solve_open
+from weir_lab.queueing.scalability import Parameter, ScalabilityFit, fit_scalability, scalability_peak
+from weir_lab.queueing.stations import (
+    FiniteStation,
+    OpenStation,
+    erlang_b,
+    erlang_c,
+    finite_source,
+    mm1,
+    mmm,
+    mmmk,
+)
+
+__all__ = [
+    "Bounds",
+    "ClosedSolution",
+    "FiniteStation",
+    "ForkJoin",
+    "Kind",
+    "OpenSolution",
+    "OpenStation",
+    "Parameter",
+    "ScalabilityFit",
+    "Station",
+    "UnstableError",
+    "approximate_closed",
+    "asymptotic_bounds",
+    "balanced_job_bounds",
+    "chain_quantile_s",
+    "erlang_b",
+    "erlang_c",
+    "finite_source",
+    "fit_scalability",
+    "fork_join",
+    "geometric_bounds",
+    "mm1",
+    "mmm",
+    "mmmk",
+    "multiget_parts",
+    "multiget_response_time",
+    "replicated_write_response_time",
+    "scalability_peak",
+    "solve_closed",
+    "solve_open",
+]

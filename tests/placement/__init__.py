@@ -1,0 +1,1 @@
+"""Keys are where other systems put them: compared with the installed programs and libraries."""
