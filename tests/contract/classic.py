@@ -134,7 +134,7 @@ def whole_server() -> Family:
         Row("stats settings", line("stats settings"), why="statistics", statistics=True),
         *(
             Row(f"stats {name}", line(f"stats {name}"), VALUE, why="one server's", statistics=True)
-            for name in ("items", "slabs", "sizes", "conns", "detail dump", "cachedump 1 10")
+            for name in ("items", "slabs", "sizes", "conns", "detail dump", "cachedump 30 10")
         ),
         Row("stats detail on", line("stats detail on"), why="one server's"),
         Row("stats reset", line("stats reset"), why="one server's"),
