@@ -15,7 +15,7 @@ use crate::{
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
-use weir_protocol::{Parsed, Violation};
+use weir_protocol::{Parsed, Violation, binary};
 use weir_routing::Router;
 use weir_timing::{Instant, Recorder};
 
@@ -401,6 +401,12 @@ impl Dataplane {
                 self.counters.sessions_paused += 1;
                 break;
             }
+            if session.is_new && bytes[at] == binary::MAGIC {
+                let Some(header) = bytes.first_chunk() else { break };
+                self.refuse_binary(id, header, first_byte, now);
+                return bytes.len();
+            }
+            session.is_new = false;
             match session.parser.parse(&bytes[at..]) {
                 Parsed::Request { request, len } => {
                     at += len;

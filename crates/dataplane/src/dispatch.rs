@@ -21,7 +21,7 @@ use crate::{
 };
 use weir_protocol::{
     Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Retrieval, Storage,
-    StorageVerb, Touch,
+    StorageVerb, Touch, binary,
 };
 use weir_timing::{Instant, Operation};
 
@@ -84,6 +84,21 @@ impl Dataplane {
             true,
             Context { session, first_byte, now },
         );
+    }
+
+    /// Answers a client that speaks the binary protocol, and closes its connection. `header` is the beginning of its first request.
+    pub(crate) fn refuse_binary(
+        &mut self,
+        session: SessionId,
+        header: &[u8; binary::HEADER_BYTES],
+        first_byte: Instant,
+        now: Instant,
+    ) {
+        self.counters.requests += 1;
+        self.counters.requests_refused += 1;
+        let answer = Answer::Owned(binary::refusal(header));
+        self.answer_locally(answer, false, true, Context { session, first_byte, now });
+        self.hang_up(session);
     }
 
     /// Answers a request to store a value above the limit, whose data block is thrown away. The old value is not what the client

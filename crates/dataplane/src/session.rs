@@ -28,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) input: Vec<u8>,
     /// When the first byte of `input` was read.
     pub(crate) input_since: Instant,
+    /// Nothing was taken from it yet.
+    pub(crate) is_new: bool,
     /// How many bytes of a refused value are still to be thrown away.
     pub(crate) swallow: usize,
     order: VecDeque<Owed>,
@@ -60,6 +62,7 @@ impl Session {
             parser: RequestParser::new(limits),
             input: Vec::new(),
             input_since: now,
+            is_new: true,
             swallow: 0,
             order: VecDeque::new(),
             appended: 0,

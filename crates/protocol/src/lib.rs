@@ -11,6 +11,7 @@
 //! Source of the rules: `protocol.txt` as memcached 1.6.18 ships it, and that server's observed answers where the text is
 //! silent (`docs/decisions/0003-answers-of-memcached.md`).
 
+pub mod binary;
 mod number;
 mod refusal;
 mod reply;

@@ -139,6 +139,7 @@ fn servers(page: &mut Page, report: &Report) {
 
 fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     let config = &reporter.config;
+    page.stat("weir_version", env!("CARGO_PKG_VERSION"));
     page.stat("maxconns", config.sessions_max);
     page.stat("tcpport", config.listen.port());
     page.stat("inter", config.listen.ip());

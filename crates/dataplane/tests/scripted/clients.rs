@@ -4,6 +4,33 @@ use crate::world::World;
 use weir_dataplane::{Config, Event};
 
 #[test]
+fn a_client_of_the_binary_protocol_is_told_so_and_closed() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    // What libmemcached asks first: the version, with an opaque.
+    let request = [0x80, 0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 8, 7, 6, 0, 0, 0, 0, 0, 0, 0, 0];
+    for piece in [&request[..1], &request[1..23], &request[23..]] {
+        assert_eq!(world.dataplane.client_output(client), b"");
+        world.dataplane.handle_client_bytes(client, piece, world.now);
+    }
+    let reply = world.dataplane.client_output(client).to_vec();
+    assert_eq!(
+        (reply[0], reply[1], &reply[6..8], &reply[12..16]),
+        (0x81, 0x0b, &[0, 0x81][..], &[9, 8, 7, 6][..])
+    );
+    world.dataplane.handle_client_written(client, reply.len(), world.now);
+    world.turn();
+    assert_eq!(world.events, [Event::Close(client)]);
+    assert_eq!(world.server_gets(0), "");
+    // Later than at its beginning the byte has no such meaning.
+    let other = world.client();
+    world.send(other, "version\r\n");
+    world.client_gets(other);
+    world.dataplane.handle_client_bytes(other, b"\x80\r\n", world.now);
+    assert_eq!(world.client_gets(other), "ERROR\r\n");
+}
+
+#[test]
 fn quit_closes_after_the_replies_and_what_follows_is_not_read() {
     let mut world = World::new(1, 1);
     let client = world.client();

@@ -24,7 +24,7 @@ fn intended() -> Vec<Intended> {
             why: "clients learn from its front which commands they may use, and people from the rest whom they talk to",
             stream: b"version\r\n".to_vec(),
             memcached: Is(b"VERSION 1.6.18\r\n"),
-            weir: Begins(b"VERSION 1.6.18-weir-"),
+            weir: Begins(b"VERSION 1.6.18-weir\r\n"),
         },
         Intended {
             why: "a proxy's statistics are its own",
