@@ -9,7 +9,8 @@ const SILENT: Hang = Hang { server_answers: false, subject_answers: false };
 /// Freezes a process, sends two streams, checks what is said about both; then all must be well again.
 fn check(part: Part, verdict: Verdict, hangs: Pair<Option<Hang>>) {
     let mut world = start();
-    world.set_patience(Duration::from_millis(300));
+    // Long enough for who is not frozen, on a busy machine.
+    world.set_patience(Duration::from_secs(2));
     world.freeze(part).expect("a process of ours can be stopped");
     let streams = [Stream::whole(b"set a 0 0 1\r\nx\r\n"), Stream::whole(b"get b\r\n")];
     for answers in world.exchange(&streams).expect("a hanging process is no error") {
