@@ -153,7 +153,8 @@ impl World {
                 self.lose_server(server);
             }
         }
-        self.rest();
+        // What nobody waits for, such as the invalidation of a replica, is kept for a server while it may still be connected to.
+        self.act(Action::Pass { nanos: self.config.timeout_ns });
         assert!(self.dataplane.is_quiet(), "something is left: {:#?}", self.counters());
         self.check_counts();
     }
