@@ -51,7 +51,9 @@ def start(name: str, weir: Path, servers: Sequence[Address], folder: Path) -> Su
         # One server: a load on several targets wants each of them to hold every key.
         return Subject(servers[0], None)
     listen = Address.free()
-    command = weir_command(weir, listen, servers) if name == "weir" else nutcracker_command(listen, servers, folder)
+    command = (
+        weir_command(weir, listen, servers) if name != "nutcracker" else nutcracker_command(listen, servers, folder)
+    )
     return Subject(listen, Process(command))
 
 

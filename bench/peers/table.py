@@ -12,7 +12,7 @@ from .cells import CELLS, Cell
 Record = dict[str, Any]
 
 # A ratio needs both: the one above the line, the one below it.
-RATIO_OF = ("weir", "nutcracker")
+RATIOS = [("weir", "nutcracker"), ("weir", "earlier")]
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,13 @@ def render(records: Sequence[Record]) -> str:
         "",
         *median_table(counted, records, cells, subjects),
     ]
-    if set(RATIO_OF) <= set(subjects):
-        above, below = RATIO_OF
+    for above, below in (pair for pair in RATIOS if set(pair) <= set(subjects)):
         lines += [
             "",
             f"{above} / {below}, each ratio taken between the two runs of one round: median (smallest to largest).",
             f"Below 1 {above} uses or takes less; for throughput, above 1 {above} carries more.",
             "",
-            *ratio_table(counted, cells),
+            *ratio_table(counted, cells, above, below),
         ]
     return "\n".join([*lines, "", *left_out(records), ""])
 
@@ -96,20 +95,19 @@ def measured(runs: Sequence[Record], cell: Cell, measure: Measure) -> float | No
     return median(values) if values else None
 
 
-def ratio_table(counted: Sequence[Record], cells: Sequence[Cell]) -> list[str]:
+def ratio_table(counted: Sequence[Record], cells: Sequence[Cell], above: str, below: str) -> list[str]:
     names = ["proxy_cpu", "throughput", "p50", "p99"]
     rows = []
     for cell in cells:
-        pairs = paired(counted, cell)
-        ratios = [ratio_text([ratio(above, below, cell, MEASURES[name]) for above, below in pairs]) for name in names]
+        pairs = paired(counted, cell, above, below)
+        ratios = [ratio_text([ratio(one, other, cell, MEASURES[name]) for one, other in pairs]) for name in names]
         rows.append([cell.describe(), str(len(pairs)), *ratios])
     return markdown(["load", "n", *(MEASURES[name].heading.split(",")[0] for name in names)], rows, words=1)
 
 
-def paired(counted: Sequence[Record], cell: Cell) -> list[tuple[Record, Record]]:
+def paired(counted: Sequence[Record], cell: Cell, above: str, below: str) -> list[tuple[Record, Record]]:
     """The runs of one round with both subjects counted."""
     by_key = {(record["subject"], record["round"]): record for record in counted if record["cell"] == cell.name}
-    above, below = RATIO_OF
     rounds = sorted(number for subject, number in by_key if subject == above and (below, number) in by_key)
     return [(by_key[above, number], by_key[below, number]) for number in rounds]
 
