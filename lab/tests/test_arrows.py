@@ -16,7 +16,7 @@ LAYERS = [
     {"errors"},
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "units"},
-    {"records", "knee", "calibration", "capacity"},
+    {"records", "knee", "calibration", "capacity", "merging"},
     {"verdict", "analysis", "testbed", "audit"},
     {"findings", "plots", "essence", "run", "oracles"},
     {"report", "commands"},

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from weir_lab import __version__
 from weir_lab.analysis import require_reportable
-from weir_lab.commands import audit, capacity, predict, selfcheck
+from weir_lab.commands import audit, capacity, merge, predict, selfcheck
 from weir_lab.design import load_study
 from weir_lab.errors import LabError
 from weir_lab.essence import essence_table
@@ -112,6 +112,7 @@ app.command()(selfcheck)
 app.command()(audit)
 app.command()(predict)
 app.command()(capacity)
+app.command()(merge)
 
 
 def _latest() -> Path:

@@ -1,4 +1,4 @@
-"""Commands that need no runs: ``weir-lab selfcheck``, ``audit``, ``predict`` and ``capacity``."""
+"""Commands that need no runs: ``weir-lab selfcheck``, ``audit``, ``predict``, ``capacity`` and ``merge``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ import typer
 from weir_lab.audit import Severity, audit_tables, read_tables
 from weir_lab.capacity import Plan, Tier, plan_capacity, predict_open
 from weir_lab.errors import StudyError
+from weir_lab.formats import LoadRecord
+from weir_lab.merging import MergedOperation, merge_loads
 from weir_lab.oracles import selfcheck as compare_with_oracles
 from weir_lab.queueing import Kind, Station, solve_closed
+from weir_lab.records import read_json
+from weir_lab.units import microseconds, number
 
-__all__ = ["audit", "capacity", "predict", "selfcheck"]
+__all__ = ["audit", "capacity", "merge", "predict", "selfcheck"]
 
 _CLOSED_UNITS_MAX = 256
 _TIER_HELP = (
@@ -52,6 +56,44 @@ def audit(
     typer.echo(f"{report.numbers} numbers in {report.groups} rows: {report.broken} broken laws, {doubts} doubts")
     if report.broken:
         raise typer.Exit(3)
+
+
+def merge(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE.json...", help="Records of weir load --json, one per generator")
+    ],
+) -> None:
+    """Show what several generators with one --start-at measured together: rates summed, histograms merged."""
+    merged = merge_loads([read_json(file, LoadRecord) for file in files])
+    typer.echo(
+        f"{merged.generators} generators, {merged.connections} connections, "
+        f"together for {merged.overlap * 100:.1f} % of the time; times in µs"
+    )
+    headings = ["", "requests", "rate/s", "mean", "p50", "p90", "p99", "p99.9", "misses", "errors"]
+    rows = [
+        _merged_row(name, operation, merged.throughput_rps * operation.requests / max(1, merged.all.requests))
+        for name, operation in [*merged.operations.items(), ("all", merged.all)]
+    ]
+    for row in [headings, *rows]:
+        typer.echo(f"{row[0]:9}" + "".join(f"{cell:>12}" for cell in row[1:]))
+    for text, count in merged.errors.items():
+        typer.echo(f"{number(count, 0)} x {text}")
+    if merged.failures:
+        typer.echo(f"{number(merged.failures, 0)} replies failed verification, or were lost; the records name them")
+        raise typer.Exit(1)
+
+
+def _merged_row(name: str, operation: MergedOperation, rate: float) -> list[str]:
+    percentiles = operation.percentiles_ns()
+    times = [operation.mean_ns, *(percentiles[percent] for percent in (50.0, 90.0, 99.0, 99.9))]
+    return [
+        name,
+        number(operation.requests, 0),
+        number(rate, 0),
+        *("-" if time is None else microseconds(time) for time in times),
+        number(operation.misses, 0),
+        number(operation.errors, 0),
+    ]
 
 
 def predict(
