@@ -3,7 +3,7 @@
 use super::script::{Action, CLIENTS, Door, Setting};
 use std::{collections::VecDeque, sync::Arc};
 use weir_dataplane::{Config, Counters, Dataplane, Event, SessionId};
-use weir_protocol::Limits;
+use weir_protocol::{Limits, binary};
 use weir_routing::{Placement, Router, Server as Address};
 use weir_testkit::memcached::{Connection, Memcached};
 use weir_timing::{Instant, Operation};
@@ -37,6 +37,8 @@ struct Client {
     /// How many bytes the dataplane was given.
     sent_bytes: usize,
     sent_line: bool,
+    /// It began with the binary protocol, whose requests have no lines.
+    is_binary: bool,
     takes_bytes: usize,
 }
 
@@ -235,7 +237,9 @@ impl World {
         for client in &self.clients {
             let Some(session) = client.session else { continue };
             let waiting = self.dataplane.client_output(session).len();
-            let may_be_answered = client.sent_line || client.sent_bytes >= limits.line_bytes_max;
+            let may_be_answered = client.sent_line
+                || client.sent_bytes >= limits.line_bytes_max
+                || client.is_binary && client.sent_bytes >= binary::HEADER_BYTES;
             assert!(waiting == 0 || may_be_answered, "a client is answered that has asked for nothing");
             let bound = session_buffer_bytes_max + session_requests_max * REFUSAL_BYTES_MAX;
             assert!(waiting <= bound, "{waiting} bytes wait for a client");
@@ -291,6 +295,7 @@ impl World {
                 match client.unread.pop_front() {
                     None => break,
                     Some(Arrival::Bytes(bytes)) => {
+                        client.is_binary |= client.sent_bytes == 0 && bytes.first() == Some(&binary::MAGIC);
                         client.sent_bytes += bytes.len();
                         client.sent_line |= bytes.contains(&b'\n');
                         self.dataplane.handle_client_bytes(session, &bytes, self.now);
