@@ -102,7 +102,7 @@ def deletion_arithmetic_touch() -> Family:
 
 def connection_and_mistakes() -> Family:
     rows = [
-        Row("version", line("version"), why="version"),
+        Row("version", line("version")),
         Row("verbosity", line("verbosity 0")),
         Row("verbosity noreply", line("verbosity 0 noreply")),
         Row("verbosity, no level", line("verbosity")),

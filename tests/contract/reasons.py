@@ -6,10 +6,6 @@ _DECISION_3 = "[decision 3](decisions/0003-answers-of-memcached.md)"
 _DECISION_4 = "[decision 4](decisions/0004-writes-with-replicas.md)"
 
 REASONS = {
-    "version": (
-        "Clients learn from its front which commands they may use, people from its end whom they talk to; "
-        f"{_DECISION_3}."
-    ),
     "statistics": f"The proxy's own statistics under memcached's names; {_DECISION_3}.",
     "one server's": f"The statistics of one server: their sum means nothing; {_DECISION_3}.",
     "whole server": f"It acts on one whole server; {_DECISION_3}.",

@@ -29,7 +29,7 @@ pub struct Config {
     /// Seed of the jitter in those pauses.
     pub seed: u64,
     /// What `version` is answered. Clients read the number at its front to learn which commands they may use, so it begins with
-    /// the version of memcached whose answers Weir gives. No other number stands in it: some clients take the last three.
+    /// the version of memcached whose answers Weir gives; nothing stands behind it, because some clients take the last three numbers.
     pub version: String,
 }
 
@@ -47,7 +47,7 @@ impl Default for Config {
             reconnect_delay_min_ns: 50_000_000,
             reconnect_delay_max_ns: 5_000_000_000,
             seed: 1,
-            version: "1.6.18-weir".to_owned(),
+            version: "1.6.18".to_owned(),
         }
     }
 }

@@ -21,12 +21,6 @@ fn intended() -> Vec<Intended> {
     let long_key = "k".repeat(251);
     vec![
         Intended {
-            why: "clients learn from its front which commands they may use, and people from the rest whom they talk to",
-            stream: b"version\r\n".to_vec(),
-            memcached: Is(b"VERSION 1.6.18\r\n"),
-            weir: Begins(b"VERSION 1.6.18-weir\r\n"),
-        },
-        Intended {
             why: "a proxy's statistics are its own",
             stream: b"stats\r\n".to_vec(),
             memcached: Begins(b"STAT pid "),
