@@ -98,22 +98,13 @@ impl Trace {
         if self.has_ended() {
             return None;
         }
-        let mut reader = self.lock();
-        match reader.next() {
-            Ok(Some(record)) => {
-                *name = record.key;
-                Some(Ask::begin(record.command, record.ttl, Some(record.value_size), self.fill))
-            }
-            Ok(None) => {
-                self.ended.store(true, Ordering::Release);
-                None
-            }
-            Err(reason) => {
-                reader.fault = Some(reason);
-                self.ended.store(true, Ordering::Release);
-                None
-            }
-        }
+        let record = self.lock().next_unless_ended();
+        let Some(record) = record else {
+            self.ended.store(true, Ordering::Release);
+            return None;
+        };
+        *name = record.key;
+        Some(Ask::begin(record.command, record.ttl, Some(record.value_size), self.fill))
     }
 
     /// Whether there are no more requests.
@@ -155,13 +146,29 @@ struct Reader {
     line_number: u64,
     /// A lookup in a watcher's log that may turn out to be part of the store behind it, and its client's descriptor.
     held: Option<(Record, u64)>,
+    /// No more is read: the input was at its end, or at fault.
+    ended: bool,
     fault: Option<String>,
 }
 
 impl Reader {
     fn new(input: Box<dyn Read + Send>) -> Reader {
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
-        Reader { input, line: Vec::new(), line_number: 0, held: None, fault: None }
+        Reader { input, line: Vec::new(), line_number: 0, held: None, ended: false, fault: None }
+    }
+
+    /// The next request, until the end or the first fault. A thread that waited here while another found the fault must not
+    /// read on behind it.
+    fn next_unless_ended(&mut self) -> Option<Record> {
+        if self.ended {
+            return None;
+        }
+        let record = self.next().unwrap_or_else(|reason| {
+            self.fault = Some(reason);
+            None
+        });
+        self.ended = record.is_none();
+        record
     }
 
     fn next(&mut self) -> Result<Option<Record>, String> {
@@ -378,6 +385,16 @@ mod tests {
         }
         let (_, fault) = replay(&"x".repeat(1 << 20));
         assert_eq!(fault.expect("too long"), "--replay sample: line 1: the line is longer than 4096 bytes");
+    }
+
+    /// Seen once with two threads: the one that waited for the reader went on behind the bad line, and the fault named line 102.
+    #[test]
+    fn who_waited_while_another_found_the_fault_does_not_read_on() {
+        let text: &[u8] = b"0,k,1,1,1,get,0\nwhat is this\n0,k,1,1,1,get,0\nand this\n";
+        let trace = Trace::new(Path::new("sample"), Box::new(text), false);
+        let taken: Vec<bool> = (0..4).map(|_| trace.lock().next_unless_ended().is_some()).collect();
+        assert_eq!(taken, [true, false, false, false]);
+        assert_eq!(trace.fault().and_then(|fault| fault.line), Some(2));
     }
 
     #[test]
