@@ -106,6 +106,10 @@ pub(crate) struct Backend {
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
     pub(crate) last_trouble: Option<Violation>,
+    /// Why nothing may be added now, if that is the driver's wish.
+    pub(crate) denial: Option<Fault>,
+    /// `requests` when the last request was handed in by the driver.
+    pub(crate) requests_before: u64,
 }
 
 /// What a part is to be, before it has a place.
@@ -147,11 +151,16 @@ impl Backend {
             errors: 0,
             timeouts: 0,
             last_trouble: None,
+            denial: None,
+            requests_before: 0,
         }
     }
 
     /// Whether a message may be added now.
     pub(crate) fn admit(&self, config: &Config) -> Result<(), Fault> {
+        if let Some(fault) = self.denial {
+            return Err(fault);
+        }
         if matches!(self.state, State::Down { .. } | State::Probing { .. }) {
             return Err(Fault::Down);
         }
@@ -413,6 +422,11 @@ impl Backend {
         self.scanner.reset();
         self.input = Vec::new();
         self.skip = 0;
+    }
+
+    /// Whether a reply to anything but the proxy's own questions is still to come.
+    pub(crate) fn owes_replies(&self) -> bool {
+        self.parts.iter().any(|part| measured(part.expected))
     }
 
     #[cfg(debug_assertions)]

@@ -41,6 +41,12 @@ counters! {
     requests_failed_silently,
     /// Requests whose client had gone before the answer.
     requests_orphaned,
+    /// Requests that were refused because too many waited in the proxy's queue (engine pool).
+    queue_refusals_full,
+    /// Requests whose time was up before a worker took them, or that it took too late (engine pool).
+    queue_timeouts,
+    /// Writes that waited because another write to their key was not done (engine pool).
+    queue_key_waits,
     /// Messages to servers that got no reply in time.
     server_timeouts,
     /// Replies that came after their request had been answered, and were thrown away.

@@ -240,7 +240,7 @@ impl Dataplane {
         let Self { backends, services, .. } = self;
         backends[server].dequeue(now, |key| {
             let service = &mut services[key];
-            if !service.following {
+            if !service.following && !service.hosted {
                 service.stamps.dequeued = now;
             }
         });
@@ -349,8 +349,9 @@ impl Dataplane {
         Report {
             timing: self.recorder.report(),
             counters: self.counters.clone(),
-            sessions: self.sessions.len() as u64,
+            sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
+            queue: None,
             servers: servers
                 .map(|(server, backend)| ServerReport {
                     server: server.name.clone(),
@@ -407,32 +408,50 @@ impl Dataplane {
                 return bytes.len();
             }
             session.is_new = false;
-            match session.parser.parse(&bytes[at..]) {
-                Parsed::Request { request, len } => {
-                    at += len;
-                    self.dispatch(id, request, first_byte, now);
-                }
-                Parsed::Refused { refusal, silent, len } => {
-                    at += len;
-                    self.refuse(id, refusal, silent, first_byte, now);
-                }
-                Parsed::TooLarge { key, base64, silent, erases, len, swallow } => {
-                    at += len;
-                    session.swallow = swallow;
-                    self.refuse_large(id, Large { key, base64, silent, erases }, first_byte, now);
-                }
-                Parsed::Incomplete { .. } => break,
-                Parsed::Hangup { refusal } => {
-                    if let Some(refusal) = refusal {
-                        self.refuse(id, refusal, false, first_byte, now);
-                    }
-                    self.hang_up(id);
-                }
+            let parsed = session.parser.parse(&bytes[at..]);
+            if let Parsed::Incomplete { .. } = parsed {
+                break;
             }
+            if let Parsed::TooLarge { swallow, .. } = parsed {
+                session.swallow = swallow;
+            }
+            at += self.take(id, parsed, first_byte, now);
             first_byte = now;
         }
         self.sessions[id].input_since = first_byte;
         at
+    }
+
+    /// Takes what was parsed into service, or refuses it; returns how many bytes it was.
+    pub(crate) fn take(
+        &mut self,
+        id: SessionId,
+        parsed: Parsed<'_>,
+        first_byte: Instant,
+        now: Instant,
+    ) -> usize {
+        match parsed {
+            Parsed::Request { request, len } => {
+                self.dispatch(id, request, first_byte, now);
+                len
+            }
+            Parsed::Refused { refusal, silent, len } => {
+                self.refuse(id, refusal, silent, first_byte, now);
+                len
+            }
+            Parsed::TooLarge { key, base64, silent, erases, len, .. } => {
+                self.refuse_large(id, Large { key, base64, silent, erases }, first_byte, now);
+                len
+            }
+            Parsed::Incomplete { .. } => 0,
+            Parsed::Hangup { refusal } => {
+                if let Some(refusal) = refusal {
+                    self.refuse(id, refusal, false, first_byte, now);
+                }
+                self.hang_up(id);
+                0
+            }
+        }
     }
 
     /// Takes nothing more from this client, and closes its connection when all replies are out.
@@ -461,6 +480,9 @@ impl Dataplane {
 
     pub(crate) fn close_if_settled(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(id) else { return };
+        if session.hosted.is_some() {
+            return;
+        }
         if session.closing && session.is_settled() && !session.close_asked && !session.gone {
             session.close_asked = true;
             self.events.push_back(Event::Close(id));

@@ -188,7 +188,7 @@ impl Dataplane {
         if let Some((server, fault)) = refused {
             self.note_refusal(key, fault, server);
         } else {
-            let created = now;
+            let created = self.services[key].stamps.created;
             for (index, server) in (0..).zip(servers()) {
                 let part = NewPart {
                     request: Some(key),
@@ -268,6 +268,9 @@ impl Dataplane {
         let keys = u32::try_from(keys).unwrap_or(u32::MAX);
         let key = self.services.insert(Service::new(session, operation, keys, silent, first_byte, now));
         let session = &mut self.sessions[session];
+        if let Some(taken) = session.hosted {
+            self.services[key].adopt(taken);
+        }
         session.in_service += 1;
         if !silent {
             session.owe(key);
@@ -288,7 +291,8 @@ impl Dataplane {
         let backend = &mut self.backends[server];
         match backend.admit(&self.config) {
             Ok(()) => {
-                let part = NewPart { request: Some(request), expected, decides, index: 0, created: now };
+                let created = self.services[request].stamps.created;
+                let part = NewPart { request: Some(request), expected, decides, index: 0, created };
                 backend.begin_message(part, &self.config, now);
                 compose(backend);
                 backend.finish_message();
@@ -301,7 +305,9 @@ impl Dataplane {
     pub(crate) fn note_refusal(&mut self, key: RequestKey, fault: Fault, server: usize) {
         match fault {
             Fault::Full => self.counters.server_refusals_full += 1,
-            _ => self.counters.server_refusals_down += 1,
+            Fault::Down => self.counters.server_refusals_down += 1,
+            // Counted by whoever denied the request, and not the server's fault.
+            _ => return self.services[key].fail(fault, server),
         }
         self.backends[server].errors += 1;
         self.services[key].fail(fault, server);

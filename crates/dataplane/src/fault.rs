@@ -11,6 +11,8 @@ pub enum Fault {
     Down,
     /// Too much waits for the server already; nothing was sent.
     Full,
+    /// Too many requests wait in the proxy's own queue; nothing was sent.
+    Queue,
     /// No reply came in time. What was asked for may still happen.
     Timeout,
     /// The connection ended before the reply. What was asked for may have happened.
@@ -27,7 +29,7 @@ impl Fault {
         match self {
             Self::Connect => "connect",
             Self::Down => "down",
-            Self::Full => "queue-full",
+            Self::Full | Self::Queue => "queue-full",
             Self::Timeout => "timeout",
             Self::Closed => "closed",
             Self::Protocol => "protocol",
@@ -35,8 +37,9 @@ impl Fault {
         }
     }
 
-    /// Appends `SERVER_ERROR <stage> <server>`.
+    /// Appends `SERVER_ERROR <stage> <server>`; `proxy` stands in the place of the server where it is to blame.
     pub(crate) fn write_to(self, server: &str, out: &mut Vec<u8>) {
+        let server = if self == Self::Queue { "proxy" } else { server };
         let mut line = String::with_capacity(64);
         write!(line, "SERVER_ERROR {} {server}\r\n", self.name()).expect("writing to a string cannot fail");
         out.extend_from_slice(line.as_bytes());

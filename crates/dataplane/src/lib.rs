@@ -14,6 +14,7 @@
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
 //! | `service` | one request, from parsed to answered |
+//! | `hosted` | requests that the driver took from their clients itself |
 //! | `gather` | a split multi-get, merged |
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
@@ -32,6 +33,7 @@ mod dispatch;
 mod fault;
 mod follow;
 mod gather;
+mod hosted;
 mod item_size;
 mod key;
 mod memory;
@@ -44,5 +46,6 @@ pub use config::Config;
 pub use counters::Counters;
 pub use dataplane::{Dataplane, Event, SessionId};
 pub use fault::Fault;
+pub use hosted::{Taken, Unsent, parse_whole, written_key};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;

@@ -14,6 +14,8 @@ pub struct Report {
     pub sessions: u64,
     /// The longest value that clients may store now, in bytes; over several loops the largest of theirs.
     pub value_bytes_max: usize,
+    /// Requests that wait for a worker, where the engine has such a queue.
+    pub queue: Option<QueueReport>,
     /// One entry per server, in the order of the configuration.
     pub servers: Vec<ServerReport>,
 }
@@ -45,6 +47,13 @@ impl Report {
         self.timing.merge(&other.timing);
         self.counters.merge(&other.counters);
         self.sessions += other.sessions;
+        self.queue = match (self.queue, other.queue) {
+            (Some(mut mine), Some(theirs)) => {
+                mine += theirs;
+                Some(mine)
+            }
+            (mine, theirs) => mine.or(theirs),
+        };
         self.value_bytes_max = self.value_bytes_max.max(other.value_bytes_max);
         for (mine, theirs) in self.servers.iter_mut().zip(&other.servers) {
             mine.state = [mine.state, theirs.state]

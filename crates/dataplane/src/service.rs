@@ -32,6 +32,8 @@ pub(crate) struct Service {
     pub(crate) following: bool,
     /// All replies came; only the order keeps the answer back.
     pub(crate) complete: bool,
+    /// It waited in a queue of the driver's, which says when it was taken from there.
+    pub(crate) hosted: bool,
 }
 
 /// What the client will get.
@@ -88,6 +90,7 @@ impl Service {
             followers: None,
             following: false,
             complete: false,
+            hosted: false,
         }
     }
 

@@ -8,7 +8,7 @@
 //! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
-use crate::{backend::RequestKey, buffer::ByteQueue};
+use crate::{Taken, backend::RequestKey, buffer::ByteQueue};
 use std::collections::VecDeque;
 use weir_protocol::{Limits, RequestParser};
 use weir_timing::Instant;
@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub(crate) blocked: bool,
     /// The session is in the list of those with something to write.
     pub(crate) dirty: bool,
+    /// The driver reads and closes the connection itself, and hands in requests with what happened to them before.
+    pub(crate) hosted: Option<Taken>,
 }
 
 impl Session {
@@ -77,6 +79,7 @@ impl Session {
             gone: false,
             blocked: false,
             dirty: false,
+            hosted: None,
         }
     }
 
@@ -117,6 +120,11 @@ impl Session {
     /// Bytes that wait for this client.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.out.len() + self.parked_bytes
+    }
+
+    /// Whether every request in service has its reply among the bytes for the client.
+    pub(crate) fn all_are_appended(&self) -> bool {
+        self.in_service == self.appended
     }
 
     /// Whether everything that was taken is answered.

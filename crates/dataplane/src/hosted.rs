@@ -1,0 +1,193 @@
+//! Requests that somebody else took from their clients.
+//!
+//! A driver may read its clients itself, let requests wait in a queue of its own, and hand them in one by one, each complete. For
+//! that it borrows a session that belongs to no connection:
+//!
+//! ```text
+//!   lend_session ─▶ serve ─▶ (as always: poll_server_output, handle_server_bytes, handle_time, …) ─▶ hosted_reply
+//!                     ▲                                                                                  │ written
+//!                     └───────────────────────────── finish_hosted, or abandon_hosted ◀──────────────────┘
+//! ```
+//!
+//! One request at a time is in service on a lent session. What it went through before comes along as [`Taken`], so that its stamps
+//! and its deadline are those of its whole life.
+
+use crate::{
+    Dataplane, Fault, SessionId, backend::Backend, key::WireKey, service::Service, session::Session,
+};
+use weir_protocol::{
+    Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, binary,
+};
+use weir_routing::Router;
+use weir_timing::{Instant, Operation, Outcome, Stamps};
+
+use std::sync::Arc;
+
+/// What happened to a request before it was handed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// The read that brought its first byte returned.
+    pub first_byte: Instant,
+    /// It was complete and parsed. Its deadline counts from here.
+    pub created: Instant,
+    /// It was put in the queue where it waited to be served.
+    pub enqueued: Instant,
+    /// It was taken from that queue.
+    pub dequeued: Instant,
+}
+
+/// The rest of a reply that the kernel did not take, and what is to be recorded when it has.
+#[derive(Debug)]
+pub struct Unsent {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    operation: Operation,
+    outcome: Outcome,
+    stamps: Stamps,
+}
+
+impl Dataplane {
+    /// A dataplane that is connected to no server and will not be: it only answers what is refused, and counts.
+    pub fn without_servers(config: crate::Config, router: Arc<Router>, now: Instant) -> Self {
+        let mut dataplane = Self::new(config, router, now);
+        dataplane.events.clear();
+        dataplane.backends.fill_with(|| Backend::new(now));
+        dataplane
+    }
+
+    /// A session for [`Dataplane::serve`]. It counts nowhere, and lives as long as the dataplane.
+    pub fn lend_session(&mut self, now: Instant) -> SessionId {
+        let mut session = Session::new(self.config.limits, now);
+        session.hosted = Some(Taken::default());
+        self.sessions.insert(session)
+    }
+
+    /// Takes a request into service that was taken from its client by somebody else. With a `denied`, no server is asked: who
+    /// needs one is answered with that fault.
+    pub fn serve(&mut self, id: SessionId, parsed: Parsed<'_>, taken: Taken, denied: Option<Fault>) {
+        self.memory_is_used(taken.dequeued);
+        self.sessions[id].hosted = Some(taken);
+        self.backends.iter_mut().for_each(|backend| backend.requests_before = backend.requests);
+        self.deny(denied);
+        self.take(id, parsed, taken.first_byte, taken.dequeued);
+        self.deny(None);
+    }
+
+    /// The same for a client that speaks the binary protocol; its connection is to be closed after the answer.
+    pub fn serve_binary(&mut self, id: SessionId, header: &[u8; binary::HEADER_BYTES], taken: Taken) {
+        self.sessions[id].hosted = Some(taken);
+        self.refuse_binary(id, header, taken.first_byte, taken.dequeued);
+    }
+
+    /// The whole reply, as soon as the request needs nothing more; empty where the client asked for silence.
+    pub fn hosted_reply(&self, id: SessionId) -> Option<&[u8]> {
+        let session = &self.sessions[id];
+        session.all_are_appended().then(|| session.output())
+    }
+
+    /// `count` bytes of the reply were handed to the kernel by `now`. The session is free again; what is left of the reply is
+    /// handed out, for [`Dataplane::finish_unsent`].
+    pub fn finish_hosted(&mut self, id: SessionId, count: usize, now: Instant) -> Option<Unsent> {
+        self.handle_client_written(id, count, now);
+        let session = &mut self.sessions[id];
+        if session.output().is_empty() {
+            return None;
+        }
+        let bytes = session.output().to_vec();
+        let service = self.remove_hosted(id)?;
+        Some(Unsent {
+            bytes,
+            operation: service.operation,
+            outcome: service.outcome(),
+            stamps: service.stamps,
+        })
+    }
+
+    /// The client is gone. The session is free again.
+    pub fn abandon_hosted(&mut self, id: SessionId) {
+        self.counters.requests_orphaned += 1;
+        self.remove_hosted(id);
+    }
+
+    /// The last byte of what was left of a reply is with the kernel.
+    pub fn finish_unsent(&mut self, unsent: &Unsent, now: Instant) {
+        let stamps = Stamps { answered: now, ..unsent.stamps };
+        self.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
+    }
+
+    /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
+    pub fn is_given_up(&self) -> bool {
+        // Replies come in the order of the messages, so what is owed includes the last.
+        self.backends.iter().any(|it| it.requests > it.requests_before && it.owes_replies())
+    }
+
+    /// Whether a server still owes a reply. While no request is in service, that is one to a request that was given up.
+    pub fn is_owed_replies(&self) -> bool {
+        self.backends.iter().any(Backend::owes_replies)
+    }
+
+    /// The longest value that is taken from clients, in bytes: it changes when a server tells what it stores.
+    pub fn value_bytes_max(&self) -> usize {
+        self.config.limits.value_bytes_max
+    }
+
+    /// The counters, for what a driver does in the place of the dataplane.
+    pub fn counters_mut(&mut self) -> &mut crate::Counters {
+        &mut self.counters
+    }
+
+    fn deny(&mut self, fault: Option<Fault>) {
+        self.backends.iter_mut().for_each(|backend| backend.denial = fault);
+    }
+
+    fn remove_hosted(&mut self, id: SessionId) -> Option<Service> {
+        let session = &mut self.sessions[id];
+        let mut request = None;
+        session.abandon(|key, _| request = Some(key));
+        let mut free = Session::new(self.config.limits, Instant::ZERO);
+        free.hosted = Some(Taken::default());
+        // It may still be in the list of those with something to write; once is enough.
+        free.dirty = session.dirty;
+        *session = free;
+        request.map(|key| self.services.remove(key))
+    }
+}
+
+impl Service {
+    /// The request waited in a queue of the driver's, which stamped it.
+    pub(crate) fn adopt(&mut self, taken: Taken) {
+        let Taken { first_byte, created, enqueued, dequeued } = taken;
+        self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
+        self.hosted = true;
+    }
+}
+
+/// The key whose copies on servers a request may change, as it is placed; none for who only reads.
+pub fn written_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
+    let (bytes, base64) = match *parsed {
+        Parsed::Request { request, .. } => match request {
+            Request::Storage(Storage { key, .. })
+            | Request::Deletion(Deletion { key, .. })
+            | Request::Arithmetic(Arithmetic { key, .. })
+            | Request::Touch(Touch { key, .. }) => (key, false),
+            Request::Meta(meta) if writes(&meta) => (meta.key, meta.is_base64()),
+            _ => return None,
+        },
+        Parsed::TooLarge { key, base64, erases: true, .. } => (key, base64),
+        _ => return None,
+    };
+    let wire = WireKey { bytes, base64 };
+    let decoded = wire.decoded();
+    Some(wire.placement_name(decoded.as_ref()).into())
+}
+
+fn writes(meta: &Meta<'_>) -> bool {
+    matches!(meta.verb, MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic)
+}
+
+/// A request from bytes that were found to be one whole request.
+pub fn parse_whole(bytes: &[u8], mut limits: weir_protocol::Limits) -> Parsed<'_> {
+    // It was measured when it was taken; the limit may have changed since.
+    limits.value_bytes_max = usize::MAX;
+    RequestParser::new(limits).parse(bytes)
+}
