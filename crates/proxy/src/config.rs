@@ -1,5 +1,6 @@
 //! What a proxy is told, checked once.
 
+use crate::engine::{Engine, WORKERS_MAX};
 use std::{
     net::{SocketAddr, ToSocketAddrs},
     time::Duration,
@@ -19,7 +20,9 @@ pub struct Config {
     pub server_addresses: Vec<SocketAddr>,
     /// Name of the placement.
     pub placement: Placement,
-    /// Event loops.
+    /// How requests are served.
+    pub engine: Engine,
+    /// Event loops, where the engine is that.
     pub threads: usize,
     /// How long a server may take to answer.
     pub timeout: Duration,
@@ -53,6 +56,12 @@ pub enum ConfigError {
     /// The number of threads is out of range.
     #[error("--threads {0} is out of range: give 1 to {THREADS_MAX}")]
     Threads(usize),
+    /// The number of workers is out of range.
+    #[error("--workers {0} is out of range: give 1 to {WORKERS_MAX}")]
+    Workers(usize),
+    /// A queue of nothing.
+    #[error("--queue must be at least 1: every request would be refused")]
+    Queue,
     /// A time of nothing.
     #[error("--timeout must be longer than nothing: every request would fail")]
     Timeout,
@@ -77,6 +86,7 @@ impl Config {
             placement: router.placement(),
             router,
             server_addresses,
+            engine: Engine::default(),
             threads,
             timeout: Duration::from_millis(500),
             drain_timeout: Duration::from_secs(10),
@@ -101,6 +111,28 @@ impl Config {
         }
         self.timeout = timeout;
         Ok(self)
+    }
+
+    /// Chooses how requests are served.
+    pub fn with_engine(mut self, engine: Engine) -> Result<Self, ConfigError> {
+        if let Engine::Pool { workers, queue_len_max } = engine {
+            if !(1..=WORKERS_MAX).contains(&workers) {
+                return Err(ConfigError::Workers(workers));
+            }
+            if queue_len_max == 0 {
+                return Err(ConfigError::Queue);
+            }
+        }
+        self.engine = engine;
+        Ok(self)
+    }
+
+    /// Event loops, or workers.
+    pub fn serving_threads(&self) -> usize {
+        match self.engine {
+            Engine::Event => self.threads,
+            Engine::Pool { workers, .. } => workers,
+        }
     }
 
     /// What the dataplane of loop number `index` is told.

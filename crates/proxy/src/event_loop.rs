@@ -41,16 +41,28 @@ pub(crate) enum Message {
 }
 
 /// Reaches a loop from other threads.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct LoopHandle {
     mailbox: SyncSender<Message>,
     waker: Arc<mio::Waker>,
 }
 
 impl LoopHandle {
+    /// A mailbox for a thread that waits on `poll`.
+    pub(crate) fn new(poll: &Poll) -> io::Result<(Self, Receiver<Message>)> {
+        let waker = Arc::new(mio::Waker::new(poll.registry(), WAKER)?);
+        let (mailbox, receiver) = sync_channel(MAILBOX_LEN);
+        Ok((Self { mailbox, waker }, receiver))
+    }
+
     /// Waits while the mailbox is full; fails if the loop has ended.
     pub(crate) fn send(&self, message: Message) -> io::Result<()> {
         self.mailbox.send(message).map_err(|_| io::Error::other("the event loop has ended"))?;
+        self.wake()
+    }
+
+    /// Ends the loop's wait, if it waits.
+    pub(crate) fn wake(&self) -> io::Result<()> {
         self.waker.wake()
     }
 }
@@ -59,21 +71,21 @@ impl LoopHandle {
 const MAILBOX_LEN: usize = 1024;
 
 /// Reads per socket and turn: who sends more than this waits for the next turn, so that nobody starves.
-const READS_PER_TURN: usize = 4;
+pub(crate) const READS_PER_TURN: usize = 4;
 
 /// Bytes per read. A turn's requests of one busy client fit; larger values take several reads.
-const READ_BYTES: usize = 256 << 10;
+pub(crate) const READ_BYTES: usize = 256 << 10;
 
 /// Readiness events taken per turn; the others wait in the kernel.
-const EVENTS_PER_TURN: usize = 1024;
+pub(crate) const EVENTS_PER_TURN: usize = 1024;
 
-const WAKER: Token = Token(0);
+pub(crate) const WAKER: Token = Token(0);
 
 pub(crate) struct EventLoop {
     poll: Poll,
     mailbox: Receiver<Message>,
     clock: Clock,
-    dataplane: Dataplane,
+    pub(crate) dataplane: Dataplane,
     server_addresses: Vec<SocketAddr>,
     servers: Vec<Option<TcpStream>>,
     clients: Vec<Option<TcpStream>>,
@@ -106,8 +118,7 @@ pub(crate) struct LoopConfig {
 impl EventLoop {
     pub(crate) fn new(config: LoopConfig) -> io::Result<(Self, LoopHandle)> {
         let poll = Poll::new()?;
-        let waker = Arc::new(mio::Waker::new(poll.registry(), WAKER)?);
-        let (sender, mailbox) = sync_channel(MAILBOX_LEN);
+        let (handle, mailbox) = LoopHandle::new(&poll)?;
         let event_loop = Self {
             dataplane: Dataplane::new(config.dataplane, config.router, config.clock.now()),
             servers: config.server_addresses.iter().map(|_| None).collect(),
@@ -123,7 +134,7 @@ impl EventLoop {
             drain_timeout: config.drain_timeout,
             drain_until: None,
         };
-        Ok((event_loop, LoopHandle { mailbox: sender, waker }))
+        Ok((event_loop, handle))
     }
 
     /// Serves until it was told to drain and has.
@@ -133,20 +144,25 @@ impl EventLoop {
             self.wait(&mut events)?;
             let began = self.clock.now();
             self.read_ready(&events);
-            self.dataplane.handle_time(self.clock.now());
-            self.carry_out_events();
-            self.write_all();
-            self.carry_out_events();
-            self.dataplane.record_turn(self.clock.now().saturating_since(began));
+            self.finish_turn(began);
         }
         Ok(())
+    }
+
+    /// What follows from all that was read in a turn that began at `began`.
+    pub(crate) fn finish_turn(&mut self, began: Instant) {
+        self.dataplane.handle_time(self.clock.now());
+        self.carry_out_events();
+        self.write_all();
+        self.carry_out_events();
+        self.dataplane.record_turn(self.clock.now().saturating_since(began));
     }
 
     fn is_done(&self) -> bool {
         self.drain_until.is_some_and(|until| self.dataplane.is_drained() || self.clock.now() >= until)
     }
 
-    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = if self.unread.is_empty() {
             let until = [self.dataplane.poll_timeout(), self.drain_until].into_iter().flatten().min();
             until.map(|until| Duration::from_nanos(until.saturating_since(self.clock.now())))
@@ -164,7 +180,7 @@ impl EventLoop {
 
     // ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    fn read_ready(&mut self, events: &Events) {
+    pub(crate) fn read_ready(&mut self, events: &Events) {
         for peer in mem::take(&mut self.unread) {
             // Its readiness, and the end of its stream, may have been told while it was not read; they are not told again.
             self.read(peer, true);

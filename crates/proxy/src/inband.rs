@@ -76,7 +76,7 @@ fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts
     for ((name, now), before) in Counts::NAMES.iter().zip(Counts::of(report).0).zip(since.0) {
         page.stat(name, now.saturating_sub(before));
     }
-    page.stat("threads", reporter.config.threads);
+    page.stat("threads", reporter.config.serving_threads());
 }
 
 /// The counts that `stats reset` sets to nothing.
@@ -143,10 +143,10 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     page.stat("maxconns", config.sessions_max);
     page.stat("tcpport", config.listen.port());
     page.stat("inter", config.listen.ip());
-    page.stat("num_threads", config.threads);
+    page.stat("num_threads", config.serving_threads());
     page.stat("item_size_max", report.value_bytes_max);
     page.stat("flush_enabled", if config.flush_allowed { "yes" } else { "no" });
-    page.stat("engine", "event");
+    page.stat("engine", config.engine);
     page.stat("placement", config.placement);
     page.stat("replicas", config.router.replicas());
     page.stat("servers", config.router.servers().len());

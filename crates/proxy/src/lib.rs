@@ -15,13 +15,16 @@ mod acceptor;
 mod admin;
 mod clock;
 mod config;
+mod engine;
 mod event_loop;
 mod inband;
 mod metrics;
+mod pool;
 mod reporter;
 mod run;
 mod snapshot;
 mod sockets;
 
 pub use config::{Config, ConfigError};
+pub use engine::Engine;
 pub use run::{RunError, run};

@@ -8,7 +8,11 @@ use weir_timing::{Distribution, Stage};
 pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     let mut page = Page::default();
     page.family("weir_info", "gauge", "Version and engine of this proxy.");
-    page.sample("weir_info", &[("version", env!("CARGO_PKG_VERSION")), ("engine", "event")], 1);
+    page.sample(
+        "weir_info",
+        &[("version", env!("CARGO_PKG_VERSION")), ("engine", reporter.config.engine.name())],
+        1,
+    );
     page.family("weir_uptime_seconds", "gauge", "Time since the start of the process.");
     page.sample("weir_uptime_seconds", &[], seconds(reporter.clock.now().as_nanos()));
     process(&mut page);
@@ -18,6 +22,9 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         let name = format!("weir_{name}_total");
         page.family(&name, "counter", meaning);
         page.sample(&name, &[], value);
+    }
+    if let Some(queue) = &report.queue {
+        waiting(&mut page, queue);
     }
     operations(&mut page, report);
     servers(&mut page, report);
@@ -30,6 +37,17 @@ fn process(page: &mut Page) {
     page.sample("weir_process_cpu_seconds_total", &[], seconds(process.cpu_user_ns + process.cpu_system_ns));
     page.family("weir_process_resident_bytes", "gauge", "Memory of this process.");
     page.sample("weir_process_resident_bytes", &[], process.resident_bytes);
+}
+
+fn waiting(page: &mut Page, queue: &weir_timing::QueueReport) {
+    page.family("weir_queue_length", "gauge", "Requests that wait for a worker.");
+    page.sample("weir_queue_length", &[], queue.length);
+    page.family("weir_queue_arrivals_total", "counter", "Requests that entered the queue.");
+    page.sample("weir_queue_arrivals_total", &[], queue.arrivals);
+    page.family("weir_queue_length_met_total", "counter", "Sum over arrivals of the length that each met.");
+    page.sample("weir_queue_length_met_total", &[], queue.length_met_sum);
+    page.family("weir_queue_length_seconds_total", "counter", "Integral of the queue's length over time.");
+    page.sample("weir_queue_length_seconds_total", &[], queue.length_time_integral_ns as f64 / 1e9);
 }
 
 fn operations(page: &mut Page, report: &Report) {

@@ -1,12 +1,13 @@
 //! A proxy from its first to its last moment.
 
 use crate::{
-    Config,
+    Config, Engine,
     acceptor::{Acceptor, AcceptorHandle},
     admin,
     clock::Clock,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
     inband::{self, Question},
+    pool,
     reporter::Reporter,
 };
 use signal_hook::{
@@ -55,9 +56,14 @@ pub fn run(config: &Config, ready: impl FnOnce(&Config)) -> Result<(), RunError>
     let mut signals = Signals::new([SIGTERM, SIGINT])
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
-    let (loops, loop_threads) = start_loops(config, clock, &questions)?;
-    let (acceptor, acceptor_thread) = start_acceptor(config, &loops)?;
-    start_reporting(&Reporter { config: config.clone(), clock, loops: loops.clone() }, asked)?;
+    let Started { reporting, doors, threads } = match config.engine {
+        Engine::Event => start_loops(config, clock, &questions)?,
+        Engine::Pool { workers, queue_len_max } => {
+            pool::start(config, workers, queue_len_max, clock, &questions)?
+        }
+    };
+    let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
+    start_reporting(&Reporter { config: config.clone(), clock, loops: reporting }, asked)?;
     ready(config);
 
     signals.forever().next();
@@ -67,19 +73,25 @@ pub fn run(config: &Config, ready: impl FnOnce(&Config)) -> Result<(), RunError>
     let system = |what| move |source| RunError::System { what, source };
     acceptor.stop().map_err(system("stop accepting"))?;
     join(acceptor_thread)?;
-    for handle in &loops {
+    for handle in &doors {
         handle.send(Message::Drain).map_err(system("drain an event loop"))?;
     }
-    loop_threads.into_iter().try_for_each(join)
+    threads.into_iter().try_for_each(join)
 }
 
 type LoopThread = JoinHandle<io::Result<()>>;
 
-fn start_loops(
-    config: &Config,
-    clock: Clock,
-    questions: &SyncSender<Question>,
-) -> Result<(Vec<LoopHandle>, Vec<LoopThread>), RunError> {
+/// The threads of an engine.
+pub(crate) struct Started {
+    /// Those that have something to report.
+    pub(crate) reporting: Vec<LoopHandle>,
+    /// Those that take clients, and are told to drain.
+    pub(crate) doors: Vec<LoopHandle>,
+    /// All, in the order in which they are waited for.
+    pub(crate) threads: Vec<LoopThread>,
+}
+
+fn start_loops(config: &Config, clock: Clock, questions: &SyncSender<Question>) -> Result<Started, RunError> {
     let router = Arc::new(config.router.clone());
     let (mut handles, mut threads) = (Vec::new(), Vec::new());
     for index in 0..config.threads {
@@ -96,7 +108,7 @@ fn start_loops(
         threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
         handles.push(handle);
     }
-    Ok((handles, threads))
+    Ok(Started { reporting: handles.clone(), doors: handles, threads })
 }
 
 fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {
@@ -124,7 +136,7 @@ fn start_reporting(reporter: &Reporter, questions: Receiver<Question>) -> Result
     Ok(())
 }
 
-fn spawn(
+pub(crate) fn spawn(
     name: String,
     work: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> Result<LoopThread, RunError> {

@@ -17,11 +17,11 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         "taken_unix_ns": clock::unix_ns(),
         "uptime_ns": reporter.clock.now().as_nanos(),
         "config": {
-            "engine": "event",
+            "engine": config.engine.name(),
             "listen": config.listen.to_string(),
             "servers": names,
             "replicas": config.router.replicas(),
-            "threads": config.threads,
+            "threads": config.serving_threads(),
             "placement": config.placement.to_string(),
             "timeout_ns": u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX),
         },
@@ -30,6 +30,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         "counters": counters,
         "operations": report.timing.operations(),
         "servers": servers,
+        "queue": report.queue,
         "loops": report.timing.loops(),
         "windows": report.timing.windows(),
     });

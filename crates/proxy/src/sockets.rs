@@ -2,7 +2,7 @@
 //! a short write.
 
 use mio::net::TcpStream;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read, Write};
 
 /// What one read brought.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) enum Arrived {
 }
 
 /// Reads once.
-pub(crate) fn read(stream: &mut TcpStream, scratch: &mut [u8]) -> Arrived {
+pub(crate) fn read(mut stream: impl Read, scratch: &mut [u8]) -> Arrived {
     loop {
         return match stream.read(scratch) {
             Ok(0) => Arrived::End,
@@ -33,7 +33,7 @@ pub(crate) fn read(stream: &mut TcpStream, scratch: &mut [u8]) -> Arrived {
 }
 
 /// Hands bytes to the kernel: how many it took, or `None` if the connection is broken.
-pub(crate) fn write(stream: &mut TcpStream, bytes: &[u8]) -> Option<usize> {
+pub(crate) fn write(mut stream: impl Write, bytes: &[u8]) -> Option<usize> {
     loop {
         return match stream.write(bytes) {
             Ok(count) => Some(count),

@@ -1,9 +1,9 @@
 //! `weir proxy`.
 
 use crate::{pool::PoolArgs, units};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::{error::Error, process::ExitCode, time::Duration};
-use weir_proxy::Config;
+use weir_proxy::{Config, Engine};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -17,9 +17,18 @@ pub(crate) struct ProxyArgs {
     listen: Option<String>,
     #[command(flatten)]
     pool: PoolArgs,
-    /// Event loops
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    threads: usize,
+    /// How requests are served (docs/engines.md)
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = EngineName::Event)]
+    engine: EngineName,
+    /// Event loops (engine event) [default: 1]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Workers, each with a connection of its own to every server (engine pool) [default: 8]
+    #[arg(long, value_name = "W")]
+    workers: Option<usize>,
+    /// How many requests may wait for a worker; more are refused with SERVER_ERROR (engine pool) [default: 10000]
+    #[arg(long, value_name = "N")]
+    queue: Option<usize>,
     /// Where /metrics and /snapshot are answered; nowhere by default
     #[arg(long, value_name = "HOST:PORT")]
     admin: Option<String>,
@@ -63,7 +72,9 @@ impl ProxyArgs {
     fn config(&self) -> Result<Config, Box<dyn Error>> {
         let pool = self.pool.load()?;
         let listen = self.listen.as_deref().or(pool.listen.as_deref()).unwrap_or(LISTEN);
-        let mut config = Config::new(listen, pool.router, self.threads)?
+        let engine = self.engine()?;
+        let mut config = Config::new(listen, pool.router, self.threads.unwrap_or(1))?
+            .with_engine(engine)?
             .with_admin(self.admin.as_deref())?
             .with_timeout(self.timeout.or(pool.timeout).unwrap_or(TIMEOUT))?;
         config.drain_timeout = self.drain_timeout;
@@ -74,7 +85,59 @@ impl ProxyArgs {
         config.flush_allowed = self.allow_flush;
         Ok(config)
     }
+
+    fn engine(&self) -> Result<Engine, FlagError> {
+        let given = [
+            ("--threads", self.threads.is_some(), EngineName::Event),
+            ("--workers", self.workers.is_some(), EngineName::Pool),
+            ("--queue", self.queue.is_some(), EngineName::Pool),
+        ];
+        let stray = given.into_iter().find(|&(_, is_given, engine)| is_given && engine != self.engine);
+        if let Some((flag, _, of)) = stray {
+            return Err(FlagError { flag, of: of.name(), engine: self.engine.name() });
+        }
+        Ok(match self.engine {
+            EngineName::Event => Engine::Event,
+            EngineName::Pool => Engine::Pool {
+                workers: self.workers.unwrap_or(WORKERS),
+                queue_len_max: self.queue.unwrap_or(QUEUE_LEN),
+            },
+        })
+    }
 }
+
+/// A way of serving, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum EngineName {
+    /// Event loops, each with few pipelined connections per server
+    Event,
+    /// One network thread, one queue, and workers, each with a connection of its own to every server
+    Pool,
+}
+
+impl EngineName {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Pool => "pool",
+        }
+    }
+}
+
+/// A flag that means nothing to the engine.
+#[derive(Debug, thiserror::Error)]
+#[error("{flag} belongs to --engine {of}, and the engine is {engine}: leave it out, or change the engine")]
+struct FlagError {
+    flag: &'static str,
+    of: &'static str,
+    engine: &'static str,
+}
+
+/// Workers if nothing says otherwise.
+const WORKERS: usize = 8;
+
+/// Requests that may wait if nothing says otherwise: as many as there may be clients, each of which has one at most.
+const QUEUE_LEN: usize = 10_000;
 
 /// Where clients connect if nothing says otherwise.
 const LISTEN: &str = "127.0.0.1:21211";
@@ -91,11 +154,14 @@ fn announce(config: &Config) {
     let servers = config.router.servers().len();
     let admin = config.admin.map(|address| format!(", admin on http://{address}")).unwrap_or_default();
     eprintln!(
-        "weir proxy {}: listening on {}, {servers} server{}, replicas {}, threads {}{admin}",
+        "weir proxy {}: listening on {}, {servers} server{}, replicas {}, {}{admin}",
         env!("CARGO_PKG_VERSION"),
         config.listen,
         if servers == 1 { "" } else { "s" },
         config.router.replicas(),
-        config.threads,
+        match config.engine {
+            Engine::Event => format!("threads {}", config.threads),
+            Engine::Pool { workers, .. } => format!("engine pool, workers {workers}"),
+        },
     );
 }

@@ -1,0 +1,182 @@
+//! One client's turn: which of its requests is in service, which wait, and what the kernel has not taken yet.
+//!
+//! ```text
+//!            offer                     next                                     next
+//!   free ───────────▶ in service ─────────────▶ in service (the next one)  ──────────────▶ free
+//!                        │  ▲ written
+//!             short write│  │ (network thread)
+//!                        ▼  │
+//!                       unsent
+//! ```
+//!
+//! The network thread and one worker share it. Whoever writes to the socket holds the lock, so that the edge at which the kernel takes
+//! bytes again is not seen by the network thread before there is something to write.
+
+use super::request::Request;
+use crate::{clock::Clock, sockets};
+use mio::net::TcpStream;
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use weir_dataplane::{Dataplane, SessionId, Unsent};
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Its number at the network thread.
+    pub(super) id: usize,
+    pub(super) stream: TcpStream,
+    turn: Mutex<Turn>,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    /// A request is queued or in service, or its reply is not yet in the kernel.
+    busy: bool,
+    /// Complete requests behind it.
+    waiting: VecDeque<Request>,
+    waiting_bytes: usize,
+    unsent: Option<Unsent>,
+    unsent_from: usize,
+    /// The network thread will offer nothing more, and wants to know when all is answered.
+    finished: bool,
+    /// The network thread does not read because more than so many bytes or too many requests wait, and wants to know when less does.
+    paused: Option<usize>,
+    /// The connection is broken. What waits is still carried out, and nobody is told.
+    broken: bool,
+}
+
+/// What becomes of a request that was offered.
+#[derive(Debug)]
+pub(super) struct Offered {
+    /// It is its turn: to be queued.
+    pub(super) request: Option<Request>,
+    /// Nothing more should be offered until attention is asked for.
+    pub(super) is_full: bool,
+}
+
+/// What is to be done after a reply.
+#[derive(Debug, Default)]
+pub(super) struct Next {
+    /// To be queued.
+    pub(super) request: Option<Request>,
+    /// The network thread must look at this client.
+    pub(super) attention: bool,
+}
+
+/// Requests of one session that may wait behind one in service, as in engine event (`session_requests_max`).
+const WAITING_MAX: usize = 1024;
+
+impl Client {
+    pub(super) fn new(id: usize, stream: TcpStream) -> Self {
+        Self { id, stream, turn: Mutex::default() }
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        // Whatever is changed under the lock is whole at every step that could panic.
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ── the network thread ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// A complete request arrived. It waits if another is in service; more than `bytes_max` bytes should not.
+    pub(super) fn offer(&self, request: Request, bytes_max: usize) -> Offered {
+        let mut turn = self.turn();
+        if !turn.busy {
+            turn.busy = true;
+            return Offered { request: Some(request), is_full: false };
+        }
+        turn.waiting_bytes += request.bytes();
+        turn.waiting.push_back(request);
+        let is_full = turn.waiting.len() >= WAITING_MAX || turn.waiting_bytes > bytes_max;
+        turn.paused = is_full.then_some(bytes_max);
+        Offered { request: None, is_full }
+    }
+
+    /// Nothing more will be offered. Returns whether all is answered; otherwise attention is asked for when it is.
+    pub(super) fn finish(&self) -> bool {
+        let mut turn = self.turn();
+        turn.finished = true;
+        !turn.busy
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.turn().broken
+    }
+
+    /// The connection is gone, and with it the reply that was being written, if there is one.
+    pub(super) fn break_off(&self, dataplane: &mut Dataplane) -> Next {
+        let mut turn = self.turn();
+        turn.broken = true;
+        turn.finished = true;
+        if turn.unsent.take().is_none() {
+            return Next::default();
+        }
+        dataplane.counters_mut().requests_orphaned += 1;
+        turn.next()
+    }
+
+    /// The kernel may take bytes again: writes what it did not take before.
+    pub(super) fn write_unsent(&self, dataplane: &mut Dataplane, clock: Clock) -> Next {
+        let mut turn = self.turn();
+        let Some(unsent) = turn.unsent.take() else { return Next::default() };
+        match sockets::write(&self.stream, &unsent.bytes[turn.unsent_from..]) {
+            Some(count) => {
+                dataplane.counters_mut().client_bytes_written += count as u64;
+                turn.unsent_from += count;
+                if turn.unsent_from < unsent.bytes.len() {
+                    turn.unsent = Some(unsent);
+                    return Next::default();
+                }
+                dataplane.finish_unsent(&unsent, clock.now());
+                turn.next()
+            }
+            None => {
+                dataplane.counters_mut().requests_orphaned += 1;
+                turn.broken = true;
+                turn.next()
+            }
+        }
+    }
+
+    // ── whoever has served a request ───────────────────────────────────────────────────────────────────────────────────────
+
+    /// Writes the reply that is complete on a lent session, and frees that session. `None`: no reply is complete.
+    pub(super) fn answer(&self, dataplane: &mut Dataplane, session: SessionId, clock: Clock) -> Option<Next> {
+        let reply = dataplane.hosted_reply(session)?;
+        let mut turn = self.turn();
+        let written = match reply {
+            [] => Some(0),
+            _ if turn.broken => None,
+            _ => sockets::write(&self.stream, reply),
+        };
+        match written {
+            Some(count) => {
+                if let Some(unsent) = dataplane.finish_hosted(session, count, clock.now()) {
+                    turn.unsent = Some(unsent);
+                    turn.unsent_from = 0;
+                    return Some(Next::default());
+                }
+            }
+            None => {
+                dataplane.abandon_hosted(session);
+                turn.broken = true;
+            }
+        }
+        Some(turn.next())
+    }
+}
+
+impl Turn {
+    /// A request is wholly answered.
+    fn next(&mut self) -> Next {
+        let request = self.waiting.pop_front();
+        self.waiting_bytes -= request.as_ref().map_or(0, Request::bytes);
+        self.busy = request.is_some();
+        let resumes = self.paused.take_if(|bytes_max| {
+            self.waiting.len() <= WAITING_MAX / 2 && self.waiting_bytes <= *bytes_max / 2
+        });
+        let attention = self.broken || resumes.is_some() || (self.finished && !self.busy);
+        Next { request, attention }
+    }
+}

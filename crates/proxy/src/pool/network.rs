@@ -1,0 +1,398 @@
+//! The network thread: accepts, reads, cuts bytes into requests, queues them, writes what workers could not, closes.
+//!
+//! It serves nothing. Its dataplane is connected to no server: it answers requests that are refused, because too many wait or because
+//! their time was up in the queue, and counts what belongs to clients.
+
+use super::{
+    client::{Client, Next},
+    queue::By,
+    request::Job,
+    session::Session,
+    worker::Shared,
+};
+use crate::{
+    clock::Clock,
+    event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READ_BYTES, READS_PER_TURN, WAKER},
+    inband,
+    sockets::{self, Arrived},
+};
+use mio::{Events, Interest, Poll, Token, event::Event as Readiness, net::TcpStream};
+use slab::Slab;
+use std::{
+    io::{self, ErrorKind, Write as _},
+    mem,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::Ordering,
+        mpsc::{Receiver, Sender},
+    },
+    time::Duration,
+};
+use weir_dataplane::{Dataplane, Event, Fault, Report, SessionId};
+use weir_routing::Router;
+use weir_timing::Instant;
+
+/// Clients that the network thread must look at, because of what a worker found.
+#[derive(Debug)]
+pub(crate) struct Attention {
+    ids: Mutex<Vec<usize>>,
+    network: LoopHandle,
+}
+
+impl Attention {
+    pub(crate) fn new(network: LoopHandle) -> Self {
+        Self { ids: Mutex::default(), network }
+    }
+
+    /// There are not more of them than sessions with a request in service: each asks when it is done with one.
+    pub(super) fn ask(&self, id: usize) {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        // Fails only if the network thread is gone, and with it all clients.
+        let _ = self.network.wake();
+    }
+
+    fn take(&self) -> Vec<usize> {
+        mem::take(&mut self.ids.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What a [`Network`] is made of.
+pub(crate) struct NetworkConfig {
+    pub(crate) poll: Poll,
+    pub(crate) mailbox: Receiver<Message>,
+    pub(crate) dataplane: weir_dataplane::Config,
+    pub(crate) router: Arc<Router>,
+    pub(crate) sessions_max: usize,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) clock: Clock,
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Network {
+    poll: Poll,
+    mailbox: Receiver<Message>,
+    clock: Clock,
+    shared: Arc<Shared>,
+    sessions: Slab<Session>,
+    sessions_max: usize,
+    config: weir_dataplane::Config,
+    dataplane: Dataplane,
+    /// Where refused requests are answered.
+    desk: SessionId,
+    scratch: Vec<u8>,
+    /// Clients that had more to read than one turn allows, or may be read again.
+    unread: Vec<usize>,
+    drain_timeout: Duration,
+    drain_until: Option<Instant>,
+}
+
+impl Network {
+    pub(crate) fn new(config: NetworkConfig) -> Self {
+        let NetworkConfig { poll, mailbox, dataplane, router, sessions_max, drain_timeout, clock, shared } =
+            config;
+        let now = clock.now();
+        let config = dataplane.clone();
+        let mut dataplane = Dataplane::without_servers(dataplane, router, now);
+        Self {
+            desk: dataplane.lend_session(now),
+            poll,
+            mailbox,
+            clock,
+            shared,
+            sessions: Slab::new(),
+            sessions_max,
+            config,
+            dataplane,
+            scratch: vec![0; READ_BYTES],
+            unread: Vec::new(),
+            drain_timeout,
+            drain_until: None,
+        }
+    }
+
+    /// Serves until it was told to drain and has; then the workers end too.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let served = self.serve();
+        self.shared.queue.end();
+        served
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        while !self.is_done() {
+            self.wait(&mut events)?;
+            let began = self.clock.now();
+            self.read_ready(&events);
+            self.attend();
+            self.expire();
+            self.dataplane.handle_time(began);
+            self.dataplane.record_turn(self.clock.now().saturating_since(began));
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.drain_until.is_some_and(|until| self.sessions.is_empty() || self.clock.now() >= until)
+    }
+
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let timeout = if self.unread.is_empty() {
+            let times = [self.shared.queue.alarm(), self.drain_until, self.dataplane.poll_timeout()];
+            let until = times.into_iter().flatten().min();
+            until.map(|until| Duration::from_nanos(until.saturating_since(self.clock.now())))
+        } else {
+            Some(Duration::ZERO)
+        };
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                events.clear();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    // ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn read_ready(&mut self, events: &Events) {
+        for id in mem::take(&mut self.unread) {
+            // Its readiness, and the end of its stream, may have been told while it was not read; they are not told again.
+            self.read_client(id, true);
+        }
+        for event in events {
+            if event.token() == WAKER { self.take_messages() } else { self.handle_readiness(event) }
+        }
+    }
+
+    fn handle_readiness(&mut self, event: &Readiness) {
+        let id = event.token().0 - 1;
+        if event.is_writable() || event.is_error() || event.is_write_closed() {
+            self.write_unsent(id);
+        }
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            self.read_client(id, event.is_read_closed());
+        }
+    }
+
+    fn read_client(&mut self, id: usize, to_the_end: bool) {
+        for _ in 0..READS_PER_TURN {
+            let Some(session) = self.sessions.get(id).filter(|session| session.wants_read()) else { return };
+            match sockets::read(&session.client.stream, &mut self.scratch) {
+                Arrived::Bytes(count) => {
+                    self.handle_bytes(id, count);
+                    // A short read means that the kernel has no more; an end of the stream would not be told again.
+                    if count < self.scratch.len() && !to_the_end {
+                        return;
+                    }
+                }
+                Arrived::Nothing => return,
+                Arrived::End => return self.handle_finished(id),
+                Arrived::Broken => return self.lose(id),
+            }
+        }
+        self.unread.push(id);
+    }
+
+    fn handle_bytes(&mut self, id: usize, count: usize) {
+        self.dataplane.counters_mut().client_bytes_read += count as u64;
+        let scratch = mem::take(&mut self.scratch);
+        self.cut(id, |session, now, offer| session.handle_bytes(&scratch[..count], now, offer));
+        self.scratch = scratch;
+    }
+
+    /// Lets a session cut its bytes into requests, and queues those whose turn it is.
+    fn cut(
+        &mut self,
+        id: usize,
+        cut: impl FnOnce(&mut Session, Instant, &mut dyn FnMut(super::request::Request) -> bool),
+    ) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let mut refused = Vec::new();
+        let (shared, client) = (&self.shared, Arc::clone(&session.client));
+        // Replies count as much again, so that one client cannot make the proxy keep more than it may.
+        let bytes_max = self.config.session_buffer_bytes_max / 2;
+        session.set_value_bytes_max(shared.value_bytes_max.load(Ordering::Relaxed));
+        cut(session, self.clock.now(), &mut |request| {
+            let offered = client.offer(request, bytes_max);
+            if let Some(request) = offered.request {
+                refused.extend(shared.queue.push(Job::new(Arc::clone(&client), request), By::Network).err());
+            }
+            offered.is_full
+        });
+        let counters = self.dataplane.counters_mut();
+        counters.requests += mem::take(&mut session.quits);
+        counters.sessions_paused += u64::from(session.paused);
+        refused.into_iter().for_each(|job| self.deny(job, Fault::Queue));
+        self.close_if_settled(id);
+    }
+
+    /// The client will send no more: what it sent is answered.
+    fn handle_finished(&mut self, id: usize) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.finished = true;
+        // Complete requests may wait because the session is paused; they are still served.
+        session.closing |= !session.paused;
+        self.close_if_settled(id);
+    }
+
+    // ── answering ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Answers a request that no worker will serve, and all behind it that nobody will serve either.
+    fn deny(&mut self, job: Job, fault: Fault) {
+        let mut denied = Some((job, fault));
+        while let Some((job, fault)) = denied.take() {
+            let counters = self.dataplane.counters_mut();
+            match fault {
+                Fault::Queue => counters.queue_refusals_full += 1,
+                _ => counters.queue_timeouts += 1,
+            }
+            job.request.serve(&mut self.dataplane, self.desk, self.config.limits, Some(fault));
+            while let Some(event) = self.dataplane.poll_event() {
+                if let Event::Stats { request, .. } = event {
+                    self.dataplane.handle_stats(request, inband::BUSY.to_vec(), self.clock.now());
+                }
+            }
+            while self.dataplane.poll_client_output().is_some() {}
+            let next = job.client.answer(&mut self.dataplane, self.desk, self.clock).unwrap_or_default();
+            self.shared.queue.finish(&job, false, By::Network);
+            denied = self.go_on(&job.client, next).map(|job| (job, Fault::Queue));
+        }
+    }
+
+    /// Queues the client's next request; gives it back if too many wait.
+    fn go_on(&mut self, client: &Arc<Client>, next: Next) -> Option<Job> {
+        if next.attention {
+            self.shared.attention.ask(client.id);
+        }
+        let request = next.request?;
+        self.shared.queue.push(Job::new(Arc::clone(client), request), By::Network).err()
+    }
+
+    fn write_unsent(&mut self, id: usize) {
+        let Some(session) = self.sessions.get(id) else { return };
+        let client = Arc::clone(&session.client);
+        let next = client.write_unsent(&mut self.dataplane, self.clock);
+        if let Some(job) = self.go_on(&client, next) {
+            self.deny(job, Fault::Queue);
+        }
+    }
+
+    fn expire(&mut self) {
+        for job in self.shared.queue.expire(self.clock.now()) {
+            self.deny(job, Fault::Timeout);
+        }
+    }
+
+    // ── connections ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn take_messages(&mut self) {
+        while let Ok(message) = self.mailbox.try_recv() {
+            match message {
+                Message::Accept(stream) => self.accept(stream),
+                Message::Report(reply) => self.report(&reply),
+                // Nothing is asked here that would be answered so.
+                Message::Stats { .. } => {}
+                Message::Drain => self.begin_drain(),
+            }
+        }
+    }
+
+    fn accept(&mut self, mut stream: TcpStream) {
+        let counters = self.dataplane.counters_mut();
+        if self.sessions.len() >= self.sessions_max || self.drain_until.is_some() {
+            counters.sessions_refused += 1;
+            // memcached's own words. One short line always fits a new socket's buffer.
+            let _ = stream.write(b"ERROR Too many open connections\r\n");
+            return;
+        }
+        counters.sessions_accepted += 1;
+        let _ = stream.set_nodelay(true);
+        let entry = self.sessions.vacant_entry();
+        let id = entry.key();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self.poll.registry().register(&mut stream, Token(1 + id), interest).is_err() {
+            counters.sessions_closed += 1;
+            return;
+        }
+        let client = Arc::new(Client::new(id, stream));
+        entry.insert(Session::new(client, self.config.limits, self.clock.now()));
+    }
+
+    /// Looks at the clients of which a worker said that something changed.
+    fn attend(&mut self) {
+        for id in self.shared.attention.take() {
+            let Some(session) = self.sessions.get(id) else { continue };
+            if session.gone || session.client.is_broken() {
+                self.lose(id);
+            } else if session.paused {
+                self.resume(id);
+            } else {
+                self.close_if_settled(id);
+            }
+        }
+    }
+
+    fn resume(&mut self, id: usize) {
+        self.sessions[id].paused = false;
+        self.cut(id, |session, now, offer| session.consume_input(now, offer));
+        let Some(session) = self.sessions.get(id).filter(|session| !session.paused) else { return };
+        if session.finished {
+            self.handle_finished(id);
+        } else {
+            self.unread.push(id);
+        }
+    }
+
+    /// The connection is gone. The session stays until its requests are done.
+    fn lose(&mut self, id: usize) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if !mem::replace(&mut session.gone, true) {
+            self.dataplane.counters_mut().sessions_closed += 1;
+        }
+        let client = Arc::clone(&session.client);
+        let next = client.break_off(&mut self.dataplane);
+        if let Some(job) = self.go_on(&client, next) {
+            self.deny(job, Fault::Queue);
+        }
+        if client.finish() {
+            self.sessions.try_remove(id);
+        }
+    }
+
+    /// Ends a connection whose replies are all out, if it is to end then.
+    fn close_if_settled(&mut self, id: usize) {
+        let Some(session) = self.sessions.get(id) else { return };
+        if session.closing && !session.gone && session.client.finish() {
+            self.sessions.remove(id);
+            self.dataplane.counters_mut().sessions_closed += 1;
+        }
+    }
+
+    // ── the end, and reports ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Requests that had reached this machine are still taken.
+    fn begin_drain(&mut self) {
+        let ids: Vec<_> = self.sessions.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            self.read_client(id, false);
+            self.handle_finished(id);
+        }
+        let patience = u64::try_from(self.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.drain_until.get_or_insert(self.clock.now().plus(patience));
+    }
+
+    fn report(&mut self, reply: &Sender<Report>) {
+        let now = self.clock.now();
+        self.dataplane.handle_time(now);
+        let mut report = self.dataplane.report(now);
+        let (queue, key_waits) = self.shared.queue.report();
+        report.queue = Some(queue);
+        report.counters.queue_key_waits = key_waits;
+        report.sessions = self.sessions.iter().filter(|(_, session)| !session.gone).count() as u64;
+        report.value_bytes_max = self.shared.value_bytes_max.load(Ordering::Relaxed);
+        // Of servers it knows nothing.
+        report.servers.clear();
+        // Whoever asked may have stopped waiting.
+        let _ = reply.send(report);
+    }
+}

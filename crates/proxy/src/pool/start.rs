@@ -1,0 +1,76 @@
+//! Starts the threads of a pool.
+
+use super::{
+    network::{Attention, Network, NetworkConfig},
+    queue::{Limits, Queue},
+    worker::{Shared, Worker},
+};
+use crate::{
+    Config,
+    clock::Clock,
+    event_loop::{EventLoop, LoopConfig, LoopHandle},
+    inband::Question,
+    run::{RunError, Started, spawn},
+};
+use mio::Poll;
+use std::sync::{Arc, atomic::AtomicUsize, mpsc::SyncSender};
+
+/// Starts `workers` workers and their network thread.
+pub(crate) fn start(
+    config: &Config,
+    workers: usize,
+    queue_len_max: usize,
+    clock: Clock,
+    questions: &SyncSender<Question>,
+) -> Result<Started, RunError> {
+    let system = |what| move |source| RunError::System { what, source };
+    let router = Arc::new(config.router.clone());
+    let poll = Poll::new().map_err(system("make the network thread"))?;
+    let (network, mailbox) = LoopHandle::new(&poll).map_err(system("make the network thread"))?;
+    let (mut loops, mut handles) = (Vec::new(), Vec::new());
+    for index in 0..workers {
+        let (event_loop, handle) = EventLoop::new(LoopConfig {
+            index,
+            questions: questions.clone(),
+            dataplane: config.dataplane(index),
+            router: Arc::clone(&router),
+            server_addresses: config.server_addresses.clone(),
+            clock,
+            drain_timeout: config.drain_timeout,
+        })
+        .map_err(system("make a worker"))?;
+        loops.push(event_loop);
+        handles.push(handle);
+    }
+    let dataplane = config.dataplane(workers);
+    let limits = Limits {
+        length_max: queue_len_max,
+        timeout_ns: dataplane.timeout_ns,
+        orders_writes: config.router.replicas() > 1,
+    };
+    let shared = Arc::new(Shared {
+        queue: Queue::new(limits, clock, network.clone(), handles.clone()),
+        attention: Attention::new(network.clone()),
+        value_bytes_max: AtomicUsize::new(dataplane.limits.value_bytes_max),
+    });
+    let mut threads = Vec::new();
+    for (index, event_loop) in loops.into_iter().enumerate() {
+        let worker = Worker::new(index, event_loop, dataplane.limits, Arc::clone(&shared), clock);
+        threads.push(spawn(format!("weir-worker-{index}"), move || worker.run())?);
+    }
+    let thread = Network::new(NetworkConfig {
+        poll,
+        mailbox,
+        dataplane,
+        router,
+        sessions_max: config.sessions_max,
+        drain_timeout: config.drain_timeout,
+        clock,
+        shared,
+    });
+    // The network thread ends first, and the workers by its doing.
+    threads.insert(0, spawn("weir-network".into(), move || thread.run())?);
+    // Reports are asked of the workers first: they know the servers.
+    let reporting = handles.into_iter().chain([network.clone()]).collect();
+    Ok(Started { reporting, doors: vec![network], threads })
+}
