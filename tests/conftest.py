@@ -18,8 +18,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`not_yet` expects the failure through the proxy only; memcached itself must pass."""
     for item in items:
         mark = item.get_closest_marker("not_yet")
-        if mark is not None and isinstance(item, pytest.Function) and item.callspec.params.get("subject") == "weir":
+        if mark is not None and isinstance(item, pytest.Function) and item.callspec.params.get("subject", "direct") != "direct":
             item.add_marker(pytest.mark.xfail(reason=mark.kwargs["reason"], strict=True))
+
+
+ENGINES = ("event", "pool")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is marked `every_engine` runs once with each way of serving."""
+    if "engine" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_engine"):
+        metafunc.parametrize("engine", ENGINES)
+
+
+@pytest.fixture
+def engine() -> str:
+    """How the proxy serves; tests that are not marked `every_engine` are about the default."""
+    return "event"
+
+
+def engine_options(engine: str, options: tuple[str, ...]) -> tuple[str, ...]:
+    """Where a test asks for event loops, the other engines get four workers for each."""
+    if engine == "event":
+        return options
+    options = ("--engine", engine, *options)
+    if "--threads" not in options:
+        return options
+    place = options.index("--threads")
+    return (*options[:place], "--workers", str(4 * int(options[place + 1])), *options[place + 2 :])
 
 
 @pytest.fixture
@@ -38,7 +64,7 @@ def servers(stack: ExitStack) -> list[Memcached]:
 
 
 @pytest.fixture
-def start_proxy(stack: ExitStack, servers: list[Memcached]) -> StartProxy:
+def start_proxy(stack: ExitStack, servers: list[Memcached], engine: str) -> StartProxy:
     """Starts a proxy in front of the three servers (or the given addresses) with further options, and waits for it."""
 
     def start(*options: str, in_front_of: list[Address] | None = None) -> Proxy:
@@ -46,7 +72,7 @@ def start_proxy(stack: ExitStack, servers: list[Memcached]) -> StartProxy:
         if "--timeout" not in options:
             # The deadline is a test's own subject or none: a busy machine must not make it strike.
             options += ("--timeout", f"{LIVENESS_S}s")
-        proxy = stack.enter_context(Proxy(addresses, *options))
+        proxy = stack.enter_context(Proxy(addresses, *engine_options(engine, options)))
         proxy.wait_ready(proxy.address)
         proxy.wait_ready(proxy.admin)
         return proxy
@@ -59,11 +85,12 @@ def connect(stack: ExitStack) -> Connect:
     return lambda address: stack.enter_context(Wire(address))
 
 
-@pytest.fixture(params=["direct", "weir"])
+@pytest.fixture(params=["direct", "weir", "weir-pool"])
 def subject(request: pytest.FixtureRequest) -> Address:
     """Where a client connects. `direct` is memcached itself: what holds there must hold through the proxy."""
     if request.param == "direct":
         server: Memcached = request.getfixturevalue("servers")[0]
         return server.address
-    proxy: Proxy = request.getfixturevalue("start_proxy")("--allow-flush")
+    options = ("--engine", "pool") if request.param == "weir-pool" else ()
+    proxy: Proxy = request.getfixturevalue("start_proxy")("--allow-flush", *options)
     return proxy.address

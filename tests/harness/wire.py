@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +28,11 @@ class Wire:
         self.close()
 
     def close(self) -> None:
+        self._socket.close()
+
+    def reset(self) -> None:
+        """Leaves without a goodbye: the peer's next write fails."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
 
     def send(self, data: bytes) -> None:

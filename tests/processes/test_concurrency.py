@@ -32,6 +32,7 @@ def converse(address: Address, session: int, requests: int, failures: list[str])
         failures.append(f"session {session}: {error!r}")
 
 
+@pytest.mark.every_engine
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("replicas", [1, 3])
 @pytest.mark.parametrize(("sessions", "requests"), [(32, 100), pytest.param(64, 5000, marks=pytest.mark.long)])
@@ -63,6 +64,7 @@ def test_two_loops_share_the_sessions(start_proxy: StartProxy, connect: Connect)
     assert min(turns) > 0
 
 
+@pytest.mark.every_engine
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 def test_writes_reach_every_replica(
     start_proxy: StartProxy, servers: list[Memcached], connect: Connect, replicas: int
@@ -79,6 +81,7 @@ def test_writes_reach_every_replica(
     assert copies(servers, keys, connect) == {key: [key * 3] * replicas for key in keys[1::2]}
 
 
+@pytest.mark.every_engine
 @pytest.mark.parametrize("replicas", [2, 3])
 def test_a_conditional_write_leaves_no_older_value(
     start_proxy: StartProxy, servers: list[Memcached], connect: Connect, replicas: int
@@ -107,6 +110,7 @@ def copies(servers: list[Memcached], keys: list[bytes], connect: Connect) -> dic
     return found
 
 
+@pytest.mark.every_engine
 def test_concurrent_writers_leave_equal_replicas(
     start_proxy: StartProxy, servers: list[Memcached], connect: Connect
 ) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 import signal
 
+import pytest
+
 from tests.conftest import Connect, StartProxy
 from tests.harness.placement import keys_by_server
 from tests.harness.processes import Memcached, Proxy, eventually
 from tests.harness.wire import Wire
+
+pytestmark = pytest.mark.every_engine
 
 # Where a test waits for it to pass: short, yet long enough that a live server on a busy machine keeps it.
 SHORT_DEADLINE = ("--timeout", "1s")

@@ -11,6 +11,8 @@ from tests.conftest import Connect, StartProxy
 from tests.harness.processes import Memcached, Proxy, eventually
 from tests.harness.wire import Wire
 
+pytestmark = pytest.mark.every_engine
+
 MEBIBYTE = 1 << 20
 # 64 MB as people say it; with its header it fits a client buffer of 64 MiB, the default.
 LARGE = 64_000_000

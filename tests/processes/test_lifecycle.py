@@ -14,17 +14,20 @@ from tests.harness.placement import keys_by_server
 from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, eventually, weir_binary
 
 
-def wait_until_in_flight(proxy: Proxy, server: Memcached, count: int) -> None:
-    """Returns once the proxy has sent `count` requests to the server that are not answered yet."""
+def wait_until_taken(proxy: Proxy, server: Memcached, count: int) -> None:
+    """Returns once the proxy has `count` requests that are not answered yet: sent to the server, or waiting for a worker."""
 
-    def in_flight() -> int:
-        entries = {entry["server"]: entry for entry in proxy.snapshot()["servers"]}
-        length: int = entries[str(server.address)]["in_flight"]["length"]
-        return length
+    def taken() -> int:
+        snapshot = proxy.snapshot()
+        entries = {entry["server"]: entry for entry in snapshot["servers"]}
+        in_flight: int = entries[str(server.address)]["in_flight"]["length"]
+        queued: int = (snapshot["queue"] or {"length": 0})["length"]
+        return in_flight + queued
 
-    eventually(lambda: in_flight() >= count, f"{count} requests in flight at {server.address}")
+    eventually(lambda: taken() >= count, f"{count} requests taken for {server.address}")
 
 
+@pytest.mark.every_engine
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_stop_drops_no_request_in_flight(
@@ -36,7 +39,7 @@ def test_stop_drops_no_request_in_flight(
     servers[0].freeze()
     for key, wire in zip(held, wires, strict=True):
         wire.send(b"get " + key + b"\r\n")
-    wait_until_in_flight(proxy, servers[0], len(held))
+    wait_until_taken(proxy, servers[0], len(held))
     proxy.signal(number)
     eventually(lambda: not proxy.address.accepts(), "a stopping proxy refuses new clients")
     servers[0].thaw()
@@ -46,6 +49,7 @@ def test_stop_drops_no_request_in_flight(
     assert proxy.wait() == 0, proxy.output()
 
 
+@pytest.mark.every_engine
 def test_stop_with_idle_clients(start_proxy: StartProxy, connect: Connect) -> None:
     proxy = start_proxy()
     wires = [connect(proxy.address) for _ in range(10)]
@@ -56,6 +60,7 @@ def test_stop_with_idle_clients(start_proxy: StartProxy, connect: Connect) -> No
     assert proxy.wait() == 0, proxy.output()
 
 
+@pytest.mark.every_engine
 def test_stop_does_not_wait_for_a_client_that_does_not_read(start_proxy: StartProxy, connect: Connect) -> None:
     proxy = start_proxy("--drain-timeout", "200ms")
     wire = connect(proxy.address)

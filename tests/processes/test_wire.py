@@ -10,6 +10,8 @@ import pytest
 from tests.conftest import Connect, StartProxy
 from tests.harness.processes import Address, Memcached
 
+pytestmark = pytest.mark.every_engine
+
 KEYS = [b"key:%04d" % number for number in range(1000)]
 
 

@@ -39,7 +39,7 @@ pub use examine::{Company, Difference};
 pub use grammar::generate;
 pub use minimise::minimise;
 pub use normalise::{Normal, normalise};
-pub use process::StartError;
+pub use process::{StartError, Weir};
 pub use run::{RunError, Summary, run};
 pub use stream::{Phase, Stream};
 pub use subject::{Hang, Pair, Part, Transcript, World};

@@ -8,7 +8,7 @@ use std::{
     fs,
     io::{self, ErrorKind},
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, Ordering},
     time::Duration,
@@ -134,11 +134,21 @@ pub(super) fn start_memcached() -> Result<Process, StartError> {
     })
 }
 
-pub(super) fn start_weir(weir: &Path, server: SocketAddr) -> Result<Process, StartError> {
+/// How Weir is started.
+#[derive(Clone, Debug)]
+pub struct Weir {
+    /// The program.
+    pub binary: PathBuf,
+    /// Flags of `weir proxy` beyond those that say where it listens and what it stands in front of.
+    pub flags: Vec<&'static str>,
+}
+
+pub(super) fn start_weir(weir: &Weir, server: SocketAddr) -> Result<Process, StartError> {
     start("weir proxy", |address| {
         let (listen, server) = (address.to_string(), server.to_string());
-        let arguments = ["proxy", "--listen", &listen, "--server", &server, "--timeout", "30s"];
-        let process = Process::spawn(weir, &arguments, address)?;
+        let mut arguments = vec!["proxy", "--listen", &listen, "--server", &server, "--timeout", "30s"];
+        arguments.extend(&weir.flags);
+        let process = Process::spawn(&weir.binary, &arguments, address)?;
         // It says when it listens; a line that says something else is its reason not to.
         let line = process.complaints.first_line(START_PATIENCE);
         if line.contains("listening on") {

@@ -3,12 +3,12 @@
 use super::{
     examine::{Company, Difference},
     grammar::{SLOTS, generate},
-    process::StartError,
+    process::{StartError, Weir},
     stream::Stream,
     subject::{Pair, Transcript, World},
     verdict::{Verdict, is_cut_short, is_padding_apart, judge},
 };
-use std::{fmt, io, ops::Range, path::Path};
+use std::{fmt, io, ops::Range};
 
 /// What a run found.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl From<io::Error> for RunError {
 }
 
 /// Compares the answers to streams number 0 to `streams` of the seed; `weir` is the binary.
-pub fn run(weir: &Path, seed: u64, streams: u64) -> Result<Summary, RunError> {
+pub fn run(weir: &Weir, seed: u64, streams: u64) -> Result<Summary, RunError> {
     let mut summary = Summary::default();
     let mut world = World::start(weir)?;
     // The first stream that this world has seen.

@@ -2,16 +2,11 @@
 
 use super::{
     client::{Client, Patience, QUESTION},
-    process::{Process, StartError, start_memcached, start_weir},
+    process::{Process, StartError, Weir, start_memcached, start_weir},
     run::RunError,
     stream::Stream,
 };
-use std::{
-    io, mem,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io, mem, net::SocketAddr, time::Duration};
 
 /// The same thing for both subjects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +55,7 @@ pub enum Part {
 /// Two memcached servers and one Weir, which end with this value, and are started anew when one of them ended or hung.
 #[derive(Debug)]
 pub struct World {
-    weir: PathBuf,
+    weir: Weir,
     patience: Duration,
     processes: Processes,
 }
@@ -76,7 +71,7 @@ struct Processes {
 }
 
 impl Processes {
-    fn start(weir: &Path) -> Result<Self, StartError> {
+    fn start(weir: &Weir) -> Result<Self, StartError> {
         let plain = start_memcached()?;
         let behind = start_memcached()?;
         let proxy = start_weir(weir, behind.address)?;
@@ -89,9 +84,9 @@ impl Processes {
 }
 
 impl World {
-    /// Starts everything; `weir` is the binary.
-    pub fn start(weir: &Path) -> Result<Self, StartError> {
-        Ok(Self { weir: weir.to_owned(), patience: PATIENCE, processes: Processes::start(weir)? })
+    /// Starts everything.
+    pub fn start(weir: &Weir) -> Result<Self, StartError> {
+        Ok(Self { weir: weir.clone(), patience: PATIENCE, processes: Processes::start(weir)? })
     }
 
     /// Lets a subject hang after `patience` of silence.

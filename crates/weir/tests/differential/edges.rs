@@ -1,7 +1,7 @@
 //! What random streams keep away from, because they would be slow or because memcached answers it by accident when it stands among
 //! other things: values near the largest, keys that are too long to be asked for, long lines.
 
-use super::start;
+use super::{ENGINES, start, start_with};
 use weir_testkit::differential::{Pair, Phase, Stream, Transcript, Verdict, World, judge};
 
 const KEY_BYTES_MAX: usize = 250;
@@ -12,24 +12,28 @@ const ITEM_BYTES_MAX: usize = 1 << 20;
 
 /// Sends streams, each alone, and then in pieces; both subjects must answer alike.
 fn check(streams: impl IntoIterator<Item = Vec<Vec<u8>>>) {
-    let mut world = start();
+    let mut worlds = ENGINES.map(start_with);
     for phases in streams {
-        for pieces in [1, 2, 7] {
-            let phase = |bytes: &Vec<u8>| {
-                let cuts = (1..pieces).map(|piece| bytes.len() * piece / pieces).collect();
-                Phase { bytes: bytes.clone(), cuts }
-            };
-            let stream = Stream { phases: phases.iter().map(phase).collect() };
-            let answers = ask(&mut world, &stream);
-            assert_eq!(
-                judge(&answers),
-                Verdict::Alike,
-                "in {pieces} pieces:\n{}\nmemcached {}\nweir      {}",
-                phases.iter().map(|bytes| shown(bytes)).collect::<Vec<_>>().join("\n"),
-                shown(&answers.plain.bytes),
-                shown(&answers.weir.bytes),
-            );
-        }
+        worlds.iter_mut().for_each(|world| check_stream(world, &phases));
+    }
+}
+
+fn check_stream(world: &mut World, phases: &[Vec<u8>]) {
+    for pieces in [1, 2, 7] {
+        let phase = |bytes: &Vec<u8>| {
+            let cuts = (1..pieces).map(|piece| bytes.len() * piece / pieces).collect();
+            Phase { bytes: bytes.clone(), cuts }
+        };
+        let stream = Stream { phases: phases.iter().map(phase).collect() };
+        let answers = ask(world, &stream);
+        assert_eq!(
+            judge(&answers),
+            Verdict::Alike,
+            "in {pieces} pieces:\n{}\nmemcached {}\nweir      {}",
+            phases.iter().map(|bytes| shown(bytes)).collect::<Vec<_>>().join("\n"),
+            shown(&answers.plain.bytes),
+            shown(&answers.weir.bytes),
+        );
     }
 }
 

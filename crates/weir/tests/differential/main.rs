@@ -14,23 +14,39 @@ mod hung;
 mod intended;
 mod regressions;
 
-use std::{env, path::Path};
-use weir_testkit::differential::{World, run};
+use std::env;
+use weir_testkit::differential::{Weir, World, run};
 
-fn weir() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_weir"))
+/// Every way of serving.
+const ENGINES: [&str; 2] = ["event", "pool"];
+
+fn weir(engine: &'static str) -> Weir {
+    Weir { binary: env!("CARGO_BIN_EXE_weir").into(), flags: vec!["--engine", engine] }
 }
 
 fn start() -> World {
-    World::start(weir()).unwrap_or_else(|error| panic!("{error}"))
+    start_with(ENGINES[0])
+}
+
+fn start_with(engine: &'static str) -> World {
+    World::start(&weir(engine)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
 fn random_streams_are_answered_alike() {
-    let streams = number("WEIR_DIFF_STREAMS", 2_000);
+    answer_random_streams(ENGINES[0], 2_000);
+}
+
+#[test]
+fn random_streams_are_answered_alike_by_a_pool() {
+    answer_random_streams("pool", 500);
+}
+
+fn answer_random_streams(engine: &'static str, streams: u64) {
+    let streams = number("WEIR_DIFF_STREAMS", streams);
     let seed = number("WEIR_DIFF_SEED", 1);
-    println!("WEIR_DIFF_STREAMS={streams} WEIR_DIFF_SEED={seed}");
-    let summary = run(weir(), seed, streams).unwrap_or_else(|error| panic!("{error}"));
+    println!("engine {engine}, WEIR_DIFF_STREAMS={streams} WEIR_DIFF_SEED={seed}");
+    let summary = run(&weir(engine), seed, streams).unwrap_or_else(|error| panic!("{error}"));
     println!("{summary}");
     assert!(summary.is_agreement(), "WEIR_DIFF_SEED={seed}: {summary}");
 }

@@ -1,6 +1,6 @@
 //! Streams that were once answered differently, made small, each named for its cause.
 
-use super::start;
+use super::{ENGINES, start_with};
 use weir_testkit::differential::Stream;
 
 const REGRESSIONS: &[(&str, &[u8])] = &[
@@ -42,12 +42,14 @@ const VERBOSE: &[u8] = &{
 
 #[test]
 fn regressions_are_answered_alike() {
-    let mut world = start();
-    for (cause, bytes) in REGRESSIONS {
-        match world.examine(&Stream::whole(bytes)) {
-            Ok(None) => {}
-            Ok(Some(difference)) => panic!("{cause}: {difference}"),
-            Err(error) => panic!("{cause}: {error}"),
+    for engine in ENGINES {
+        let mut world = start_with(engine);
+        for (cause, bytes) in REGRESSIONS {
+            match world.examine(&Stream::whole(bytes)) {
+                Ok(None) => {}
+                Ok(Some(difference)) => panic!("{engine}: {cause}: {difference}"),
+                Err(error) => panic!("{engine}: {cause}: {error}"),
+            }
         }
     }
 }
