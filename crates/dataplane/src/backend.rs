@@ -374,8 +374,11 @@ impl Backend {
 
     /// When the first part that still has a request will be late.
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
+        if self.parts.is_empty() {
+            return None;
+        }
         let next = self.parts.get(self.unexpired.max(1)).map(|part| part.deadline);
-        [self.head_deadline(timeout_ns), next, self.overtaking].into_iter().flatten().min()
+        sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking)
     }
 
     /// The head's deadline moves with each read of its reply: a long reply must make progress, no more.
@@ -418,6 +421,14 @@ impl Backend {
     #[cfg(debug_assertions)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.parts.is_empty() && self.out.is_empty() && self.keys.is_empty() && self.input.is_empty()
+    }
+}
+
+/// The earlier of two times, of which there may be none.
+pub(crate) fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 
