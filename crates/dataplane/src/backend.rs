@@ -232,15 +232,15 @@ impl Backend {
 
     /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue.
     pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey)) {
+        let mut count = 0;
         for part in self.parts.range(self.dequeued..) {
-            if measured(part.expected) {
-                self.queued.leave(now);
-                self.in_flight.enter(now);
-            }
+            count += u64::from(measured(part.expected));
             if let Some(request) = part.request {
                 taken(request);
             }
         }
+        self.queued.leave_many(count, now);
+        self.in_flight.enter_many(count, now);
         self.dequeued = self.parts.len();
     }
 

@@ -61,6 +61,8 @@ pub struct Dataplane {
     /// Gathers that wait to be used again.
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
+    /// Memory of answers that were parked, to be used again.
+    pub(crate) spare_answers: Vec<Vec<u8>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     pub(crate) memory_due: Option<Instant>,
     draining: bool,
@@ -81,6 +83,7 @@ impl Dataplane {
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
+            spare_answers: Vec::new(),
             memory_due: None,
             draining: false,
             jitter: config.seed | 1,
