@@ -293,7 +293,9 @@ impl Dataplane {
     /// called once per turn.
     pub fn handle_time(&mut self, now: Instant) {
         for server in 0..self.backends.len() {
-            self.expire(server, now);
+            if !self.backends[server].waits_for_nothing() {
+                self.expire(server, now);
+            }
         }
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
@@ -308,7 +310,8 @@ impl Dataplane {
             return Some(Instant::ZERO);
         }
         let timeout = self.config.timeout_ns;
-        self.backends.iter().fold(self.memory_due, |earliest, backend| {
+        let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
+        busy.fold(self.memory_due, |earliest, backend| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
                 State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
