@@ -82,11 +82,11 @@ impl Worker {
             self.event_loop.finish_turn(self.turn_began);
             if self.is_answerable() {
                 // It failed at once, or its time was up.
-                self.turn_began = self.clock.now();
+                self.turn_began = self.event_loop.read_clock();
                 continue;
             }
             self.event_loop.wait(&mut events)?;
-            self.turn_began = self.clock.now();
+            self.turn_began = self.event_loop.read_clock();
             self.event_loop.read_ready(&events);
             self.tell_value_bytes_max();
         }
