@@ -89,6 +89,11 @@ impl World {
         Ok(Self { weir: weir.clone(), patience: PATIENCE, processes: Processes::start(weir)? })
     }
 
+    /// How Weir was started.
+    pub fn flags(&self) -> &[&'static str] {
+        &self.weir.flags
+    }
+
     /// Lets a subject hang after `patience` of silence.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
