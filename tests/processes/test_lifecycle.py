@@ -15,7 +15,7 @@ from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, event
 
 
 def wait_until_taken(proxy: Proxy, server: Memcached, count: int) -> None:
-    """Returns once the proxy has `count` requests that are not answered yet: sent to the server, or waiting for a worker."""
+    """Returns once the proxy has `count` unanswered requests: sent to the server, or waiting for a worker."""
 
     def taken() -> int:
         snapshot = proxy.snapshot()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import socket
 import threading
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -22,6 +22,14 @@ def counters(proxy: Proxy) -> dict[str, int]:
     return found
 
 
+def until_queued(proxy: Proxy, count: int) -> None:
+    eventually(lambda: proxy.snapshot()["queue"]["length"] == count, f"{count} requests wait for a worker")
+
+
+def until_more_than(before: int, now: Callable[[], int], what: str) -> None:
+    eventually(lambda: now() > before, what)
+
+
 def held_by_first(proxy: Proxy, servers: list[Memcached]) -> tuple[list[bytes], list[bytes]]:
     """Keys of which the first server has a copy, and keys of which it has none."""
     held = keys_by_server(proxy.address, [server.address for server in servers])
@@ -34,7 +42,8 @@ def test_a_silent_write_is_not_overtaken(start_proxy: StartProxy, connect: Conne
     for step in range(40):
         for number, wire in enumerate(wires):
             key, value = b"key:%d" % number, b"%04d" % step
-            wire.send(b"set %b 0 0 4 noreply\r\n%b\r\nget %b\r\ndelete %b noreply\r\nget %b\r\n" % (key, value, *[key] * 3))
+            write, forget = b"set %b 0 0 4 noreply\r\n%b\r\n" % (key, value), b"delete %b noreply\r\n" % key
+            wire.send(write + b"get %b\r\n" % key + forget + b"get %b\r\n" % key)
         for number, wire in enumerate(wires):
             assert wire.values() == [(b"key:%d" % number, b"%04d" % step)]
             assert wire.values() == []
@@ -72,7 +81,7 @@ def test_a_write_waits_for_another_to_its_key_without_a_worker(
     writers = [connect(proxy.address) for _ in range(5)]
     for number, wire in enumerate(writers):
         wire.send(b"set %b 0 0 1\r\n%d\r\n" % (frozen[0], number))
-        eventually(lambda number=number: proxy.snapshot()["queue"]["length"] == number, f"{number} wait")
+        until_queued(proxy, number)
     assert counters(proxy)["queue_key_waits"] == before + 4
     free = connect(proxy.address)
     assert free.get(*others[:9]) == [(key, 2 * key) for key in others[:9]]
@@ -93,7 +102,7 @@ def test_a_full_queue_is_answered_and_counted(
     for count, wire in enumerate(waiting):
         wire.send(b"get " + key + b"\r\n")
         # One is served by the worker, the others wait.
-        eventually(lambda count=count: proxy.snapshot()["queue"]["length"] == count, f"{count} wait")
+        until_queued(proxy, count)
     refused = connect(proxy.address)
     assert refused.ask(b"get " + others[0]) == b"SERVER_ERROR queue-full proxy"
     refused.send(b"set %b 0 0 1 noreply\r\nx\r\n" % others[0])
@@ -130,10 +139,17 @@ def test_a_write_that_was_given_up_does_not_undo_a_later_one(
     proxy = start_proxy(*POOL, "--workers", "4", "--timeout", "1s")
     key = held_by_first(proxy, servers)[0][0]
     first, second = connect(proxy.address), connect(proxy.address)
+
+    def waited() -> int:
+        """Writes that waited for another to their key, or whose time was up before a worker could tell."""
+        return sum(counters(proxy)[name] for name in ("queue_key_waits", "queue_timeouts"))
+
     for step in range(3):
         servers[0].freeze()
+        before = waited()
         assert first.store(key, b"older").startswith(b"SERVER_ERROR timeout ")
         second.send(b"set %b 0 0 2\r\n%02d\r\n" % (key, step))
+        until_more_than(before, waited, "the younger waits, though there are workers")
         servers[0].thaw()
         reply = second.line()
 
@@ -164,9 +180,7 @@ def test_a_client_that_does_not_read_holds_no_worker(start_proxy: StartProxy, co
     wire.in_step()
 
 
-def test_clients_that_leave_in_mid_request(
-    start_proxy: StartProxy, servers: list[Memcached], connect: Connect
-) -> None:
+def test_clients_that_leave_in_mid_request(start_proxy: StartProxy, servers: list[Memcached], connect: Connect) -> None:
     proxy = start_proxy(*POOL, "--workers", "2", "--timeout", "60s")
     key = held_by_first(proxy, servers)[0][0]
     wire = connect(proxy.address)
@@ -175,7 +189,7 @@ def test_clients_that_leave_in_mid_request(
     leaving = [Wire(proxy.address) for _ in range(6)]
     for number, client in enumerate(leaving):
         client.send(b"get %b\r\nset gone:%d 0 0 1\r\nx\r\nget %b\r\nset half 0 0 100\r\nx" % (key, number, key))
-    eventually(lambda: proxy.snapshot()["queue"]["length"] == 4, "two are served and four wait")
+    until_queued(proxy, 4)  # and two are served
     for client in leaving:
         client.reset()
     eventually(lambda: proxy.snapshot()["sessions"] == 1, "the proxy knows that they are gone")
@@ -236,50 +250,48 @@ def test_a_server_that_talks_nonsense(start_proxy: StartProxy, servers: list[Mem
         liar.close()
 
 
-def race(address: Address, session: int, failures: list[str]) -> None:
-    """Writes to few keys, in every way that there is."""
-    writes: tuple[bytes, ...] = (
-        b"set %b 0 0 4\r\n%04d\r\n",
-        b"add %b 0 0 4\r\n%04d\r\n",
-        b"append %b 0 0 4\r\n%04d\r\n",
-        b"ms %b 4\r\n%04d\r\n",
-    )
-    try:
-        with Wire(address) as wire:
-            for step in range(60):
-                key = b"shared:%d" % ((session + step) % 4)
-                command = writes[step % len(writes)] % (key, session * 100 + step)
-                if step % 7 == 3:
-                    command = b"delete %b\r\n" % key
-                if step % 29 == 17:
-                    command = b"flush_all\r\n"
-                wire.send(command)
-                reply = wire.line()
-                assert not reply.startswith(b"SERVER_ERROR"), reply
-            wire.in_step()
-    except Exception as error:  # whatever it is, it must reach the test
-        failures.append(f"session {session}: {error!r}")
+WRITES = (
+    b"set %b 0 0 4\r\n%04d\r\n",
+    b"set %b 0 0 4 noreply\r\n%04d\r\n",
+    b"ms %b 4\r\n%04d\r\n",
+    b"append %b 0 0 4\r\n%04d\r\n",
+    b"set %b 0 0 4\r\n%04d\r\n",
+)
+
+
+def race(session: int) -> tuple[bytes, int]:
+    """Writes of one session to few keys, and how many replies they have."""
+    pipeline, replies = b"", 0
+    for step in range(100):
+        key = b"shared:%d" % ((session + step) % 3)
+        command = WRITES[step % len(WRITES)] % (key, session * 100 + step)
+        if step % 17 == 3:
+            command = b"delete %b\r\n" % key
+        if step % 61 == 17 + session:
+            command = b"flush_all\r\n"
+        pipeline += command
+        replies += b"noreply" not in command
+    return pipeline, replies
 
 
 def test_racing_writers_leave_equal_replicas(
     start_proxy: StartProxy, servers: list[Memcached], connect: Connect
 ) -> None:
+    """Nobody waits for anybody, so that all workers are busy with the same few keys."""
     proxy = start_proxy(*POOL, "--workers", "8", "--replicas", "3", "--allow-flush")
-    failures: list[str] = []
-    writers = [
-        threading.Thread(target=race, args=(proxy.address, session, failures), daemon=True) for session in range(16)
-    ]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert failures == []
-    wire = connect(proxy.address)
-    keys = [b"shared:%d" % number for number in range(4)]
-    copies: list[dict[bytes, Any]] = [dict(connect(server.address).get(*keys)) for server in servers]
-    for key, value in wire.get(*keys):
-        # A conditional write leaves its value on the primary alone.
-        assert {copy[key] for copy in copies if key in copy} == {value}
+    wires = [connect(proxy.address) for _ in range(16)]
+    races = [race(session) for session in range(len(wires))]
+    for wire, (pipeline, _) in zip(wires, races, strict=True):
+        wire.send(pipeline)
+    for wire, (_, replies) in zip(wires, races, strict=True):
+        for _ in range(replies):
+            reply = wire.line()
+            assert not reply.startswith(b"SERVER_ERROR"), reply
+        wire.in_step()
+    keys = [b"shared:%d" % number for number in range(3)]
+    held = dict(wires[0].get(*keys))
+    copies = [dict(connect(server.address).get(*keys)) for server in servers]
     for key in keys:
-        assert wire.store(key, b"last") == b"STORED"
-    assert [dict(connect(server.address).get(*keys)) for server in servers] == [dict.fromkeys(keys, b"last")] * 3
+        # A conditional write leaves its value on the primary alone.
+        values = {copy[key] for copy in copies if key in copy}
+        assert values == ({held[key]} if key in held else set()), (key, copies)

@@ -9,6 +9,8 @@
 //!   SIGTERM ─▶ run: stop accepting, drain the loops, end
 //! ```
 //!
+//! With [`Engine::Pool`] a network thread, a queue and workers stand in the place of the event loops (`pool`).
+//!
 //! This is the only crate below the command line that reads a clock and opens sockets for the proxy. Begin at [`run()`].
 
 mod acceptor;

@@ -254,7 +254,7 @@ impl Network {
             }
             while self.dataplane.poll_client_output().is_some() {}
             let next = job.client.answer(&mut self.dataplane, self.desk, self.clock).unwrap_or_default();
-            self.shared.queue.finish(&job, false, By::Network);
+            self.shared.queue.finish(&job, By::Network);
             denied = self.go_on(&job.client, next).map(|job| (job, Fault::Queue));
         }
     }

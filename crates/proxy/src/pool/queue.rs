@@ -146,20 +146,18 @@ impl Queue {
         admitted.map(|job| Job { owns: self.limits.orders_writes, ..job })
     }
 
-    /// A write is done. `given_up`: its servers may still carry it out, so that it is not done before [`Queue::finish_held`].
-    /// Returns whether that is to be told.
-    pub(super) fn finish(&self, job: &Job, given_up: bool, by: By) -> bool {
-        let Some(scope) = &job.request.writes else { return false };
-        if given_up {
-            if !job.owns {
-                self.inner().order.hold(scope);
-            }
-            return true;
-        }
-        if job.owns {
+    /// A request is done. Others may write now to what it wrote to.
+    pub(super) fn finish(&self, job: &Job, by: By) {
+        if let Some(scope) = job.request.writes.as_ref().filter(|_| job.owns) {
             self.release(scope, by);
         }
-        false
+    }
+
+    /// A write is about to be answered that its servers may still carry out: it is not done before [`Queue::finish_held`].
+    pub(super) fn hold(&self, job: &Job) {
+        if let Some(scope) = job.request.writes.as_ref().filter(|_| !job.owns) {
+            self.inner().order.hold(scope);
+        }
     }
 
     /// The servers have answered a write that was given up.

@@ -100,13 +100,17 @@ impl Worker {
     /// Answers what is complete, and takes requests until one is in service or there is none.
     fn answer_and_take(&mut self) {
         loop {
+            if self.serving.is_some() && !self.is_answerable() {
+                return;
+            }
             if let Some(job) = self.serving.take() {
+                // Before the client can know, and write again.
+                let is_held = self.hold_if_given_up(&job);
                 let dataplane = &mut self.event_loop.dataplane;
-                let Some(next) = job.client.answer(dataplane, self.session, self.clock) else {
-                    self.serving = Some(job);
-                    return;
-                };
-                self.finish(&job);
+                let next = job.client.answer(dataplane, self.session, self.clock).unwrap_or_default();
+                if !is_held {
+                    self.shared.queue.finish(&job, By::Worker);
+                }
                 self.go_on(job.client, next);
             }
             self.release_held();
@@ -138,12 +142,15 @@ impl Worker {
         }
     }
 
-    fn finish(&mut self, job: &Job) {
-        let Some(scope) = &job.request.writes else { return };
+    /// Whether the servers may still carry out a write that is about to be answered.
+    fn hold_if_given_up(&mut self, job: &Job) -> bool {
+        let Some(scope) = &job.request.writes else { return false };
         let given_up = self.event_loop.dataplane.is_given_up();
-        if self.shared.queue.finish(job, given_up, By::Worker) {
+        if given_up {
+            self.shared.queue.hold(job);
             self.held.push(scope.clone());
         }
+        given_up
     }
 
     /// Nothing is in service, so a reply that is owed is one to something that was given up.
