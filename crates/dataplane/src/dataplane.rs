@@ -9,6 +9,7 @@ use crate::{
     backend::{Backend, State},
     dispatch::Large,
     gather::Gather,
+    multiget::Planner,
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
@@ -61,6 +62,7 @@ pub struct Dataplane {
     /// Gathers that wait to be used again.
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
+    pub(crate) planner: Planner,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     pub(crate) memory_due: Option<Instant>,
     draining: bool,
@@ -81,6 +83,7 @@ impl Dataplane {
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
+            planner: Planner::new(config.seed),
             memory_due: None,
             draining: false,
             jitter: config.seed | 1,

@@ -60,6 +60,10 @@ fn every_world_ends_well() {
         ("pauses", sum(|outcome| outcome.counters.sessions_paused)),
         ("orphans", sum(|outcome| outcome.counters.requests_orphaned)),
         ("invalidated replicas", sum(|outcome| outcome.counters.replicas_invalidated)),
+        ("degraded keys", sum(|outcome| outcome.counters.keys_degraded)),
+        ("reads at another replica", sum(|outcome| outcome.counters.reads_failed_over)),
+        ("multi-gets chosen to be whole", sum(|outcome| outcome.counters.multigets_auto_whole)),
+        ("multi-gets chosen to be sharded", sum(|outcome| outcome.counters.multigets_auto_sharded)),
         ("silent failures", sum(|outcome| outcome.counters.requests_failed_silently)),
     ] {
         println!("{trouble}: {count}");
