@@ -43,6 +43,8 @@ counters! {
     requests_orphaned,
     /// Keys that were answered as misses because their server did not answer (`--on-failure degrade`).
     keys_degraded,
+    /// Keys of multi-gets that another replica did not have, and that the primary was asked for in a second step.
+    keys_asked_again,
     /// Gets of one key, and whole multi-gets, that another replica was asked for because the primary could not be.
     reads_failed_over,
     /// Multi-gets that one server was asked for because that was faster of late, or to see whether it is (`--multiget auto`).

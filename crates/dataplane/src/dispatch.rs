@@ -174,6 +174,7 @@ impl Dataplane {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
         let asked = if write.condition.is_some() { 1 } else { count };
+        self.sessions[self.services[key].session].writes += 1;
         for (rank, &server) in replicas[..asked].iter().enumerate() {
             self.send(key, usize::from(server), write.expected, rank == 0, now, |backend| {
                 write_message(write.request, write.expected, backend);

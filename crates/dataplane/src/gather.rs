@@ -1,6 +1,7 @@
 //! A split multi-get: which key went to which server, and the values that came back, until they are merged in the order of
 //! the request.
 
+use crate::again::Again;
 use weir_protocol::ValueSpan;
 
 /// Parts of one multi-get. Kept and used again, so that a split costs no allocation in steady state.
@@ -13,15 +14,19 @@ pub(crate) struct Gather {
     used: usize,
     /// For each server one more than the number of its part, or 0.
     part_of: Vec<u32>,
+    /// Keys that are asked for a second time.
+    pub(crate) again: Again,
 }
 
 #[derive(Debug, Default)]
-struct GatherPart {
-    server: usize,
+pub(crate) struct GatherPart {
+    pub(crate) server: usize,
     /// How many keys belong to it.
     keys: u32,
     /// Its server cannot be asked.
     left_out: bool,
+    /// Its reply is there.
+    pub(crate) answered: bool,
     /// The blocks of the values, one after the other.
     bytes: Vec<u8>,
     /// For each value its position among the keys of the part, and where its block ends in `bytes`.
@@ -44,11 +49,13 @@ impl Gather {
         self.owners.clear();
         for part in &mut self.parts[..self.used] {
             self.part_of[part.server] = 0;
-            (part.keys, part.left_out, part.cursor) = (0, false, Cursor::default());
+            (part.keys, part.left_out, part.answered) = (0, false, false);
+            part.cursor = Cursor::default();
             part.bytes.clear();
             part.blocks.clear();
         }
         self.used = 0;
+        self.again.clear();
     }
 
     /// How much memory it keeps, in bytes.
@@ -56,7 +63,8 @@ impl Gather {
         let parts = self.parts.iter();
         let kept =
             parts.map(|part| part.bytes.capacity() + part.blocks.capacity() * size_of::<(u32, usize)>());
-        kept.sum::<usize>() + (self.owners.capacity() + self.part_of.capacity()) * size_of::<u32>()
+        let words = self.owners.capacity() + self.part_of.capacity();
+        kept.sum::<usize>() + words * size_of::<u32>() + self.again.capacity()
     }
 
     /// The next key of the request goes to `server`.
@@ -106,8 +114,11 @@ impl Gather {
         self.parts[part].server
     }
 
-    /// How many keys belong to the part of this server.
+    /// How many keys belong to the part of this server: of those that are being asked for.
     pub(crate) fn keys_at(&self, server: usize) -> u32 {
+        if self.again.is_under_way() {
+            return self.again.keys_at(server);
+        }
         match self.part_of.get(server) {
             None | Some(0) => 0,
             Some(part) => self.parts[*part as usize - 1].keys,
@@ -116,8 +127,12 @@ impl Gather {
 
     /// Keeps the values of one part's reply. `ordinals` are their positions among the keys of the part.
     pub(crate) fn store(&mut self, part: u32, reply: &[u8], values: &[ValueSpan], ordinals: &[u32]) {
-        let (Some(first), Some(last)) = (values.first(), values.last()) else { return };
+        if self.again.is_under_way() {
+            return self.again.store(part, reply, values, ordinals);
+        }
         let part = &mut self.parts[part as usize];
+        part.answered = true;
+        let (Some(first), Some(last)) = (values.first(), values.last()) else { return };
         // Nothing stands between the values of a reply.
         let start = first.block.start;
         part.bytes.extend_from_slice(&reply[start..last.block.end]);
@@ -125,23 +140,45 @@ impl Gather {
         part.blocks.extend(ordinals.iter().copied().zip(ends));
     }
 
+    /// Calls `examine` for each key with its part, and whether that part's reply has a value of it.
+    pub(crate) fn for_each_key(&mut self, mut examine: impl FnMut(&GatherPart, bool)) {
+        for position in 0..self.owners.len() {
+            let was_found = self.next_block_of(position).is_some();
+            examine(&self.parts[self.owners[position] as usize], was_found);
+        }
+        self.parts[..self.used].iter_mut().for_each(|part| part.cursor = Cursor::default());
+    }
+
+    /// Length of the values.
+    pub(crate) fn values_len(&self) -> usize {
+        self.parts[..self.used].iter().map(|part| part.bytes.len()).sum()
+    }
+
     /// Length of the merged reply.
     pub(crate) fn len(&self) -> usize {
-        self.parts[..self.used].iter().map(|part| part.bytes.len()).sum::<usize>() + b"END\r\n".len()
+        self.values_len() + self.again.values_len() + b"END\r\n".len()
     }
 
     /// Appends the whole reply: the values in the order of the keys in the request, and `END`. To be done once.
     pub(crate) fn merge_into(&mut self, out: &mut Vec<u8>) {
         out.reserve(self.len());
-        for &owner in &self.owners {
-            let GatherPart { bytes, blocks, cursor, .. } = &mut self.parts[owner as usize];
-            if let Some(&(_, end)) = blocks.get(cursor.block).filter(|(ordinal, _)| *ordinal == cursor.key) {
-                out.extend_from_slice(&bytes[cursor.start..end]);
-                cursor.start = end;
-                cursor.block += 1;
+        for position in 0..self.owners.len() {
+            match self.next_block_of(position) {
+                Some(block) => out.extend_from_slice(block),
+                None => self.again.merge_into(position, out),
             }
-            cursor.key += 1;
         }
         out.extend_from_slice(b"END\r\n");
+    }
+
+    /// The value of the key at this position, if its part has one. To be asked for in order.
+    pub(crate) fn next_block_of(&mut self, position: usize) -> Option<&[u8]> {
+        let GatherPart { bytes, blocks, cursor, .. } = &mut self.parts[self.owners[position] as usize];
+        let next = blocks.get(cursor.block).filter(|(ordinal, _)| *ordinal == cursor.key);
+        cursor.key += 1;
+        let &(_, end) = next?;
+        let start = std::mem::replace(&mut cursor.start, end);
+        cursor.block += 1;
+        Some(&bytes[start..end])
     }
 }

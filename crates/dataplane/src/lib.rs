@@ -10,6 +10,7 @@
 //! | `dataplane` | [`Dataplane`]: the driver's border |
 //! | `dispatch` | a request becomes messages to servers |
 //! | `multiget` | which servers are asked for which keys of a retrieval |
+//! | `again` | keys that a replica did not have, asked of their primaries |
 //! | `auto` | whole or sharded, by what either has cost |
 //! | `degrade` | what becomes of a request of which a part failed |
 //! | `follow` | what the other replicas learn of a write that the primary decides |
@@ -25,6 +26,7 @@
 //! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
+mod again;
 mod auto;
 mod backend;
 mod buffer;

@@ -6,6 +6,8 @@
 //! | `get` of several | each key's primary, one message per server | as [`Multiget`] says |
 //! | `gets`, `gat`, `gats` | each key's primary | each key's primary: tokens and expiry times are a server's own |
 //!
+//! What another replica than the primary does not have is asked of the primary in a second step (`again.rs`).
+//!
 //! A client may send a `get` behind a write that the primary decides before that one is answered. The other replicas hear of the
 //! write only then, so until it is done all reads of its session go to primaries: a client never reads what it has overwritten.
 //!
@@ -60,7 +62,7 @@ pub(crate) struct Planner {
 
 /// Whom to ask.
 enum Plan {
-    /// One server.
+    /// One server, whose reply is the answer.
     One(usize),
     /// Each server of the gather for the keys that are assigned to it.
     Parts(Box<Gather>),
@@ -99,26 +101,28 @@ impl Dataplane {
         if servers == 1 {
             return Plan::One(0);
         }
-        let undecided = self.sessions[self.services[key].session].undecided > 0;
-        if replicas == 1 || retrieval.verb != RetrievalVerb::Get || (undecided && retrieval.key_count() > 1) {
-            return if retrieval.key_count() == 1 {
-                Plan::One(self.router.primary(first))
-            } else {
-                Plan::Parts(self.by_primary(retrieval))
-            };
-        }
+        let session = &self.sessions[self.services[key].session];
+        let (undecided, writes) = (session.undecided > 0, session.writes);
         if retrieval.key_count() == 1 {
-            return Plan::One(self.primary_or_next(first));
+            return Plan::One(match retrieval.verb {
+                RetrievalVerb::Get => self.primary_or_next(first),
+                _ => self.router.primary(first),
+            });
         }
-        if replicas < servers {
-            return Plan::Parts(self.balanced(retrieval));
+        if replicas == 1 || retrieval.verb != RetrievalVerb::Get || undecided {
+            return Plan::Parts(self.by_primary(retrieval));
         }
-        match self.way(key, retrieval.key_count()) {
-            Way::Whole => Plan::One(self.primary_or_next(first)),
-            Way::Sharded => {
-                self.evenly(retrieval).map_or_else(|| Plan::One(self.router.primary(first)), Plan::Parts)
-            }
-        }
+        let mut gather = if replicas < servers {
+            self.balanced(retrieval)
+        } else {
+            let split = match self.way(key, retrieval.key_count()) {
+                Way::Whole => None,
+                Way::Sharded => self.evenly(retrieval),
+            };
+            split.unwrap_or_else(|| self.at_one(first, retrieval.key_count()))
+        };
+        gather.again.allow(retrieval.keys(), writes);
+        Plan::Parts(gather)
     }
 
     /// How a multi-get of so many keys is asked for where every server holds every key.
@@ -171,6 +175,14 @@ impl Dataplane {
         for name in retrieval.keys() {
             gather.assign(self.router.primary(name));
         }
+        gather
+    }
+
+    /// One server, by the first key.
+    fn at_one(&mut self, first: &[u8], keys: usize) -> Box<Gather> {
+        let server = self.primary_or_next(first);
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        (0..keys).for_each(|_| gather.assign(server));
         gather
     }
 

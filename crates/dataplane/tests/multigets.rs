@@ -51,6 +51,21 @@ struct Case {
 /// What each server was asked for, in order; `None`: nothing.
 type Asked = Vec<Option<Vec<String>>>;
 
+/// What servers were asked, and how those failed that did.
+#[derive(Debug)]
+struct Step {
+    asked: Asked,
+    failures: Vec<Option<Failure>>,
+}
+
+impl Step {
+    /// How many keys were asked of servers that failed.
+    fn failed(&self) -> u64 {
+        let parts = self.asked.iter().zip(&self.failures).filter(|(_, failure)| failure.is_some());
+        parts.map(|(part, _)| part.as_ref().map_or(0, Vec::len) as u64).sum()
+    }
+}
+
 struct Fleet {
     case: Case,
     dataplane: Dataplane,
@@ -101,11 +116,12 @@ impl Fleet {
         fleet
     }
 
-    /// Four keys of five are there, on all their replicas.
+    /// Four keys of five are there: three on all their replicas, one on its primary alone.
     fn store(&mut self) {
-        for number in 0..KEYS * 4 / 5 {
+        for number in (0..KEYS).filter(|number| number % 5 != 4) {
             let key = format!("key{number}");
-            for server in self.replicas_of(&key) {
+            let copies = if number % 5 == 3 { 1 } else { SERVERS };
+            for server in self.replicas_of(&key).into_iter().take(copies) {
                 self.servers[server].put(key.as_bytes(), value(number), number as u32);
             }
         }
@@ -146,7 +162,7 @@ impl Fleet {
     /// One request from the client to its reply.
     fn request(&mut self) {
         let verb = if self.rng.random_bool(0.8) { "get" } else { "gets" };
-        let count = *[1, 2, 3, 4, 7, 8, 20].choose(&mut self.rng).expect("some sizes");
+        let count = *[1, 2, 3, 4, 7, 8, 13].choose(&mut self.rng).expect("some sizes");
         let keys: Vec<String> =
             (0..count).map(|_| format!("key{}", self.rng.random_range(0..KEYS))).collect();
         let line = format!("{verb} {}\r\n", keys.join(" "));
@@ -154,9 +170,17 @@ impl Fleet {
         let (asked, outputs) = self.take_messages(verb);
         self.check_plan(verb, &keys, &asked);
         let failures = self.answer(&asked, &outputs);
+        let (again, outputs_again) = self.take_messages(verb);
+        self.check_again(verb, &keys, (&asked, &failures), &again);
+        let failures_again = self.answer(&again, &outputs_again);
+        let steps = [Step { asked, failures }, Step { asked: again, failures: failures_again }];
         let reply = self.take_reply();
-        self.check_reply(verb, &keys, &asked, &failures, &reply);
-        self.settle(&failures, &outputs);
+        self.check_reply(verb, &keys, &steps, &reply);
+        self.hear_late(&steps[0].failures, &outputs);
+        self.hear_late(&steps[1].failures, &outputs_again);
+        assert_eq!(self.take_reply(), "", "{:?}", self.case);
+        #[cfg(debug_assertions)]
+        assert!(self.dataplane.is_quiet(), "{:?}", self.case);
     }
 
     /// What leaves for the servers: at most one message for each.
@@ -236,15 +260,12 @@ impl Fleet {
     }
 
     /// Late replies come, and reach nobody.
-    fn settle(&mut self, failures: &[Option<Failure>], outputs: &[Vec<u8>]) {
+    fn hear_late(&mut self, failures: &[Option<Failure>], outputs: &[Vec<u8>]) {
         for (server, _) in failures.iter().enumerate().filter(|(_, it)| **it == Some(Failure::Late)) {
             let mut reply = Vec::new();
             self.servers[server].handle_bytes(&mut self.connections[server], &outputs[server], &mut reply);
             self.hear(server, &reply);
         }
-        assert_eq!(self.take_reply(), "", "{:?}", self.case);
-        #[cfg(debug_assertions)]
-        assert!(self.dataplane.is_quiet(), "{:?}", self.case);
     }
 
     // ── the oracle ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -294,19 +315,35 @@ impl Fleet {
         self.first = (self.first + 1) % SERVERS;
     }
 
-    fn check_reply(
-        &mut self,
-        verb: &str,
-        keys: &[String],
-        asked: &Asked,
-        failures: &[Option<Failure>],
-        reply: &str,
-    ) {
+    /// What other servers than the primary do not have is asked of the primary, unless it is too late, or no use.
+    fn check_again(&self, verb: &str, keys: &[String], first: (&Asked, &[Option<Failure>]), again: &Asked) {
+        let (asked, failures) = first;
+        let strict = self.case.on_failure == OnFailure::Strict;
+        let useless = strict && failures.iter().any(Option::is_some);
+        let mut expected = vec![Vec::new(); SERVERS];
+        if verb == "get" && keys.len() > 1 && !useless && !failures.contains(&Some(Failure::Late)) {
+            for server in (0..SERVERS).filter(|&server| failures[server].is_none()) {
+                for key in asked[server].iter().flatten() {
+                    let primary = self.replicas_of(key)[0];
+                    let has = self.servers[server].item(key.as_bytes()).is_some();
+                    if !has && primary != server && self.down != Some(primary) {
+                        expected[primary].push(key.clone());
+                    }
+                }
+            }
+        }
+        for (part, expected) in again.iter().zip(&mut expected) {
+            let mut part = part.clone().unwrap_or_default();
+            part.sort();
+            expected.sort();
+            assert_eq!(part, *expected, "{:?}", self.case);
+        }
+    }
+
+    fn check_reply(&mut self, verb: &str, keys: &[String], steps: &[Step; 2], reply: &str) {
         let case = self.case;
-        let missed: u64 = (keys.len() - asked.iter().flatten().map(Vec::len).sum::<usize>()) as u64;
-        let failed_keys = |server: usize| asked[server].as_ref().map_or(0, |part| part.len() as u64);
-        let failed: u64 =
-            (0..SERVERS).filter(|&server| failures[server].is_some()).map(failed_keys).sum::<u64>() + missed;
+        let missed: u64 = (keys.len() - steps[0].asked.iter().flatten().map(Vec::len).sum::<usize>()) as u64;
+        let failed = steps.iter().map(Step::failed).sum::<u64>() + missed;
         if failed > 0 && case.on_failure == OnFailure::Strict {
             self.failed += 1;
             let is_one_line =
@@ -315,21 +352,22 @@ impl Fleet {
         }
         self.degraded += failed;
         let mut expected = BTreeSet::new();
-        let mut parts: Vec<_> = asked.iter().map(|part| part.as_deref().unwrap_or_default()).collect();
-        self.replies(verb, keys, &mut parts, failures, String::new(), &mut expected);
-        assert!(
-            expected.contains(reply),
-            "{case:?}: {keys:?}, {asked:?}, {failures:?}\n{reply:?}\n{expected:?}"
-        );
+        let mut parts = Vec::new();
+        for step in steps {
+            parts.extend(step.asked.iter().map(|part| part.as_deref().unwrap_or_default()));
+        }
+        self.replies(verb, keys, &mut parts, steps, String::new(), &mut expected);
+        assert!(expected.contains(reply), "{case:?}: {keys:?}, {steps:?}\n{reply:?}\n{expected:?}");
     }
 
-    /// Every reply that fits: which of two equal keys went to which server cannot always be seen.
+    /// Every reply that fits: which of two equal keys went to which server cannot always be seen. `parts` are what is left of the
+    /// parts of both steps.
     fn replies(
         &self,
         verb: &str,
         keys: &[String],
         parts: &mut Vec<&[String]>,
-        failures: &[Option<Failure>],
+        steps: &[Step; 2],
         reply: String,
         out: &mut BTreeSet<String>,
     ) {
@@ -341,23 +379,34 @@ impl Fleet {
         };
         let takers: Vec<usize> = (0..SERVERS).filter(|&server| parts[server].first() == Some(key)).collect();
         if takers.is_empty() {
-            return self.replies(verb, rest, parts, failures, reply, out);
+            return self.replies(verb, rest, parts, steps, reply, out);
         }
         let mut seen = BTreeSet::new();
         for server in takers {
-            let before = parts[server];
-            parts[server] = &before[1..];
-            let block =
-                if failures[server].is_some() { String::new() } else { self.block(verb, server, key) };
+            let before = parts.clone();
+            parts[server] = &before[server][1..];
+            let mut block = self.block(verb, server, key, &steps[0]);
+            let primary = self.replicas_of(key)[0];
+            let second = SERVERS + primary;
+            if block.is_empty() && steps[0].failures[server].is_none() && primary != server {
+                if let Some((_, left)) = parts[second].split_first().filter(|(first, _)| *first == key) {
+                    parts[second] = left;
+                    block = self.block(verb, primary, key, &steps[1]);
+                }
+            }
             // Where it makes no difference to the reply, one way stands for all that leave equal rests.
             if seen.insert((block.clone(), parts.clone())) {
-                self.replies(verb, rest, parts, failures, format!("{reply}{block}"), out);
+                self.replies(verb, rest, parts, steps, format!("{reply}{block}"), out);
             }
-            parts[server] = before;
+            *parts = before;
         }
     }
 
-    fn block(&self, verb: &str, server: usize, key: &str) -> String {
+    /// What a server answers for a key.
+    fn block(&self, verb: &str, server: usize, key: &str, step: &Step) -> String {
+        if step.failures[server].is_some() {
+            return String::new();
+        }
         let Some(item) = self.servers[server].item(key.as_bytes()) else { return String::new() };
         let token = if verb == "gets" { format!(" {}", item.cas) } else { String::new() };
         let text = String::from_utf8(item.value.clone()).expect("text");
@@ -394,7 +443,7 @@ fn every_mode_is_right_whatever_befalls_the_servers() {
             if multiget.check(SERVERS, replicas).is_err() {
                 continue;
             }
-            let (mut degraded, mut failed) = (0, 0);
+            let (mut degraded, mut failed, mut again) = (0, 0, 0);
             for trouble in [Trouble::None, Trouble::Down, Trouble::OnTheWay] {
                 for on_failure in OnFailure::ALL {
                     for seed in 0..SEEDS {
@@ -406,10 +455,12 @@ fn every_mode_is_right_whatever_befalls_the_servers() {
                         assert!(trouble != Trouble::None || fleet.degraded + fleet.failed == 0);
                         degraded += fleet.degraded;
                         failed += fleet.failed;
+                        again += counters.keys_asked_again;
                     }
                 }
             }
             assert!(degraded > 0 && failed > 0, "{multiget}, {replicas} replicas: no server ever failed");
+            assert_eq!(again > 0, replicas > 1, "{multiget}, {replicas} replicas");
         }
     }
 }

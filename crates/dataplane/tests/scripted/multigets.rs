@@ -2,7 +2,7 @@
 
 use crate::world::{TIMEOUT, World};
 use weir_dataplane::{Config, Multiget, OnFailure};
-use weir_timing::Operation;
+use weir_timing::{Operation, Stage};
 
 fn sharded() -> Config {
     Config::default()
@@ -284,6 +284,94 @@ fn auto_is_sharded_where_no_server_has_all() {
     world.send(client, &get(&world.keys_on(0, 4)));
     assert_eq!(world.key_counts(), [2, 2, 0]);
     assert_eq!(world.report().counters.multigets_auto_sharded, 0);
+}
+
+#[test]
+fn what_a_follower_does_not_have_is_asked_of_the_primary() {
+    let mut world = World::with(3, 3, sharded());
+    let client = world.client();
+    let keys = [world.keys_on(0, 3), world.keys_on(1, 3)].concat();
+    world.send(client, &get(&keys));
+    assert_eq!(world.servers_get(), [get(&keys[..2]), get(&keys[2..4]), get(&keys[4..])]);
+    // 0 is the primary of its keys: what it has not is not there. 1 has none of its two, 2 only the first.
+    world.server_says(0, &values(&keys[..1]));
+    world.server_says(1, &values(&[]));
+    world.pass(1000);
+    world.server_says(2, &values(&keys[4..5]));
+    assert_eq!(world.client_gets(client), "");
+    assert_eq!(world.servers_get(), [get(&keys[2..3]), get(&keys[5..]), String::new()]);
+    world.server_says(1, &values(&keys[5..]));
+    world.pass(500);
+    world.server_says(0, &values(&keys[2..3]));
+    let found = [0, 2, 4, 5].map(|number| keys[number].clone());
+    assert_eq!(world.client_gets(client), values(&found));
+    let report = world.report();
+    assert_eq!((report.counters.keys_asked_again, report.counters.keys_degraded), (2, 0));
+    let counts = report.timing.operation(Operation::MultiGet);
+    assert_eq!((counts.hits, counts.misses), (4, 2));
+    assert_eq!(counts.stage(Stage::Backend).sum(), 1500, "both steps are time at the servers");
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn nothing_is_asked_again_where_it_is_no_use() {
+    // R = 1; a primary that is down; a write of the same client behind; a client that has gone; strict and failed.
+    for case in 0..5 {
+        let replicas = if case == 0 { 1 } else { 2 };
+        let mut world = World::with(2, replicas, sharded());
+        let client = world.client();
+        let keys = [world.keys_on(1, 1), world.keys_on(0, 1)].concat();
+        if case == 1 {
+            world.kill(1);
+        }
+        world.send(client, &get(&keys));
+        if case == 2 {
+            world.send(client, &format!("set {} 0 0 1\r\nx\r\n", keys[0]));
+        }
+        let asked = world.servers_get();
+        if case == 3 {
+            world.dataplane.handle_client_closed(client);
+        }
+        for (server, asked) in asked.iter().enumerate() {
+            if case == 4 && server == 1 {
+                world.server_says(1, "SERVER_ERROR out of memory\r\n");
+            } else if !asked.is_empty() {
+                world.server_says(server, "END\r\n");
+            }
+            if asked.contains("set ") {
+                world.server_says(server, "STORED\r\n");
+            }
+        }
+        assert_eq!(world.servers_get(), ["", ""], "case {case}");
+        let expected = match case {
+            2 => "END\r\nSTORED\r\n",
+            3 => "",
+            4 => "SERVER_ERROR out of memory\r\n",
+            _ => "END\r\n",
+        };
+        assert_eq!(world.client_gets(client), expected, "case {case}");
+        assert_eq!(world.report().counters.keys_asked_again, 0);
+        assert!(world.dataplane.is_quiet());
+    }
+}
+
+#[test]
+fn a_failure_of_the_second_step_is_one_like_any_other() {
+    for config in [sharded(), degrade()] {
+        let degrades = config.on_failure == OnFailure::Degrade;
+        let mut world = World::with(2, 2, config);
+        let client = world.client();
+        let keys = [world.keys_on(0, 1), world.keys_on(0, 1)].concat();
+        world.send(client, &get(&keys));
+        assert_eq!(world.key_counts(), [1, 1]);
+        world.server_says(0, &values(&keys[..1]));
+        world.server_says(1, &values(&[]));
+        assert_eq!(world.server_gets(0), get(&keys[1..]));
+        world.pass(TIMEOUT);
+        let expected = if degrades { values(&keys[..1]) } else { "SERVER_ERROR timeout s:1\r\n".to_owned() };
+        assert_eq!(world.client_gets(client), expected);
+        assert_eq!(world.report().counters.keys_degraded, u64::from(degrades));
+    }
 }
 
 #[test]

@@ -74,6 +74,16 @@ pub(super) struct Nature {
     pub(super) degrades: bool,
 }
 
+/// Whose answer a read is.
+#[derive(Copy, Clone, Debug)]
+enum From {
+    Primary,
+    /// Any replica's, but a miss is the primary's.
+    PrimaryIfMissed,
+    /// Any replica's.
+    Anywhere,
+}
+
 /// Counts of one client.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Tally {
@@ -230,9 +240,14 @@ impl Client {
             Expected::Values { keys, with_cas } => {
                 let Some((values, length)) = replies::values(&self.partial)? else { return Ok(None) };
                 let is_plain = asked.bytes.starts_with(b"get ");
-                let anywhere =
-                    is_plain && self.nature.replicated && (keys.len() > 1 || self.nature.fails_over);
-                self.check_values(keys, (*with_cas, anywhere), values, issued)?;
+                let from = match (is_plain && self.nature.replicated, keys.len()) {
+                    (true, _) if self.nature.fails_over => From::Anywhere,
+                    // What a follower does not have is asked of the primary, unless the client writes meanwhile.
+                    (true, 2..) if self.pending.len() > 1 => From::Anywhere,
+                    (true, 2..) => From::PrimaryIfMissed,
+                    _ => From::Primary,
+                };
+                self.check_values(keys, (*with_cas, from), values, issued)?;
                 return Ok(Some(length));
             }
             Expected::Fitting { key } => self.belief(key).learn_reply(&asked.bytes, &line)?,
@@ -272,7 +287,7 @@ impl Client {
     fn check_values(
         &mut self,
         keys: &[Vec<u8>],
-        (with_cas, anywhere): (bool, bool),
+        (with_cas, from): (bool, From),
         values: Vec<replies::Value>,
         issued: &Issued,
     ) -> Result<(), String> {
@@ -288,7 +303,7 @@ impl Client {
                 }
             }
             if key.starts_with(b"own") {
-                self.learn_item(key, value.map(|value| (value.data, value.flags)), anywhere)?;
+                self.learn_item(key, value.map(|value| (value.data, value.flags)), from)?;
             } else if let Some(value) = value
                 && !issued.contains(&(key.clone(), value.data.clone()))
             {
@@ -301,13 +316,17 @@ impl Client {
         }
     }
 
-    /// A read of one of its own keys has `found` this, at its primary or `anywhere`.
-    fn learn_item(&mut self, key: &[u8], found: Item, anywhere: bool) -> Result<(), String> {
+    /// A read of one of its own keys has `found` this.
+    fn learn_item(&mut self, key: &[u8], found: Item, from: From) -> Result<(), String> {
         if found.is_none() && self.nature.degrades {
             return Ok(());
         }
         let belief = self.belief(key);
-        if anywhere { belief.learn_item_anywhere(&found) } else { belief.learn_item(found) }
+        match from {
+            From::PrimaryIfMissed if found.is_none() => belief.learn_item(found),
+            From::Anywhere | From::PrimaryIfMissed => belief.learn_item_anywhere(&found),
+            From::Primary => belief.learn_item(found),
+        }
     }
 
     /// The request failed.
