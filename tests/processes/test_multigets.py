@@ -132,10 +132,32 @@ def test_sharded_asks_all_and_whole_asks_one(
     for mode, messages in (("sharded", 3), ("whole", 1)):
         proxy = start_proxy("--multiget", mode, "--replicas", "3")
         wire = connect(proxy.address)
+        fill(wire)
         before = gets_of_servers(proxy)
-        wire.get(*KEYS[:9])
+        assert len(wire.get(*KEYS[1:10])) == 9
         after = gets_of_servers(proxy)
         assert sum(after) - sum(before) == messages
+
+
+@pytest.mark.parametrize(("mode", "replicas"), [case for case in MODES if case[1] > 1])
+def test_what_only_the_primary_has_is_found(
+    start_proxy: StartProxy, connect: Connect, mode: str, replicas: int
+) -> None:
+    """A write that the primary decides leaves the others without the key."""
+    proxy = start_proxy("--multiget", mode, "--replicas", str(replicas))
+    wire = connect(proxy.address)
+    for key in KEYS[:50]:
+        assert wire.ask(b"add %b 0 0 1\r\n1" % key) == b"STORED"
+        assert wire.ask(b"incr %b 9" % key) == b"10"
+    for _ in range(10):
+        assert wire.get(*KEYS[:60]) == [(key, b"10") for key in KEYS[:50]]
+    assert proxy.snapshot()["counters"]["keys_asked_again"] > 0
+    # With the write still on its way the client reads what it wrote.
+    wire.send(b"".join(b"incr %b 1\r\nget %b %b\r\n" % (key, key, KEYS[50]) for key in KEYS[:50]))
+    for key in KEYS[:50]:
+        assert wire.line() == b"11"
+        assert wire.values() == [(key, b"11")]
+    wire.in_step()
 
 
 def test_whole_is_refused_where_no_server_has_everything(servers: list[Memcached]) -> None:
