@@ -182,7 +182,7 @@ impl Dataplane {
         }
         let service = &mut self.services[key];
         if count > 1 && service.outstanding > 0 {
-            service.followers = write.condition.map(Followers::of);
+            service.followers = write.condition.map(|key| Box::new(Followers::of(key)));
             service.is_decided_alone = write.condition.is_some();
             self.sessions[service.session].undecided += usize::from(service.is_decided_alone);
         }

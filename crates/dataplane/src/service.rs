@@ -33,10 +33,11 @@ pub(crate) struct Service {
     /// How the multi-get is asked for, where that was chosen by measurement.
     pub(crate) chosen: Option<Way>,
     /// The write is being decided by the primary; these are to be told. `None` once they were.
-    pub(crate) followers: Option<Followers>,
+    pub(crate) followers: Option<Box<Followers>>,
     /// Until this is done its session's reads go to primaries: other replicas may still hold what it changes.
     pub(crate) is_decided_alone: bool,
-    /// The primary has decided, and the followers are being told; or others have answered, and the primaries are being asked. That is part of the time at the servers.
+    /// The primary has decided, and the followers are being told; or others have answered, and the primaries are being asked.
+    /// That is part of the time at the servers.
     pub(crate) following: bool,
     /// All replies came; only the order keeps the answer back.
     pub(crate) complete: bool,
