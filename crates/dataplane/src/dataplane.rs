@@ -9,6 +9,7 @@ use crate::{
     backend::{Backend, State, sooner},
     dispatch::Large,
     gather::Gather,
+    multiget::Planner,
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
@@ -61,6 +62,7 @@ pub struct Dataplane {
     /// Gathers that wait to be used again.
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
+    pub(crate) planner: Planner,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: Vec<Vec<u8>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
@@ -83,6 +85,7 @@ impl Dataplane {
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
+            planner: Planner::new(config.seed),
             spare_answers: Vec::new(),
             memory_due: None,
             draining: false,

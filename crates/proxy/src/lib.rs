@@ -30,3 +30,4 @@ mod sockets;
 pub use config::{Config, ConfigError};
 pub use engine::Engine;
 pub use run::{RunError, run};
+pub use weir_dataplane::{Multiget, OnFailure};
