@@ -70,6 +70,8 @@ pub(crate) struct Backend {
     pub(crate) state: State,
     /// The kernel took less than was offered; it will say when it takes more.
     pub(crate) blocked: bool,
+    /// The connection is to be replaced when all that was begun on it is answered.
+    pub(crate) renewing: bool,
     /// Failed attempts to connect since the last success.
     pub(crate) failures: u32,
     parts: VecDeque<Part>,
@@ -124,6 +126,7 @@ impl Backend {
         Self {
             state: State::Idle,
             blocked: false,
+            renewing: false,
             failures: 0,
             parts: VecDeque::new(),
             sent: 0,
@@ -223,16 +226,18 @@ impl Backend {
 
     /// Whether the driver should be asked to write.
     pub(crate) fn wants_write(&self) -> bool {
-        self.state == State::Up && !self.blocked && !self.out.is_empty()
+        self.state == State::Up && !self.blocked && !self.output().is_empty()
     }
 
     pub(crate) fn output(&self) -> &[u8] {
-        self.out.as_slice()
+        let out = self.out.as_slice();
+        if self.renewing { &out[..self.begun_bytes()] } else { out }
     }
 
     /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue.
     pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey)) {
-        for part in self.parts.range(self.dequeued..) {
+        let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
+        for part in self.parts.range(self.dequeued..taken_now) {
             if measured(part.expected) {
                 self.queued.leave(now);
                 self.in_flight.enter(now);
@@ -241,7 +246,7 @@ impl Backend {
                 taken(request);
             }
         }
-        self.dequeued = self.parts.len();
+        self.dequeued = taken_now;
     }
 
     /// `count` bytes were handed to the kernel; calls `forwarded` for each request whose message is complete there.
@@ -403,7 +408,7 @@ impl Backend {
                 lost(request, *part);
             }
         }
-        self.blocked = false;
+        (self.blocked, self.renewing) = (false, false);
         self.parts.clear();
         (self.sent, self.dequeued, self.unexpired) = (0, 0, 0);
         self.overtaking = None;
@@ -415,10 +420,63 @@ impl Backend {
         self.skip = 0;
     }
 
+    /// How many of `parts` the server knows of, at least by their first byte.
+    fn begun(&self) -> usize {
+        let partly = self.parts.get(self.sent).is_some_and(|part| part.start < self.out_start);
+        self.sent + usize::from(partly)
+    }
+
+    /// How many bytes of those that wait belong to a message whose beginning was sent.
+    fn begun_bytes(&self) -> usize {
+        let end = self.parts.range(self.sent..self.begun()).next().map_or(self.out_start, |part| part.end);
+        usize::try_from(end - self.out_start).expect("a message is no longer than the bytes that wait")
+    }
+
+    /// As [`Backend::settled_at`], of what was begun only.
+    pub(crate) fn begun_settled_at(&self) -> Option<Instant> {
+        latest_deadline(self.parts.range(..self.begun()))
+    }
+
+    /// At the latest when nothing waits for a reply any more; `None` while a request does. A reply for which nobody waits, to what
+    /// replicas are told behind a request's back, is given the time that it would have had.
+    pub(crate) fn settled_at(&self) -> Option<Instant> {
+        latest_deadline(self.parts.iter())
+    }
+
+    /// The connection is replaced: what was begun on it is over, what waits stays.
+    pub(crate) fn renew(&mut self, now: Instant) {
+        let (begun, bytes) = (self.begun(), self.begun_bytes());
+        let mut noted = 0;
+        for part in self.parts.drain(..begun) {
+            if measured(part.expected) {
+                self.in_flight.leave(now);
+            }
+            for _ in 0..part.key_count {
+                noted += 1 + usize::from(self.keys.as_slice()[noted]);
+            }
+        }
+        self.keys.advance(noted);
+        self.out.advance(bytes);
+        self.out_start += bytes as u64;
+        self.sent = 0;
+        self.dequeued = self.dequeued.saturating_sub(begun);
+        self.unexpired = self.unexpired.saturating_sub(begun);
+        self.scanner.reset();
+        self.input = Vec::new();
+        self.skip = 0;
+        (self.blocked, self.renewing) = (false, false);
+    }
+
     #[cfg(debug_assertions)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.parts.is_empty() && self.out.is_empty() && self.keys.is_empty() && self.input.is_empty()
     }
+}
+
+/// When the last of these parts is given up, if no request waits for any of them.
+fn latest_deadline<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Option<Instant> {
+    let awaited = parts.clone().any(|part| part.request.is_some());
+    (!awaited).then(|| parts.map(|part| part.deadline).max().unwrap_or(Instant::ZERO))
 }
 
 /// Whether a message counts: the proxy's own questions are nobody's load.

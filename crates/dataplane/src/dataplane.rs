@@ -12,11 +12,12 @@ use crate::{
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
+    table::{Routes, Slot},
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
 use weir_protocol::{Parsed, Violation, binary};
-use weir_routing::Router;
+use weir_routing::Table;
 use weir_timing::{Instant, Recorder};
 
 /// Names one client connection until [`Dataplane::handle_client_closed`] was called for it and its requests are done; the
@@ -48,7 +49,13 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Dataplane {
     pub(crate) config: Config,
-    pub(crate) router: Arc<Router>,
+    pub(crate) router: Arc<Routes>,
+    /// Earlier ones, with which writes were begun that are being decided.
+    pub(crate) former: Vec<Arc<Routes>>,
+    /// What `router` will become as soon as there is room for its servers.
+    pub(crate) coming: Option<Arc<Table>>,
+    /// Which server has which number, beside `backends`.
+    pub(crate) slots: Vec<Slot>,
     pub(crate) sessions: Slab<Session>,
     pub(crate) backends: Vec<Backend>,
     pub(crate) services: Slab<Service>,
@@ -68,12 +75,15 @@ pub struct Dataplane {
 }
 
 impl Dataplane {
-    /// A dataplane that wants to be connected to all servers of `router`.
-    pub fn new(config: Config, router: Arc<Router>, now: Instant) -> Self {
-        let servers = router.servers().len();
+    /// A dataplane that wants to be connected to all servers of `table`.
+    pub fn new(config: Config, table: Arc<Table>, now: Instant) -> Self {
         let mut dataplane = Self {
-            backends: (0..servers).map(|_| Backend::new(now)).collect(),
-            recorder: Recorder::new(now, servers),
+            router: Arc::new(Routes::nowhere(&table)),
+            former: Vec::new(),
+            coming: None,
+            slots: Vec::new(),
+            backends: Vec::new(),
+            recorder: Recorder::new(now, 0),
             sessions: Slab::new(),
             services: Slab::new(),
             counters: Counters::default(),
@@ -85,11 +95,8 @@ impl Dataplane {
             draining: false,
             jitter: config.seed | 1,
             config,
-            router,
         };
-        for server in 0..servers {
-            dataplane.connect(server, now);
-        }
+        dataplane.handle_table(table, now);
         dataplane
     }
 
@@ -286,6 +293,7 @@ impl Dataplane {
     pub fn handle_time(&mut self, now: Instant) {
         for server in 0..self.backends.len() {
             self.expire(server, now);
+            self.settle(server, now);
         }
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
@@ -297,13 +305,13 @@ impl Dataplane {
     /// When [`Dataplane::handle_time`] must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timeout = self.config.timeout_ns;
-        let deadlines = self.backends.iter().flat_map(|backend| {
+        let deadlines = self.backends.iter().enumerate().flat_map(|(server, backend)| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
                 State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
                 State::Idle | State::Up => None,
             };
-            [connection, backend.next_deadline(timeout)]
+            [connection, backend.next_deadline(timeout), self.settled_at(server)]
         });
         let resume = (!self.resumable.is_empty()).then_some(Instant::ZERO);
         deadlines.chain([resume, self.memory_due]).flatten().min()
@@ -345,14 +353,15 @@ impl Dataplane {
 
     /// Everything that was measured and counted.
     pub fn report(&self, now: Instant) -> Report {
-        let servers = self.router.servers().iter().zip(&self.backends);
+        let servers = self.router.servers().iter().map(|&slot| usize::from(slot));
+        let servers = servers.map(|slot| (slot, &self.slots[slot].server, &self.backends[slot]));
         Report {
             timing: self.recorder.report(),
             counters: self.counters.clone(),
             sessions: self.sessions.len() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
             servers: servers
-                .map(|(server, backend)| ServerReport {
+                .map(|(slot, server, backend)| ServerReport {
                     server: server.name.clone(),
                     state: backend.state.name(),
                     requests: backend.requests,
@@ -360,6 +369,7 @@ impl Dataplane {
                     timeouts: backend.timeouts,
                     queued: backend.queued.report(now),
                     in_flight: backend.in_flight.report(now),
+                    time: self.recorder.server_time(slot).clone(),
                     last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                 })
                 .collect(),
@@ -369,7 +379,10 @@ impl Dataplane {
     /// Nothing is in service and nothing waits, anywhere: for tests.
     #[cfg(debug_assertions)]
     pub fn is_quiet(&self) -> bool {
-        self.services.is_empty() && self.backends.iter().all(Backend::is_quiet) && self.resumable.is_empty()
+        self.services.is_empty()
+            && self.backends.iter().all(Backend::is_quiet)
+            && self.resumable.is_empty()
+            && self.slots_are_settled()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -476,7 +489,7 @@ impl Dataplane {
 
     // ── connections to servers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    fn connect(&mut self, server: usize, now: Instant) {
+    pub(crate) fn connect(&mut self, server: usize, now: Instant) {
         self.backends[server].state = State::Connecting { since: now };
         self.events.push_back(Event::Connect(server));
     }

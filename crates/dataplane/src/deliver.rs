@@ -124,7 +124,7 @@ impl Dataplane {
     pub(crate) fn part_failed(&mut self, key: RequestKey, fault: Fault, server: usize, now: Instant) {
         self.backends[server].errors += 1;
         let service = &mut self.services[key];
-        service.fail(fault, server);
+        service.fail(fault, &self.slots[server].name);
         service.outstanding -= 1;
         let undecided = service.followers.take();
         let (created, done) = (service.stamps.created, service.outstanding == 0);
@@ -185,13 +185,12 @@ impl Dataplane {
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
-        let Self { services, sessions, router, config, counters, .. } = self;
+        let Self { services, sessions, config, counters, .. } = self;
         let service = &mut services[key];
         let session = &mut sessions[service.session];
-        let server_name = |server: usize| router.servers()[server].name.clone();
         let mut gather = service.gather.take();
         let kept = mem::take(&mut service.answer);
-        let mut failure = service.failure_line(server_name);
+        let mut failure = service.failure_line();
         let len = match (&failure, &gather, reply) {
             (Some(line), ..) => line.len(),
             (None, Some(gather), _) => gather.len(),

@@ -19,6 +19,7 @@ use crate::{
     key::WireKey,
     service::{Answer, Service, retrieval_operation},
 };
+use std::sync::Arc;
 use weir_protocol::{
     Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Retrieval, Storage,
     StorageVerb, Touch, binary,
@@ -228,7 +229,7 @@ impl Dataplane {
         }
         let service = &mut self.services[key];
         if count > 1 && service.outstanding > 0 {
-            service.followers = write.condition.map(Followers::of);
+            service.followers = write.condition.map(|key| Followers::of(key, &self.router));
         }
         self.finish_if_nothing_is_outstanding(key, now);
     }
@@ -236,8 +237,9 @@ impl Dataplane {
     fn flush_all(&mut self, request: Request<'_>, context: Context) {
         let key = self.begin(Operation::Local, 0, request.noreply(), context);
         let message = without_noreply(request);
-        for server in 0..self.router.servers().len() {
-            self.send(key, server, Expected::Flush, server == 0, context.now, |backend| {
+        let routes = Arc::clone(&self.router);
+        for (rank, &server) in routes.servers().iter().enumerate() {
+            self.send(key, usize::from(server), Expected::Flush, rank == 0, context.now, |backend| {
                 message.write_to(backend.message());
             });
         }
@@ -304,7 +306,7 @@ impl Dataplane {
             _ => self.counters.server_refusals_down += 1,
         }
         self.backends[server].errors += 1;
-        self.services[key].fail(fault, server);
+        self.services[key].fail(fault, &self.slots[server].name);
     }
 
     fn finish_if_nothing_is_outstanding(&mut self, key: RequestKey, now: Instant) {

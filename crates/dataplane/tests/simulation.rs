@@ -60,6 +60,9 @@ fn every_world_ends_well() {
         ("pauses", sum(|outcome| outcome.counters.sessions_paused)),
         ("orphans", sum(|outcome| outcome.counters.requests_orphaned)),
         ("invalidated replicas", sum(|outcome| outcome.counters.replicas_invalidated)),
+        ("replaced tables", sum(|outcome| outcome.counters.tables_replaced)),
+        ("servers that left", sum(|outcome| outcome.counters.servers_left)),
+        ("renewed connections", sum(|outcome| outcome.counters.server_renewals)),
         ("silent failures", sum(|outcome| outcome.counters.requests_failed_silently)),
     ] {
         println!("{trouble}: {count}");

@@ -2,6 +2,7 @@
 
 mod clients;
 mod limits;
+mod reload;
 mod replication;
 mod requests;
 mod servers;

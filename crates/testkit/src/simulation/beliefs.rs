@@ -59,6 +59,24 @@ impl Belief {
         Ok(())
     }
 
+    /// A copy of the key: the write that its primary decided is on its way to it, or it is told to forget the key, and a
+    /// copy may be told so a while later than another write has reached it.
+    pub(super) fn learn_copy(&mut self, request: Option<&[u8]>) {
+        self.forgetful = true;
+        let possible = match request {
+            Some(request) => self.possible.iter().map(|item| carry_out(&self.key, item, request).0).collect(),
+            None if self.possible.is_empty() => BTreeSet::new(),
+            None => BTreeSet::from([None]),
+        };
+        self.become_one_of(possible);
+    }
+
+    /// A copy of the key, of which nobody knows whether anything was heard there of `request`.
+    pub(super) fn doubt_copy(&mut self, request: &[u8]) {
+        self.forgetful = true;
+        self.doubt(request);
+    }
+
     /// `request` may have been carried out, or not.
     pub(super) fn doubt(&mut self, request: &[u8]) {
         let done = self.possible.iter().map(|item| carry_out(&self.key, item, request).0);

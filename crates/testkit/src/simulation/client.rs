@@ -1,16 +1,20 @@
 //! One client: what it has asked, and what it makes of the replies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use weir_dataplane::SessionId;
+use weir_routing::Table;
 
 use super::beliefs::Belief;
 use super::link::Link;
 use super::replies;
+use super::scenario::Scenario;
 use super::script::{Asked, Expected, STATISTICS};
+use super::tables;
 
 /// The reply that the dataplane puts in the place of one for which there is no room.
 const NO_ROOM: &[u8] = b"SERVER_ERROR buffer-full client\r\n";
@@ -50,8 +54,11 @@ pub(super) struct Client {
     pub(super) cas_tokens: BTreeMap<Vec<u8>, u64>,
     pub(super) tally: Tally,
     pending: VecDeque<Pending>,
-    beliefs: BTreeMap<Vec<u8>, Belief>,
+    /// What each server may hold of each key of its own.
+    beliefs: BTreeMap<(Vec<u8>, usize), Belief>,
     forgetful: bool,
+    /// It cannot know which server was asked.
+    blind: bool,
     versions: u64,
     sent_bytes: u64,
     read_bytes: u64,
@@ -76,22 +83,22 @@ struct Pending {
     asked: Asked,
     /// Where in the client's stream it ends.
     end: u64,
-    /// When the proxy read its last byte.
-    read_ns: Option<u64>,
+    /// When the proxy read its last byte, and by which table it was sent on its way.
+    read: Option<(u64, Arc<Table>)>,
 }
 
 /// What every client knows about the values of the shared keys: who has written them with what.
 pub(super) type Issued = BTreeSet<(Vec<u8>, Vec<u8>)>;
 
 impl Client {
-    pub(super) fn new(number: usize, requests: usize, forgetful: bool, rng: &mut SmallRng) -> Self {
+    pub(super) fn new(number: usize, scenario: &Scenario, forgetful: bool, rng: &mut SmallRng) -> Self {
         let endings = [Ending::Quit, Ending::Finish, Ending::Finish, Ending::Vanish];
         Self {
             number,
             session: None,
             gone: false,
             ending: *endings.choose(rng).expect("some endings"),
-            remaining: requests,
+            remaining: scenario.requests,
             link: Link::default(),
             unread: VecDeque::new(),
             cas_tokens: BTreeMap::new(),
@@ -99,6 +106,7 @@ impl Client {
             pending: VecDeque::new(),
             beliefs: BTreeMap::new(),
             forgetful,
+            blind: scenario.hides_places(),
             versions: 0,
             sent_bytes: 0,
             read_bytes: 0,
@@ -121,15 +129,15 @@ impl Client {
     /// It asks; the bytes go on their way.
     pub(super) fn ask(&mut self, asked: Asked) {
         self.sent_bytes += asked.bytes.len() as u64;
-        self.pending.push_back(Pending { asked, end: self.sent_bytes, read_ns: None });
+        self.pending.push_back(Pending { asked, end: self.sent_bytes, read: None });
     }
 
     /// The proxy has read `count` more of its bytes.
-    pub(super) fn note_read(&mut self, count: usize, now_ns: u64) {
+    pub(super) fn note_read(&mut self, count: usize, now_ns: u64, table: &Arc<Table>) {
         self.read_bytes += count as u64;
-        for pending in self.pending.iter_mut().rev().take_while(|pending| pending.read_ns.is_none()) {
+        for pending in self.pending.iter_mut().rev().take_while(|pending| pending.read.is_none()) {
             if pending.end <= self.read_bytes {
-                pending.read_ns = Some(now_ns);
+                pending.read = Some((now_ns, Arc::clone(table)));
             }
         }
     }
@@ -146,12 +154,14 @@ impl Client {
             };
             // A value that is too large may be refused before it was read.
             let may_be_early = matches!(pending.asked.expected, Expected::Exactly(_)).then_some(now_ns);
-            let Some(read_ns) = pending.read_ns.or(may_be_early) else {
+            let read_ns = pending.read.as_ref().map(|(read_ns, _)| *read_ns);
+            let Some(read_ns) = read_ns.or(may_be_early) else {
                 return Err(format!("{:?} is answered before it was read", pending.asked));
             };
-            let asked = pending.asked.clone();
-            let Some(taken) =
-                self.check(&asked, issued).map_err(|error| format!("{error} (to {asked:?})"))?
+            let (asked, table) = (pending.asked.clone(), pending.table());
+            let Some(taken) = self
+                .check(&asked, table.as_deref(), issued)
+                .map_err(|error| format!("{error} (to {asked:?})"))?
             else {
                 return Ok(());
             };
@@ -180,8 +190,9 @@ impl Client {
             return Err("the connection ends in the middle of a reply".to_owned());
         }
         let untaken = |pending: &Pending| {
-            drained_ns
-                .is_some_and(|drained_ns| paused || pending.read_ns.is_none_or(|read| read >= drained_ns))
+            drained_ns.is_some_and(|drained_ns| {
+                paused || pending.read.as_ref().is_none_or(|(read, _)| *read >= drained_ns)
+            })
         };
         match self.pending.front() {
             Some(owed) if untaken(owed) => Ok(false),
@@ -197,12 +208,17 @@ impl Client {
             && let Some(pending) = self.pending.pop_front()
         {
             // Nothing contradicts a doubt.
-            let _ = self.fail(&pending.asked);
+            let _ = self.fail(&pending.asked, pending.table().as_deref());
         }
     }
 
     /// Compares the front of what was seen with what was asked; returns the length of the reply once it is complete.
-    fn check(&mut self, asked: &Asked, issued: &Issued) -> Result<Option<usize>, String> {
+    fn check(
+        &mut self,
+        asked: &Asked,
+        table: Option<&Table>,
+        issued: &Issued,
+    ) -> Result<Option<usize>, String> {
         if let Expected::Exactly(answer) = &asked.expected {
             return self.check_lines(answer);
         }
@@ -210,18 +226,22 @@ impl Client {
         if line.starts_with(b"SERVER_ERROR ") {
             check_failure(&line)?;
             self.tally.failures += 1;
-            self.fail(asked)?;
+            self.fail(asked, table)?;
             return Ok(Some(line.len()));
         }
         match &asked.expected {
             Expected::Values { keys, with_cas } => {
                 let Some((values, length)) = replies::values(&self.partial)? else { return Ok(None) };
-                self.check_values(keys, *with_cas, values, issued)?;
+                self.check_values(keys, table, *with_cas, values, issued)?;
                 return Ok(Some(length));
             }
-            Expected::Fitting { key } => self.belief(key).learn_reply(&asked.bytes, &line)?,
+            Expected::Fitting { key } => {
+                self.on_primary(key, table, |belief| belief.learn_reply(&asked.bytes, &line))?;
+                self.on_copies(key, table, |belief| belief.learn_copy(asked.done_by_copies(&line)));
+            }
             Expected::FittingCas { key, stored } => {
-                self.belief(key).learn_cas(stored.clone(), Some(&line))?;
+                self.on_primary(key, table, |belief| belief.learn_cas(stored.clone(), Some(&line)))?;
+                self.on_copies(key, table, |belief| belief.learn_copy(asked.done_by_copies(&line)));
             }
             Expected::OneOf(lines) if lines.iter().any(|expected| expected.as_bytes() == line) => {}
             _ => return Err(format!("found {:?}", String::from_utf8_lossy(&line))),
@@ -256,6 +276,7 @@ impl Client {
     fn check_values(
         &mut self,
         keys: &[Vec<u8>],
+        table: Option<&Table>,
         with_cas: bool,
         values: Vec<replies::Value>,
         issued: &Issued,
@@ -272,7 +293,8 @@ impl Client {
                 }
             }
             if key.starts_with(b"own") {
-                self.belief(key).learn_item(value.map(|value| (value.data, value.flags)))?;
+                let item = value.map(|value| (value.data, value.flags));
+                self.on_primary(key, table, |belief| belief.learn_item(item))?;
             } else if let Some(value) = value
                 && !issued.contains(&(key.clone(), value.data.clone()))
             {
@@ -286,18 +308,53 @@ impl Client {
     }
 
     /// The request failed.
-    fn fail(&mut self, asked: &Asked) -> Result<(), String> {
+    fn fail(&mut self, asked: &Asked, table: Option<&Table>) -> Result<(), String> {
         match &asked.expected {
-            Expected::Fitting { key } => self.belief(key).doubt(&asked.bytes),
-            Expected::FittingCas { key, stored } => self.belief(key).learn_cas(stored.clone(), None)?,
+            Expected::Fitting { key } => self.on_primary(key, table, |belief| {
+                belief.doubt(&asked.bytes);
+                Ok(())
+            })?,
+            Expected::FittingCas { key, stored } => {
+                self.on_primary(key, table, |belief| belief.learn_cas(stored.clone(), None))?;
+            }
             _ => {}
+        }
+        if let Expected::Fitting { key } | Expected::FittingCas { key, .. } = &asked.expected {
+            self.on_copies(key, table, |belief| belief.doubt_copy(&asked.bytes));
         }
         Ok(())
     }
 
-    fn belief(&mut self, key: &[u8]) -> &mut Belief {
+    /// What was learned about the first of a key's servers.
+    fn on_primary(
+        &mut self,
+        key: &[u8],
+        table: Option<&Table>,
+        learn: impl FnOnce(&mut Belief) -> Result<(), String>,
+    ) -> Result<(), String> {
+        match table.filter(|_| !self.blind) {
+            Some(table) => learn(self.belief(key, tables::places(table, key)[0])),
+            None => Ok(()),
+        }
+    }
+
+    /// What was learned about the others.
+    fn on_copies(&mut self, key: &[u8], table: Option<&Table>, mut learn: impl FnMut(&mut Belief)) {
+        let Some(table) = table.filter(|_| !self.blind) else { return };
+        for server in &tables::places(table, key)[1..] {
+            learn(self.belief(key, *server));
+        }
+    }
+
+    fn belief(&mut self, key: &[u8], server: usize) -> &mut Belief {
         let forgetful = self.forgetful;
-        self.beliefs.entry(key.to_vec()).or_insert_with(|| Belief::new(key, forgetful))
+        self.beliefs.entry((key.to_vec(), server)).or_insert_with(|| Belief::new(key, forgetful))
+    }
+}
+
+impl Pending {
+    fn table(&self) -> Option<Arc<Table>> {
+        self.read.as_ref().map(|(_, table)| Arc::clone(table))
     }
 }
 

@@ -44,6 +44,20 @@ pub(super) enum Expected {
 }
 
 impl Asked {
+    /// What the key's other servers do when the first has given this reply: the same; or they forget the key, if it has carried
+    /// out a write that it decides alone; or, `None` too, they may still be forgetting it.
+    pub(super) fn done_by_copies(&self, reply: &[u8]) -> Option<&[u8]> {
+        let verb = self.bytes.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let decided = !matches!(verb, b"set" | b"delete" | b"touch");
+        let refused = matches!(reply, b"NOT_STORED\r\n" | b"EXISTS\r\n" | b"NOT_FOUND\r\n")
+            || reply.starts_with(b"CLIENT_ERROR ");
+        match (decided, refused) {
+            (false, _) => Some(&self.bytes),
+            (true, true) => Some(b""),
+            (true, false) => None,
+        }
+    }
+
     /// Whether these bytes may be more than one request.
     pub(super) fn is_mistake(&self) -> bool {
         matches!(self.expected, Expected::Exactly(_))
