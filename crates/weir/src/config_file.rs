@@ -1,7 +1,7 @@
-//! The configuration file: pools by name, as TOML.
+//! The configuration file: pools by name, prefixes that lead to them, and settings of the proxy, as TOML.
 //!
-//! [`read`] makes a checked [`Config`] of a file, or says in which line it is wrong. [`PoolTable`] is the schema;
-//! `weir convert` writes it.
+//! [`read`] makes a checked [`Config`] of a file, or says in which line it is wrong. [`FileTable`] is the schema;
+//! `weir convert` writes it. docs/configuration.md tells of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,19 +11,26 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
-use weir_routing::{Options, Router, RoutingError, Server};
+use weir_routing::{Options, Router, RoutingError, Server, Table, TableError};
 
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolError, Routed};
+use crate::settings::{Settings, SettingsTable};
 use crate::units;
 
 /// The largest file that is read, in bytes: far more than the largest pools need.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// A file's pools, checked.
+/// A file, checked.
 #[derive(Debug)]
 pub(crate) struct Config {
     /// By name; at least one.
     pub(crate) pools: BTreeMap<String, Pool>,
+    /// The pool of keys that no route takes, if the file says so.
+    pub(crate) default: Option<String>,
+    /// Prefixes of keys, and the pools that they lead to.
+    pub(crate) routes: Vec<(String, String)>,
+    /// What it says about the proxy itself.
+    pub(crate) settings: Settings,
 }
 
 /// Why a file is refused.
@@ -50,6 +57,11 @@ impl fmt::Display for FileError {
 #[serde(deny_unknown_fields)]
 struct FileTable {
     pools: BTreeMap<Spanned<String>, PoolTable>,
+    /// `"PREFIX" = "POOL"`.
+    routes: Option<BTreeMap<Spanned<String>, Spanned<String>>>,
+    /// The pool of keys that no route takes.
+    default: Option<Spanned<String>>,
+    proxy: Option<SettingsTable>,
 }
 
 /// One pool, `[pools.NAME]`.
@@ -70,7 +82,7 @@ struct PoolTable {
 }
 
 /// A reason, and the bytes of the file that it is about.
-type Fault = (Option<Range<usize>>, String);
+pub(crate) type Fault = (Option<Range<usize>>, String);
 
 /// Reads and checks a file.
 pub(crate) fn read(file: &Path) -> Result<Config, FileError> {
@@ -96,7 +108,7 @@ pub(crate) fn read_text(file: &Path, bytes_max: u64) -> Result<String, FileError
 }
 
 fn parse(text: &str, file: &str) -> Result<Config, FileError> {
-    pools(text).map(|pools| Config { pools }).map_err(|(span, reason)| {
+    config(text).map_err(|(span, reason)| {
         let line = span.map(|span| line_of(&text.as_bytes()[..span.start.min(text.len())]));
         FileError { file: file.to_owned(), line, reason }
     })
@@ -107,17 +119,50 @@ fn line_of(before: &[u8]) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-fn pools(text: &str) -> Result<BTreeMap<String, Pool>, Fault> {
+fn config(text: &str) -> Result<Config, Fault> {
     let table: FileTable = toml::from_str(text).map_err(|error| {
         let reason = error.message().lines().collect::<Vec<_>>().join("; ");
         (error.span(), reason)
     })?;
     if table.pools.is_empty() {
-        return Err((None, "there is no pool: write [pools.NAME] and its servers".to_owned()));
+        let line = text.find("pools").unwrap_or(0);
+        return Err((Some(line..line), "there is no pool: write [pools.NAME] and its servers".to_owned()));
     }
+    let settings = table.proxy.map(SettingsTable::checked).transpose()?.unwrap_or_default();
+    let places = Places::of(&table.pools, table.routes.as_ref());
+    let pools = pools(table.pools, &settings)?;
+    if let Some(name) = &table.default
+        && !pools.contains_key(name.get_ref())
+    {
+        let known = pools.keys().cloned().collect::<Vec<_>>().join(", ");
+        let reason = format!("default pool {:?} is not there: there are {known}", name.get_ref());
+        return Err(fault(name.span(), &reason));
+    }
+    let routes = table.routes.into_iter().flatten();
+    let routes = routes.map(|(prefix, pool)| (prefix.into_inner(), pool.into_inner())).collect();
+    let config = Config { pools, default: table.default.map(Spanned::into_inner), routes, settings };
+    if !config.routes.is_empty() {
+        config.table(None).map_err(|error| (Some(places.of_error(&error)), error.to_string()))?;
+    }
+    Ok(config)
+}
+
+fn pools(
+    tables: BTreeMap<Spanned<String>, PoolTable>,
+    settings: &Settings,
+) -> Result<BTreeMap<String, Pool>, Fault> {
     let mut pools = BTreeMap::new();
     let mut listeners: HashMap<String, String> = HashMap::new();
-    for (name, table) in table.pools {
+    for (name, table) in tables {
+        let twice = |what: &str, span| {
+            let reason = format!("pool {}: {what} is set in [proxy] already: remove one", name.get_ref());
+            Err(fault(span, &reason))
+        };
+        match (&table.listen, &table.timeout) {
+            (Some(listen), _) if settings.listen.is_some() => return twice("listen", listen.span()),
+            (_, Some(timeout)) if settings.timeout.is_some() => return twice("timeout", timeout.span()),
+            _ => {}
+        }
         if let Some(listen) = &table.listen
             && let Some(other) = listeners.insert(listen.get_ref().clone(), name.get_ref().clone())
         {
@@ -173,7 +218,7 @@ where
     text.map(|text| text.get_ref().parse().map_err(|error| fault(text.span(), &error))).transpose()
 }
 
-fn checked_timeout(text: &Spanned<String>) -> Result<Duration, Fault> {
+pub(crate) fn checked_timeout(text: &Spanned<String>) -> Result<Duration, Fault> {
     match units::duration(text.get_ref()) {
         Ok(Duration::ZERO) => Err(fault(text.span(), &"timeout must be longer than nothing")),
         Ok(timeout) => Ok(timeout),
@@ -182,15 +227,111 @@ fn checked_timeout(text: &Spanned<String>) -> Result<Duration, Fault> {
 }
 
 /// A name is looked up when it is used, so that a file can be checked anywhere; its form is that of a server.
-fn checked_listen(text: Spanned<String>) -> Result<String, Fault> {
+pub(crate) fn checked_listen(text: Spanned<String>) -> Result<String, Fault> {
     match text.get_ref().parse::<Server>() {
         Ok(server) if server.address() == *text.get_ref() => Ok(text.into_inner()),
-        _ => Err(fault(text.span(), &format!("listen {:?} is no address: write host:port", text.get_ref()))),
+        Ok(server)
+            if text.get_ref().starts_with('/') && server.address().ends_with(text.get_ref().as_str()) =>
+        {
+            Ok(text.into_inner())
+        }
+        _ => Err(fault(
+            text.span(),
+            &format!("listen {:?} is no address: write host:port or unix:/path", text.get_ref()),
+        )),
     }
 }
 
-fn fault(span: Range<usize>, reason: &dyn fmt::Display) -> Fault {
+pub(crate) fn fault(span: Range<usize>, reason: &dyn fmt::Display) -> Fault {
     (Some(span), reason.to_string())
+}
+
+impl Config {
+    /// All pools that keys can get to, the one of `wanted`, or of the file's `default`, first.
+    pub(crate) fn table(&self, wanted: Option<&str>) -> Result<Routed, PoolError> {
+        let first = self.first(wanted)?;
+        let led_to = self.routes.iter().map(|(_, pool)| pool.as_str());
+        let mut names: Vec<&str> = vec![first];
+        names.extend(self.pools.keys().map(String::as_str).filter(|name| *name != first));
+        names.retain(|name| *name == first || led_to.clone().any(|led_to| led_to == *name));
+        let routers =
+            names.iter().map(|name| ((*name).to_owned(), self.pools[*name].router.clone())).collect();
+        let table = Table::new(routers, &self.routes)?;
+        let mut timeouts = names.iter().map(|name| (*name, self.pools[*name].timeout));
+        let (_, timeout) = timeouts.next().expect("the first pool is there");
+        if let Some((other, _)) = timeouts.find(|(_, other)| *other != timeout) {
+            return Err(PoolError::Timeouts { first: first.to_owned(), other: other.to_owned() });
+        }
+        Ok(Routed { table, listen: self.pools[first].listen.clone(), timeout })
+    }
+
+    /// Whether the file has routes, and no key gets to this pool.
+    pub(crate) fn is_lonely(&self, name: &str) -> bool {
+        let led_to = self.routes.iter().any(|(_, pool)| pool == name);
+        let is_default = self.first(None).is_ok_and(|first| first == name);
+        !self.routes.is_empty() && !led_to && !is_default
+    }
+
+    fn first<'a>(&'a self, wanted: Option<&'a str>) -> Result<&'a str, PoolError> {
+        let known = || self.pools.keys().cloned().collect::<Vec<_>>();
+        match wanted.or(self.default.as_deref()) {
+            Some(name) if self.pools.contains_key(name) => Ok(name),
+            Some(name) => Err(PoolError::NoSuchPool { pool: name.to_owned(), known: known() }),
+            None if self.pools.len() == 1 => Ok(self.pools.keys().next().expect("one pool")),
+            None if self.routes.is_empty() => Err(PoolError::WhichPool { known: known() }),
+            None => Err(PoolError::NoDefault { known: known() }),
+        }
+    }
+}
+
+/// Where pools and routes stand.
+struct Places {
+    /// Address and name of each server, of all pools in their order, with the place where it stands.
+    servers: Vec<(String, Range<usize>)>,
+    timeouts: HashMap<String, Range<usize>>,
+    routes: HashMap<String, Range<usize>>,
+    first_route: Range<usize>,
+}
+
+impl Places {
+    fn of(
+        pools: &BTreeMap<Spanned<String>, PoolTable>,
+        routes: Option<&BTreeMap<Spanned<String>, Spanned<String>>>,
+    ) -> Self {
+        let servers = pools.values().flat_map(|pool| pool.servers.get_ref());
+        let timeouts = pools.iter().map(|(name, pool)| {
+            let span = pool.timeout.as_ref().map_or(name.span(), Spanned::span);
+            (name.get_ref().clone(), span)
+        });
+        let prefixes = || routes.into_iter().flatten().map(|(prefix, _)| prefix);
+        let first = prefixes().map(Spanned::span).min_by_key(|span| span.start);
+        Self {
+            servers: servers.map(|server| (server.get_ref().clone(), server.span())).collect(),
+            timeouts: timeouts.collect(),
+            routes: prefixes().map(|prefix| (prefix.get_ref().clone(), prefix.span())).collect(),
+            first_route: first.unwrap_or(0..0),
+        }
+    }
+
+    /// What to point at for an error: the route or the server that it is about.
+    fn of_error(&self, error: &PoolError) -> Range<usize> {
+        let found = match error {
+            PoolError::Table(
+                TableError::Prefix(prefix)
+                | TableError::DuplicateRoute(prefix)
+                | TableError::NoSuchPool { prefix, .. },
+            ) => self.routes.get(prefix),
+            PoolError::Table(TableError::AmbiguousServer { name, second, .. }) => {
+                let is_second = |text: &str| {
+                    text.parse::<Server>().is_ok_and(|it| it.name == *name && it.address() == *second)
+                };
+                self.servers.iter().find(|(text, _)| is_second(text)).map(|(_, span)| span)
+            }
+            PoolError::Timeouts { other, .. } => self.timeouts.get(other),
+            _ => None,
+        };
+        found.unwrap_or(&self.first_route).clone()
+    }
 }
 
 /// Where a pool's settings stand.
@@ -298,7 +439,7 @@ timeout = "400ms"
         }
         assert!(refusal(&GOOD[..60]).starts_with("file:"), "{}", refusal(&GOOD[..60]));
         assert_eq!(refusal(""), "file:1: missing field `pools`");
-        assert_eq!(refusal("[pools]\n"), "file: there is no pool: write [pools.NAME] and its servers");
+        assert_eq!(refusal("[pools]\n"), "file:1: there is no pool: write [pools.NAME] and its servers");
     }
 
     /// Whatever a slip does to a file, it is read or refused.
@@ -313,6 +454,76 @@ timeout = "400ms"
                 }
             }
         }
+    }
+
+    const ROUTED: &str = r#"
+default = "main"
+[proxy]
+threads = 2
+client_buffer = "1m"
+allow_flush = true
+[pools.main]
+timeout = "1s"
+servers = ["a:1"]
+[pools.users]
+servers = ["b:1 red", "c:1"]
+timeout = "1s"
+[pools.sessions]
+servers = ["b:1:3 red", "/run/m.sock"]
+timeout = "1s"
+[routes]
+"user:" = "users"
+"user:x:" = "main"
+"#;
+
+    #[test]
+    fn routes_lead_to_pools_of_one_table() {
+        let config = parse(ROUTED, "file").unwrap();
+        let routed = config.table(None).unwrap();
+        let names: Vec<_> = routed.table.pools().iter().map(weir_routing::Pool::name).collect();
+        assert_eq!(names, ["main", "users"]);
+        assert!(config.is_lonely("sessions") && !config.is_lonely("main"));
+        let by_wish = config.table(Some("sessions")).unwrap();
+        assert_eq!(by_wish.table.pools()[0].name(), "sessions");
+        assert_eq!(by_wish.table.servers().len(), 4);
+        assert_eq!(config.settings.threads, Some(2));
+        assert_eq!(config.settings.client_buffer, Some(1 << 20));
+        assert_eq!(routed.timeout, Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn what_is_wrong_with_routes_and_settings_is_said_with_its_line() {
+        let check = |from: &str, to: &str, expected: &str| {
+            assert!(ROUTED.contains(from), "{from}");
+            let message = refusal(&ROUTED.replacen(from, to, 1));
+            assert!(message.starts_with(expected), "{message}");
+        };
+        check("\"1s\"", "\"2s\"", "file:12: pools main and users are served together and have different");
+        check(
+            "default = \"main\"",
+            "",
+            "file:17: which pool takes the keys that no route takes? write default =",
+        );
+        check(
+            "default = \"main\"",
+            "default = \"mine\"",
+            "file:2: default pool \"mine\" is not there: there are main,",
+        );
+        check(
+            "\"user:\" = \"users\"",
+            "\"user:\" = \"user\"",
+            "file:17: route \"user:\" leads to pool \"user\", which is",
+        );
+        check("\"user:x:\"", "\"user x\"", "file:18: route \"user x\" is no prefix of a key");
+        check("c:1", "c:1 a:1", "file:11: server name a:1 stands for a:1 and for c:1");
+        check("threads = 2", "threads = \"2\"", "file:4: invalid type: string");
+        check("threads = 2", "thread = 2", "file:4: unknown field `thread`, expected one of `listen`, ");
+        check("\"1m\"", "\"lots\"", "file:5: client_buffer: the unit \"lots\" is none of k, m, g");
+        check(
+            "threads = 2",
+            "timeout = \"1s\"",
+            "file:8: pool main: timeout is set in [proxy] already: remove one",
+        );
     }
 
     #[test]
