@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -191,3 +192,33 @@ class Proxy(Process):
     def snapshot(self) -> dict[str, Any]:
         loaded: dict[str, Any] = json.loads(self.http("/snapshot"))
         return loaded
+
+
+class ConfiguredProxy(Proxy):
+    """`weir proxy` that takes pools and routes from a file, which can be read again."""
+
+    def __init__(self, file: Path, *options: str) -> None:
+        self.file = file
+        super().__init__([], "--config", str(file), *options)
+
+    def reload(self) -> tuple[int, str]:
+        """POST /reload: its status, and what it says."""
+        request = urllib.request.Request(f"http://{self.admin}/reload", method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=LIVENESS_S) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+
+    def generation(self) -> int:
+        """How many configurations have been in force, the first included."""
+        ready: dict[str, Any] = json.loads(self.http("/ready"))
+        assert ready["ready"]
+        return int(ready["generation"])
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def threads(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/task"))

@@ -250,6 +250,10 @@ impl Config {
     /// All pools that keys can get to, the one of `wanted`, or of the file's `default`, first.
     pub(crate) fn table(&self, wanted: Option<&str>) -> Result<Routed, PoolError> {
         let first = self.first(wanted)?;
+        if let Some((prefix, pool)) = self.routes.iter().find(|(_, pool)| !self.pools.contains_key(pool)) {
+            let known = self.pools.keys().cloned().collect();
+            return Err(TableError::NoSuchPool { prefix: prefix.clone(), pool: pool.clone(), known }.into());
+        }
         let led_to = self.routes.iter().map(|(_, pool)| pool.as_str());
         let mut names: Vec<&str> = vec![first];
         names.extend(self.pools.keys().map(String::as_str).filter(|name| *name != first));
