@@ -81,12 +81,44 @@ class Address:
     def pair(self) -> tuple[str, int]:
         return self.host, self.port
 
+    def connect(self, timeout: float) -> socket.socket:
+        connected = socket.create_connection(self.pair, timeout=timeout)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
     def accepts(self) -> bool:
+        return accepts(self)
+
+
+@dataclass(frozen=True)
+class SocketPath:
+    """An address in the file system."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def connect(self, timeout: float) -> socket.socket:
+        connected = socket.socket(socket.AF_UNIX)
+        connected.settimeout(timeout)
         try:
-            socket.create_connection(self.pair, timeout=1).close()
+            connected.connect(str(self.path))
         except OSError:
-            return False
-        return True
+            connected.close()
+            raise
+        return connected
+
+    def accepts(self) -> bool:
+        return accepts(self)
+
+
+def accepts(address: Address | SocketPath) -> bool:
+    try:
+        address.connect(1).close()
+    except OSError:
+        return False
+    return True
 
 
 class Process:
@@ -148,7 +180,7 @@ class Process:
             self._child.kill()
         self._child.wait()
 
-    def wait_ready(self, address: Address) -> None:
+    def wait_ready(self, address: Address | SocketPath) -> None:
         """Returns once the process accepts connections; fails with its output if it ended instead."""
         for _ in range(int(LIVENESS_S / 0.02)):
             if address.accepts():
@@ -171,6 +203,17 @@ class Memcached(Process):
         if os.geteuid() == 0:
             command += ["-u", "root"]  # memcached asks root to say so
         super().__init__([*command, *options])
+
+
+class SocketMemcached(Process):
+    """The same behind a socket in the file system."""
+
+    def __init__(self, path: Path) -> None:
+        self.address = SocketPath(path)
+        command = [program("memcached"), "-s", str(path), "-a", "0700", "-t", "1"]
+        if os.geteuid() == 0:
+            command += ["-u", "root"]
+        super().__init__(command)
 
 
 class Proxy(Process):

@@ -21,6 +21,8 @@ mod inband;
 mod keeper;
 mod listener;
 mod metrics;
+#[cfg(test)]
+mod name_tests;
 mod names;
 mod reporter;
 mod run;
