@@ -163,6 +163,11 @@ impl Backend {
         if full { Err(Fault::Full) } else { Ok(()) }
     }
 
+    /// Whether no time to come means anything to it: it is connected, or nobody wants it to be, and it owes nothing.
+    pub(crate) fn waits_for_nothing(&self) -> bool {
+        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle)
+    }
+
     /// Begins a message: the caller appends its bytes to [`Backend::message`] and its keys by [`Backend::push_key`], and
     /// then calls [`Backend::finish_message`].
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
@@ -237,15 +242,15 @@ impl Backend {
     /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue.
     pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey)) {
         let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
+        let mut count = 0;
         for part in self.parts.range(self.dequeued..taken_now) {
-            if measured(part.expected) {
-                self.queued.leave(now);
-                self.in_flight.enter(now);
-            }
+            count += u64::from(measured(part.expected));
             if let Some(request) = part.request {
                 taken(request);
             }
         }
+        self.queued.leave_many(count, now);
+        self.in_flight.enter_many(count, now);
         self.dequeued = taken_now;
     }
 
@@ -380,7 +385,7 @@ impl Backend {
     /// When the first part that still has a request will be late.
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         let next = self.parts.get(self.unexpired.max(1)).map(|part| part.deadline);
-        [self.head_deadline(timeout_ns), next, self.overtaking].into_iter().flatten().min()
+        sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking)
     }
 
     /// The head's deadline moves with each read of its reply: a long reply must make progress, no more.
@@ -477,6 +482,14 @@ impl Backend {
 fn latest_deadline<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Option<Instant> {
     let awaited = parts.clone().any(|part| part.request.is_some());
     (!awaited).then(|| parts.map(|part| part.deadline).max().unwrap_or(Instant::ZERO))
+}
+
+/// The earlier of two times, of which there may be none.
+pub(crate) fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
 }
 
 /// Whether a message counts: the proxy's own questions are nobody's load.

@@ -6,7 +6,7 @@
 
 use crate::{
     Config, Counters, Fault, StatsTopic,
-    backend::{Backend, State},
+    backend::{Backend, State, sooner},
     dispatch::Large,
     gather::Gather,
     report::{Report, ServerReport},
@@ -56,6 +56,8 @@ pub struct Dataplane {
     pub(crate) coming: Option<Arc<Table>>,
     /// Which server has which number, beside `backends`.
     pub(crate) slots: Vec<Slot>,
+    /// Whether the connection of any of them is to be ended when it is settled.
+    pub(crate) settling: bool,
     pub(crate) sessions: Slab<Session>,
     pub(crate) backends: Vec<Backend>,
     pub(crate) services: Slab<Service>,
@@ -68,6 +70,8 @@ pub struct Dataplane {
     /// Gathers that wait to be used again.
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
+    /// Memory of answers that were parked, to be used again.
+    pub(crate) spare_answers: Vec<Vec<u8>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     pub(crate) memory_due: Option<Instant>,
     draining: bool,
@@ -82,6 +86,7 @@ impl Dataplane {
             former: Vec::new(),
             coming: None,
             slots: Vec::new(),
+            settling: false,
             backends: Vec::new(),
             recorder: Recorder::new(now, 0),
             sessions: Slab::new(),
@@ -91,6 +96,7 @@ impl Dataplane {
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
+            spare_answers: Vec::new(),
             memory_due: None,
             draining: false,
             jitter: config.seed | 1,
@@ -240,6 +246,11 @@ impl Dataplane {
         }
     }
 
+    /// Whether [`Dataplane::poll_server_output`] would name a server.
+    pub fn has_server_output(&self) -> bool {
+        self.backends.iter().any(Backend::wants_write)
+    }
+
     /// The next server after `after` for which there are bytes to write. What is queued for it now counts as taken from the queue.
     pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
         let first = after.map_or(0, |server| server + 1);
@@ -292,9 +303,11 @@ impl Dataplane {
     /// called once per turn.
     pub fn handle_time(&mut self, now: Instant) {
         for server in 0..self.backends.len() {
-            self.expire(server, now);
-            self.settle(server, now);
+            if !self.backends[server].waits_for_nothing() {
+                self.expire(server, now);
+            }
         }
+        self.settle_all(now);
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
         }
@@ -304,17 +317,19 @@ impl Dataplane {
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if !self.resumable.is_empty() {
+            return Some(Instant::ZERO);
+        }
         let timeout = self.config.timeout_ns;
-        let deadlines = self.backends.iter().enumerate().flat_map(|(server, backend)| {
+        let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
+        busy.fold(sooner(self.memory_due, self.next_settled()), |earliest, backend| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
                 State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
                 State::Idle | State::Up => None,
             };
-            [connection, backend.next_deadline(timeout), self.settled_at(server)]
-        });
-        let resume = (!self.resumable.is_empty()).then_some(Instant::ZERO);
-        deadlines.chain([resume, self.memory_due]).flatten().min()
+            sooner(sooner(earliest, connection), backend.next_deadline(timeout))
+        })
     }
 
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next.

@@ -229,7 +229,7 @@ impl Dataplane {
         }
         let service = &mut self.services[key];
         if count > 1 && service.outstanding > 0 {
-            service.followers = write.condition.map(|key| Followers::of(key, &self.router));
+            service.followers = write.condition.map(|key| Box::new(Followers::of(key, &self.router)));
         }
         self.finish_if_nothing_is_outstanding(key, now);
     }

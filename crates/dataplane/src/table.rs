@@ -108,6 +108,7 @@ impl Dataplane {
     /// sent on it is answered; what comes meanwhile waits.
     pub fn handle_server_moved(&mut self, slot: usize) {
         self.backends[slot].renewing = self.server_is_up(slot);
+        self.settling = true;
     }
 
     fn take_coming_table(&mut self, now: Instant) {
@@ -118,6 +119,7 @@ impl Dataplane {
         for (number, slot) in self.slots.iter_mut().enumerate() {
             if slot.state == SlotState::Serving && !named[number] {
                 slot.state = SlotState::Leaving;
+                self.settling = true;
                 // There will be no other connection: what waits is sent on this one.
                 self.backends[number].renewing = false;
             }
@@ -152,8 +154,23 @@ impl Dataplane {
         index(slot)
     }
 
-    /// Once per turn: ends what has waited for the last replies on a connection.
-    pub(crate) fn settle(&mut self, slot: usize, now: Instant) {
+    /// Once per turn: ends connections that have waited for their last replies.
+    pub(crate) fn settle_all(&mut self, now: Instant) {
+        if self.settling {
+            (0..self.slots.len()).for_each(|slot| self.settle(slot, now));
+            let waits =
+                |slot: usize| self.slots[slot].state == SlotState::Leaving || self.backends[slot].renewing;
+            self.settling = (0..self.slots.len()).any(waits);
+        }
+    }
+
+    /// When the first of them can be ended at the latest.
+    pub(crate) fn next_settled(&self) -> Option<Instant> {
+        let slots = if self.settling { 0..self.slots.len() } else { 0..0 };
+        slots.filter_map(|slot| self.settled_at(slot)).min()
+    }
+
+    fn settle(&mut self, slot: usize, now: Instant) {
         if self.settled_at(slot).is_none_or(|at| at > now) {
             return;
         }
@@ -172,7 +189,7 @@ impl Dataplane {
     }
 
     /// When nothing waits any more for a reply on a connection that is to be ended: at the latest then it can be.
-    pub(crate) fn settled_at(&self, slot: usize) -> Option<Instant> {
+    fn settled_at(&self, slot: usize) -> Option<Instant> {
         let backend = &self.backends[slot];
         match self.slots[slot].state {
             SlotState::Leaving if !self.is_pledged(slot) => backend.settled_at(),
@@ -231,6 +248,7 @@ mod tests {
             dataplane.slots.push(Slot { server, name, state: SlotState::Leaving });
             dataplane.backends.push(Backend::new(Instant::ZERO));
         }
+        dataplane.settling = true;
         dataplane.handle_table(table("b"), Instant::ZERO);
         dataplane.handle_table(table("c"), Instant::ZERO);
         assert_eq!(dataplane.report(Instant::ZERO).servers[0].server, "a:1");

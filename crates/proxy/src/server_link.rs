@@ -83,7 +83,8 @@ impl EventLoop {
         match link.stream.as_ref().map(Stream::connected) {
             Some(Some(true)) => {
                 link.stream.iter().for_each(Stream::send_at_once);
-                self.dataplane.handle_server_connected(slot, self.clock.now());
+                let now = self.read_clock();
+                self.dataplane.handle_server_connected(slot, now);
                 self.renew_if_moved(slot);
             }
             Some(Some(false)) => {
@@ -103,7 +104,8 @@ impl EventLoop {
 
     pub(crate) fn lose_server(&mut self, slot: usize) {
         self.servers[slot].stream = None;
-        self.dataplane.handle_server_disconnected(slot, self.clock.now());
+        let now = self.read_clock();
+        self.dataplane.handle_server_disconnected(slot, now);
     }
 
     /// Some names have other addresses.
