@@ -368,6 +368,12 @@ impl Spans {
     }
 }
 
+/// Why a text is refused, if it is.
+#[cfg(test)]
+pub(crate) fn refusal_of(text: &str) -> Option<String> {
+    parse(text, "file").err().map(|error| error.reason)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

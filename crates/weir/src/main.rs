@@ -9,6 +9,8 @@ mod convert;
 mod like;
 mod load;
 mod manual;
+#[cfg(test)]
+mod options_table;
 mod pool;
 mod proxy;
 mod settings;

@@ -28,11 +28,7 @@ pub(crate) struct ProxyArgs {
 impl ProxyArgs {
     /// Runs until it is stopped.
     pub(crate) fn run(&self, matches: &ArgMatches) -> ExitCode {
-        let config = self.pool.source(matches).map_err(Box::from).and_then(|source| {
-            let given = Given { settings: self.settings.clone(), source };
-            given.config()
-        });
-        let config = match config {
+        let config = match self.config(matches) {
             Ok(config) => config,
             Err(error) => return crate::fail(2, &error),
         };
@@ -40,6 +36,13 @@ impl ProxyArgs {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => crate::fail(1, &error),
         }
+    }
+}
+
+impl ProxyArgs {
+    /// All that was said, by whichever layer, checked.
+    pub(crate) fn config(&self, matches: &ArgMatches) -> Result<Config, Box<dyn Error>> {
+        Given { settings: self.settings.clone(), source: self.pool.source(matches)? }.config()
     }
 }
 
