@@ -9,6 +9,7 @@ use crate::{
     backend::{Backend, State, sooner},
     dispatch::Large,
     gather::Gather,
+    multiget::Planner,
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
@@ -54,6 +55,8 @@ pub struct Dataplane {
     pub(crate) former: Vec<Arc<Routes>>,
     /// What `router` will become as soon as there is room for its servers.
     pub(crate) coming: Option<Arc<Table>>,
+    /// How many tables have been.
+    pub(crate) generation: u64,
     /// Which server has which number, beside `backends`.
     pub(crate) slots: Vec<Slot>,
     /// Whether the connection of any of them is to be ended when it is settled.
@@ -70,6 +73,7 @@ pub struct Dataplane {
     /// Gathers that wait to be used again.
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
+    pub(crate) planner: Planner,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: Vec<Vec<u8>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
@@ -85,6 +89,7 @@ impl Dataplane {
             router: Arc::new(Routes::nowhere(&table)),
             former: Vec::new(),
             coming: None,
+            generation: 0,
             slots: Vec::new(),
             settling: false,
             backends: Vec::new(),
@@ -96,6 +101,7 @@ impl Dataplane {
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
+            planner: Planner::new(config.seed),
             spare_answers: Vec::new(),
             memory_due: None,
             draining: false,

@@ -25,18 +25,30 @@ pub(crate) struct Routes {
     pools: Vec<Vec<u16>>,
     /// The slots of all servers, in the table's order.
     servers: Vec<u16>,
+    /// Whether any key has more than one server.
+    replicated: bool,
+}
+
+/// One pool, as a request that needs no other sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolSlots<'a> {
+    /// The slots of its servers.
+    pub(crate) servers: &'a [u16],
+    /// How many of them hold each key.
+    pub(crate) replicas: usize,
 }
 
 impl Routes {
     /// Before the first table is taken.
     pub(crate) fn nowhere(table: &Arc<Table>) -> Self {
-        Self { table: Arc::clone(table), pools: Vec::new(), servers: Vec::new() }
+        Self { table: Arc::clone(table), pools: Vec::new(), servers: Vec::new(), replicated: false }
     }
 
     fn new(table: Arc<Table>, servers: Vec<u16>) -> Self {
         let slot = |place: &u16| servers[usize::from(*place)];
         let pools = table.pools().iter().map(|pool| pool.places().iter().map(slot).collect()).collect();
-        Self { table, pools, servers }
+        let replicated = table.pools().iter().any(|pool| pool.router().replicas() > 1);
+        Self { table, pools, servers, replicated }
     }
 
     /// The slot of the key's first server.
@@ -52,6 +64,24 @@ impl Routes {
         let count = self.table.pools()[pool].router().replicas_of(key, out);
         out[..count].iter_mut().for_each(|place| *place = self.pools[pool][usize::from(*place)]);
         count
+    }
+
+    /// The pool that all these keys belong to, if it is one.
+    pub(crate) fn pool_of_all<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Option<PoolSlots<'_>> {
+        let mut number = 0;
+        if self.table.routes().next().is_some() {
+            number = keys.next().map_or(0, |key| self.table.pool_of(key));
+            if keys.any(|key| self.table.pool_of(key) != number) {
+                return None;
+            }
+        }
+        let replicas = self.table.pools()[number].router().replicas();
+        Some(PoolSlots { servers: &self.pools[number], replicas })
+    }
+
+    /// Whether any key has more than one server.
+    pub(crate) fn is_replicated(&self) -> bool {
+        self.replicated
     }
 
     /// The slots of all servers, in the table's order.
@@ -126,6 +156,7 @@ impl Dataplane {
         }
         let former = mem::replace(&mut self.router, Arc::new(Routes::new(table, servers)));
         self.counters.tables_replaced += u64::from(!former.servers.is_empty());
+        self.generation += 1;
         self.former.push(former);
         self.former.retain(|routes| Arc::strong_count(routes) > 1);
     }

@@ -63,6 +63,11 @@ fn every_world_ends_well() {
         ("replaced tables", sum(|outcome| outcome.counters.tables_replaced)),
         ("servers that left", sum(|outcome| outcome.counters.servers_left)),
         ("renewed connections", sum(|outcome| outcome.counters.server_renewals)),
+        ("degraded keys", sum(|outcome| outcome.counters.keys_degraded)),
+        ("reads at another replica", sum(|outcome| outcome.counters.reads_failed_over)),
+        ("keys asked again", sum(|outcome| outcome.counters.keys_asked_again)),
+        ("multi-gets chosen to be whole", sum(|outcome| outcome.counters.multigets_auto_whole)),
+        ("multi-gets chosen to be sharded", sum(|outcome| outcome.counters.multigets_auto_sharded)),
         ("silent failures", sum(|outcome| outcome.counters.requests_failed_silently)),
     ] {
         println!("{trouble}: {count}");

@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use weir_dataplane::{Multiget, NotWhole, OnFailure};
 use weir_routing::{Endpoint, Server, Table};
 
 /// A proxy's configuration. Everything in it has been checked.
@@ -23,6 +24,10 @@ pub struct Config {
     pub threads: usize,
     /// How long a server may take to answer.
     pub timeout: Duration,
+    /// How multi-gets are asked for where keys have several replicas.
+    pub multiget: Multiget,
+    /// What becomes of retrievals of which a part got no answer.
+    pub on_failure: OnFailure,
     /// How long sessions may take to end after a signal to stop.
     pub drain_timeout: Duration,
     /// The most client connections at once, over all loops.
@@ -99,6 +104,14 @@ pub enum ConfigError {
     /// The mode of a socket is none.
     #[error("--listen-mode {0:o} is no mode: give three octal digits, for example 660")]
     Mode(u32),
+    /// No server of a pool has all keys of a multi-get.
+    #[error("pool {pool}: --multiget whole: {reason}")]
+    NotWhole {
+        /// The pool.
+        pool: String,
+        /// Why.
+        reason: NotWhole,
+    },
 }
 
 /// More loops than this are a mistake.
@@ -123,6 +136,8 @@ impl Config {
             table: Arc::new(table),
             threads,
             timeout: Duration::from_millis(500),
+            multiget: Multiget::default(),
+            on_failure: OnFailure::default(),
             drain_timeout: Duration::from_secs(10),
             sessions_max: 10_000,
             value_bytes_max: None,
@@ -181,7 +196,7 @@ impl Config {
             config.value_bytes_max.map_or("what the servers store".to_owned(), |it| it.to_string())
         };
         type Told<'a> = &'a dyn Fn(&Config) -> String;
-        let settings: [(&str, Told<'_>); 9] = [
+        let settings: [(&str, Told<'_>); 11] = [
             ("listen", &listen),
             ("admin", &admin),
             ("threads", &|it| it.threads.to_string()),
@@ -191,6 +206,8 @@ impl Config {
             ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
             ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
+            ("multiget", &|it| it.multiget.to_string()),
+            ("on-failure", &|it| it.on_failure.to_string()),
         ];
         let changed = settings.iter().map(|(name, told)| (name, told(self), told(read)));
         changed
@@ -199,12 +216,25 @@ impl Config {
             .collect()
     }
 
+    /// Sets how multi-gets are asked for.
+    pub fn with_multiget(mut self, multiget: Multiget) -> Result<Self, ConfigError> {
+        for pool in self.table.pools() {
+            let (servers, replicas) = (pool.router().servers().len(), pool.router().replicas());
+            let refused = |reason| ConfigError::NotWhole { pool: pool.name().to_owned(), reason };
+            multiget.check(servers, replicas).map_err(refused)?;
+        }
+        self.multiget = multiget;
+        Ok(self)
+    }
+
     /// What the dataplane of loop number `index` is told.
     pub(crate) fn dataplane(&self, index: usize) -> weir_dataplane::Config {
         let defaults = weir_dataplane::Config::default();
         let value_bytes_max = self.value_bytes_max.unwrap_or(defaults.limits.value_bytes_max);
         weir_dataplane::Config {
             timeout_ns: nanos(self.timeout),
+            multiget: self.multiget,
+            on_failure: self.on_failure,
             sessions_max: self.sessions_max.div_ceil(self.threads),
             limits: weir_protocol::Limits {
                 value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),

@@ -160,6 +160,8 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     page.stat("replicas", default.replicas());
     page.stat("servers", in_force.table.servers().len());
     page.stat("pools", in_force.table.pools().len());
+    page.stat("multiget", config.multiget);
+    page.stat("on_failure", config.on_failure);
     page.stat("timeout_ms", in_force.timeout.as_millis());
     page.stat("generation", in_force.generation);
     page.stat("loaded", in_force.loaded_unix_ns / 1_000_000_000);

@@ -34,3 +34,4 @@ pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Reread};
 pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
+pub use weir_dataplane::{Multiget, OnFailure};

@@ -29,6 +29,8 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
             "replicas": default.replicas(),
             "threads": config.threads,
             "placement": default.placement().to_string(),
+            "multiget": config.multiget.name(),
+            "on_failure": config.on_failure.name(),
             "timeout_ns": crate::config::nanos(in_force.timeout),
             "generation": in_force.generation,
             "loaded_unix_ns": in_force.loaded_unix_ns,

@@ -85,11 +85,7 @@ impl Report {
 
 impl Default for Report {
     fn default() -> Self {
-        Self {
-            operations: Box::default(),
-            loops: Vec::new(),
-            windows: ClosedWindows::none(),
-        }
+        Self { operations: Box::default(), loops: Vec::new(), windows: ClosedWindows::none() }
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
+use weir_proxy::Multiget;
 use weir_routing::{Options, Router, RoutingError, Server, Table, TableError};
 
 use crate::pool::{Pool, PoolError, Routed};
@@ -79,6 +80,10 @@ struct PoolTable {
     listen: Option<Spanned<String>>,
     /// A number and a unit: how long a server may take.
     timeout: Option<Spanned<String>>,
+    /// `sharded`, `whole` or `auto`.
+    multiget: Option<Spanned<String>>,
+    /// `strict` or `degrade`.
+    on_failure: Option<Spanned<String>>,
 }
 
 /// A reason, and the bytes of the file that it is about.
@@ -158,10 +163,15 @@ fn pools(
             let reason = format!("pool {}: {what} is set in [proxy] already: remove one", name.get_ref());
             Err(fault(span, &reason))
         };
-        match (&table.listen, &table.timeout) {
-            (Some(listen), _) if settings.listen.is_some() => return twice("listen", listen.span()),
-            (_, Some(timeout)) if settings.timeout.is_some() => return twice("timeout", timeout.span()),
-            _ => {}
+        for (what, of_pool, is_set) in [
+            ("listen", &table.listen, settings.listen.is_some()),
+            ("timeout", &table.timeout, settings.timeout.is_some()),
+            ("multiget", &table.multiget, settings.multiget.is_some()),
+            ("on_failure", &table.on_failure, settings.on_failure.is_some()),
+        ] {
+            if let Some(of_pool) = of_pool.as_ref().filter(|_| is_set) {
+                return twice(what, of_pool.span());
+            }
         }
         if let Some(listen) = &table.listen
             && let Some(other) = listeners.insert(listen.get_ref().clone(), name.get_ref().clone())
@@ -200,7 +210,14 @@ fn pool(table: PoolTable) -> Result<Pool, Fault> {
         .map_err(|error| (Some(spans.of(&error, &names, &server_spans)), error.to_string()))?;
     let timeout = table.timeout.as_ref().map(checked_timeout).transpose()?;
     let listen = table.listen.map(checked_listen).transpose()?;
-    Ok(Pool { router, listen, timeout })
+    let multiget_span = table.multiget.as_ref().map(Spanned::span);
+    let multiget: Option<Multiget> = parsed(table.multiget)?;
+    multiget
+        .unwrap_or_default()
+        .check(router.servers().len(), router.replicas())
+        .map_err(|error| (multiget_span, error.to_string()))?;
+    let on_failure = parsed(table.on_failure)?;
+    Ok(Pool { router, listen, timeout, multiget, on_failure })
 }
 
 fn servers(list: Vec<Spanned<String>>) -> Result<Vec<(Server, Range<usize>)>, Fault> {
@@ -211,7 +228,7 @@ fn servers(list: Vec<Spanned<String>>) -> Result<Vec<(Server, Range<usize>)>, Fa
     list.into_iter().map(server).collect()
 }
 
-fn parsed<T>(text: Option<Spanned<String>>) -> Result<Option<T>, Fault>
+pub(crate) fn parsed<T>(text: Option<Spanned<String>>) -> Result<Option<T>, Fault>
 where
     T: std::str::FromStr<Err: fmt::Display>,
 {
@@ -261,12 +278,19 @@ impl Config {
         let routers =
             names.iter().map(|name| ((*name).to_owned(), self.pools[*name].router.clone())).collect();
         let table = Table::new(routers, &self.routes)?;
-        let mut timeouts = names.iter().map(|name| (*name, self.pools[*name].timeout));
-        let (_, timeout) = timeouts.next().expect("the first pool is there");
-        if let Some((other, _)) = timeouts.find(|(_, other)| *other != timeout) {
-            return Err(PoolError::Timeouts { first: first.to_owned(), other: other.to_owned() });
+        let shared = |name: &str| {
+            let Pool { timeout, multiget, on_failure, .. } = &self.pools[name];
+            (*timeout, *multiget, *on_failure)
+        };
+        if let Some(other) = names.iter().find(|name| shared(name) != shared(first)) {
+            return Err(PoolError::Shared { first: first.to_owned(), other: (*other).to_owned() });
         }
-        Ok(Routed { table, listen: self.pools[first].listen.clone(), timeout })
+        let (timeout, multiget, on_failure) = shared(first);
+        let listen = self.pools[first].listen.clone();
+        Ok(Routed {
+            table,
+            of_pools: Settings { listen, timeout, multiget, on_failure, ..Settings::default() },
+        })
     }
 
     /// Whether the file has routes, and no key gets to this pool.
@@ -292,7 +316,8 @@ impl Config {
 struct Places {
     /// Address and name of each server, of all pools in their order, with the place where it stands.
     servers: Vec<(String, Range<usize>)>,
-    timeouts: HashMap<String, Range<usize>>,
+    /// For each pool, what it should share with others.
+    shared: HashMap<String, Range<usize>>,
     routes: HashMap<String, Range<usize>>,
     first_route: Range<usize>,
 }
@@ -303,15 +328,16 @@ impl Places {
         routes: Option<&BTreeMap<Spanned<String>, Spanned<String>>>,
     ) -> Self {
         let servers = pools.values().flat_map(|pool| pool.servers.get_ref());
-        let timeouts = pools.iter().map(|(name, pool)| {
-            let span = pool.timeout.as_ref().map_or(name.span(), Spanned::span);
+        let shared = pools.iter().map(|(name, pool)| {
+            let settings = [&pool.timeout, &pool.multiget, &pool.on_failure];
+            let span = settings.into_iter().flatten().next().map_or(name.span(), Spanned::span);
             (name.get_ref().clone(), span)
         });
         let prefixes = || routes.into_iter().flatten().map(|(prefix, _)| prefix);
         let first = prefixes().map(Spanned::span).min_by_key(|span| span.start);
         Self {
             servers: servers.map(|server| (server.get_ref().clone(), server.span())).collect(),
-            timeouts: timeouts.collect(),
+            shared: shared.collect(),
             routes: prefixes().map(|prefix| (prefix.get_ref().clone(), prefix.span())).collect(),
             first_route: first.unwrap_or(0..0),
         }
@@ -331,7 +357,7 @@ impl Places {
                 };
                 self.servers.iter().find(|(text, _)| is_second(text)).map(|(_, span)| span)
             }
-            PoolError::Timeouts { other, .. } => self.timeouts.get(other),
+            PoolError::Shared { other, .. } => self.shared.get(other),
             _ => None,
         };
         found.unwrap_or(&self.first_route).clone()

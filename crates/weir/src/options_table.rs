@@ -139,11 +139,13 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
     let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
     let pool = config.table.pools()[0].router().options().clone();
     format!(
-        "{:?} {:?} {} {:?} {:?} {} {:?} {} {} {} {:?} {pool:?}",
+        "{:?} {:?} {} {:?} {} {} {:?} {} {:?} {} {} {} {:?} {pool:?}",
         config.listen,
         config.admin,
         config.threads,
         config.timeout,
+        config.multiget,
+        config.on_failure,
         config.drain_timeout,
         config.sessions_max,
         config.value_bytes_max,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
+use weir_proxy::{Multiget, OnFailure};
 use weir_routing::{
     HashTag, KeyHash, Options, Placement, Router, RoutingError, Server, ServerError, Table, TableError,
 };
@@ -61,16 +62,18 @@ pub(crate) struct Pool {
     pub(crate) listen: Option<String>,
     /// How long its servers may take, if the file says so.
     pub(crate) timeout: Option<Duration>,
+    /// How multi-gets are asked for, if the file says so.
+    pub(crate) multiget: Option<Multiget>,
+    /// What becomes of retrievals of which a part got no answer, if the file says so.
+    pub(crate) on_failure: Option<OnFailure>,
 }
 
 /// Pools and routes, ready to use.
 #[derive(Debug)]
 pub(crate) struct Routed {
     pub(crate) table: Table,
-    /// As its first pool says.
-    pub(crate) listen: Option<String>,
-    /// As all its pools say.
-    pub(crate) timeout: Option<Duration>,
+    /// What its pools say: the first where clients connect, all of them the rest.
+    pub(crate) of_pools: Settings,
 }
 
 /// Why there is no pool.
@@ -91,9 +94,10 @@ pub(crate) enum PoolError {
     #[error("which pool takes the keys that no route takes? write default = \"NAME\" at the top: {}", known.join(", "))]
     NoDefault { known: Vec<String> },
     #[error(
-        "pools {first} and {other} are served together and have different timeouts: give them the same, or write it in [proxy]"
+        "pools {first} and {other} are served together and differ in timeout, multiget or on_failure: give them the same, or write \
+         it in [proxy]"
     )]
-    Timeouts { first: String, other: String },
+    Shared { first: String, other: String },
     #[error("{0}: {1}")]
     OfFile(String, Box<PoolError>),
     #[error("there is no server: give --server for each, or --config FILE")]
@@ -157,7 +161,7 @@ impl Source {
     pub(crate) fn read(&self) -> Result<(Routed, Settings), PoolError> {
         match self {
             Self::Servers(table) => {
-                Ok((Routed { table: (**table).clone(), listen: None, timeout: None }, Settings::default()))
+                Ok((Routed { table: (**table).clone(), of_pools: Settings::default() }, Settings::default()))
             }
             Self::File { file, pool } => {
                 let config = config_file::read(file)?;

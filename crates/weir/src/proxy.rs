@@ -57,8 +57,7 @@ impl Given {
     /// All layers together, checked. Called again for every reload.
     fn config(&self) -> Result<Config, Box<dyn Error>> {
         let (routed, of_file) = self.source.read()?;
-        let of_pool = Settings { listen: routed.listen, timeout: routed.timeout, ..Settings::default() };
-        let settings = self.settings.clone().over(of_file).over(of_pool);
+        let settings = self.settings.clone().over(of_file).over(routed.of_pools);
         let mut config = Config::new(
             settings.listen.as_deref().unwrap_or(LISTEN),
             routed.table,
@@ -67,7 +66,9 @@ impl Given {
         .with_listen_mode(settings.listen_mode.unwrap_or(LISTEN_MODE))?
         .with_admin(settings.admin.as_deref())?
         .with_timeout(settings.timeout.unwrap_or(TIMEOUT))?
+        .with_multiget(settings.multiget.unwrap_or_default())?
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
+        config.on_failure = settings.on_failure.unwrap_or_default();
         config.drain_timeout = settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT);
         config.sessions_max = settings.max_connections.unwrap_or(MAX_CONNECTIONS);
         config.value_bytes_max = settings.max_value;

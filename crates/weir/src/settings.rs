@@ -9,7 +9,9 @@ use clap::Args;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config_file::{Fault, checked_listen, checked_timeout, fault};
+use weir_proxy::{Multiget, OnFailure};
+
+use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
 use crate::units;
 
 /// Settings of a proxy. `None`: this layer says nothing.
@@ -30,6 +32,14 @@ pub(crate) struct Settings {
     /// How long a server may take to answer before the client gets SERVER_ERROR [default: 500ms]
     #[arg(long, value_name = "TIME", env = "WEIR_TIMEOUT", value_parser = units::duration)]
     pub(crate) timeout: Option<Duration>,
+    /// How multi-gets are asked for where keys have several replicas: sharded over them, whole from one server (which must hold
+    /// every key: --replicas as many as servers), or auto: whichever was faster of late [default: sharded]
+    #[arg(long, value_name = "HOW", env = "WEIR_MULTIGET")]
+    pub(crate) multiget: Option<Multiget>,
+    /// What becomes of a get of which a server gave no answer: strict: SERVER_ERROR, or degrade: its keys are misses
+    /// [default: strict]
+    #[arg(long, value_name = "HOW", env = "WEIR_ON_FAILURE")]
+    pub(crate) on_failure: Option<OnFailure>,
     /// How long sessions may take to end after a signal to stop [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_TIMEOUT", value_parser = units::duration)]
     pub(crate) drain_timeout: Option<Duration>,
@@ -65,6 +75,8 @@ impl Settings {
             admin: self.admin.or(below.admin),
             threads: self.threads.or(below.threads),
             timeout: self.timeout.or(below.timeout),
+            multiget: self.multiget.or(below.multiget),
+            on_failure: self.on_failure.or(below.on_failure),
             drain_timeout: self.drain_timeout.or(below.drain_timeout),
             max_connections: self.max_connections.or(below.max_connections),
             max_value: self.max_value.or(below.max_value),
@@ -86,6 +98,8 @@ pub(crate) struct SettingsTable {
     admin: Option<Spanned<String>>,
     threads: Option<usize>,
     timeout: Option<Spanned<String>>,
+    multiget: Option<Spanned<String>>,
+    on_failure: Option<Spanned<String>>,
     drain_timeout: Option<Spanned<String>>,
     max_connections: Option<usize>,
     max_value: Option<Spanned<String>>,
@@ -104,6 +118,8 @@ impl SettingsTable {
             admin: self.admin.map(checked_listen).transpose()?,
             threads: self.threads,
             timeout: self.timeout.as_ref().map(checked_timeout).transpose()?,
+            multiget: parsed(self.multiget)?,
+            on_failure: parsed(self.on_failure)?,
             drain_timeout: read("drain_timeout", self.drain_timeout.as_ref(), units::duration)?,
             max_connections: self.max_connections,
             max_value: read("max_value", self.max_value.as_ref(), units::bytes)?,

@@ -2,6 +2,7 @@
 
 mod clients;
 mod limits;
+mod multigets;
 mod reload;
 mod replication;
 mod requests;

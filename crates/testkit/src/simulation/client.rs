@@ -9,10 +9,9 @@ use rand::seq::IndexedRandom;
 use weir_dataplane::SessionId;
 use weir_routing::Table;
 
-use super::beliefs::Belief;
+use super::beliefs::{Belief, Item};
 use super::link::Link;
 use super::replies;
-use super::scenario::Scenario;
 use super::script::{Asked, Expected, STATISTICS};
 use super::tables;
 
@@ -54,11 +53,9 @@ pub(super) struct Client {
     pub(super) cas_tokens: BTreeMap<Vec<u8>, u64>,
     pub(super) tally: Tally,
     pending: VecDeque<Pending>,
-    /// What each server may hold of each key of its own.
+    /// Of each key of its own, and of each server that was its primary.
     beliefs: BTreeMap<(Vec<u8>, usize), Belief>,
-    forgetful: bool,
-    /// It cannot know which server was asked.
-    blind: bool,
+    nature: Nature,
     versions: u64,
     sent_bytes: u64,
     read_bytes: u64,
@@ -66,6 +63,31 @@ pub(super) struct Client {
     seen: usize,
     /// What was seen of a reply that is not complete.
     partial: Vec<u8>,
+}
+
+/// What a client must expect of the world that it is in.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Nature {
+    /// Servers may forget items at any time.
+    pub(super) forgetful: bool,
+    /// Keys have several replicas.
+    pub(super) replicated: bool,
+    /// Servers may be down, and then another replica is asked.
+    pub(super) fails_over: bool,
+    /// A key may be missed because its server did not answer.
+    pub(super) degrades: bool,
+    /// It cannot know which server was asked, or what the others were told: only whether a value belongs to its key.
+    pub(super) blind: bool,
+}
+
+/// Whose answer a read is.
+#[derive(Copy, Clone, Debug)]
+enum From {
+    Primary,
+    /// Any replica's, but a miss is the primary's.
+    PrimaryIfMissed,
+    /// Any replica's.
+    Anywhere,
 }
 
 /// Counts of one client.
@@ -91,22 +113,21 @@ struct Pending {
 pub(super) type Issued = BTreeSet<(Vec<u8>, Vec<u8>)>;
 
 impl Client {
-    pub(super) fn new(number: usize, scenario: &Scenario, forgetful: bool, rng: &mut SmallRng) -> Self {
+    pub(super) fn new(number: usize, requests: usize, nature: Nature, rng: &mut SmallRng) -> Self {
         let endings = [Ending::Quit, Ending::Finish, Ending::Finish, Ending::Vanish];
         Self {
             number,
             session: None,
             gone: false,
             ending: *endings.choose(rng).expect("some endings"),
-            remaining: scenario.requests,
+            remaining: requests,
             link: Link::default(),
             unread: VecDeque::new(),
             cas_tokens: BTreeMap::new(),
             tally: Tally::default(),
             pending: VecDeque::new(),
             beliefs: BTreeMap::new(),
-            forgetful,
-            blind: scenario.hides_places(),
+            nature,
             versions: 0,
             sent_bytes: 0,
             read_bytes: 0,
@@ -232,16 +253,22 @@ impl Client {
         match &asked.expected {
             Expected::Values { keys, with_cas } => {
                 let Some((values, length)) = replies::values(&self.partial)? else { return Ok(None) };
-                self.check_values(keys, table, *with_cas, values, issued)?;
+                let is_plain = asked.bytes.starts_with(b"get ");
+                let from = match (is_plain && self.nature.replicated, keys.len()) {
+                    (true, _) if self.nature.fails_over => From::Anywhere,
+                    // What a follower does not have is asked of the primary, unless the client writes meanwhile.
+                    (true, 2..) if self.pending.len() > 1 => From::Anywhere,
+                    (true, 2..) => From::PrimaryIfMissed,
+                    _ => From::Primary,
+                };
+                self.check_values(keys, table, (*with_cas, from), values, issued)?;
                 return Ok(Some(length));
             }
             Expected::Fitting { key } => {
-                self.on_primary(key, table, |belief| belief.learn_reply(&asked.bytes, &line))?;
-                self.on_copies(key, table, |belief| belief.learn_copy(asked.done_by_copies(&line)));
+                self.learn(key, table, |belief| belief.learn_reply(&asked.bytes, &line))?;
             }
             Expected::FittingCas { key, stored } => {
-                self.on_primary(key, table, |belief| belief.learn_cas(stored.clone(), Some(&line)))?;
-                self.on_copies(key, table, |belief| belief.learn_copy(asked.done_by_copies(&line)));
+                self.learn(key, table, |belief| belief.learn_cas(stored.clone(), Some(&line)))?;
             }
             Expected::OneOf(lines) if lines.iter().any(|expected| expected.as_bytes() == line) => {}
             _ => return Err(format!("found {:?}", String::from_utf8_lossy(&line))),
@@ -277,7 +304,7 @@ impl Client {
         &mut self,
         keys: &[Vec<u8>],
         table: Option<&Table>,
-        with_cas: bool,
+        (with_cas, from): (bool, From),
         values: Vec<replies::Value>,
         issued: &Issued,
     ) -> Result<(), String> {
@@ -293,8 +320,7 @@ impl Client {
                 }
             }
             if key.starts_with(b"own") {
-                let item = value.map(|value| (value.data, value.flags));
-                self.on_primary(key, table, |belief| belief.learn_item(item))?;
+                self.learn_item(key, table, value.map(|value| (value.data, value.flags)), from)?;
             } else if let Some(value) = value
                 && !issued.contains(&(key.clone(), value.data.clone()))
             {
@@ -307,54 +333,70 @@ impl Client {
         }
     }
 
+    /// A read of one of its own keys has `found` this.
+    fn learn_item(
+        &mut self,
+        key: &[u8],
+        table: Option<&Table>,
+        found: Item,
+        from: From,
+    ) -> Result<(), String> {
+        if found.is_none() && self.nature.degrades {
+            return Ok(());
+        }
+        if let Some((value, _)) = &found
+            && !belongs_to(value, key)
+        {
+            return Err(format!("{:?} is no value of this key", String::from_utf8_lossy(value)));
+        }
+        self.learn(key, table, |belief| match from {
+            From::PrimaryIfMissed if found.is_none() => belief.learn_item(found),
+            From::Anywhere | From::PrimaryIfMissed => belief.learn_item_anywhere(&found),
+            From::Primary => belief.learn_item(found),
+        })
+    }
+
     /// The request failed.
     fn fail(&mut self, asked: &Asked, table: Option<&Table>) -> Result<(), String> {
         match &asked.expected {
-            Expected::Fitting { key } => self.on_primary(key, table, |belief| {
+            Expected::Fitting { key } => self.learn(key, table, |belief| {
                 belief.doubt(&asked.bytes);
                 Ok(())
-            })?,
+            }),
             Expected::FittingCas { key, stored } => {
-                self.on_primary(key, table, |belief| belief.learn_cas(stored.clone(), None))?;
+                self.learn(key, table, |belief| belief.learn_cas(stored.clone(), None))
             }
-            _ => {}
+            _ => Ok(()),
         }
-        if let Expected::Fitting { key } | Expected::FittingCas { key, .. } = &asked.expected {
-            self.on_copies(key, table, |belief| belief.doubt_copy(&asked.bytes));
-        }
-        Ok(())
     }
 
-    /// What was learned about the first of a key's servers.
-    fn on_primary(
+    /// What was learned about a key, at the server that was its primary when the request was sent on its way.
+    fn learn(
         &mut self,
         key: &[u8],
         table: Option<&Table>,
         learn: impl FnOnce(&mut Belief) -> Result<(), String>,
     ) -> Result<(), String> {
-        match table.filter(|_| !self.blind) {
-            Some(table) => learn(self.belief(key, tables::places(table, key)[0])),
-            None => Ok(()),
-        }
-    }
-
-    /// What was learned about the others.
-    fn on_copies(&mut self, key: &[u8], table: Option<&Table>, mut learn: impl FnMut(&mut Belief)) {
-        let Some(table) = table.filter(|_| !self.blind) else { return };
-        for server in &tables::places(table, key)[1..] {
-            learn(self.belief(key, *server));
-        }
-    }
-
-    fn belief(&mut self, key: &[u8], server: usize) -> &mut Belief {
-        let forgetful = self.forgetful;
-        self.beliefs.entry((key.to_vec(), server)).or_insert_with(|| Belief::new(key, forgetful))
+        let Some(table) = table.filter(|_| !self.nature.blind) else { return Ok(()) };
+        let forgetful = self.nature.forgetful;
+        let place = (key.to_vec(), tables::places(table, key)[0]);
+        learn(self.beliefs.entry(place).or_insert_with(|| Belief::new(key, forgetful)))
     }
 }
 
 impl Pending {
     fn table(&self) -> Option<Arc<Table>> {
         self.read.as_ref().map(|(_, table)| Arc::clone(table))
+    }
+}
+
+/// Texts begin with their key, whatever is appended or prepended; numbers are numbers.
+fn belongs_to(value: &[u8], key: &[u8]) -> bool {
+    let is_number = key.rsplit(|byte| *byte == b'-').next().is_some_and(|kind| kind.starts_with(b"n"));
+    if is_number {
+        value.iter().all(|byte| byte.is_ascii_digit() || *byte == b' ')
+    } else {
+        value.starts_with(key)
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use weir_dataplane::{Dataplane, SessionId};
+use weir_dataplane::{Dataplane, OnFailure, SessionId};
 use weir_routing::Table;
 use weir_timing::Instant;
 
 use super::Outcome;
-use super::client::{Arrival, Client, Ending, Issued};
+use super::client::{Arrival, Client, Ending, Issued, Nature};
 use super::scenario::Scenario;
 use super::script::{self, Asked, Expected};
 use super::server::{Fault, SimulatedServer};
@@ -75,9 +75,16 @@ impl World {
         let mut rng = SmallRng::seed_from_u64(seed);
         let scenario = scenario(&mut rng);
         let table = tables::first(&scenario, &mut rng);
-        let forgetful = scenario.faults > 0;
-        let clients =
-            (0..scenario.clients).map(|number| Client::new(number, &scenario, forgetful, &mut rng)).collect();
+        let nature = Nature {
+            forgetful: scenario.faults > 0,
+            replicated: scenario.replicas > 1,
+            fails_over: !scenario.is_calm(),
+            degrades: scenario.config.on_failure == OnFailure::Degrade && !scenario.is_calm(),
+            blind: scenario.hides_places(),
+        };
+        let clients = (0..scenario.clients)
+            .map(|number| Client::new(number, scenario.requests, nature, &mut rng))
+            .collect();
         let mut world = Self {
             seed,
             now_ns: 0,

@@ -1,4 +1,5 @@
 use super::*;
+use weir_proxy::OnFailure;
 
 const GOOD: &str = r#"
 [pools.main]
@@ -12,6 +13,8 @@ hash = "fnv1a_64"
 hash_tag = "{}"
 replicas = 2
 timeout = "400ms"
+multiget = "whole"
+on_failure = "degrade"
 "#;
 
 fn refusal(text: &str) -> String {
@@ -26,6 +29,7 @@ fn a_good_file_is_read() {
     assert_eq!((pool.router.servers().len(), pool.router.replicas()), (2, 2));
     assert_eq!(pool.listen.as_deref(), Some("127.0.0.1:22121"));
     assert_eq!(pool.timeout, Some(Duration::from_millis(400)));
+    assert_eq!((pool.multiget, pool.on_failure), (Some(Multiget::Whole), Some(OnFailure::Degrade)));
 }
 
 #[test]
@@ -51,6 +55,9 @@ fn what_is_wrong_is_said_with_its_line() {
     check("\"{}\"", "\"{\"", "file:10: pool main: hash tag \"{\" is no pair");
     check("400ms", "fast", "file:12: pool main: timeout: ");
     check("400ms", "0s", "file:12: pool main: timeout must be longer than nothing");
+    check("replicas = 2", "replicas = 1", "file:13: pool main: multi-gets cannot be asked whole: each key");
+    check("\"whole\"", "\"all\"", "file:13: pool main: \"all\" is none of sharded, whole, auto");
+    check("degrade", "ignore", "file:14: pool main: \"ignore\" is none of strict, degrade");
     check("127.0.0.1:22121", "localhost", "file:3: pool main: listen \"localhost\" is no address");
     check("127.0.0.1:11212:2 blue", "localhost", "file:6: pool main: server \"localhost\" has no port");
 }
@@ -116,7 +123,7 @@ fn routes_lead_to_pools_of_one_table() {
     assert_eq!(by_wish.table.servers().len(), 4);
     assert_eq!(config.settings.threads, Some(2));
     assert_eq!(config.settings.client_buffer, Some(1 << 20));
-    assert_eq!(routed.timeout, Some(Duration::from_secs(1)));
+    assert_eq!(routed.of_pools.timeout, Some(Duration::from_secs(1)));
 }
 
 #[test]
@@ -126,7 +133,7 @@ fn what_is_wrong_with_routes_and_settings_is_said_with_its_line() {
         let message = refusal(&ROUTED.replacen(from, to, 1));
         assert!(message.starts_with(expected), "{message}");
     };
-    check("\"1s\"", "\"2s\"", "file:12: pools main and users are served together and have different");
+    check("\"1s\"", "\"2s\"", "file:12: pools main and users are served together and differ in timeout");
     check(
         "default = \"main\"",
         "",
@@ -157,7 +164,7 @@ fn what_is_wrong_with_routes_and_settings_is_said_with_its_line() {
 #[test]
 fn pools_and_listeners_are_there_once() {
     let twice = format!("{GOOD}{}", GOOD.replace("pools.main", "pools.other"));
-    assert_eq!(refusal(&twice), "file:15: pool main listens on 127.0.0.1:22121 already");
+    assert_eq!(refusal(&twice), "file:17: pool main listens on 127.0.0.1:22121 already");
     let duplicate = format!("{GOOD}{GOOD}");
-    assert!(refusal(&duplicate).starts_with("file:14: duplicate key"), "{}", refusal(&duplicate));
+    assert!(refusal(&duplicate).starts_with("file:16: duplicate key"), "{}", refusal(&duplicate));
 }
