@@ -317,6 +317,7 @@ def test_servers_of_flags_come_before_a_file_of_the_environment(stack: ExitStack
         ({"WEIR_CONFIG": "a.toml", "WEIR_SERVER": "a:1"}, (), "WEIR_CONFIG and WEIR_SERVER cannot both be given"),
         ({"WEIR_CONFIG": "a.toml"}, ("--replicas", "1"), "give --server for each, or --config FILE"),
         ({"WEIR_CONFIG": "/nonexistent/a.toml"}, (), "/nonexistent/a.toml: cannot be read"),
+        ({}, ("--server", "a:1", "--pool", "main"), "--pool names a pool of a file: give --config FILE"),
         ({"WEIR_SERVER": "a"}, (), 'server "a" has no port'),
     ],
 )

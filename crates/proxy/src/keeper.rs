@@ -241,7 +241,7 @@ impl Keeper {
         Ok(Ok(format!("generation {generation}: {told}")))
     }
 
-    /// Returns when every loop goes by the new table.
+    /// Returns when every loop goes by the new table, or is very slow.
     fn hand_out(&self, loops: &[LoopHandle]) -> io::Result<()> {
         let (sender, taken) = channel();
         for handle in loops {
@@ -254,7 +254,8 @@ impl Keeper {
         }
         drop(sender);
         for _ in loops {
-            taken.recv_timeout(PATIENCE).map_err(io::Error::other)?;
+            // One that is slower finds it in its mailbox.
+            let _ = taken.recv_timeout(PATIENCE);
         }
         Ok(())
     }

@@ -100,6 +100,8 @@ pub(crate) enum PoolError {
     Shared { first: String, other: String },
     #[error("{0}: {1}")]
     OfFile(String, Box<PoolError>),
+    #[error("--pool names a pool of a file: give --config FILE")]
+    PoolOfNoFile,
     #[error("there is no server: give --server for each, or --config FILE")]
     Nothing,
     #[error("{0} and {1} cannot both be given: the file of --config has servers and placement")]
@@ -138,6 +140,7 @@ impl PoolArgs {
         };
         match file {
             Some(file) => Ok(Source::File { file: file.clone(), pool: self.pool.clone() }),
+            None if layer("pool") == Some(ValueSource::CommandLine) => Err(PoolError::PoolOfNoFile),
             None if self.servers.is_empty() => Err(PoolError::Nothing),
             None => self.table().map(|table| Source::Servers(Box::new(table))),
         }
