@@ -155,7 +155,12 @@ SLIPS: list[tuple[str, str, int, str]] = [
     ('timeout = "400ms"', 'timeout = "0s"', 20, "timeout must be longer than nothing"),
     ('timeout = "400ms"', 'timeout = "fast"', 20, "timeout: "),
     ('timeout = "400ms"', 'timeout = "-1s"', 20, "timeout: "),
-    ('timeout = "400ms"', 'timeout = "1s"', 25, "differ in timeout, multiget or on_failure: give them the same, or write it in [proxy]"),
+    (
+        'timeout = "400ms"',
+        'timeout = "1s"',
+        25,
+        "differ in timeout, multiget or on_failure: give them the same, or write it in [proxy]",
+    ),
     ('drain_timeout = "5s"', 'drain_timeout = "5 years"', 5, "drain_timeout: "),
     ('client_buffer = "8m"', 'client_buffer = "8t"', 7, 'client_buffer: the unit "t" is none of k, m, g'),
     ('client_buffer = "8m"', 'client_buffer = ""', 7, "a size is a number, and perhaps a unit, such as 64k or 1m"),

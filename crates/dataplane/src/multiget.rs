@@ -98,6 +98,12 @@ impl Dataplane {
 
     fn plan(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Plan {
         let first = retrieval.keys().next().expect("a retrieval with a key count above 0 has a key");
+        if retrieval.key_count() == 1 {
+            return Plan::One(match retrieval.verb {
+                RetrievalVerb::Get => self.primary_or_next(first),
+                _ => self.router.primary(first),
+            });
+        }
         let routes = Arc::clone(&self.router);
         // A request that needs several pools is asked as if no key had a second server.
         let pool = routes.pool_of_all(retrieval.keys());
@@ -106,12 +112,6 @@ impl Dataplane {
         }
         let session = &self.sessions[self.services[key].session];
         let (undecided, writes) = (session.undecided > 0, session.writes);
-        if retrieval.key_count() == 1 {
-            return Plan::One(match retrieval.verb {
-                RetrievalVerb::Get => self.primary_or_next(first),
-                _ => self.router.primary(first),
-            });
-        }
         let replicated = pool.filter(|pool| pool.replicas > 1);
         let Some(PoolSlots { servers, replicas }) =
             replicated.filter(|_| retrieval.verb == RetrievalVerb::Get && !undecided)
