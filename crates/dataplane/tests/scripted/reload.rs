@@ -1,7 +1,7 @@
 //! Another table while requests are in service: servers stay, come and go, prefixes lead elsewhere.
 
 use crate::world::{TIMEOUT, World, router};
-use weir_dataplane::{Config, Event};
+use weir_dataplane::{Config, Event, Multiget};
 use weir_routing::Table;
 
 #[test]
@@ -237,4 +237,40 @@ fn a_moved_server_that_leaves_sends_what_waits_on_the_connection_that_it_has() {
     assert_eq!(world.server_gets(0), "get b\r\n");
     assert_eq!(world.hears(client, 0, "END\r\nEND\r\n"), "END\r\nEND\r\n");
     assert_eq!(world.events.last(), Some(&Event::Disconnect(0)));
+}
+
+#[test]
+fn a_multiget_is_spread_within_the_pool_of_its_keys() {
+    for (multiget, messages) in [(Multiget::Sharded, 2), (Multiget::Whole, 1)] {
+        let mut world = World::with(1, 1, Config { multiget, ..Config::default() });
+        let client = world.client();
+        let users = router(&["s:2", "s:3"], 2);
+        let pools = vec![("main".to_owned(), router(&["s:1"], 1)), ("users".to_owned(), users)];
+        let table = Table::new(pools, &[("user:".to_owned(), "users".to_owned())]).expect("a table");
+        world.reload(table);
+        [1, 2].map(|server| world.dataplane.handle_server_connected(server, world.now));
+        world.send(client, "get user:1 user:2 user:3 user:4\r\n");
+        let asked = [0, 1, 2].map(|server| world.server_gets(server));
+        assert_eq!(asked[0], "", "it holds none of them");
+        assert_eq!(asked.iter().filter(|message| !message.is_empty()).count(), messages, "{asked:?}");
+        // With a key of another pool among them, each key's first server is asked.
+        let other = world.client();
+        world.send(other, "get a user:1\r\n");
+        assert_eq!(world.server_gets(0), "get a\r\n");
+    }
+}
+
+#[test]
+fn what_another_replica_did_not_have_is_not_asked_of_another_table() {
+    let mut world = World::new(3, 2);
+    let client = world.client();
+    let keys = world.keys_on(0, 4).join(" ");
+    world.send(client, &format!("get {keys}\r\n"));
+    let asked: Vec<usize> = (0..3).filter(|&server| !world.server_gets(server).is_empty()).collect();
+    assert_eq!(asked, [0, 1], "two replicas share the keys");
+    world.reload(router(&["s:2", "s:1", "s:3"], 2));
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.hears(client, 1, "END\r\n"), "END\r\n");
+    assert_eq!(world.report().counters.keys_asked_again, 0);
+    assert!(world.dataplane.is_quiet());
 }
