@@ -14,8 +14,11 @@ import weir_lab
 # A module may import those in earlier groups, never one in its own or a later group.
 LAYERS = [
     {"errors"},
+    {"topology"},
     {"histogram", "design", "stats", "processes", "machine"},
-    {"laws", "queueing", "factorial", "formats", "units"},
+    {"laws", "queueing", "factorial", "formats", "network", "units"},
+    {"places"},
+    {"testbeds"},
     {"records", "knee", "calibration", "capacity", "merging"},
     {"verdict", "analysis", "testbed", "audit"},
     {"findings", "plots", "essence", "run", "oracles"},
