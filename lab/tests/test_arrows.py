@@ -21,8 +21,8 @@ LAYERS = [
     {"testbeds"},
     {"records", "knee", "calibration", "capacity", "merging"},
     {"verdict", "analysis", "testbed", "audit"},
-    {"findings", "plots", "essence", "run", "oracles"},
-    {"report", "commands"},
+    {"findings", "plots", "essence", "run", "links", "oracles"},
+    {"report", "commands", "testbed_commands"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

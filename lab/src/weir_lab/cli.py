@@ -26,6 +26,7 @@ from weir_lab.essence import essence_table
 from weir_lab.report import build_report
 from weir_lab.run import expected_seconds, run_study
 from weir_lab.testbed import Executables
+from weir_lab.testbed_commands import clean, links, testbeds
 from weir_lab.testbeds import TestbedKind
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ app.command()(audit)
 app.command()(predict)
 app.command()(capacity)
 app.command()(merge)
+app.command()(testbeds)
+app.command()(links)
+app.command()(clean)
 
 
 def _latest() -> Path:

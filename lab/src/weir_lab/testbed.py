@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weir_lab.design import Plan, Settings
     from weir_lab.testbeds import Machine, MachineState, Testbed
 
-__all__ = ["Executables", "RunOutcome", "make_run", "shape_of"]
+__all__ = ["Executables", "RunOutcome", "make_run", "memcached_argv", "shape_of", "wait_for_memcached"]
 
 _READY_S = 10.0
 _CONNECT_S = 1.0
@@ -158,22 +158,36 @@ def _measure(folder: Path, testbed: Testbed, starter: _Starter, plan: Plan, seed
 def _start_servers(starter: _Starter, machines: list[Machine], ports: list[int]) -> list[_Running]:
     settings, started = starter.settings, []
     for machine, port in zip(machines, ports, strict=True):
-        argv = [starter.executables.memcached, "-l", machine.address, "-p", str(port), "-U", "0"]
-        argv += ["-t", str(settings.server_threads), "-m", str(settings.server_memory_mib)]
-        argv += ["-c", str(settings.clients + 64)]
-        if os.geteuid() == 0:
-            # memcached asks root to name a user. One that it is already: another would cost it the signal that ends it with the lab.
-            argv += ["-u", "root"]
+        argv = memcached_argv(
+            starter.executables.memcached,
+            machine,
+            port,
+            threads=settings.server_threads,
+            memory_mib=settings.server_memory_mib,
+            connections=settings.clients + 64,
+        )
         started.append(starter.start(machine, Role.SERVERS, machine.name, argv))
     for running, port in zip(started, ports, strict=True):
-        what = f"VERSION from {running.machine.address}:{port}"
-        wait_until(
-            lambda running=running, port=port: _speaks_memcached(running.machine, port),  # type: ignore[misc]
-            running.process,
-            _READY_S,
-            what,
-        )
+        wait_for_memcached(running.machine, port, running.process)
     return started
+
+
+def memcached_argv(
+    program: str, machine: Machine, port: int, *, threads: int, memory_mib: int, connections: int
+) -> list[str]:
+    """Command line of a memcached server."""
+    argv = [program, "-l", machine.address, "-p", str(port), "-U", "0"]
+    argv += ["-t", str(threads), "-m", str(memory_mib), "-c", str(connections)]
+    if os.geteuid() == 0:
+        # memcached asks root to name a user. One that it is already: another would cost it the signal that ends it with the lab.
+        argv += ["-u", "root"]
+    return argv
+
+
+def wait_for_memcached(machine: Machine, port: int, process: Process) -> None:
+    """Wait until a memcached server answers."""
+    what = f"VERSION from {machine.address}:{port}"
+    wait_until(lambda: _speaks_memcached(machine, port), process, _READY_S, what)
 
 
 def _start_proxy(starter: _Starter, machine: Machine, port: int, admin_port: int, servers: list[str]) -> _Running:
