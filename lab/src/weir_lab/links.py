@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from weir_lab.design import Role
-from weir_lab.errors import TestbedError
+from weir_lab.errors import RecordError, TestbedError
 from weir_lab.formats import Count, LoadRecord, Record
 from weir_lab.machine import executable_version, file_sha256, load_average, machine_facts
-from weir_lab.merging import merge_loads
+from weir_lab.merging import MergedLoad, merge_loads
 from weir_lab.places import MachineUse, TestbedRecord
 from weir_lab.processes import Processes
 from weir_lab.records import read_json, write_json
@@ -35,17 +35,20 @@ if TYPE_CHECKING:
     from weir_lab.testbed import Executables
     from weir_lab.testbeds import Machine, Testbed
 
-__all__ = ["REACHED_MIN", "BoundRecord", "LinksRecord", "Trial", "measure_bounds"]
+__all__ = ["REACHED_MIN", "TRIALS", "BoundRecord", "LinksRecord", "Trial", "measure_bounds", "read_bounds"]
 
 REACHED_MIN = 0.92
 """The share of a payload bound that must be measured: headers take about 6 %, and 2 % are left for the ends of the phases."""
 
 _VALUE_BYTES = 4096
 _KEYS = 10_000
-_CONNECTIONS = 16
+# As the studies' client machines had. What waits for the link then, 256 KiB, lasts for longer than a generator waits for a busy CPU.
+_CONNECTIONS = 64
 _CLIENTS = 3
 _WARMUP_S = 1.0
-_BEGIN_S = 1.0
+# Generators begin together at a moment fixed before they start. On a busy machine they may not be ready by then, and say so.
+_BEGIN_S = (1.0, 5.0, 25.0)
+_TOO_LATE = "choose a later one"
 _GRACE_S = 60.0
 
 
@@ -140,7 +143,7 @@ def measure_bounds(
     with open_testbed(TestbedKind.NETNS, topology, shape) as testbed:
         for repetition in range(1, repetitions + 1):
             for trial in TRIALS:
-                part = folder / f"{trial.name.replace(' ', '-')}-r{repetition}"
+                part = _part(folder, trial.name, repetition)
                 part.mkdir()
                 result = _measure(part, testbed, executables, trial, measured_s, seed=repetition)
                 results[trial.name].append(result)
@@ -159,6 +162,26 @@ def measure_bounds(
     )
     write_json(folder / "links.json", links)
     return links
+
+
+def read_bounds(folder: Path) -> LinksRecord:
+    """The record of an earlier measurement; its rates are computed again from what the generators wrote, and must agree."""
+    record = read_json(folder / "links.json", LinksRecord)
+    for bound in record.bounds:
+        for repetition, rate in enumerate(bound.measured_rps, start=1):
+            part = _part(folder, bound.trial, repetition)
+            again = _merged(part, bound.clients).throughput_rps
+            if again != rate:
+                raise RecordError(f"{part}: the generators' records give {again} operations/s, links.json says {rate}.")
+    return record
+
+
+def _part(folder: Path, trial: str, repetition: int) -> Path:
+    return folder / f"{trial.replace(' ', '-')}-r{repetition}"
+
+
+def _merged(part: Path, clients: int) -> MergedLoad:
+    return merge_loads([read_json(part / f"load-{number}.json", LoadRecord) for number in range(clients)])
 
 
 def _bound(trial: Trial, topology: Topology, results: list[tuple[float, int, dict[str, MachineUse]]]) -> BoundRecord:
@@ -187,17 +210,22 @@ def _measure(
         wait_for_memcached(server, port, memcached)
         load = _Load(processes, executables, f"{server.address}:{port}", seed, folder)
         if not trial.writes:
-            load.finish(
-                [load.start(clients[0], "prefill", ["--warmup", "0s", "--duration", "1ms", "--writes", "0"])], 0.0
-            )
-        before = {machine.name: machine.state() for machine in [*clients, server]}
-        begin = time.time() + _BEGIN_S
-        words = ["--no-prefill", "--warmup", f"{_WARMUP_S:g}s", "--duration", f"{measured_s:g}s"]
-        words += ["--writes", "1" if trial.writes else "0", "--start-at", f"{begin:.3f}"]
-        started = [load.start(client, f"load-{number}", words) for number, client in enumerate(clients)]
-        load.finish(started, _BEGIN_S + _WARMUP_S + measured_s)
-        after = {machine.name: machine.state() for machine in [*clients, server]}
-    merged = merge_loads([read_json(folder / f"load-{number}.json", LoadRecord) for number in range(trial.clients)])
+            words = ["--warmup", "0s", "--duration", "1ms", "--writes", "0"]
+            prefill = [load.start(clients[0], "prefill", words)]
+            load.wait(prefill, 0.0)
+            load.require_good(prefill)
+        machines = [*clients, server]
+        for begin_s in _BEGIN_S:
+            before = {machine.name: machine.state() for machine in machines}
+            words = ["--no-prefill", "--warmup", f"{_WARMUP_S:g}s", "--duration", f"{measured_s:g}s"]
+            words += ["--writes", "1" if trial.writes else "0", "--start-at", f"{time.time() + begin_s:.3f}"]
+            started = [load.start(client, f"load-{number}", words) for number, client in enumerate(clients)]
+            load.wait(started, begin_s + _WARMUP_S + measured_s)
+            if not any(_TOO_LATE in process.last_words() for process in started):
+                break
+        load.require_good(started)
+        after = {machine.name: machine.state() for machine in machines}
+    merged = _merged(folder, trial.clients)
     wrong = merged.failures + merged.all.errors + merged.all.misses
     if wrong:
         raise TestbedError(f"{trial.name}: {wrong} requests failed; the records in {folder} name them.")
@@ -222,15 +250,18 @@ class _Load:
         argv = [*self._base, *words, "--seed", str(self._seed), "--json", record]
         return self._processes.start(Role.CLIENT, name, argv, started_as=client.command(argv))
 
-    def finish(self, started: list[Process], expected_s: float) -> None:
-        """Wait for all; each must have ended well."""
+    def wait(self, started: list[Process], expected_s: float) -> None:
+        """Wait until all have ended."""
         limit = time.monotonic() + expected_s + _GRACE_S
         for process in started:
             try:
                 process.popen.wait(max(0.0, limit - time.monotonic()))
             except subprocess.TimeoutExpired:
                 raise TestbedError(f"{process.name} did not end in time; see {process.stderr_log}.") from None
+
+    def require_good(self, started: list[Process]) -> None:
+        """Raise if one ended badly."""
+        for process in started:
             if process.popen.returncode != 0:
-                raise TestbedError(
-                    f"{process.name} ended with status {process.popen.returncode}: {process.last_words()}"
-                )
+                status = process.popen.returncode
+                raise TestbedError(f"{process.name} ended with status {status}: {process.last_words()}")

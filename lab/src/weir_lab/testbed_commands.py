@@ -9,7 +9,7 @@ import typer
 
 from weir_lab.design import load_study
 from weir_lab.errors import TestbedError
-from weir_lab.links import REACHED_MIN, LinksRecord, measure_bounds
+from weir_lab.links import REACHED_MIN, LinksRecord, measure_bounds, read_bounds
 from weir_lab.network import clean as remove_leftovers
 from weir_lab.network import probe
 from weir_lab.testbed import Executables
@@ -39,20 +39,27 @@ def clean() -> None:
 
 
 def links(
-    out: Annotated[Path, typer.Option(help="Folder for the record and everything measured; must not be there yet")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="For the record and everything measured")],
     study: Annotated[Path | None, typer.Option(help="Study whose topology is measured; the defaults without")] = None,
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
     memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
     seconds: Annotated[float, typer.Option(help="Measured seconds per trial", min=1.0, max=3600.0)] = 5.0,
     repetitions: Annotated[int, typer.Option(help="Times that each trial is repeated", min=1, max=100)] = 3,
+    show: Annotated[bool, typer.Option("--show", help="Measure nothing; show what is in FOLDER")] = False,
 ) -> None:
     """Load memcached through the links of netns, and hold throughput against what they carry. Status 1 if a bound is not reached."""
-    topology = load_study(study).topology if study else Topology()
-    if out.exists():
-        raise TestbedError(f"{out}: is there already, and nothing is overwritten. Give another --out.")
-    record = measure_bounds(out, Executables(binary.absolute(), memcached), topology, seconds, repetitions, typer.echo)
+    if show:
+        record = read_bounds(folder)
+    elif folder.exists():
+        raise TestbedError(
+            f"{folder}: is there already, and nothing is overwritten. Name another folder, or --show it."
+        )
+    else:
+        topology = load_study(study).topology if study else Topology()
+        programs = Executables(binary.absolute(), memcached)
+        record = measure_bounds(folder, programs, topology, seconds, repetitions, typer.echo)
     _show(record)
-    typer.echo(f"{out}/links.json")
+    typer.echo(f"{folder}/links.json")
     if not record.reached:
         raise typer.Exit(1)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from weir_lab.network import Kernel
     from weir_lab.processes import Process
     from weir_lab.testbeds.base import Machine
     from weir_lab.topology import Shape, Topology
@@ -65,7 +66,7 @@ class NetnsTestbed:
         if kernel.missing:
             raise TestbedError("the testbed netns cannot be made here: " + "; ".join(kernel.missing) + ".")
         self._delayed = kernel.has("netem")
-        notes = [] if self._delayed else [f"links have no latency of their own: {kernel.words('netem')}"]
+        notes = [] if self._delayed else [_without_delay(self._topology, kernel)]
         with ExitStack() as opening:
             self._enter_quotas(opening, notes)
             owner, topology = this_process(), self._topology
@@ -154,6 +155,12 @@ class NetnsTestbed:
             cores=list(self._topology.cores_of(node.name)),
             sends=sends,
         )
+
+
+def _without_delay(topology: Topology, kernel: Kernel) -> str:
+    links = topology.links
+    asked = f"{links.client_delay_ms:g} ms at clients, {links.proxy_delay_ms:g} at proxies, {links.server_delay_ms:g} at servers"
+    return f"links have no latency of their own, where the study asks for {asked}: {kernel.words('netem')}"
 
 
 class _NetnsMachine:
