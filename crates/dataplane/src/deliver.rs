@@ -185,7 +185,7 @@ impl Dataplane {
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
-        let Self { services, sessions, router, config, counters, .. } = self;
+        let Self { services, sessions, router, config, counters, spare_answers, .. } = self;
         let service = &mut services[key];
         let session = &mut sessions[service.session];
         let server_name = |server: usize| router.servers()[server].name.clone();
@@ -212,7 +212,8 @@ impl Dataplane {
         if session.next_to_append() == Some(key) {
             session.append_reply(write);
         } else {
-            let mut parked = Vec::with_capacity(len);
+            let mut parked = spare_answers.pop().unwrap_or_default();
+            parked.reserve(len);
             write(&mut parked);
             session.parked_bytes += parked.len();
             service.answer = Answer::Owned(parked);
@@ -234,6 +235,7 @@ impl Dataplane {
             let parked = mem::take(&mut service.answer);
             session.parked_bytes -= parked.as_slice().len();
             session.append_reply(|out| out.extend_from_slice(parked.as_slice()));
+            keep_for_reuse(&mut self.spare_answers, parked);
         }
     }
 
@@ -244,6 +246,23 @@ impl Dataplane {
         }
     }
 }
+
+/// In a pipeline over several servers half of the answers overtake others: their memory is used again.
+fn keep_for_reuse(spare: &mut Vec<Vec<u8>>, parked: Answer) {
+    if let Answer::Owned(mut bytes) = parked
+        && spare.len() < SPARE_ANSWERS_MAX
+        && bytes.capacity() <= SPARE_ANSWER_BYTES_MAX
+    {
+        bytes.clear();
+        spare.push(bytes);
+    }
+}
+
+/// As many parked answers keep their memory.
+const SPARE_ANSWERS_MAX: usize = 256;
+
+/// The memory of longer ones is given back at once.
+const SPARE_ANSWER_BYTES_MAX: usize = 16 << 10;
 
 /// More multi-gets than this are rarely in service at once; the memory of the others is given back.
 const SPARE_GATHERS_MAX: usize = 256;

@@ -228,7 +228,7 @@ impl Dataplane {
         }
         let service = &mut self.services[key];
         if count > 1 && service.outstanding > 0 {
-            service.followers = write.condition.map(Followers::of);
+            service.followers = write.condition.map(|key| Box::new(Followers::of(key)));
         }
         self.finish_if_nothing_is_outstanding(key, now);
     }

@@ -27,7 +27,7 @@ pub(crate) struct Service {
     /// The parts of a split multi-get.
     pub(crate) gather: Option<Box<Gather>>,
     /// The write is being decided by the primary; these are to be told. `None` once they were.
-    pub(crate) followers: Option<Followers>,
+    pub(crate) followers: Option<Box<Followers>>,
     /// The primary has decided, and the followers are being told. That is part of the time at the servers.
     pub(crate) following: bool,
     /// All replies came; only the order keeps the answer back.
