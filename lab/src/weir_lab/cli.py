@@ -72,6 +72,7 @@ def run(
     testbed: Annotated[
         TestbedKind, typer.Option(help="Where the roles run; docs/testbeds.md tells what each needs")
     ] = TestbedKind.LOCAL,
+    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
 ) -> None:
     """Make all runs of a study that are not there yet."""
     study = load_study(study_path)
@@ -82,7 +83,7 @@ def run(
         with _progress(console) as progress:
             observer = _Shown(console, progress)
             programs = Executables(binary.absolute(), memcached)
-            outcome = run_study(study_path, sweep, programs, sys.argv, observer, testbed)
+            outcome = run_study(study_path, sweep, programs, sys.argv, observer, testbed, hosts)
     except KeyboardInterrupt:
         raise _InterruptedError from None
     if outcome.given_up:

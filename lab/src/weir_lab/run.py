@@ -64,6 +64,7 @@ def run_study(
     command: list[str],
     observer: Observer,
     kind: TestbedKind = TestbedKind.LOCAL,
+    hosts: Path | None = None,
 ) -> SweepOutcome:
     """Make all runs of a study that are not there yet."""
     study = load_study(study_path)
@@ -71,7 +72,7 @@ def run_study(
     runs_folder(sweep).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         _lock(stack.enter_context((sweep / ".lock").open("w")).fileno(), sweep)
-        testbed = stack.enter_context(open_testbed(kind, study.topology, _shape(study)))
+        testbed = stack.enter_context(open_testbed(kind, study.topology, _shape(study), hosts))
         hashes = {**programs, **testbed.identity()}
         there = {run.meta.content_sha256 for run in read_runs(sweep)[0] if run.meta.verdict.valid}
         _keep_study(study_path, sweep / "study.toml")
