@@ -160,6 +160,11 @@ impl Backend {
         if full { Err(Fault::Full) } else { Ok(()) }
     }
 
+    /// Whether no time to come means anything to it: it is connected, or nobody wants it to be, and it owes nothing.
+    pub(crate) fn waits_for_nothing(&self) -> bool {
+        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle)
+    }
+
     /// Begins a message: the caller appends its bytes to [`Backend::message`] and its keys by [`Backend::push_key`], and
     /// then calls [`Backend::finish_message`].
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
@@ -374,9 +379,6 @@ impl Backend {
 
     /// When the first part that still has a request will be late.
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
-        if self.parts.is_empty() {
-            return None;
-        }
         let next = self.parts.get(self.unexpired.max(1)).map(|part| part.deadline);
         sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking)
     }

@@ -9,6 +9,7 @@ use crate::{
     backend::{Backend, State, sooner},
     dispatch::Large,
     gather::Gather,
+    multiget::Planner,
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
@@ -61,6 +62,7 @@ pub struct Dataplane {
     /// Gathers that wait to be used again.
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
+    pub(crate) planner: Planner,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: Vec<Vec<u8>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
@@ -83,6 +85,7 @@ impl Dataplane {
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
+            planner: Planner::new(config.seed),
             spare_answers: Vec::new(),
             memory_due: None,
             draining: false,
@@ -293,7 +296,9 @@ impl Dataplane {
     /// called once per turn.
     pub fn handle_time(&mut self, now: Instant) {
         for server in 0..self.backends.len() {
-            self.expire(server, now);
+            if !self.backends[server].waits_for_nothing() {
+                self.expire(server, now);
+            }
         }
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
@@ -308,7 +313,8 @@ impl Dataplane {
             return Some(Instant::ZERO);
         }
         let timeout = self.config.timeout_ns;
-        self.backends.iter().fold(self.memory_due, |earliest, backend| {
+        let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
+        busy.fold(self.memory_due, |earliest, backend| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
                 State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),

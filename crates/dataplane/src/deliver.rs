@@ -98,7 +98,7 @@ impl Dataplane {
         let mut deciding = None;
         if reply.status.is_error() {
             backend.errors += 1;
-            service.fail_with_line(&bytes[reply.last_line..reply.answer_len], reply.status);
+            self.fail_with_line(key, &bytes[reply.last_line..reply.answer_len], reply.status, server);
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals.len() as u32;
             gather.store(part.index, bytes, backend.scanner.values(), &backend.ordinals);
@@ -123,8 +123,8 @@ impl Dataplane {
     /// One of the servers that a request needs did not answer.
     pub(crate) fn part_failed(&mut self, key: RequestKey, fault: Fault, server: usize, now: Instant) {
         self.backends[server].errors += 1;
+        self.fail(key, fault, server);
         let service = &mut self.services[key];
-        service.fail(fault, server);
         service.outstanding -= 1;
         let undecided = service.followers.take();
         let (created, done) = (service.stamps.created, service.outstanding == 0);
@@ -139,9 +139,14 @@ impl Dataplane {
 
     /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
     pub(crate) fn finish(&mut self, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
+        if self.services[key].gather.is_some() && self.ask_again(key, now) {
+            return;
+        }
+        self.learn_way(key, now);
         let service = &mut self.services[key];
         service.stamps.received = now;
         let id = service.session;
+        self.sessions[id].undecided -= usize::from(service.is_decided_alone);
         if service.has_failed() {
             self.counters.requests_failed += 1;
             self.counters.requests_failed_silently += u64::from(service.silent);
@@ -203,7 +208,7 @@ impl Dataplane {
             service.error = true;
             failure = Some(format!("SERVER_ERROR {} client\r\n", Fault::Buffer.name()).into_bytes());
         }
-        let write = |out: &mut Vec<u8>| match (&failure, &gather, reply) {
+        let mut write = |out: &mut Vec<u8>| match (&failure, &mut gather, reply) {
             (Some(line), ..) => out.extend_from_slice(line),
             (None, Some(gather), _) => gather.merge_into(out),
             (None, None, Some(reply)) => out.extend_from_slice(reply),
