@@ -14,12 +14,15 @@ import weir_lab
 # A module may import those in earlier groups, never one in its own or a later group.
 LAYERS = [
     {"errors"},
+    {"topology"},
     {"histogram", "design", "stats", "processes", "machine"},
-    {"laws", "queueing", "factorial", "formats", "units"},
+    {"laws", "queueing", "factorial", "formats", "network", "units"},
+    {"places"},
+    {"testbeds"},
     {"records", "knee", "calibration", "capacity", "merging"},
     {"verdict", "analysis", "testbed", "audit"},
-    {"findings", "plots", "essence", "run", "oracles"},
-    {"report", "commands"},
+    {"findings", "plots", "essence", "run", "links", "oracles"},
+    {"report", "commands", "testbed_commands"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))
