@@ -248,7 +248,9 @@ fn a_multiget_is_spread_within_the_pool_of_its_keys() {
         let pools = vec![("main".to_owned(), router(&["s:1"], 1)), ("users".to_owned(), users)];
         let table = Table::new(pools, &[("user:".to_owned(), "users".to_owned())]).expect("a table");
         world.reload(table);
-        [1, 2].map(|server| world.dataplane.handle_server_connected(server, world.now));
+        for server in [1, 2] {
+            world.dataplane.handle_server_connected(server, world.now);
+        }
         world.send(client, "get user:1 user:2 user:3 user:4\r\n");
         let asked = [0, 1, 2].map(|server| world.server_gets(server));
         assert_eq!(asked[0], "", "it holds none of them");
