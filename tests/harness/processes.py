@@ -263,7 +263,18 @@ class ConfiguredProxy(Proxy):
 
     def generation(self) -> int:
         """How many configurations have been in force, the first included."""
-        ready: dict[str, Any] = json.loads(self.http("/ready"))
+        ready: dict[str, Any] = {}
+
+        def is_told() -> bool:
+            try:
+                ready.update(json.loads(self.http("/ready")))
+            except urllib.error.HTTPError as busy:
+                # A loop that gets no CPU for seconds does not answer in time.
+                with busy:
+                    return False
+            return True
+
+        eventually(is_told, "the proxy is ready")
         assert ready["ready"]
         return int(ready["generation"])
 

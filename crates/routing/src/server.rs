@@ -133,17 +133,19 @@ impl Server {
     /// own port.
     pub(crate) fn label(&self) -> String {
         match &self.endpoint {
-            Endpoint::Tcp { host, port: DEFAULT_PORT } if !self.is_named() => host.clone(),
-            _ => self.full_label(),
+            _ if self.is_named() => self.name.clone(),
+            Endpoint::Tcp { host, port: DEFAULT_PORT } => host.clone(),
+            Endpoint::Tcp { .. } => self.full_label(),
+            Endpoint::Unix { path } => path.clone(),
         }
     }
 
-    /// The same, with the port always. A socket has port 0 in libmemcached, which writes that down like any other.
+    /// The same, with the port always. libmemcached gives memcached's own to a socket.
     pub(crate) fn full_label(&self) -> String {
         match &self.endpoint {
             _ if self.is_named() => self.name.clone(),
             Endpoint::Tcp { host, port } => format!("{host}:{port}"),
-            Endpoint::Unix { path } => format!("{path}:0"),
+            Endpoint::Unix { path } => format!("{path}:{DEFAULT_PORT}"),
         }
     }
 
@@ -306,7 +308,10 @@ mod tests {
         let named = Server::new("10.0.1.1", 11212).with_name("red");
         assert_eq!(named.label(), "red");
         let socket: Server = "unix:/run/m.sock".parse().unwrap();
-        assert_eq!(socket.label(), "/run/m.sock:0");
+        assert_eq!(
+            (socket.label().as_str(), socket.full_label().as_str()),
+            ("/run/m.sock", "/run/m.sock:11211")
+        );
         assert_eq!(socket.with_name("red").label(), "red");
     }
 }

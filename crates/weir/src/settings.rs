@@ -1,7 +1,7 @@
 //! What a proxy is told besides its pools: by flags, by the environment, or by `[proxy]` of the configuration file.
 //!
-//! [`SettingsArgs`] are as they were given; [`Settings`] are checked one by one, whoever gave them. What a layer does not say, the
-//! next one may: flags over environment over file over defaults.
+//! [`Settings`] are one layer, each value checked for itself; [`SettingsTable`] is the file's, before that. What a layer does not say,
+//! the next one may: flags over environment over file over defaults.
 
 use std::time::Duration;
 
