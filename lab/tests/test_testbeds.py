@@ -206,7 +206,8 @@ def test_a_killed_lab_leaves_nothing_on_the_hosts(tmp_path: Path) -> None:
             assert lab.stdout is not None
             assert lab.stdout.readline() == "ready\n"
             assert len(folders_of_agents() - before) == 2
-            assert roles_on(control, "server-0") == ["python3", "sleep"]
+            # It is sh and setpriv before it is sleep.
+            eventually(lambda: roles_on(control, "server-0") == ["python3", "sleep"], "the agent and the role run")
         eventually(lambda: folders_of_agents() <= before, "agents have removed their folders")
         eventually(lambda: not roles_on(control, "server-0"), "roles have ended")
 
