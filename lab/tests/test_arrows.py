@@ -14,12 +14,13 @@ import weir_lab
 # A module may import those in earlier groups, never one in its own or a later group.
 LAYERS = [
     {"errors"},
+    {"topology"},
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "units"},
-    {"records", "knee", "calibration", "capacity", "merging"},
-    {"verdict", "analysis", "testbed", "audit"},
+    {"records", "knee", "calibration", "capacity", "merging", "subjects"},
+    {"verdict", "analysis", "testbed", "audit", "planning"},
     {"findings", "plots", "essence", "run", "oracles"},
-    {"report", "commands"},
+    {"report", "commands", "study_commands"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

@@ -72,12 +72,12 @@ def test_a_sweep_runs_resumes_and_reports(tmp_path: Path) -> None:
     again = Heard()
     assert run_study(study, sweep, programs, ["test"], again).made == 0
     assert again.reused == 8
-    spoiled = sweep / "runs" / "clients-4_path-proxy_r1" / "run.json"
+    spoiled = sweep / "runs" / "tiny-C4-proxy-r1" / "run.json"
     kept = spoiled.read_text().replace('"valid": true', '"valid": false')
     spoiled.write_text(kept)
     assert run_study(study, sweep, programs, ["test"], Heard()).made == 1
     assert spoiled.read_text() == kept
-    assert (sweep / "runs" / "clients-4_path-proxy_r1_try2" / "run.json").exists()
+    assert (sweep / "runs" / "tiny-C4-proxy-r1-try2" / "run.json").exists()
 
     runs, interrupted = read_runs(sweep)
     assert len(runs) == 9

@@ -21,10 +21,12 @@ from weir_lab import __version__
 from weir_lab.analysis import require_reportable
 from weir_lab.commands import audit, capacity, merge, predict, selfcheck
 from weir_lab.design import load_study
-from weir_lab.errors import LabError
+from weir_lab.errors import LabError, ReportError
 from weir_lab.essence import essence_table
+from weir_lab.planning import expected_seconds
 from weir_lab.report import build_report
-from weir_lab.run import expected_seconds, run_study
+from weir_lab.run import run_study
+from weir_lab.study_commands import PACE_HELP, check, plan
 from weir_lab.testbed import Executables
 
 if TYPE_CHECKING:
@@ -67,16 +69,17 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder of the sweep; runs/NAME of the study by default")] = None,
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
     memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    pace: Annotated[str | None, typer.Option(help=PACE_HELP)] = None,
 ) -> None:
     """Make all runs of a study that are not there yet."""
-    study = load_study(study_path)
-    require_reportable(study)
+    study = load_study(study_path, pace)
     sweep = out or RUNS / study.name
     console = Console(highlight=False)
+    _say_if_not_reportable(study, console)
     try:
         with _progress(console) as progress:
             observer = _Shown(console, progress)
-            outcome = run_study(study_path, sweep, Executables(binary.absolute(), memcached), sys.argv, observer)
+            outcome = run_study(study_path, sweep, Executables(binary.absolute(), memcached), sys.argv, observer, pace)
     except KeyboardInterrupt:
         raise _InterruptedError from None
     if outcome.given_up:
@@ -108,11 +111,20 @@ def version() -> None:
     typer.echo(f"weir-lab {__version__}")
 
 
+app.command()(check)
+app.command()(plan)
 app.command()(selfcheck)
 app.command()(audit)
 app.command()(predict)
 app.command()(capacity)
 app.command()(merge)
+
+
+def _say_if_not_reportable(study: Study, console: Console) -> None:
+    try:
+        require_reportable(study)
+    except ReportError as error:
+        console.print(f"note: {error} The tables of the sweep (*.csv) show any study.", markup=False, soft_wrap=True)
 
 
 def _latest() -> Path:

@@ -30,10 +30,12 @@ __all__ = [
     "read_json",
     "read_measurements",
     "read_run",
+    "read_run_metas",
     "read_runs",
     "read_sweep",
     "runs_folder",
     "write_json",
+    "write_text",
 ]
 
 
@@ -144,6 +146,11 @@ def read_runs(sweep: Path) -> tuple[list[Run], list[Path]]:
     return sorted(finished, key=lambda run: run.meta.started_unix_ns), interrupted
 
 
+def read_run_metas(sweep: Path) -> list[RunMeta]:
+    """What all finished runs say about themselves, without their measurements."""
+    return [read_json(file, RunMeta) for file in sorted(runs_folder(sweep).glob("*/run.json"))]
+
+
 def read_run(folder: Path) -> Run:
     """Read one run folder."""
     meta = read_json(folder / "run.json", RunMeta)
@@ -192,8 +199,13 @@ def read_json(path: Path, model: type[_Model]) -> _Model:
 def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:
     """Write a record whole or not at all."""
     plain = content.model_dump(mode="json", by_alias=True) if isinstance(content, BaseModel) else content
+    write_text(path, json.dumps(plain, indent=1, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    part.write_text(text, encoding="utf-8")
     os.replace(part, path)  # noqa: PTH105 - the atomic rename is the point
 
 

@@ -7,22 +7,41 @@ stays, and a new folder is made beside it.
 from __future__ import annotations
 
 import fcntl
-import shutil
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from weir_lab.design import ScheduledRun, Study, content_sha256, load_seed, load_study, schedule
+from weir_lab.design import (
+    RequestPath,
+    ScheduledRun,
+    Study,
+    amended,
+    cells_of,
+    content_sha256,
+    load_seed,
+    load_study,
+    schedule,
+)
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.machine import executable_version, file_sha256, load_average, machine_facts, package_versions
-from weir_lab.records import RunMeta, SweepMeta, Verdict, read_measurements, read_runs, runs_folder, write_json
+from weir_lab.records import (
+    RunMeta,
+    SweepMeta,
+    Verdict,
+    read_measurements,
+    read_runs,
+    runs_folder,
+    write_json,
+    write_text,
+)
+from weir_lab.subjects import abilities_of, asks_for_more, refusals
 from weir_lab.testbed import Executables, run_local
 from weir_lab.verdict import judge
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Observer", "SweepOutcome", "expected_seconds", "run_study"]
+__all__ = ["Observer", "SweepOutcome", "run_study"]
 
 _FOLDERS_MAX = 1000
 # Runs that fail one after the other fail for one reason, and the next ones would, too.
@@ -53,16 +72,22 @@ class SweepOutcome:
 
 
 def run_study(
-    study_path: Path, sweep: Path, executables: Executables, command: list[str], observer: Observer
+    study_path: Path,
+    sweep: Path,
+    executables: Executables,
+    command: list[str],
+    observer: Observer,
+    pace: str | None = None,
 ) -> SweepOutcome:
     """Make all runs of a study that are not there yet."""
-    study = load_study(study_path)
+    study = load_study(study_path, pace)
+    _require_runnable(study, executables)
     hashes = _identify(executables)
     runs_folder(sweep).mkdir(parents=True, exist_ok=True)
     with (sweep / ".lock").open("w") as lock:
         _lock(lock.fileno(), sweep)
         there = {run.meta.content_sha256 for run in read_runs(sweep)[0] if run.meta.verdict.valid}
-        _keep_study(study_path, sweep / "study.toml")
+        _keep_study(study_path, sweep / "study.toml", study)
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
         planned = schedule(study)
         missing = [run for run in planned if content_sha256(study, run, hashes) not in there]
@@ -81,11 +106,6 @@ def run_study(
     return SweepOutcome(sweep, len(missing), len(planned) - len(missing), given_up)
 
 
-def expected_seconds(study: Study) -> float:
-    """Rough time of one run: phases, and about a second to start, fill and stop."""
-    return study.plan.warmup_s + study.plan.measured_s + 1.0
-
-
 def _identify(executables: Executables) -> dict[str, str]:
     return {
         "weir": file_sha256(executables.weir),
@@ -93,9 +113,25 @@ def _identify(executables: Executables) -> dict[str, str]:
     }
 
 
-def _keep_study(study_path: Path, copy: Path) -> None:
+def _require_runnable(study: Study, executables: Executables) -> None:
+    """Refuse, before hours of runs, what this binary or this testbed cannot do."""
+    settings = [cell.settings for cell in cells_of(study)]
+    found = refusals(study, settings, abilities_of(executables.weir) if asks_for_more(settings) else None)
+    if not study.kind.runs_load:
+        found.append(f"studies of kind {study.kind} are planned, but not run yet")
+    proxied = [cell for cell in settings if cell.path is RequestPath.PROXY]
+    if any(cell.proxies > 1 for cell in proxied):
+        found.append("several proxies side by side are planned, but not run yet")
+    if any(cell.subject != "weir" for cell in proxied) or any(cell.generator != "weir" for cell in settings):
+        found.append("other proxies and load generators than weir's are planned, but not run yet")
+    if found:
+        raise TestbedError(f"{study.name} cannot run here: {'; '.join(found)}")
+
+
+def _keep_study(study_path: Path, copy: Path, study: Study) -> None:
+    """Keep the study beside its runs, at the pace that it ran at."""
     if not (copy.exists() and copy.samefile(study_path)):
-        shutil.copyfile(study_path, copy)
+        write_text(copy, amended(study_path.read_text(encoding="utf-8"), pace=study.pace))
 
 
 def _lock(descriptor: int, sweep: Path) -> None:
@@ -174,9 +210,9 @@ def _judge(folder: Path, meta: RunMeta, study: Study, problems: list[str]) -> Ve
 
 
 def _new_folder(parent: Path, name: str) -> Path:
-    """A folder that was not there: NAME, or NAME_try2 and so on."""
+    """A folder that was not there: NAME, or NAME-try2 and so on."""
     for number in range(1, _FOLDERS_MAX):
-        folder = parent / (name if number == 1 else f"{name}_try{number}")
+        folder = parent / (name if number == 1 else f"{name}-try{number}")
         try:
             folder.mkdir()
         except FileExistsError:

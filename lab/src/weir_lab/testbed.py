@@ -25,6 +25,7 @@ from weir_lab.errors import RecordError, TestbedError
 from weir_lab.formats import LoadRecord
 from weir_lab.processes import Process, Processes, cpu_ns, free_ports, machine_busy_ns, wait_until
 from weir_lab.records import Command, CpuRecord, RoleCpu, read_json, write_json
+from weir_lab.subjects import ProxyPlace, load_command, proxy_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,10 +140,8 @@ def _start_servers(
 def _start_proxy(
     processes: Processes, executables: Executables, settings: Settings, listen: str, admin: str, servers: list[str]
 ) -> Process:
-    argv = [str(executables.weir), "proxy", "--listen", listen, "--admin", admin]
-    argv += ["--threads", str(settings.proxy_threads)]
-    for server in servers:
-        argv += ["--server", server]
+    place = ProxyPlace(listen, admin, tuple(servers))
+    argv = proxy_command(executables.weir, settings, None, place, "")
     process = processes.start(Role.PROXY, "proxy", argv)
     # A connection, not a request: the proxy's count of requests is compared with the client's.
     wait_until(lambda: _accepts(listen) and _accepts(admin), process, _READY_S, f"connections at {listen} and {admin}")
@@ -194,10 +193,7 @@ def _load_argv(
 
 
 def _load_base(executables: Executables, settings: Settings, targets: list[str], seed: int) -> list[str]:
-    argv = [str(executables.weir), "load"]
-    for target in targets:
-        argv += ["--target", target]
-    return [*argv, "--keys", str(settings.keys), "--value-size", str(settings.value_size_bytes), "--seed", str(seed)]
+    return load_command(executables.weir, settings, targets, seed)
 
 
 def _watch(folder: Path, load: Process, roles: dict[Role, list[Process]], admin: str | None, plan: Plan) -> list[_Edge]:
