@@ -17,10 +17,11 @@ LAYERS = [
     {"topology"},
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "units"},
-    {"records", "knee", "calibration", "capacity", "merging", "subjects"},
-    {"verdict", "analysis", "testbed", "audit", "planning"},
-    {"findings", "plots", "essence", "run", "oracles"},
-    {"report", "commands", "study_commands"},
+    {"records", "knee", "calibration", "capacity", "merging", "subjects", "windows"},
+    {"verdict", "analysis", "testbed", "audit", "planning", "progress"},
+    {"findings", "plots", "essence", "summary", "gathering", "oracles"},
+    {"run"},
+    {"report", "commands", "study_commands", "live"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

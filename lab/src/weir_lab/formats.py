@@ -100,6 +100,7 @@ class LoadWindow(Record):
     start_ns: Count
     length_ns: Count
     requests: Count
+    response_time_sum_ns: Count = 0
 
 
 class LoadCpu(Record):

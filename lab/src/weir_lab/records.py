@@ -104,6 +104,8 @@ class RunMeta(Record):
     load_average: list[float]
     started_unix_ns: int
     ended_unix_ns: int
+    cut_windows: Count = 0
+    """Windows of one second at the start of the measured phase that MSER-5 left out."""
     verdict: Verdict
 
 
@@ -146,9 +148,9 @@ def read_runs(sweep: Path) -> tuple[list[Run], list[Path]]:
     return sorted(finished, key=lambda run: run.meta.started_unix_ns), interrupted
 
 
-def read_run_metas(sweep: Path) -> list[RunMeta]:
-    """What all finished runs say about themselves, without their measurements."""
-    return [read_json(file, RunMeta) for file in sorted(runs_folder(sweep).glob("*/run.json"))]
+def read_run_metas(sweep: Path) -> list[tuple[Path, RunMeta]]:
+    """What all finished runs say about themselves, without their measurements, each with its folder."""
+    return [(file.parent, read_json(file, RunMeta)) for file in sorted(runs_folder(sweep).glob("*/run.json"))]
 
 
 def read_run(folder: Path) -> Run:

@@ -1,4 +1,4 @@
-"""Commands on study files: ``weir-lab check`` and ``weir-lab plan``."""
+"""Commands on study files and sweeps: ``weir-lab check``, ``plan``, ``gather`` and ``tables``."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import typer
 
 from weir_lab.design import cells_of, content_sha256, load_study, schedule, study_schema
 from weir_lab.errors import RecordError, StudyError, TestbedError
+from weir_lab.gathering import gather_runs
 from weir_lab.planning import doubts, duration_text, estimate, plan_lines
 from weir_lab.records import read_run_metas, read_sweep
 from weir_lab.subjects import abilities_of, refusals
+from weir_lab.summary import write_tables
 from weir_lab.units import count_text
 
 if TYPE_CHECKING:
     from weir_lab.design import Study
 
-__all__ = ["PACE_HELP", "check", "plan"]
+__all__ = ["ONLY_HELP", "PACE_HELP", "check", "gather", "plan", "tables"]
 
 PACE_HELP = (
     "quick (minutes), standard (stop rule) or full (as the earlier study ran it); the file's own choice by default"
 )
+ONLY_HELP = "Make only these cells: a pattern of their names such as '*-S5-*', or a condition such as 'servers == 5'"
 _SHOWN_CELLS = 40
 
 
@@ -79,6 +82,21 @@ def plan(
         typer.echo(line)
 
 
+def gather(
+    sweep: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")],
+    others: Annotated[list[Path], typer.Argument(metavar="OTHER...", help="Sweeps of the same study, made elsewhere")],
+) -> None:
+    """Copy the runs of other sweeps of the same study into this one, where it has none of that content."""
+    taken = gather_runs(sweep, others)
+    tables(sweep)
+    typer.echo(f"{count_text(len(taken), 'run')} copied into {sweep}")
+
+
+def tables(sweep: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")]) -> None:
+    """Write summary.csv, runs.csv, windows.csv and log2.csv of a sweep anew from its runs."""
+    write_tables(sweep, load_study(sweep / "study.toml"), read_sweep(sweep).executables)
+
+
 def _refusals(study: Study, binary: Path) -> list[str]:
     cells = [cell.settings for cell in cells_of(study)]
     if not study.kind.runs_load:
@@ -96,5 +114,5 @@ def _reused(study: Study, sweep: Path) -> int | None:
         executables = read_sweep(sweep).executables
     except RecordError:
         return None
-    there = {meta.content_sha256 for meta in read_run_metas(sweep) if meta.verdict.valid}
+    there = {meta.content_sha256 for _, meta in read_run_metas(sweep) if meta.verdict.valid}
     return sum(content_sha256(study, run, executables) in there for run in schedule(study))

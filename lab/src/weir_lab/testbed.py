@@ -189,7 +189,7 @@ def _load_argv(
     argv += ["--writes", f"{settings.write_ratio:g}"]
     if settings.path is RequestPath.DIRECT:
         argv.append("--no-prefill")  # each server was filled on its own
-    return [*argv, "--json", str(record)]
+    return [*argv, "--hdr", str(record.with_suffix(".hdr")), "--json", str(record)]
 
 
 def _load_base(executables: Executables, settings: Settings, targets: list[str], seed: int) -> list[str]:
