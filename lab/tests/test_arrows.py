@@ -17,7 +17,7 @@ LAYERS = [
     {"topology"},
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "units"},
-    {"records", "knee", "calibration", "capacity", "merging", "subjects", "windows"},
+    {"records", "knee", "calibration", "capacity", "merging", "subjects", "windows", "importers"},
     {"verdict", "analysis", "testbed", "audit", "planning", "progress"},
     {"findings", "plots", "essence", "summary", "gathering", "oracles"},
     {"run"},

@@ -25,7 +25,7 @@ from weir_lab.essence import essence_table
 from weir_lab.live import Shown
 from weir_lab.report import build_report
 from weir_lab.run import Wanted, run_study
-from weir_lab.study_commands import ONLY_HELP, PACE_HELP, check, gather, plan, tables
+from weir_lab.study_commands import ONLY_HELP, PACE_HELP, check, gather, import_results, plan, tables
 from weir_lab.testbed import Executables
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ app.command()(check)
 app.command()(plan)
 app.command()(gather)
 app.command()(tables)
+app.command("import")(import_results)
 app.command()(selfcheck)
 app.command()(audit)
 app.command()(predict)

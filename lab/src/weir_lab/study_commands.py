@@ -11,16 +11,17 @@ import typer
 from weir_lab.design import cells_of, content_sha256, load_study, schedule, study_schema
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.gathering import gather_runs
+from weir_lab.importers import read_results, rows_of
 from weir_lab.planning import doubts, duration_text, estimate, plan_lines
-from weir_lab.records import read_run_metas, read_sweep
+from weir_lab.records import read_run_metas, read_sweep, write_text
 from weir_lab.subjects import abilities_of, refusals
-from weir_lab.summary import write_tables
+from weir_lab.summary import csv_text, write_tables
 from weir_lab.units import count_text
 
 if TYPE_CHECKING:
     from weir_lab.design import Study
 
-__all__ = ["ONLY_HELP", "PACE_HELP", "check", "gather", "plan", "tables"]
+__all__ = ["ONLY_HELP", "PACE_HELP", "check", "gather", "import_results", "plan", "tables"]
 
 PACE_HELP = (
     "quick (minutes), standard (stop rule) or full (as the earlier study ran it); the file's own choice by default"
@@ -90,6 +91,28 @@ def gather(
     taken = gather_runs(sweep, others)
     tables(sweep)
     typer.echo(f"{count_text(len(taken), 'run')} copied into {sweep}")
+
+
+def import_results(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Outputs of memtier_benchmark (text, JSON) or memaslap")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Write this CSV file instead of standard output")] = None,
+) -> None:
+    """Read results of other load generators into rows like those of our tables. Status 3 if a run is unusable."""
+    runs = [run for file in files for run in read_results(file)]
+    text = csv_text([row for run in runs for row in rows_of(run)])
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
+    for run in runs:
+        for doubt in run.doubts:
+            typer.echo(f"doubt: {run.name}: {doubt}", err=True)
+        for fault in run.faults:
+            typer.echo(f"unusable: {run.name}: {fault}", err=True)
+    if any(run.faults for run in runs):
+        raise typer.Exit(3)
 
 
 def tables(sweep: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")]) -> None:

@@ -26,7 +26,7 @@ from weir_lab.stats import Decision, mean_interval
 from weir_lab.windows import Cut, read_hdr_log, windows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from weir_lab.design import Cell, Study
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weir_lab.progress import RunValues
     from weir_lab.records import Run, RunMeta
 
-__all__ = ["CellRuns", "cells_with_runs", "write_tables"]
+__all__ = ["CellRuns", "cells_with_runs", "csv_text", "write_tables"]
 
 _PERCENTILES = (1, 5, 25, 50, 75, 90, 95, 99, 99.9)
 # From 1 µs to 67 s: nothing that a client waits for lies outside.
@@ -58,10 +58,10 @@ def write_tables(sweep: Path, study: Study, executables: dict[str, str]) -> None
     """Write all tables of a sweep from its run folders."""
     metas = read_run_metas(sweep)
     cells = cells_with_runs(study, executables, metas)
-    _write(sweep / "summary.csv", [_summary_row(study, cell) for cell in cells])
-    _write(sweep / "runs.csv", [_run_row(folder, meta) for folder, meta in sorted(metas, key=_when)])
-    _write(sweep / "windows.csv", [row for cell in cells for row in _window_rows(study, cell)])
-    _write(sweep / "log2.csv", [row for cell in cells for row in _log2_rows(cell)])
+    write_text(sweep / "summary.csv", csv_text([_summary_row(study, cell) for cell in cells]))
+    write_text(sweep / "runs.csv", csv_text([_run_row(folder, meta) for folder, meta in sorted(metas, key=_when)]))
+    write_text(sweep / "windows.csv", csv_text([row for cell in cells for row in _window_rows(study, cell)]))
+    write_text(sweep / "log2.csv", csv_text([row for cell in cells for row in _log2_rows(cell)]))
 
 
 def cells_with_runs(study: Study, executables: dict[str, str], metas: Sequence[tuple[Path, RunMeta]]) -> list[CellRuns]:
@@ -218,7 +218,7 @@ def _log2_rows(cell: CellRuns) -> list[dict[str, _Value]]:
     return rows
 
 
-def _write(path: Path, rows: list[dict[str, _Value]]) -> None:
+def csv_text(rows: Sequence[Mapping[str, _Value]]) -> str:
     """All columns of all rows, in the order in which they first come."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
@@ -226,7 +226,7 @@ def _write(path: Path, rows: list[dict[str, _Value]]) -> None:
     writer.writeheader()
     for row in rows:
         writer.writerow({name: _cell_text(value) for name, value in row.items()})
-    write_text(path, text.getvalue())
+    return text.getvalue()
 
 
 def _cell_text(value: _Value) -> str | int:
