@@ -16,12 +16,14 @@ LAYERS = [
     {"errors"},
     {"topology"},
     {"histogram", "design", "stats", "processes", "machine"},
-    {"laws", "queueing", "factorial", "formats", "units"},
+    {"laws", "queueing", "factorial", "formats", "network", "units"},
+    {"places"},
+    {"testbeds"},
     {"records", "knee", "calibration", "capacity", "merging", "subjects", "windows", "importers"},
     {"verdict", "analysis", "testbed", "audit", "planning", "progress"},
-    {"findings", "plots", "essence", "summary", "gathering", "oracles"},
+    {"findings", "plots", "essence", "summary", "gathering", "links", "oracles"},
     {"run"},
-    {"report", "commands", "study_commands", "live"},
+    {"report", "commands", "study_commands", "testbed_commands", "live"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

@@ -19,12 +19,13 @@ from weir_lab.gathering import gather_runs
 from weir_lab.records import read_run_metas
 from weir_lab.run import SweepOutcome, Wanted, run_study, selects
 from weir_lab.stats import Decision
-from weir_lab.testbed import Executables, LocalOutcome
+from weir_lab.testbed import Executables, RunOutcome
 
 if TYPE_CHECKING:
     from weir_lab.design import Plan, ScheduledRun, Settings, Study
     from weir_lab.progress import CellProgress
     from weir_lab.records import Verdict
+    from weir_lab.testbeds import Testbed
 
 PROGRAMS = Executables(Path("weir"), "memcached")
 STOP = "[plan.stop]\nrepetitions_max = 8\nrelative_half_width = 0.05\n"
@@ -41,18 +42,18 @@ class Bench:
     decisions: list[tuple[str, int, Decision]] = field(default_factory=list)
     plans: list[tuple[int, int]] = field(default_factory=list)
 
-    def run_local(
-        self, folder: Path, _programs: Executables, settings: Settings, _plan: Plan, seed: int
-    ) -> LocalOutcome:
+    def make_run(
+        self, _testbed: Testbed, folder: Path, _programs: Executables, settings: Settings, _plan: Plan, seed: int
+    ) -> RunOutcome:
         self.made.append(folder.name)
         if folder.name in self.fails:
-            return LocalOutcome([], ["failed on purpose"])
+            return RunOutcome([], ["failed on purpose"])
         world = World(service_ns=dict.fromkeys(RequestPath, 5e6), run_spread=self.spread.get(settings.path, 0.0))
         if self.best_clients is not None:
             slow = 1.0 + 0.1 * abs(settings.clients - self.best_clients)
             world = replace(world, service_ns=dict.fromkeys(RequestPath, 250000.0 * slow))
         write_measurements(folder, settings, np.random.default_rng([seed]), world)
-        return LocalOutcome([], [])
+        return RunOutcome([], [])
 
     def planned(self, study: Study, total: int, reused: int) -> None:
         assert study.name == "tiny"
@@ -73,7 +74,7 @@ class Bench:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench()
-    monkeypatch.setattr(run_module, "run_local", made.run_local)
+    monkeypatch.setattr(run_module, "make_run", made.make_run)
     monkeypatch.setattr(run_module, "_identify", lambda _programs: EXECUTABLES)
     monkeypatch.setattr(run_module, "executable_version", lambda _argv: "weir 0.1.0")
     return made

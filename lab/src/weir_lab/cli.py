@@ -27,6 +27,8 @@ from weir_lab.report import build_report
 from weir_lab.run import Wanted, run_study
 from weir_lab.study_commands import ONLY_HELP, PACE_HELP, check, gather, import_results, plan, tables
 from weir_lab.testbed import Executables
+from weir_lab.testbed_commands import clean, links, testbeds
+from weir_lab.testbeds import TestbedKind
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -69,10 +71,17 @@ def run(
     memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
     pace: Annotated[str | None, typer.Option(help=PACE_HELP)] = None,
     only: Annotated[str | None, typer.Option(help=ONLY_HELP)] = None,
+    testbed: Annotated[
+        TestbedKind | None,
+        typer.Option(help="Where the roles run, whatever the study says; docs/testbeds.md tells what each needs"),
+    ] = None,
 ) -> None:
     """Make all runs of a study that are not there yet."""
     study = load_study(study_path, pace)
-    _run(study_path, study, out or RUNS / study.name, Executables(binary.absolute(), memcached), Wanted(pace, only))
+    kind = testbed or study.testbed
+    sweep = out or RUNS / (study.name if kind == TestbedKind.LOCAL else f"{study.name}-{kind}")
+    wanted = Wanted(pace, only, testbed=testbed)
+    _run(study_path, study, sweep, Executables(binary.absolute(), memcached), wanted)
 
 
 @app.command()
@@ -124,6 +133,9 @@ app.command()(audit)
 app.command()(predict)
 app.command()(capacity)
 app.command()(merge)
+app.command()(testbeds)
+app.command()(links)
+app.command()(clean)
 
 
 def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, wanted: Wanted) -> None:

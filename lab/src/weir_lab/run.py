@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import fnmatch
+import functools
 import re
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -48,7 +50,8 @@ from weir_lab.records import (
 from weir_lab.stats import Decision
 from weir_lab.subjects import abilities_of, asks_for_more, refusals
 from weir_lab.summary import write_tables
-from weir_lab.testbed import Executables, run_local
+from weir_lab.testbed import Executables, make_run, shape_of
+from weir_lab.testbeds import Testbed, TestbedKind, open_testbed
 from weir_lab.verdict import judge
 from weir_lab.windows import NO_CUT, Cut, find_cut
 
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from weir_lab.design import Cell, Level
+    from weir_lab.topology import Shape
 
 __all__ = ["Observer", "SweepOutcome", "Wanted", "run_study", "selects"]
 
@@ -82,11 +86,12 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for beside the study: a pace, a part of the cells, more repetitions."""
+    """What the command line asks for beside the study: a pace, a part of the cells, more repetitions, another testbed."""
 
     pace: str | None = None
     only: str | None = None
     extend: int = 0
+    testbed: TestbedKind | None = None
 
 
 @dataclass(frozen=True)
@@ -111,21 +116,34 @@ def run_study(
 ) -> SweepOutcome:
     """Make all runs of a study that are not there yet."""
     wanted = wanted or Wanted()
-    _require_runnable(load_study(study_path, wanted.pace), executables)
-    hashes = _identify(executables)
+    given = load_study(study_path, wanted.pace)
+    kind = wanted.testbed or _kind(given)
+    _require_runnable(given, executables, kind)
+    programs = _identify(executables)
     runs_folder(sweep).mkdir(parents=True, exist_ok=True)
-    with (sweep / ".lock").open("w") as lock:
-        _lock(lock.fileno(), sweep)
+    with ExitStack() as stack:
+        _lock(stack.enter_context((sweep / ".lock").open("w")).fileno(), sweep)
         for left in sweep.glob("*.part"):
             left.unlink()  # a write that was cut short
-        study = _adopt(study_path, sweep / "study.toml", wanted)
+        study = _adopt(study_path, sweep / "study.toml", wanted, kind)
+        testbed = stack.enter_context(open_testbed(kind, study.topology, _shape(study)))
+        hashes = {**programs, **testbed.identity()}
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
-        made = _Sweep(study, sweep, executables, hashes, observer, wanted.only)
+        made = _Sweep(study, sweep, _Bench(testbed, executables, hashes), observer, wanted.only)
         try:
             made.run_all()
         finally:
             write_tables(sweep, made.study, hashes)
     return made.outcome()
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """What runs are made with; ``identity`` is what of it decides their outcome."""
+
+    testbed: Testbed
+    executables: Executables
+    identity: dict[str, str]
 
 
 class _Sweep:
@@ -135,15 +153,13 @@ class _Sweep:
         self,
         study: Study,
         sweep: Path,
-        executables: Executables,
-        hashes: dict[str, str],
+        bench: _Bench,
         observer: Observer,
         only: str | None,
     ) -> None:
         self.study = study
         self._sweep = sweep
-        self._executables = executables
-        self._hashes = hashes
+        self._bench = bench
         self._observer = observer
         self._only = only
         self._began = time.monotonic()
@@ -211,7 +227,7 @@ class _Sweep:
         for attempt in range(1, self.study.plan.attempts + 1):
             self._observer.started(run, attempt)
             folder = _new_folder(runs_folder(self._sweep), run.name)
-            meta = _make(self.study, run, attempt, folder, self._executables, self._hashes)
+            meta = _make(self.study, run, attempt, folder, self._bench)
             self._observer.finished(run, meta.verdict, folder)
             if meta.verdict.valid:
                 self._in_a_row = 0
@@ -241,7 +257,7 @@ class _Sweep:
         found = 0
         for repetition in range(1, last + 1):
             for run in block(self.study, cells, repetition):
-                folder = there.get(content_sha256(self.study, run, self._hashes))
+                folder = there.get(content_sha256(self.study, run, self._bench.identity))
                 cell = self._cells[run.cell.name]
                 if folder is not None and repetition not in cell.values:
                     self._add(cell, read_run(folder))
@@ -291,6 +307,21 @@ def _value(settings: Settings, name: str) -> int | float | str:
     return "" if value is None else value
 
 
+def _shape(study: Study) -> Shape:
+    """Machines that every cell finds its own among."""
+    return functools.reduce(
+        lambda one, other: one.or_larger(other), (shape_of(cell.settings) for cell in cells_of(study))
+    )
+
+
+def _kind(study: Study) -> TestbedKind:
+    try:
+        return TestbedKind(study.testbed)
+    except ValueError:
+        known = ", ".join(TestbedKind)
+        raise StudyError(f"{study.name}: the testbed {study.testbed} is not built yet; there are {known}.") from None
+
+
 def _identify(executables: Executables) -> dict[str, str]:
     return {
         "weir": file_sha256(executables.weir),
@@ -298,7 +329,7 @@ def _identify(executables: Executables) -> dict[str, str]:
     }
 
 
-def _require_runnable(study: Study, executables: Executables) -> None:
+def _require_runnable(study: Study, executables: Executables, kind: TestbedKind) -> None:
     """Refuse, before hours of runs, what this binary or this testbed cannot do."""
     settings = [cell.settings for cell in cells_of(study)]
     found = refusals(study, settings, abilities_of(executables.weir) if asks_for_more(settings) else None)
@@ -309,11 +340,13 @@ def _require_runnable(study: Study, executables: Executables) -> None:
         found.append("several proxies side by side are planned, but not run yet")
     if any(cell.subject != "weir" for cell in proxied) or any(cell.generator != "weir" for cell in settings):
         found.append("other proxies and load generators than weir's are planned, but not run yet")
+    if kind is not TestbedKind.LOCAL and any(cell.generators > 1 for cell in settings):
+        found.append(f"on {kind} several load generators at once are planned, but not run yet")
     if found:
         raise TestbedError(f"{study.name} cannot run here: {'; '.join(found)}")
 
 
-def _adopt(study_path: Path, copy: Path, wanted: Wanted) -> Study:
+def _adopt(study_path: Path, copy: Path, wanted: Wanted, kind: TestbedKind) -> Study:
     """Keep the study beside its runs as it is run now: at its pace, with what was added to it before and now."""
     given = load_study(study_path, wanted.pace)
     kept = load_study(copy) if copy.exists() else None
@@ -326,6 +359,7 @@ def _adopt(study_path: Path, copy: Path, wanted: Wanted) -> Study:
     text = amended(
         study_path.read_text(encoding="utf-8"),
         pace=given.pace,
+        testbed=kind if kind != given.testbed else None,
         extended=max(before, given.extended) + wanted.extend,
         refined=refined,
     )
@@ -355,12 +389,12 @@ def _make(
     run: ScheduledRun,
     attempt: int,
     folder: Path,
-    executables: Executables,
-    hashes: dict[str, str],
+    bench: _Bench,
 ) -> RunMeta:
+    hashes, executables = bench.identity, bench.executables
     seed = load_seed(study, run)
     load_before, started = load_average(), time.time_ns()
-    outcome = run_local(folder, executables, run.cell.settings, study.plan, seed)
+    outcome = make_run(bench.testbed, folder, executables, run.cell.settings, study.plan, seed)
     meta = RunMeta(
         study=study.name,
         cell=run.cell.name,
@@ -381,6 +415,7 @@ def _make(
         },
         machine=machine_facts(),
         load_average=load_before,
+        testbed=bench.testbed.record,
         started_unix_ns=started,
         ended_unix_ns=time.time_ns(),
         verdict=Verdict(valid=False, reasons=["not judged"], flags=[]),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weir_lab.design.study import Gates, Kind, Study
-from weir_lab.topology import Topology
 
 if TYPE_CHECKING:
     from weir_lab.design.cells import ScheduledRun
@@ -23,7 +22,7 @@ def load_seed(study: Study, run: ScheduledRun) -> int:
 
 
 def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str]) -> str:
-    """Hash of all that decides the outcome of a run: settings, plan, gates, repetition, testbed, programs.
+    """Hash of all that decides the outcome of a run: settings, plan, gates, repetition, programs, testbed (as its identity).
 
     Name, texts and order of the study are left out: rewording a question does not make measured data stale. What a study leaves at
     its default is left out, too, so that a new setting makes no old run stale.
@@ -43,8 +42,6 @@ def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str])
         "cooldown_s": study.plan.cooldown_s,
         "cut": study.plan.cut if study.plan.cut != "fixed" else "",
         "kind": study.kind.value if study.kind not in (Kind.LOAD, Kind.MICRO) else "",
-        "testbed": study.testbed if study.testbed != "local" else "",
-        "topology": study.topology.model_dump(mode="json") if study.topology != Topology() else {},
         "subject": study.subjects[settings.subject].model_dump(mode="json")
         if settings.subject in study.subjects
         else {},

@@ -57,10 +57,19 @@ def parse_study(text: str, pace: str | None = None) -> Study:
 
 
 def amended(
-    text: str, *, pace: str | None = None, extended: int = 0, refined: list[dict[str, Level]] | None = None
+    text: str,
+    *,
+    pace: str | None = None,
+    testbed: str | None = None,
+    extended: int = 0,
+    refined: list[dict[str, Level]] | None = None,
 ) -> str:
     """The text of a study with what the command line or the data added to it, so that the copy beside the runs says it all."""
-    inserted = {"pace": f'"{pace}"' if pace else None, "extended": str(extended) if extended else None}
+    inserted = {
+        "pace": f'"{pace}"' if pace else None,
+        "testbed": f'"{testbed}"' if testbed else None,
+        "extended": str(extended) if extended else None,
+    }
     head, _, tail = _split_at_first_table(text)
     for key, value in inserted.items():
         if value is not None:

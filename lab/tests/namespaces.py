@@ -1,0 +1,58 @@
+"""What tests with real namespaces share. They need root and a kernel with the parts that `probe` tries."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from weir_lab.network import CpuQuota, find_cpu_groups, probe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KERNEL = probe()
+GROUPS = find_cpu_groups()
+NAMESPACES = Path("/run/netns")
+
+needs_network = pytest.mark.skipif(bool(KERNEL.missing), reason="needs namespaces: " + "; ".join(KERNEL.missing))
+needs_quota = pytest.mark.skipif(not KERNEL.has("CPU quota"), reason=f"needs CPU quotas: {KERNEL.words('CPU quota')}")
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition, at most 30 s."""
+    deadline = time.monotonic() + 30.0
+    while not condition():
+        assert time.monotonic() < deadline, f"not within 30 s: {what}"
+        time.sleep(0.01)
+
+
+def left_by(pid: int) -> list[str]:
+    """Names of namespaces and control groups that belong to a process number."""
+    places = [NAMESPACES] if NAMESPACES.is_dir() else []
+    if not isinstance(GROUPS, str):
+        places.append(GROUPS.folder)
+    return sorted(found.name for place in places for found in place.glob(f"weir-{pid}-*"))
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there and not only waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except OSError:
+        return False
+
+
+__all__ = [
+    "GROUPS",
+    "KERNEL",
+    "NAMESPACES",
+    "CpuQuota",
+    "eventually",
+    "left_by",
+    "needs_network",
+    "needs_quota",
+    "runs",
+]
