@@ -18,8 +18,9 @@ import pytest
 from synthetic import STUDY_TEXT
 from weir_lab.design import ScheduledRun, Study, load_study
 from weir_lab.errors import TestbedError
+from weir_lab.formats import Snapshot
 from weir_lab.progress import CellProgress
-from weir_lab.records import Verdict, read_runs
+from weir_lab.records import Verdict, read_json, read_runs
 from weir_lab.report import build_report
 from weir_lab.run import run_study
 from weir_lab.stats import Decision
@@ -126,7 +127,7 @@ def check_tables(sweep: Path) -> None:
         rates = [
             float(run["throughput_rps"]) for run in runs.values() if run["cell"] == cell and run["valid"] == "true"
         ]
-        assert (row["runs"], len(rates), row["decision"]) == ("2", 2, "converged")
+        assert (row["runs"], len(rates), row["decision"]) == ("2", 2, "complete")
         assert float(row["throughput_rps"]) == pytest.approx(sum(rates) / 2, rel=1e-8)
         assert float(row["throughput_half_width_rps"]) == pytest.approx(
             12.706205 * abs(rates[0] - rates[1]) / 2, rel=1e-4
@@ -139,6 +140,29 @@ def check_tables(sweep: Path) -> None:
     for window in windows:
         assert float(window["throughput_rps"]) == pytest.approx(float(runs[window["run"]]["throughput_rps"]), rel=1e-6)
         assert float(window["sd_response_time_us"]) > 0.0
+
+
+@needs_programs
+def test_two_proxies_side_by_side_count_as_one(tmp_path: Path) -> None:
+    study, sweep = small_study(tmp_path), tmp_path / "sweep"
+    text = study.read_text().replace('path = ["direct", "proxy"]', "proxies = [1, 2]")
+    text = text.replace("[fixed]", '[fixed]\npath = "proxy"\nreplicas = 2')
+    study.write_text(text[: text.index("[[predictions]]")])
+    assert run_study(study, sweep, Executables(WEIR, "memcached"), ["test"], Heard()).given_up == []
+    runs = [run for run in read_runs(sweep)[0] if run.meta.verdict.valid]
+    assert sorted(run.meta.settings.proxies for run in runs) == [1] * 4 + [2] * 4
+    for run in runs:
+        proxies = [command for command in run.meta.commands if command.role == "proxy"]
+        assert len(proxies) == run.meta.settings.proxies
+        assert all("--replicas" in command.argv for command in proxies)
+        assert run.load is not None
+        assert run.end is not None
+        assert run.end.requests == run.load.requests_of_all_phases
+        parts = [read_json(file, Snapshot) for file in sorted(run.folder.glob("snapshot-end*.json"))]
+        assert len(parts) == len(proxies)
+        if run.meta.settings.clients >= len(parts):
+            assert all(part.requests > 0 for part in parts)
+    assert processes_writing_into(sweep) == []
 
 
 @needs_programs

@@ -222,8 +222,8 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path, bench: Bench) -> N
 
 
 def test_what_cannot_run_is_refused_before_anything_is_made(tmp_path: Path, bench: Bench) -> None:
-    study = write(tmp_path, ("[fixed]", "[fixed]\nproxies = 2"))
-    with pytest.raises(TestbedError, match="several proxies"):
+    study = write(tmp_path, ("[fixed]", '[fixed]\ngenerator = "memcaslap"'))
+    with pytest.raises(TestbedError, match="other proxies and load generators"):
         sweep_of(bench, study)
     assert not (tmp_path / "sweep").exists()
 

@@ -89,6 +89,7 @@ class Shown:
     def _show(self) -> None:
         if self._live is None:
             return
+        stops = self._study is not None and self._study.plan.stop is not None
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for heading, justify in (
             ("cell", "left"),
@@ -105,7 +106,7 @@ class Shown:
                 str(len(cell.values)),
                 f"{mean:,.0f}" if mean is not None else "",
                 f"{100 * width:.1f}" if width is not None else "",
-                "" if decision is Decision.CONTINUE else str(decision),
+                str(decision) if stops and decision is not Decision.CONTINUE else "",
             )
         line = Text(f"{self._done} of {self._total} runs, {self._left()} left, {self._elapsed()} so far   {self._now}")
         self._live.update(Group(table, ProgressBar(max(1, self._total), self._done, width=60), line), refresh=True)

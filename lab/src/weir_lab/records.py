@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from weir_lab.design import Settings
 from weir_lab.errors import RecordError
-from weir_lab.formats import Count, LoadRecord, Record, Snapshot
+from weir_lab.formats import Count, LoadRecord, Record, Snapshot, merge_snapshots
 from weir_lab.places import MachineUse, TestbedRecord
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "read_runs",
     "read_sweep",
     "runs_folder",
+    "snapshot_name",
     "write_json",
     "write_text",
 ]
@@ -175,9 +176,9 @@ def read_measurements(folder: Path, meta: RunMeta) -> Run:
         meta,
         load=_read_optional(folder / "load.json", LoadRecord),
         cpu=_read_optional(folder / "cpu.json", CpuRecord),
-        before=_read_optional(folder / "snapshot-before.json", Snapshot),
-        after=_read_optional(folder / "snapshot-after.json", Snapshot),
-        end=_read_optional(folder / "snapshot-end.json", Snapshot),
+        before=_read_snapshots(folder, "before", meta.settings.proxies),
+        after=_read_snapshots(folder, "after", meta.settings.proxies),
+        end=_read_snapshots(folder, "end", meta.settings.proxies),
     )
 
 
@@ -212,6 +213,18 @@ def write_text(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)  # noqa: PTH105 - the atomic rename is the point
+
+
+def snapshot_name(moment: str, place: int) -> str:
+    """File of one proxy's snapshot: ``snapshot-before.json`` of the first, ``snapshot-before-1.json`` of the next."""
+    return f"snapshot-{moment}.json" if place == 0 else f"snapshot-{moment}-{place}.json"
+
+
+def _read_snapshots(folder: Path, moment: str, proxies: int) -> Snapshot | None:
+    """The snapshots of all proxies at one moment as one; ``None`` if one is missing."""
+    found = [_read_optional(folder / snapshot_name(moment, place), Snapshot) for place in range(proxies)]
+    known = [snapshot for snapshot in found if snapshot is not None]
+    return merge_snapshots(known) if known and len(known) == len(found) else None
 
 
 def _read_optional(path: Path, model: type[_Model]) -> _Model | None:

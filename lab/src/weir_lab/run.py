@@ -336,8 +336,6 @@ def _require_runnable(study: Study, executables: Executables, kind: TestbedKind)
     if not study.kind.runs_load:
         found.append(f"studies of kind {study.kind} are planned, but not run yet")
     proxied = [cell for cell in settings if cell.path is RequestPath.PROXY]
-    if any(cell.proxies > 1 for cell in proxied):
-        found.append("several proxies side by side are planned, but not run yet")
     if any(cell.subject != "weir" for cell in proxied) or any(cell.generator != "weir" for cell in settings):
         found.append("other proxies and load generators than weir's are planned, but not run yet")
     if kind is not TestbedKind.LOCAL and any(cell.generators > 1 for cell in settings):

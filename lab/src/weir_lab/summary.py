@@ -101,7 +101,7 @@ def _summary_row(study: Study, cell: CellRuns) -> dict[str, _Value]:
     values = [value for _, value in cell.runs]
     row: dict[str, _Value] = {"study": study.name, "cell": cell.cell.name, **dict(cell.cell.levels)}
     row |= {"clients": cell.cell.settings.clients, "runs": len(values), "invalid_runs": cell.invalid}
-    row["decision"] = str(cell.decision)
+    row["decision"] = _decision_text(study, cell.decision)
     row |= _with_interval("throughput_rps", [value.of(Response.THROUGHPUT) for value in values])
     row |= _with_interval("mean_response_time_us", [value.mean_ns / 1e3 for value in values])
     row |= _percentile_columns("", cell.times)
@@ -115,6 +115,13 @@ def _summary_row(study: Study, cell: CellRuns) -> dict[str, _Value]:
             row["expected_mean_response_time_us"] = point.mean_response_time_us
             row["expected_by"] = point.origin
     return row
+
+
+def _decision_text(study: Study, decision: Decision) -> str:
+    """A fixed number of runs says nothing about convergence."""
+    if study.plan.stop is not None:
+        return str(decision)
+    return "incomplete" if decision is Decision.CONTINUE else "complete"
 
 
 def _with_interval(name: str, values: list[float]) -> dict[str, _Value]:
