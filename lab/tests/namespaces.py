@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from weir_lab.network import CpuQuota, find_cpu_groups, probe
+from weir_lab.network import find_cpu_groups, probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 KERNEL = probe()
 GROUPS = find_cpu_groups()
@@ -21,12 +23,26 @@ needs_network = pytest.mark.skipif(bool(KERNEL.missing), reason="needs namespace
 needs_quota = pytest.mark.skipif(not KERNEL.has("CPU quota"), reason=f"needs CPU quotas: {KERNEL.words('CPU quota')}")
 
 
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition, at most 30 s."""
-    deadline = time.monotonic() + 30.0
+LAB_STARTS_S = 120.0
+"""A whole lab that starts, makes a testbed, measures it and begins a run is many processes one after the other."""
+
+
+def eventually(condition: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within 30 s: {what}"
+        assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what}"
         time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def started(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that is killed at the end, however the end comes."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def left_by(pid: int) -> list[str]:
@@ -43,16 +59,3 @@ def runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except OSError:
         return False
-
-
-__all__ = [
-    "GROUPS",
-    "KERNEL",
-    "NAMESPACES",
-    "CpuQuota",
-    "eventually",
-    "left_by",
-    "needs_network",
-    "needs_quota",
-    "runs",
-]

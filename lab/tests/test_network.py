@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from namespaces import GROUPS, KERNEL, NAMESPACES, eventually, left_by, needs_network, needs_quota, runs
+from namespaces import GROUPS, KERNEL, NAMESPACES, eventually, left_by, needs_network, needs_quota, runs, started
 from weir_lab.errors import TestbedError
 from weir_lab.network import (
     Link,
@@ -214,7 +214,7 @@ def test_what_a_killed_owner_left_is_removed_and_nothing_else(tmp_path: Path) ->
     try:
         with (
             Network(this_process(), LINKS) as ours,
-            subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as owner,
+            started([sys.executable, "-c", OWNER, str(tmp_path)]) as owner,
         ):
             assert owner.stdout is not None
             bound, loose = (int(word) for word in owner.stdout.readline().split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from namespaces import eventually, left_by, needs_network, needs_quota
+from namespaces import LAB_STARTS_S, eventually, left_by, needs_network, needs_quota, started
+from sshd import folders_of_agents, hosts, needs_sshd
 from synthetic import STUDY_TEXT
 from test_run import LAB, WEIR, Heard, needs_programs, processes_writing_into, small_study
 from weir_lab.cli import app
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.links import measure_bounds, read_bounds
+from weir_lab.network import Link, Network, run_in, this_process
 from weir_lab.records import read_runs
 from weir_lab.report import build_report
 from weir_lab.run import Wanted, run_study
@@ -28,8 +31,10 @@ from weir_lab.testbeds import TestbedKind, open_testbed
 from weir_lab.topology import Cores, Cpus, Shape, Topology
 
 if TYPE_CHECKING:
+    from weir_lab.network import Node
     from weir_lab.records import Run
 
+MACHINES = ("client-0", "proxy-0", "server-0", "server-1", "server-2")
 PROGRAMS = Executables(WEIR, "memcached")
 
 
@@ -104,9 +109,12 @@ def test_a_killed_lab_leaves_nothing_that_the_next_does_not_remove(tmp_path: Pat
     study, sweep = small_study(tmp_path), tmp_path / "sweep"
     study.write_text(study.read_text().replace("measured_s = 0.5", "measured_s = 600.0"))
     command = [*LAB, "run", str(study), "--out", str(sweep), "--bin", str(WEIR), "--testbed", "netns"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as lab:
-        stderr = f"{sweep}/runs/*/load.stderr"
-        eventually(lambda: any("measured" in file.read_text() for file in sweep.glob("runs/*/load.stderr")), stderr)
+    with started(command) as lab:
+        eventually(
+            lambda: any("measured" in file.read_text() for file in sweep.glob("runs/*/load.stderr")),
+            "a run",
+            LAB_STARTS_S,
+        )
         assert len(left_by(lab.pid)) >= 6
         lab.send_signal(signal.SIGKILL)
         assert lab.wait(30.0) == -signal.SIGKILL
@@ -124,13 +132,132 @@ def test_an_interrupted_lab_takes_its_network_away(tmp_path: Path) -> None:
     study, sweep = small_study(tmp_path), tmp_path / "sweep"
     study.write_text(study.read_text().replace("measured_s = 0.5", "measured_s = 600.0"))
     command = [*LAB, "run", str(study), "--out", str(sweep), "--bin", str(WEIR), "--testbed", "netns"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as lab:
-        eventually(lambda: any("measured" in file.read_text() for file in sweep.glob("runs/*/load.stderr")), "a run")
+    with started(command) as lab:
+        eventually(
+            lambda: any("measured" in file.read_text() for file in sweep.glob("runs/*/load.stderr")),
+            "a run",
+            LAB_STARTS_S,
+        )
         lab.send_signal(signal.SIGTERM)
         _, stderr = lab.communicate(timeout=60.0)
     assert lab.returncode == 130, stderr
     assert left_by(lab.pid) == []
     assert processes_writing_into(sweep) == []
+
+
+@needs_programs
+@needs_sshd
+def test_the_same_study_runs_on_hosts(tmp_path: Path) -> None:
+    study, sweep = small_study(tmp_path), tmp_path / "sweep"
+    with hosts(tmp_path, MACHINES) as (file, control):
+        command = [*LAB, "run", str(study), "--out", str(sweep), "--bin", str(WEIR), "--testbed", "hosts"]
+        done = subprocess.run(
+            [*control.enter, *command, "--hosts", str(file)], capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = [run for run in read_runs(sweep)[0] if run.meta.verdict.valid]
+    assert len(runs) == 8
+    for run in runs:
+        assert run.meta.testbed is not None
+        assert run.cpu is not None
+        assert all(spent.cpu_ns > 0 for spent in run.cpu.roles.values())
+        assert run.cpu.machines["client-0"].sent_bytes
+        for machine in run.meta.testbed.machines:
+            assert machine.sends is not None
+            assert machine.sends.payload_mbit_s > 0
+            assert machine.clock_offset_ms is not None
+            assert abs(machine.clock_offset_ms) < 60_000.0  # it is the same clock, asked over a busy machine
+    build_report(sweep)
+    assert "Testbed <b>hosts</b>" in (sweep / "report.html").read_text()
+    assert folders_of_agents() == set()
+    assert processes_writing_into(sweep) == []
+
+
+ON_HOSTS = """
+import sys, time
+from pathlib import Path
+from weir_lab.processes import Processes
+from weir_lab.testbeds import TestbedKind, open_testbed
+from weir_lab.topology import Shape, Topology
+
+folder, hosts = map(Path, sys.argv[1:])
+with open_testbed(TestbedKind.HOSTS, Topology(), Shape(1, 0, 1), hosts) as testbed, Processes(folder) as processes:
+    argv = ["sleep", "600"]
+    server = testbed.machine("server-0")
+    process = processes.start("servers", "server-0", argv, started_as=server.command("server-0", argv))
+    while True:
+        try:
+            server.resident_bytes(process)
+            break
+        except Exception:
+            process.require_alive()
+            time.sleep(0.01)
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@needs_sshd
+def test_a_killed_lab_leaves_nothing_on_the_hosts(tmp_path: Path) -> None:
+    before = folders_of_agents()
+    with hosts(tmp_path, ("client-0", "server-0")) as (file, control):
+        command = [*control.enter, sys.executable, "-c", ON_HOSTS, str(tmp_path), str(file)]
+        with started(command) as lab:
+            assert lab.stdout is not None
+            assert lab.stdout.readline() == "ready\n"
+            assert len(folders_of_agents() - before) == 2
+            assert roles_on(control, "server-0") == ["python3", "sleep"]
+        eventually(lambda: folders_of_agents() <= before, "agents have removed their folders")
+        eventually(lambda: not roles_on(control, "server-0"), "roles have ended")
+
+
+def roles_on(control: Node, machine: str) -> list[str]:
+    """Programs in a host's namespace that are not sshd's."""
+    namespace = control.namespace.replace("control", machine)
+    pids = subprocess.check_output(["ip", "netns", "pids", namespace], text=True).split()
+    names = []
+    for pid in pids:
+        with contextlib.suppress(OSError):  # ended meanwhile
+            names.append(Path(f"/proc/{pid}/comm").read_text().strip())
+    return sorted(name for name in names if name != "sshd")
+
+
+@needs_sshd
+def test_a_host_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.toml"
+    with Network(this_process(), {"control": Link(1000.0)}) as network:
+        node = network.nodes["control"]
+        entry = f'[[host]]\nmachine = "client-0"\naddress = "{node.address}"\nlogin = "root@{node.address}"\n'
+        file.write_text(entry + entry.replace("client-0", "server-0"))
+
+        def opening() -> None:
+            with open_testbed(TestbedKind.HOSTS, Topology(), Shape(1, 0, 1), file):
+                pytest.fail("nobody listens there")
+
+        with pytest.raises(TestbedError, match=r"client-0: the connection to root@.* ended: .*refused"):
+            run_in(node.namespace, opening)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "host"),
+        ("[[host]]\nmachine = 'client-0'\n", "address"),
+        ("[[host]]\nmachine = 'router-0'\naddress = 'a'\nlogin = 'a'\n", "machine"),
+        ("[[host]]\nmachine = 'client-0'\naddress = 'a'\nlogin = '-oProxyCommand=x'\n", "login"),
+        ("[[host]]\nmachine = 'client-0'\naddress = 'a'\nlogin = 'a'\n", "lacks server-0"),
+        ("[[host]]\nmachine = 'client-0'\naddress = 'a'\nlogin = 'a'\n" * 2, "client-0 is there twice"),
+    ],
+)
+def test_a_wrong_file_of_hosts_is_explained(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "hosts.toml"
+    file.write_text(text)
+    with pytest.raises(StudyError, match=problem):
+        open_testbed(TestbedKind.HOSTS, Topology(), Shape(1, 0, 1), file)
+    with pytest.raises(StudyError, match="no other testbed takes it"):
+        open_testbed(TestbedKind.LOCAL, Topology(), Shape(1, 0, 1), file)
+    with pytest.raises(StudyError, match="needs --hosts FILE"):
+        open_testbed(TestbedKind.HOSTS, Topology(), Shape(1, 0, 1))
 
 
 @needs_programs
@@ -160,8 +287,8 @@ def test_processes_are_pinned_where_the_study_asks() -> None:
     core = min(os.sched_getaffinity(0))
     with open_testbed(TestbedKind.LOCAL, Topology(cores=Cores(client=(core,))), Shape(1, 0, 1)) as testbed:
         said = [sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"]
-        assert subprocess.check_output(testbed.machine("client-0").command(said), text=True) == f"{{{core}}}\n"
-        assert testbed.machine("server-0").command(said) == said
+        assert subprocess.check_output(testbed.machine("client-0").command("said", said), text=True) == f"{{{core}}}\n"
+        assert testbed.machine("server-0").command("said", said) == said
         assert testbed.identity() == {"cores": f"{{'client-0': [{core}]}}"}
     with open_testbed(TestbedKind.LOCAL, Topology(), Shape(1, 0, 1)) as testbed:
         assert testbed.identity() == {}

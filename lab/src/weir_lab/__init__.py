@@ -20,7 +20,7 @@ The modules import one way only (tests/test_arrows.py): ``errors`` and ``histogr
 ``plots``       numbers -> figures (SVG)
 ``report``      numbers and figures -> one HTML file and its JSON twin; ``essence`` -> the terminal
 ``network``     machines out of one: namespaces, links, CPU quotas; what a killed lab left is known and removed
-``testbeds``    where roles run: ``local``, ``netns``; ``topology`` is what a study says of it, ``places`` what is recorded
+``testbeds``    where roles run: ``local``, ``netns``, ``hosts``; ``topology`` is what a study says of it, ``places`` what is recorded
 ``testbed``     one run of one cell on a testbed's machines; ``links`` loads their links up to their bounds
 ``windows``     a run over time: windows, spread, where its steady state begins
 ``progress``    how far each cell has come, and whether it needs more runs

@@ -75,12 +75,13 @@ def run(
         TestbedKind | None,
         typer.Option(help="Where the roles run, whatever the study says; docs/testbeds.md tells what each needs"),
     ] = None,
+    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
 ) -> None:
     """Make all runs of a study that are not there yet."""
     study = load_study(study_path, pace)
     kind = testbed or study.testbed
     sweep = out or RUNS / (study.name if kind == TestbedKind.LOCAL else f"{study.name}-{kind}")
-    wanted = Wanted(pace, only, testbed=testbed)
+    wanted = Wanted(pace, only, testbed=testbed, hosts=hosts)
     _run(study_path, study, sweep, Executables(binary.absolute(), memcached), wanted)
 
 
@@ -91,6 +92,7 @@ def extend(
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
     memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
     only: Annotated[str | None, typer.Option(help=ONLY_HELP)] = None,
+    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
 ) -> None:
     """Add repetitions to a sweep, and make them."""
     study_path = folder / "study.toml"
@@ -99,7 +101,7 @@ def extend(
         load_study(study_path),
         folder,
         Executables(binary.absolute(), memcached),
-        Wanted(None, only, repetitions),
+        Wanted(None, only, repetitions, hosts=hosts),
     )
 
 

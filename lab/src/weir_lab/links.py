@@ -206,7 +206,7 @@ def _measure(
     with Processes(folder) as processes:
         (port,) = server.free_ports(1)
         argv = memcached_argv(executables.memcached, server, port, threads=2, memory_mib=256, connections=1024)
-        memcached = processes.start(Role.SERVERS, server.name, argv, started_as=server.command(argv))
+        memcached = processes.start(Role.SERVERS, server.name, argv, started_as=server.command(server.name, argv))
         wait_for_memcached(server, port, memcached)
         load = _Load(processes, executables, f"{server.address}:{port}", seed, folder)
         if not trial.writes:
@@ -248,7 +248,7 @@ class _Load:
         self._seed += 1_000
         record = client.file(self._folder / f"{name}.json")
         argv = [*self._base, *words, "--seed", str(self._seed), "--json", record]
-        return self._processes.start(Role.CLIENT, name, argv, started_as=client.command(argv))
+        return self._processes.start(Role.CLIENT, name, argv, started_as=client.command(name, argv))
 
     def wait(self, started: list[Process], expected_s: float) -> None:
         """Wait until all have ended."""

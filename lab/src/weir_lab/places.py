@@ -15,9 +15,9 @@ class RateRecord(Record):
     """How fast a machine was measured to send."""
 
     to: str
-    wire_mbit_s: float
-    """Bits on the wire, packets' headers included."""
     payload_mbit_s: float
+    wire_mbit_s: float | None = None
+    """Bits on the wire, packets' headers included; ``None`` where only the payload can be counted."""
 
 
 class RoundTripRecord(Record):

@@ -86,12 +86,13 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for beside the study: a pace, a part of the cells, more repetitions, another testbed."""
+    """What the command line asks for beside the study: a pace, a part of the cells, more repetitions, another testbed, its machines."""
 
     pace: str | None = None
     only: str | None = None
     extend: int = 0
     testbed: TestbedKind | None = None
+    hosts: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def run_study(
         for left in sweep.glob("*.part"):
             left.unlink()  # a write that was cut short
         study = _adopt(study_path, sweep / "study.toml", wanted, kind)
-        testbed = stack.enter_context(open_testbed(kind, study.topology, _shape(study)))
+        testbed = stack.enter_context(open_testbed(kind, study.topology, _shape(study), wanted.hosts))
         hashes = {**programs, **testbed.identity()}
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
         made = _Sweep(study, sweep, _Bench(testbed, executables, hashes), observer, wanted.only)

@@ -11,7 +11,6 @@ At an edge the CPU time of every role is read, and the proxy's counters.
 from __future__ import annotations
 
 import http.client
-import os
 import queue
 import subprocess
 import threading
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import RequestPath, Role
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.formats import LoadRecord
-from weir_lab.processes import Process, Processes, machine_busy_ns, wait_until
+from weir_lab.processes import Process, Processes, wait_until
 from weir_lab.records import Command, CpuRecord, RoleCpu, read_json, snapshot_name, write_json
 from weir_lab.subjects import ProxyPlace, load_command, proxy_command
 from weir_lab.testbeds import use_between
@@ -89,7 +88,7 @@ class _Starter:
         self.settings = settings
 
     def start(self, machine: Machine, role: Role, name: str, argv: list[str], *, pipe_stderr: bool = False) -> _Running:
-        started_as = machine.command(argv)
+        started_as = machine.command(name, argv)
         process = self._processes.start(role, name, argv, started_as=started_as, pipe_stderr=pipe_stderr)
         return _Running(process, machine)
 
@@ -144,11 +143,12 @@ def _measure(folder: Path, testbed: Testbed, starter: _Starter, plan: Plan, seed
     record, log = folder / "load.json", folder / "load.hdr"
     argv = _load_argv(starter.executables, settings, plan, targets, seed, client.file(record), client.file(log))
     load = starter.start(client, Role.CLIENT, "load", argv, pipe_stderr=True)
-    edges = _watch(folder, load, roles, admins, plan)
+    edges = _watch(folder, testbed, load, roles, admins, plan)
     for members in roles.values():
         for one in members:
             one.process.require_alive()
     client.collect(record)
+    client.collect(log)
     if load.process.popen.returncode != 0:
         problems.append(
             f"load generator ended with status {load.process.popen.returncode}: {load.process.last_words()}"
@@ -156,7 +156,9 @@ def _measure(folder: Path, testbed: Testbed, starter: _Starter, plan: Plan, seed
     _save_snapshots(admins, folder, "end")
     if len(edges) == 2:
         spent = read_json(record, LoadRecord).cpu
-        write_json(folder / "cpu.json", _cpu_between(edges[0], edges[1], spent.user_ns + spent.system_ns))
+        write_json(
+            folder / "cpu.json", _cpu_between(edges[0], edges[1], spent.user_ns + spent.system_ns, testbed.cores)
+        )
 
 
 def _start_servers(starter: _Starter, machines: list[Machine], ports: list[int]) -> list[_Running]:
@@ -182,7 +184,7 @@ def memcached_argv(
     """Command line of a memcached server."""
     argv = [program, "-l", machine.address, "-p", str(port), "-U", "0"]
     argv += ["-t", str(threads), "-m", str(memory_mib), "-c", str(connections)]
-    if os.geteuid() == 0:
+    if machine.is_root:
         # memcached asks root to name a user. One that it is already: another would cost it the signal that ends it with the lab.
         argv += ["-u", "root"]
     return argv
@@ -257,7 +259,12 @@ def _load_base(executables: Executables, settings: Settings, targets: list[str],
 
 
 def _watch(
-    folder: Path, load: _Running, roles: dict[Role, list[_Running]], admins: list[tuple[Machine, int]], plan: Plan
+    folder: Path,
+    testbed: Testbed,
+    load: _Running,
+    roles: dict[Role, list[_Running]],
+    admins: list[tuple[Machine, int]],
+    plan: Plan,
 ) -> list[_Edge]:
     """Read all counters at the edges of the generator's measured phase, and wait for its end.
 
@@ -276,9 +283,9 @@ def _watch(
         if closes_at is None and isinstance(line, str) and line.startswith("measured:"):
             closes_at = now + plan.measured_s
             _save_snapshots(admins, folder, "before")
-            edges.append(_edge(roles, load.machine))
+            edges.append(_edge(testbed, roles, load.machine))
         elif len(edges) == 1 and closes_at is not None and (now >= closes_at or line is None):
-            edges.append(_edge(roles, load.machine))
+            edges.append(_edge(testbed, roles, load.machine))
             _save_snapshots(admins, folder, "after")
             closes_at = limit
         elif line is _NOTHING and now >= limit:
@@ -315,19 +322,19 @@ def _copy_lines(load: Process, lines: queue.Queue[str | None]) -> None:
     lines.put(None)
 
 
-def _edge(roles: dict[Role, list[_Running]], client: Machine) -> _Edge:
+def _edge(testbed: Testbed, roles: dict[Role, list[_Running]], client: Machine) -> _Edge:
     running = [one for members in roles.values() for one in members]
     return _Edge(
         unix_ns=time.time_ns(),
         monotonic_ns=time.monotonic_ns(),
-        busy_ns=machine_busy_ns(),
+        busy_ns=testbed.busy_ns(),
         role_ns={role: sum(one.machine.cpu_ns(one.process) for one in members) for role, members in roles.items()},
         machines={machine.name: machine.state() for machine in [client, *(one.machine for one in running)]},
         resident_bytes={one.machine.name: one.machine.resident_bytes(one.process) for one in running},
     )
 
 
-def _cpu_between(first: _Edge, second: _Edge, client_ns: int) -> CpuRecord:
+def _cpu_between(first: _Edge, second: _Edge, client_ns: int, cores: int) -> CpuRecord:
     roles = {role: second.role_ns[role] - first.role_ns[role] for role in first.role_ns}
     # The generator reads its own clock at the exact edges; its threads may be gone when we look.
     roles[Role.CLIENT] = client_ns
@@ -335,7 +342,7 @@ def _cpu_between(first: _Edge, second: _Edge, client_ns: int) -> CpuRecord:
         start_unix_ns=first.unix_ns,
         interval_ns=second.monotonic_ns - first.monotonic_ns,
         roles={role: RoleCpu(cpu_ns=spent) for role, spent in roles.items()},
-        cores=len(os.sched_getaffinity(0)),
+        cores=cores,
         busy_ns=second.busy_ns - first.busy_ns,
         machines={
             name: use_between(first.machines[name], state, second.resident_bytes.get(name))

@@ -11,7 +11,7 @@ from weir_lab.design import load_study
 from weir_lab.errors import TestbedError
 from weir_lab.links import REACHED_MIN, LinksRecord, measure_bounds, read_bounds
 from weir_lab.network import clean as remove_leftovers
-from weir_lab.network import probe
+from weir_lab.network import find_program, probe
 from weir_lab.testbed import Executables
 from weir_lab.topology import Topology
 
@@ -21,6 +21,7 @@ __all__ = ["clean", "links", "testbeds"]
 def testbeds() -> None:
     """Try what each testbed needs on this machine. Status 1 if netns cannot be used."""
     typer.echo("local: usable; processes of this machine")
+    typer.echo("hosts: usable with a file of hosts" if find_program("ssh") else "hosts: ssh is not installed")
     kernel = probe()
     typer.echo("netns: " + ("not usable" if kernel.missing else "usable"))
     for facility in kernel.facilities:
@@ -67,8 +68,8 @@ def links(
 def _show(record: LinksRecord) -> None:
     typer.echo(f"\n{'machine':10}{'link Mbit/s':>12}{'wire':>10}{'payload':>10}   sends to")
     for machine in record.testbed.machines:
-        if machine.sends is not None and machine.link_mbit_s is not None:
-            sends = machine.sends
+        sends = machine.sends
+        if sends is not None and sends.wire_mbit_s is not None and machine.link_mbit_s is not None:
             typer.echo(
                 f"{machine.name:10}{machine.link_mbit_s:>12.1f}{sends.wire_mbit_s:>10.1f}{sends.payload_mbit_s:>10.1f}   {sends.to}"
             )

@@ -45,8 +45,12 @@ class Machine(Protocol):
     def free_ports(self, count: int) -> list[int]:
         """Ports nobody listens on. Each call gives others, where machines share an address."""
 
-    def command(self, argv: list[str]) -> list[str]:
-        """The command line that runs `argv` on this machine when the lab starts it here."""
+    @property
+    def is_root(self) -> bool:
+        """Whether programs run there as root."""
+
+    def command(self, name: str, argv: list[str]) -> list[str]:
+        """The command line that runs `argv` on this machine when the lab starts it here as the process `name`."""
 
     def file(self, path: Path) -> str:
         """Where a program on this machine has to write what shall become `path` of the run's folder."""
@@ -79,6 +83,13 @@ class Testbed(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Take it away."""
+
+    @property
+    def cores(self) -> int:
+        """CPU cores of all machines together."""
+
+    def busy_ns(self) -> int:
+        """CPU time that all machines spent so far on anything but idling, over all cores."""
 
     def machine(self, name: str) -> Machine:
         """A machine by its name."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import TYPE_CHECKING, Self
 
 from weir_lab.places import MachineRecord, TestbedRecord
-from weir_lab.processes import cpu_ns, free_ports, resident_bytes
+from weir_lab.processes import cpu_ns, free_ports, machine_busy_ns, resident_bytes
 from weir_lab.testbeds.base import MachineState
 from weir_lab.testbeds.pinning import pinned
 
@@ -44,6 +45,15 @@ class LocalTestbed:
     ) -> None:
         """Nothing is there to be taken away."""
 
+    @property
+    def cores(self) -> int:
+        """Cores that this process may use."""
+        return len(os.sched_getaffinity(0))
+
+    def busy_ns(self) -> int:
+        """From /proc/stat."""
+        return machine_busy_ns()
+
     def machine(self, name: str) -> Machine:
         """The machine by one of its names."""
         return LocalMachine(name, self._topology.cores_of(name))
@@ -60,13 +70,14 @@ class LocalMachine:
     def __init__(self, name: str, cores: tuple[int, ...] = ()) -> None:
         self.name = name
         self.address = _LOOPBACK
+        self.is_root = os.geteuid() == 0
         self._cores = cores
 
     def free_ports(self, count: int) -> list[int]:
         """Ports of the loopback interface; from a random start, so that two calls seldom meet."""
         return free_ports(count)
 
-    def command(self, argv: list[str]) -> list[str]:
+    def command(self, _name: str, argv: list[str]) -> list[str]:
         """The same, pinned where asked."""
         return [*pinned(self._cores), *argv]
 

@@ -24,7 +24,7 @@ from weir_lab.network import (
     this_process,
 )
 from weir_lab.places import MachineRecord, RateRecord, RoundTripRecord, TestbedRecord
-from weir_lab.processes import cpu_ns, free_ports, resident_bytes
+from weir_lab.processes import cpu_ns, free_ports, machine_busy_ns, resident_bytes
 from weir_lab.testbeds.base import MachineState
 from weir_lab.testbeds.pinning import pinned, require_cores
 from weir_lab.topology import tier_of
@@ -84,6 +84,15 @@ class NetnsTestbed:
     ) -> None:
         self._open.close()
 
+    @property
+    def cores(self) -> int:
+        """Cores that this process may use."""
+        return len(os.sched_getaffinity(0))
+
+    def busy_ns(self) -> int:
+        """From /proc/stat."""
+        return machine_busy_ns()
+
     def machine(self, name: str) -> Machine:
         """One namespace."""
         return _NetnsMachine(self._nodes[name], self._quotas.get(name), self._topology.cores_of(name))
@@ -113,7 +122,7 @@ class NetnsTestbed:
         """Measure every machine's link, and the round trips between the first machines of each tier."""
         machines = [self._measured_machine(node) for node in self._nodes.values()]
         for machine in machines:
-            if machine.sends is None or machine.link_mbit_s is None:
+            if machine.sends is None or machine.sends.wire_mbit_s is None or machine.link_mbit_s is None:
                 continue
             off = machine.sends.wire_mbit_s / machine.link_mbit_s - 1.0
             if abs(off) > _RATE_DEVIATION_MAX:
@@ -169,6 +178,7 @@ class _NetnsMachine:
     def __init__(self, node: Node, quota: CpuQuota | None, cores: tuple[int, ...]) -> None:
         self.name = node.name
         self.address = node.address
+        self.is_root = True
         self._node = node
         self._quota = quota
         self._cores = cores
@@ -177,7 +187,7 @@ class _NetnsMachine:
         """Ports in the namespace."""
         return run_in(self._node.namespace, lambda: free_ports(count))
 
-    def command(self, argv: list[str]) -> list[str]:
+    def command(self, _name: str, argv: list[str]) -> list[str]:
         """Into the quota, into the namespace, onto the cores."""
         quota = self._quota.enter if self._quota else []
         return [*quota, *self._node.enter, *pinned(self._cores), *argv]
