@@ -19,10 +19,11 @@ LAYERS = [
     {"laws", "queueing", "factorial", "formats", "network", "units"},
     {"places"},
     {"testbeds"},
-    {"records", "knee", "calibration", "capacity", "merging"},
-    {"verdict", "analysis", "testbed", "audit"},
-    {"findings", "plots", "essence", "run", "links", "oracles"},
-    {"report", "commands", "testbed_commands"},
+    {"records", "knee", "calibration", "capacity", "merging", "subjects", "windows", "importers"},
+    {"verdict", "analysis", "testbed", "audit", "planning", "progress"},
+    {"findings", "plots", "essence", "summary", "gathering", "links", "oracles"},
+    {"run"},
+    {"report", "commands", "study_commands", "testbed_commands", "live"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

@@ -25,7 +25,7 @@ from weir_lab.links import measure_bounds, read_bounds
 from weir_lab.network import Link, Network, run_in, this_process
 from weir_lab.records import read_runs
 from weir_lab.report import build_report
-from weir_lab.run import run_study
+from weir_lab.run import Wanted, run_study
 from weir_lab.testbed import Executables
 from weir_lab.testbeds import TestbedKind, open_testbed
 from weir_lab.topology import Cores, Cpus, Shape, Topology
@@ -42,7 +42,7 @@ PROGRAMS = Executables(WEIR, "memcached")
 @needs_network
 def test_a_sweep_on_namespaces_says_where_it_ran(tmp_path: Path) -> None:
     study, sweep, heard = small_study(tmp_path), tmp_path / "sweep", Heard()
-    outcome = run_study(study, sweep, PROGRAMS, ["test"], heard, TestbedKind.NETNS)
+    outcome = run_study(study, sweep, PROGRAMS, ["test"], heard, Wanted(testbed=TestbedKind.NETNS))
     # On a machine that is too busy to see the edges of half a second, an attempt may be invalid, and is made again.
     assert outcome.given_up == [], [verdict.reasons for verdict in heard.verdicts]
     runs = [run for run in read_runs(sweep)[0] if run.meta.verdict.valid]
@@ -65,7 +65,7 @@ def test_a_sweep_on_namespaces_says_where_it_ran(tmp_path: Path) -> None:
     assert all(machine["sends"]["wire_mbit_s"] > 0 for machine in twin["machines"])
 
     # All is there; and runs of one testbed are not runs of another.
-    assert run_study(study, sweep, PROGRAMS, ["test"], Heard(), TestbedKind.NETNS).made == 0
+    assert run_study(study, sweep, PROGRAMS, ["test"], Heard(), Wanted(testbed=TestbedKind.NETNS)).made == 0
     assert runs[0].meta.executables["testbed"] == "netns"
     assert left_by(os.getpid()) == []
     assert processes_writing_into(sweep) == []
@@ -90,11 +90,11 @@ def check_record(run: Run) -> None:
 @needs_network
 @needs_quota
 def test_a_client_that_its_quota_holds_makes_the_run_invalid(tmp_path: Path) -> None:
-    study = small_study(tmp_path)
-    study.write_text(study.read_text().replace("attempts = 2", "attempts = 1") + "\n[topology.cpu]\nclient = 0.02\n")
+    study = small_study(tmp_path, 1)
+    study.write_text(study.read_text() + "\n[topology.cpu]\nclient = 0.02\n")
     heard = Heard()
     with pytest.raises(TestbedError, match="3 runs in a row have no valid attempt"):
-        run_study(study, tmp_path / "sweep", PROGRAMS, ["test"], heard, TestbedKind.NETNS)
+        run_study(study, tmp_path / "sweep", PROGRAMS, ["test"], heard, Wanted(testbed=TestbedKind.NETNS))
     # On a machine that is too busy to end the phases in time, another reason may stand beside it.
     reasons = [reason for verdict in heard.verdicts for reason in verdict.reasons]
     assert any(

@@ -64,9 +64,11 @@ class Processes:
     def __init__(self, logs: Path) -> None:
         self._logs = logs
         self._started: list[Process] = []
-        # Children then end with this process even if it is killed and cannot stop them.
+        # Children then end with this process even if it is killed and cannot stop them. The signal comes only for a death after it was
+        # asked for, so a child looks once whether its parent is still the lab.
         setpriv = shutil.which("setpriv")
-        self._prefix = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+        parent_lives = ["/bin/sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid())]
+        self._prefix = [setpriv, "--pdeathsig", "KILL", "--", *parent_lives] if setpriv else []
 
     def __enter__(self) -> Self:
         return self

@@ -22,7 +22,8 @@ from weir_lab.design import RequestPath, Role
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.formats import LoadRecord
 from weir_lab.processes import Process, Processes, wait_until
-from weir_lab.records import Command, CpuRecord, RoleCpu, read_json, write_json
+from weir_lab.records import Command, CpuRecord, RoleCpu, read_json, snapshot_name, write_json
+from weir_lab.subjects import ProxyPlace, load_command, proxy_command
 from weir_lab.testbeds import use_between
 from weir_lab.topology import Shape
 
@@ -94,7 +95,8 @@ class _Starter:
 
 def shape_of(settings: Settings) -> Shape:
     """Machines that a run with these settings needs."""
-    return Shape(clients=1, proxies=1 if settings.path is RequestPath.PROXY else 0, servers=settings.servers)
+    proxies = settings.proxies if settings.path is RequestPath.PROXY else 0
+    return Shape(clients=1, proxies=proxies, servers=settings.servers)
 
 
 def make_run(
@@ -120,35 +122,38 @@ def make_run(
 def _measure(folder: Path, testbed: Testbed, starter: _Starter, plan: Plan, seed: int, problems: list[str]) -> None:
     settings = starter.settings
     client, servers = testbed.machine("client-0"), [testbed.machine(f"server-{n}") for n in range(settings.servers)]
-    proxies = [testbed.machine("proxy-0")] if settings.path is RequestPath.PROXY else []
+    proxies = [testbed.machine(f"proxy-{n}") for n in range(shape_of(settings).proxies)]
     ports = _distinct_ports([*servers, *proxies, *proxies])
-    server_ports, proxy_ports = ports[: len(servers)], ports[len(servers) :]
+    server_ports, listen_ports, admin_ports = _parted(ports, len(servers), len(proxies))
     addresses = [f"{machine.address}:{port}" for machine, port in zip(servers, server_ports, strict=True)]
     roles: dict[Role, list[_Running]] = {Role.SERVERS: _start_servers(starter, servers, server_ports)}
-    admin: tuple[Machine, int] | None = None
+    admins = list(zip(proxies, admin_ports, strict=True))
     if proxies:
-        proxy, (listen, admin_port) = proxies[0], proxy_ports
-        roles[Role.PROXY] = [_start_proxy(starter, proxy, listen, admin_port, addresses)]
-        targets, admin = [f"{proxy.address}:{listen}"], (proxy, admin_port)
+        roles[Role.PROXY] = [
+            _start_proxy(starter, proxy, listen, admin_port, addresses)
+            for (proxy, admin_port), listen in zip(admins, listen_ports, strict=True)
+        ]
+        # The generator's connections go to the proxies in turn.
+        targets = [f"{proxy.address}:{listen}" for proxy, listen in zip(proxies, listen_ports, strict=True)]
     else:
         # Every server must hold every key, since any connection may ask for it.
         for index, address in enumerate(addresses):
             _prefill(folder, starter, client, address, index, seed)
         targets = addresses
-    record = folder / "load.json"
-    argv = _load_argv(starter.executables, settings, plan, targets, seed, client.file(record))
+    record, log = folder / "load.json", folder / "load.hdr"
+    argv = _load_argv(starter.executables, settings, plan, targets, seed, client.file(record), client.file(log))
     load = starter.start(client, Role.CLIENT, "load", argv, pipe_stderr=True)
-    edges = _watch(folder, testbed, load, roles, admin, plan)
+    edges = _watch(folder, testbed, load, roles, admins, plan)
     for members in roles.values():
         for one in members:
             one.process.require_alive()
     client.collect(record)
+    client.collect(log)
     if load.process.popen.returncode != 0:
         problems.append(
             f"load generator ended with status {load.process.popen.returncode}: {load.process.last_words()}"
         )
-    if admin is not None:
-        _save_snapshot(*admin, folder / "snapshot-end.json")
+    _save_snapshots(admins, folder, "end")
     if len(edges) == 2:
         spent = read_json(record, LoadRecord).cpu
         write_json(
@@ -193,11 +198,10 @@ def wait_for_memcached(machine: Machine, port: int, process: Process) -> None:
 
 def _start_proxy(starter: _Starter, machine: Machine, port: int, admin_port: int, servers: list[str]) -> _Running:
     listen, admin = f"{machine.address}:{port}", f"{machine.address}:{admin_port}"
-    argv = [str(starter.executables.weir), "proxy", "--listen", listen, "--admin", admin]
-    argv += ["--threads", str(starter.settings.proxy_threads)]
-    for server in servers:
-        argv += ["--server", server]
-    running = starter.start(machine, Role.PROXY, "proxy", argv)
+    argv = proxy_command(
+        starter.executables.weir, starter.settings, None, ProxyPlace(listen, admin, tuple(servers)), ""
+    )
+    running = starter.start(machine, Role.PROXY, machine.name if starter.settings.proxies > 1 else "proxy", argv)
     # A connection, not a request: the proxy's count of requests is compared with the client's.
     wait_until(
         lambda: _accepts(machine, port) and _accepts(machine, admin_port),
@@ -224,6 +228,11 @@ def _prefill(folder: Path, starter: _Starter, client: Machine, server: str, inde
     client.collect(record)
 
 
+def _parted(ports: list[int], servers: int, proxies: int) -> tuple[list[int], list[int], list[int]]:
+    """Ports of servers, of proxies for clients, and of proxies for questions."""
+    return ports[:servers], ports[servers : servers + proxies], ports[servers + proxies :]
+
+
 def _distinct_ports(machines: list[Machine]) -> list[int]:
     """A free port for each entry; all differ, because machines may share an address, and one may be in the list twice."""
     ports: list[int] = []
@@ -233,23 +242,20 @@ def _distinct_ports(machines: list[Machine]) -> list[int]:
 
 
 def _load_argv(
-    executables: Executables, settings: Settings, plan: Plan, targets: list[str], seed: int, record: str
+    executables: Executables, settings: Settings, plan: Plan, targets: list[str], seed: int, record: str, log: str
 ) -> list[str]:
     argv = _load_base(executables, settings, targets, seed)
     argv += ["--connections", str(settings.clients), "--depth", str(settings.depth)]
-    argv += ["--threads", str(min(settings.client_threads, settings.clients))]
+    argv += ["--threads", str(min(settings.client_threads * settings.generators, settings.clients))]
     argv += ["--warmup", f"{plan.warmup_s:g}s", "--duration", f"{plan.measured_s:g}s"]
     argv += ["--writes", f"{settings.write_ratio:g}"]
     if settings.path is RequestPath.DIRECT:
         argv.append("--no-prefill")  # each server was filled on its own
-    return [*argv, "--json", record]
+    return [*argv, "--hdr", log, "--json", record]
 
 
 def _load_base(executables: Executables, settings: Settings, targets: list[str], seed: int) -> list[str]:
-    argv = [str(executables.weir), "load"]
-    for target in targets:
-        argv += ["--target", target]
-    return [*argv, "--keys", str(settings.keys), "--value-size", str(settings.value_size_bytes), "--seed", str(seed)]
+    return load_command(executables.weir, settings, targets, seed)
 
 
 def _watch(
@@ -257,7 +263,7 @@ def _watch(
     testbed: Testbed,
     load: _Running,
     roles: dict[Role, list[_Running]],
-    admin: tuple[Machine, int] | None,
+    admins: list[tuple[Machine, int]],
     plan: Plan,
 ) -> list[_Edge]:
     """Read all counters at the edges of the generator's measured phase, and wait for its end.
@@ -276,13 +282,11 @@ def _watch(
         now = time.monotonic()
         if closes_at is None and isinstance(line, str) and line.startswith("measured:"):
             closes_at = now + plan.measured_s
-            if admin:
-                _save_snapshot(*admin, folder / "snapshot-before.json")
+            _save_snapshots(admins, folder, "before")
             edges.append(_edge(testbed, roles, load.machine))
         elif len(edges) == 1 and closes_at is not None and (now >= closes_at or line is None):
             edges.append(_edge(testbed, roles, load.machine))
-            if admin:
-                _save_snapshot(*admin, folder / "snapshot-after.json")
+            _save_snapshots(admins, folder, "after")
             closes_at = limit
         elif line is _NOTHING and now >= limit:
             raise TestbedError("the load generator did not end in time; it was stopped")
@@ -345,6 +349,12 @@ def _cpu_between(first: _Edge, second: _Edge, client_ns: int, cores: int) -> Cpu
             for name, state in second.machines.items()
         },
     )
+
+
+def _save_snapshots(admins: list[tuple[Machine, int]], folder: Path, moment: str) -> None:
+    """One file per proxy; the lab adds them up when it reads them."""
+    for place, (machine, port) in enumerate(admins):
+        _save_snapshot(machine, port, folder / snapshot_name(moment, place))
 
 
 def _save_snapshot(machine: Machine, port: int, path: Path) -> None:
