@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from weir_lab.design import Settings
+
 BOUNDS = Bounds(1, 3_600_000_000_000, 3)
 EXECUTABLES = {"weir": "0" * 64, "memcached": "memcached 1.6.18"}
 SECOND = 1_000_000_000
@@ -101,8 +103,14 @@ def write_sweep(sweep: Path, world: World | None = None) -> Study:
 def write_run(folder: Path, made: Study, run: ScheduledRun, world: World) -> None:
     """Write one run's folder and judge it."""
     folder.mkdir(parents=True)
-    settings = run.cell.settings
-    rng = np.random.default_rng([run.position])
+    write_measurements(folder, run.cell.settings, np.random.default_rng([run.position]), world)
+    meta = run_meta(made, run)
+    verdict = judge(read_measurements(folder, meta), made.gates, [])
+    write_json(folder / "run.json", meta.model_copy(update={"verdict": verdict}))
+
+
+def write_measurements(folder: Path, settings: Settings, rng: np.random.Generator, world: World) -> None:
+    """Write what a testbed leaves in a run's folder."""
     # Saturates at 4 requests at once: response time grows with the population behind that.
     speed = world.service_ns[settings.path] * float(np.exp(rng.normal(0.0, world.run_spread)))
     population = settings.population - world.lost_clients
@@ -129,9 +137,6 @@ def write_run(folder: Path, made: Study, run: ScheduledRun, world: World) -> Non
             ("end", 4 * SECOND, np.concatenate([prefill, inside])),
         ):
             write_json(folder / f"snapshot-{name}.json", snapshot(uptime_ns, seen, world))
-    meta = run_meta(made, run)
-    verdict = judge(read_measurements(folder, meta), made.gates, [])
-    write_json(folder / "run.json", meta.model_copy(update={"verdict": verdict}))
 
 
 def load_record(clients: int, times: NDArray[np.int64], world: World) -> dict[str, Any]:

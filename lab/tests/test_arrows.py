@@ -14,12 +14,16 @@ import weir_lab
 # A module may import those in earlier groups, never one in its own or a later group.
 LAYERS = [
     {"errors"},
+    {"topology"},
     {"histogram", "design", "stats", "processes", "machine"},
-    {"laws", "queueing", "factorial", "formats", "units"},
-    {"records", "knee", "calibration", "capacity", "merging"},
-    {"verdict", "analysis", "testbed", "audit"},
-    {"findings", "plots", "essence", "run", "oracles"},
-    {"report", "commands"},
+    {"laws", "queueing", "factorial", "formats", "network", "units"},
+    {"places"},
+    {"testbeds"},
+    {"records", "knee", "calibration", "capacity", "merging", "subjects", "windows", "importers"},
+    {"verdict", "analysis", "testbed", "audit", "planning", "progress"},
+    {"findings", "plots", "essence", "summary", "gathering", "links", "oracles"},
+    {"run"},
+    {"report", "commands", "study_commands", "testbed_commands", "live"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

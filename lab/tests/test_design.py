@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +10,17 @@ from hypothesis import strategies as st
 
 from synthetic import EXECUTABLES, STUDY_TEXT, study
 from weir_lab.analysis import require_reportable
-from weir_lab.design import cells_of, content_sha256, load_seed, load_study, parse_study, schedule
+from weir_lab.design import (
+    FaultsError,
+    amended,
+    cells_of,
+    content_sha256,
+    load_seed,
+    load_study,
+    parse_study,
+    schedule,
+    study_schema,
+)
 from weir_lab.errors import ReportError, StudyError
 
 DEMO = Path(__file__).parents[2] / "studies" / "demo.toml"
@@ -77,7 +88,7 @@ def test_content_hashes_change_with_the_binary() -> None:
 
 def test_the_content_hash_is_the_same_on_every_machine() -> None:
     run = schedule(study())[0]
-    assert run.name == "clients-4_path-proxy_r1"
+    assert run.name == "tiny-C4-proxy-r1"
     assert content_sha256(study(), run, EXECUTABLES) == GOLDEN_HASH
 
 
@@ -125,3 +136,146 @@ def test_a_design_that_the_report_cannot_show_is_refused_early() -> None:
     only_proxy = STUDY_TEXT.replace('path = ["direct", "proxy"]', 'path = ["proxy"]')
     with pytest.raises(ReportError, match="at least two levels"):
         require_reportable(parse_study(only_proxy))
+
+
+def changed(*changes: tuple[str, str]) -> str:
+    text = STUDY_TEXT
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def names_of(*changes: tuple[str, str]) -> list[str]:
+    return [cell.name for cell in cells_of(parse_study(changed(*changes)))]
+
+
+ONE_CLIENT = ("clients = [1, 4, 16]", "clients = [4]")
+ONLY_PROXY = ('path = ["direct", "proxy"]', 'path = ["proxy"]')
+NO_PREDICTION = (STUDY_TEXT[STUDY_TEXT.index("[[predictions]]") :], "")
+
+
+def test_levels_may_depend_on_other_levels_and_equal_cells_are_one() -> None:
+    levels = ("servers = 3\n", "")
+    factors = ("[factors]", '[factors]\nservers = [1, 3, 5]\nreplicas = [1, "=ceil(servers / 2)", "=servers"]')
+    assert names_of(levels, factors, ONE_CLIENT, ONLY_PROXY, NO_PREDICTION) == [
+        "tiny-S1-R1-C4-proxy",
+        "tiny-S3-R1-C4-proxy",
+        "tiny-S3-R2-C4-proxy",
+        "tiny-S3-R3-C4-proxy",
+        "tiny-S5-R1-C4-proxy",
+        "tiny-S5-R3-C4-proxy",
+        "tiny-S5-R5-C4-proxy",
+    ]
+
+
+def test_cells_can_be_excluded_listed_or_found_later() -> None:
+    exclude = ("[fixed]", "exclude = [\"clients > 4 and path == 'direct'\"]\n[fixed]")
+    assert "tiny-C16-direct" not in names_of(exclude)
+    assert len(names_of(exclude)) == 5
+    listed = '[[cells]]\nclients = 2\npath = "proxy"\n[[cells]]\nclients = 8\npath = "direct"\n[plan]'
+    factors = ('[factors]\nclients = [1, 4, 16]\npath = ["direct", "proxy"]\n', "")
+    design = ("[fixed]", 'design = "cells"\n[fixed]')
+    assert names_of(design, factors, ("[plan]", listed), NO_PREDICTION) == ["tiny-C2-proxy", "tiny-C8-direct"]
+    refined = amended(STUDY_TEXT, refined=[{"clients": 6, "path": "proxy"}, {"clients": 4, "path": "proxy"}])
+    assert [cell.name for cell in cells_of(parse_study(refined))][6:] == ["tiny-C6-proxy"]
+
+
+def test_what_the_laboratory_adds_to_its_copy_is_read_back() -> None:
+    text = amended(amended(STUDY_TEXT, pace="quick", extended=2), pace="standard", extended=3)
+    made = parse_study(text)
+    assert (made.pace, made.extended) == ("standard", 3)
+    assert text.count("pace = ") == 1
+    assert parse_study(amended(STUDY_TEXT)) == study()
+
+
+def test_paces_change_repetitions_levels_and_lengths() -> None:
+    many = ("clients = [1, 4, 16]", "clients = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]")
+    long = ("measured_s = 2.0", "measured_s = 90.0\ncooldown_s = 20.0")
+    text = changed(many, long, ("warmup_s = 0.5", "warmup_s = 20.0"))
+    written, quick, standard, full = (parse_study(text, pace) for pace in (None, "quick", "standard", "full"))
+    assert (written.plan.repetitions, written.plan.stop, len(cells_of(written))) == (3, None, 20)
+    assert (quick.plan.repetitions, quick.plan.stop, quick.plan.measured_s, quick.plan.warmup_s) == (3, None, 5.0, 2.0)
+    assert quick.factors["clients"] == [1, 4, 7, 10]
+    assert standard.plan.stop is not None
+    assert (standard.plan.repetitions, standard.plan.measured_s, len(cells_of(standard))) == (5, 20.0, 20)
+    assert (full.plan.repetitions, full.plan.repetitions_max, full.plan.measured_s) == (5, 30, 90.0)
+    assert parse_study(text.replace("[fixed]", "headline = true\n[fixed]", 1), "full").plan.repetitions == 10
+    chosen = text + "[paces.quick]\nmeasured_s = 8.0\nfactors = { clients = [1, 10] }\n"
+    made = parse_study(chosen, "quick")
+    assert (made.plan.measured_s, made.factors["clients"], made.plan.repetitions) == (8.0, [1, 10], 3)
+
+
+def test_with_a_stop_rule_the_schedule_holds_every_run_that_may_come() -> None:
+    made = parse_study(STUDY_TEXT + "[plan.stop]\nrepetitions_max = 7\n")
+    assert len(schedule(made)) == 7 * 6
+    assert len(schedule(parse_study(amended(STUDY_TEXT, extended=2)))) == 5 * 6
+
+
+def test_new_settings_at_their_default_make_no_data_stale_and_others_do() -> None:
+    before = content_sha256(study(), schedule(study())[0], EXECUTABLES)
+    same = parse_study(changed(("[fixed]", "[fixed]\nreplicas = 1")))
+    assert content_sha256(same, schedule(same)[0], EXECUTABLES) == before
+    for line in ("replicas = 2", 'placement = "modulo"', "proxies = 2"):
+        other = parse_study(changed(("[fixed]", f"[fixed]\n{line}")))
+        assert content_sha256(other, schedule(other)[0], EXECUTABLES) != before
+    # Where it runs stands among the programs, as the testbed tells it; a topology that no testbed builds changes nothing.
+    other = parse_study(changed(("[fixed]", "[topology.links]\nserver_mbit_s = 11.0\n[fixed]")))
+    assert content_sha256(other, schedule(other)[0], EXECUTABLES) == before
+    assert content_sha256(other, schedule(other)[0], {**EXECUTABLES, "testbed": "netns"}) != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ("keys = 100", "kees = 100", "line 9, fixed.kees", "did you mean keys?"),
+        ("keys = 100", 'keys = "=kees * 2"', "line 9, fixed.keys", "did you mean keys?"),
+        ("keys = 100", 'keys = "=2 * keys"', "line 9, fixed.keys", "in a circle: keys -> keys"),
+        ("keys = 100", 'keys = "=100 *"', "line 9, fixed.keys", "character 6"),
+        ("keys = 100", 'keys = "=workers"', "line 9, fixed.keys", "workers has no value here"),
+        ("clients = [1, 4, 16]", "clients = [1, 4, 0]", "line 18, factors.clients", "greater than or equal to 1"),
+        ("servers = 3", "servers = 3\nreplicas = 4", "factors", "4 replicas need as many servers"),
+        ("servers = 3", 'servers = 3\nengine = "pool"', "factors", "engine pool needs workers"),
+        ("[fixed]", 'exclude = ["clients > 0"]\n[fixed]', "line 7, exclude", "nothing is left to run"),
+        ("[fixed]", 'exclude = ["klients > 0"]\n[fixed]', "line 7, exclude", "did you mean clients?"),
+        ("[fixed]", 'design = "2k"\n[fixed]', "line 19, factors.clients", "two levels of each factor, not 3"),
+        ("[fixed]", 'design = "cells"\n[fixed]', "line 7, design", "go together"),
+        ("[fixed]", 'assumed = ["sped"]\n[fixed]', "line 7, assumed", "sped is no setting"),
+        ("[fixed]", 'pace = "slow"\n[fixed]', "line 7, pace", "slow"),
+        ("[[predictions]]", '[[refine]]\nfactor = "depth"\noffsets = [1]\n[[predictions]]', "line 28, refine.0.factor", "no factor"),
+        ("[[predictions]]", "[[expected]]\nat = { clients = 5 }\nthroughput_rps = 1\n[[predictions]]", "line 28, expected.0.at", "no cell"),
+        ("clients = [1, 4, 16]", "clients = [" + ", ".join(map(str, range(1, 4000))) + "]\nkeys = [1, 2]", "", "keys under"),
+        ("keys = 100\n", "", "line 7, fixed", "keys is missing"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_shown_where_it_was_written(tmp_path: Path, old: str, new: str, line: str, says: str) -> None:
+    file = tmp_path / "faulty.toml"
+    file.write_text(changed((old, new)))
+    with pytest.raises(StudyError) as caught:
+        load_study(file)
+    shown = [row for row in str(caught.value).splitlines() if line in row and says in row]
+    assert shown, str(caught.value)
+
+
+def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "faulty.toml"
+    file.write_text(changed(("keys = 100", "kees = 100"), ("clients = [1, 4, 16]", "clients = [1, 1]")))
+    with pytest.raises(StudyError) as caught:
+        load_study(file)
+    assert all(text in str(caught.value) for text in ("kees", "keys is missing", "names a level twice"))
+
+
+def test_too_many_combinations_are_refused_before_they_are_made() -> None:
+    many = ", ".join(map(str, range(1, 300)))
+    text = changed(
+        ("clients = [1, 4, 16]", f"clients = [{many}]\nkeys = [{many}]"), ("keys = 100\n", ""), NO_PREDICTION
+    )
+    with pytest.raises(FaultsError, match="combinations of levels; a study has at most 10,000"):
+        parse_study(text)
+
+
+def test_the_schema_in_the_docs_is_that_of_the_code() -> None:
+    page = Path(__file__).parents[2] / "docs" / "schemas" / "weir.study-1.json"
+    assert json.loads(page.read_text()) == study_schema(), (
+        "write it anew: weir-lab check --schema > docs/schemas/weir.study-1.json"
+    )

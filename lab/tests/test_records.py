@@ -9,8 +9,8 @@ import pytest
 from synthetic import SECOND, World, histogram_of, snapshot, study, write_run
 from weir_lab.design import RequestPath, schedule
 from weir_lab.errors import RecordError
-from weir_lab.formats import STAGES, Snapshot, subtract_snapshots
-from weir_lab.records import read_run, read_runs, write_json
+from weir_lab.formats import STAGES, Snapshot, merge_snapshots, subtract_snapshots
+from weir_lab.records import read_json, read_run, read_runs, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,3 +100,19 @@ def test_a_record_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_json(file, {"a": float("nan")})
     assert json.loads(file.read_text()) == {"a": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
+
+
+def test_snapshots_of_several_proxies_add_up(sweep: Path) -> None:
+    folder = next(path for path in sorted((sweep / "runs").iterdir()) if "proxy" in path.name)
+    parts = [read_json(folder / f"snapshot-{moment}.json", Snapshot) for moment in ("before", "after")]
+    merged = merge_snapshots(parts)
+    assert merge_snapshots(parts[:1]) == parts[0]
+    for name, operation in merged.operations.items():
+        both = [part.operations[name] for part in parts]
+        assert operation.requests == sum(part.requests for part in both)
+        assert operation.total.sum_ns == sum(part.total.sum_ns for part in both)
+        assert operation.total.count == sum(part.total.count for part in both)
+        decoded = operation.total.decoded("merged")
+        assert (decoded.total if decoded else 0) == operation.total.count
+        for stage, times in operation.stages.items():
+            assert times.sum_ns == sum(part.stages[stage].sum_ns for part in both)

@@ -137,7 +137,7 @@ def test_invalid_stale_and_interrupted_runs_are_shown_and_left_out(sweep: Path, 
 def test_a_cell_with_too_few_runs_stops_the_report(sweep: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(sweep, tmp_path / "tiny")
     for repetition in (1, 2):
-        shutil.rmtree(folder / "runs" / f"clients-4_path-proxy_r{repetition}")
+        shutil.rmtree(folder / "runs" / f"tiny-C4-proxy-r{repetition}")
     with pytest.raises(ReportError, match="clients 4, path proxy has 1 valid runs"):
         build_report(folder)
     assert not (folder / "report.html").exists()

@@ -39,7 +39,10 @@ def compare(
 ) -> None:
     with Client(library, behaviors, servers) as client:
         expected = client.places(asked)
-    found = places(asked, [f"{host}:{port}:{weight}" for host, port, weight in servers], *options)
+    addresses = [f"unix:{host}" if host.startswith("/") else f"{host}:{port}" for host, port, _ in servers]
+    weights = [weight for *_, weight in servers]
+    named = [f"{address}:{weight}" for address, weight in zip(addresses, weights, strict=True)]
+    found = places(asked, named, *options)
     moved = [(key, theirs, ours) for key, theirs, ours in zip(asked, expected, found, strict=True) if theirs != ours]
     assert not moved, f"{len(moved)} of {len(asked)} keys are elsewhere, such as {moved[:3]}"
     assert len(set(expected)) == len(servers), "every server has keys, or the comparison says little"
@@ -84,6 +87,17 @@ def test_the_weighted_ring_with_another_hash(library: ctypes.CDLL) -> None:
         library, behaviors, WEIGHTED, keys(count=5000),
         "--placement", "libmemcached/ketama-weighted", "--hash", "jenkins",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("placement", "behaviors"),
+    [("libmemcached/consistent", CONSISTENT), ("libmemcached/ketama-weighted", KETAMA_WEIGHTED), ("spymemcached", SPY)],
+    ids=["consistent", "ketama-weighted", "spymemcached"],
+)
+def test_servers_behind_sockets(library: ctypes.CDLL, placement: str, behaviors: list[tuple[int, int]]) -> None:
+    """To the library, a host that begins with a slash is a socket; on its rings that has memcached's own port."""
+    servers = [(f"/run/m{number}.sock", 0, 1) for number in range(4)] + [("10.0.1.1", 11211, 1)]
+    compare(library, behaviors, servers, keys(count=20_000), "--placement", placement)
 
 
 def test_the_empty_key(library: ctypes.CDLL) -> None:

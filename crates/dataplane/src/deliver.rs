@@ -139,10 +139,12 @@ impl Dataplane {
 
     /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
     pub(crate) fn finish(&mut self, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
-        if self.services[key].gather.is_some() && self.ask_again(key, now) {
-            return;
+        if self.services[key].gather.is_some() {
+            if self.ask_again(key, now) {
+                return;
+            }
+            self.learn_way(key, now);
         }
-        self.learn_way(key, now);
         let service = &mut self.services[key];
         service.stamps.received = now;
         let id = service.session;
@@ -190,13 +192,12 @@ impl Dataplane {
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
-        let Self { services, sessions, router, config, counters, spare_answers, .. } = self;
+        let Self { services, sessions, config, counters, spare_answers, .. } = self;
         let service = &mut services[key];
         let session = &mut sessions[service.session];
-        let server_name = |server: usize| router.servers()[server].name.clone();
         let mut gather = service.gather.take();
         let kept = mem::take(&mut service.answer);
-        let mut failure = service.failure_line(server_name);
+        let mut failure = service.failure_line();
         let len = match (&failure, &gather, reply) {
             (Some(line), ..) => line.len(),
             (None, Some(gather), _) => gather.len(),

@@ -13,12 +13,12 @@
 //! and its deadline are those of its whole life.
 
 use crate::{
-    Dataplane, Fault, SessionId, backend::Backend, key::WireKey, service::Service, session::Session,
+    Dataplane, Event, Fault, SessionId, backend::Backend, key::WireKey, service::Service, session::Session,
 };
 use weir_protocol::{
     Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, binary,
 };
-use weir_routing::Router;
+use weir_routing::Table;
 use weir_timing::{Instant, Operation, Outcome, Stamps};
 
 use std::sync::Arc;
@@ -48,11 +48,23 @@ pub struct Unsent {
 
 impl Dataplane {
     /// A dataplane that is connected to no server and will not be: it only answers what is refused, and counts.
-    pub fn without_servers(config: crate::Config, router: Arc<Router>, now: Instant) -> Self {
-        let mut dataplane = Self::new(config, router, now);
-        dataplane.events.clear();
-        dataplane.backends.fill_with(|| Backend::new(now));
+    pub fn without_servers(config: crate::Config, table: Arc<Table>, now: Instant) -> Self {
+        let mut dataplane = Self::new(config, table, now);
+        dataplane.forget_connections(now);
         dataplane
+    }
+
+    /// [`Dataplane::handle_table`], for a dataplane [`Dataplane::without_servers`].
+    pub fn handle_table_unconnected(&mut self, table: Arc<Table>, now: Instant) {
+        self.handle_table(table, now);
+        // Nobody waits for a reply of a server that leaves: all of them have left after this.
+        self.settle_all(now);
+        self.forget_connections(now);
+    }
+
+    fn forget_connections(&mut self, now: Instant) {
+        self.events.retain(|event| !matches!(event, Event::Connect(_) | Event::Disconnect(_)));
+        self.backends.fill_with(|| Backend::new(now));
     }
 
     /// A session for [`Dataplane::serve`]. It counts nowhere, and lives as long as the dataplane.

@@ -6,13 +6,15 @@
 use crate::{
     clock::Clock,
     inband::{self, Question},
-    sockets::{self, Arrived},
+    names::AddressBook,
+    server_link::{ServerLink, Whereabouts},
+    sockets::{self, Arrived, Stream},
 };
-use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use mio::{Events, Interest, Poll, Token};
 use std::{
-    io::{self, ErrorKind, Write as _},
+    convert::Infallible,
+    io::{self, ErrorKind},
     mem,
-    net::SocketAddr,
     sync::{
         Arc,
         mpsc::{Receiver, Sender, SyncSender, sync_channel},
@@ -20,13 +22,13 @@ use std::{
     time::Duration,
 };
 use weir_dataplane::{Dataplane, Event, Report, SessionId, StatsTopic};
-use weir_routing::Router;
+use weir_routing::Table;
 use weir_timing::Instant;
 
 /// What other threads ask of a loop.
 pub(crate) enum Message {
     /// Serve this client.
-    Accept(TcpStream),
+    Accept(Stream),
     /// Tell what was measured.
     Report(Sender<Report>),
     /// The answer to a client's `stats`.
@@ -36,8 +38,22 @@ pub(crate) enum Message {
         /// What the client gets.
         text: Vec<u8>,
     },
+    /// From now on keys go where this table says, and servers are where this book says.
+    Table(Routing),
+    /// Some names of servers have other addresses.
+    Addresses(Arc<AddressBook>),
     /// Answer what was taken, then end.
     Drain,
+}
+
+/// What requests go by from some moment on.
+#[derive(Clone, Debug)]
+pub(crate) struct Routing {
+    pub(crate) table: Arc<Table>,
+    pub(crate) book: Arc<AddressBook>,
+    pub(crate) timeout_ns: u64,
+    /// Nothing is sent: whoever goes by the table drops it.
+    pub(crate) taken: Sender<Infallible>,
 }
 
 /// Reaches a loop from other threads.
@@ -88,9 +104,10 @@ pub(crate) struct EventLoop {
     /// What the clock said last.
     now: Instant,
     pub(crate) dataplane: Dataplane,
-    server_addresses: Vec<SocketAddr>,
-    servers: Vec<Option<TcpStream>>,
-    clients: Vec<Option<TcpStream>>,
+    pub(crate) whereabouts: Whereabouts,
+    /// By the numbers that the dataplane gave the servers.
+    pub(crate) servers: Vec<ServerLink>,
+    clients: Vec<Option<Stream>>,
     scratch: Vec<u8>,
     /// Sockets that had more to read than one turn allows, or may be read again.
     unread: Vec<Peer>,
@@ -101,7 +118,7 @@ pub(crate) struct EventLoop {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Peer {
+pub(crate) enum Peer {
     Server(usize),
     Client(SessionId),
 }
@@ -111,8 +128,8 @@ pub(crate) struct LoopConfig {
     pub(crate) index: usize,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
-    pub(crate) router: Arc<Router>,
-    pub(crate) server_addresses: Vec<SocketAddr>,
+    pub(crate) table: Arc<Table>,
+    pub(crate) whereabouts: Whereabouts,
     pub(crate) clock: Clock,
     pub(crate) drain_timeout: Duration,
 }
@@ -123,9 +140,9 @@ impl EventLoop {
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
         let event_loop = Self {
-            dataplane: Dataplane::new(config.dataplane, config.router, now),
-            servers: config.server_addresses.iter().map(|_| None).collect(),
-            server_addresses: config.server_addresses,
+            dataplane: Dataplane::new(config.dataplane, config.table, now),
+            whereabouts: config.whereabouts,
+            servers: Vec::new(),
             poll,
             mailbox,
             clock: config.clock,
@@ -203,7 +220,7 @@ impl EventLoop {
                 self.take_messages();
                 continue;
             }
-            let peer = self.peer(event.token());
+            let peer = peer(event.token());
             if event.is_writable() || event.is_error() || event.is_write_closed() {
                 self.handle_writable(peer);
             }
@@ -246,10 +263,10 @@ impl EventLoop {
 
     fn read_server(&mut self, server: usize, to_the_end: bool) {
         for _ in 0..READS_PER_TURN {
-            let Some(stream) = &mut self.servers[server] else { return };
             if !self.dataplane.server_is_up(server) {
                 return;
             }
+            let Some(stream) = &mut self.servers[server].stream else { return };
             match sockets::read(stream, &mut self.scratch) {
                 Arrived::Bytes(count) => {
                     let now = self.read_clock();
@@ -286,7 +303,7 @@ impl EventLoop {
     }
 
     fn write_server(&mut self, server: usize) {
-        let Some(stream) = &mut self.servers[server] else { return };
+        let Some(stream) = &mut self.servers[server].stream else { return };
         match sockets::write(stream, self.dataplane.server_output(server)) {
             Some(count) => {
                 let now = self.read_clock();
@@ -325,7 +342,7 @@ impl EventLoop {
         while let Some(event) = self.dataplane.poll_event() {
             match event {
                 Event::Connect(server) => self.connect(server),
-                Event::Disconnect(server) => self.servers[server] = None,
+                Event::Disconnect(server) => self.disconnect(server),
                 Event::Close(id) => self.close_client(id),
                 Event::Resume(id) => self.unread.push(Peer::Client(id)),
                 Event::Stats { request, topic } => self.ask(request, topic),
@@ -342,37 +359,6 @@ impl EventLoop {
         }
     }
 
-    fn connect(&mut self, server: usize) {
-        let token = self.token(Peer::Server(server));
-        let registry = self.poll.registry();
-        let stream = TcpStream::connect(self.server_addresses[server]).and_then(|mut stream| {
-            registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-            Ok(stream)
-        });
-        match stream {
-            Ok(stream) => self.servers[server] = Some(stream),
-            Err(_) => self.lose_server(server),
-        }
-    }
-
-    fn finish_connecting(&mut self, server: usize) {
-        let Some(stream) = &self.servers[server] else { return };
-        match sockets::connected(stream) {
-            Some(true) => {
-                // Requests are gathered before they are written; waiting for more would only add delay.
-                let _ = stream.set_nodelay(true);
-                self.dataplane.handle_server_connected(server, self.clock.now());
-            }
-            Some(false) => self.lose_server(server),
-            None => {}
-        }
-    }
-
-    fn lose_server(&mut self, server: usize) {
-        self.servers[server] = None;
-        self.dataplane.handle_server_disconnected(server, self.clock.now());
-    }
-
     fn take_messages(&mut self) {
         while let Ok(message) = self.mailbox.try_recv() {
             match message {
@@ -386,21 +372,29 @@ impl EventLoop {
                 Message::Stats { request, text } => {
                     self.dataplane.handle_stats(request, text, self.clock.now());
                 }
+                Message::Table(routing) => self.take_routing(routing),
+                Message::Addresses(book) => self.take_addresses(book),
                 Message::Drain => self.begin_drain(),
             }
         }
     }
 
-    fn accept(&mut self, mut stream: TcpStream) {
+    pub(crate) fn take_routing(&mut self, routing: Routing) {
+        let Routing { table, book, timeout_ns, taken } = routing;
+        self.dataplane.set_timeout(timeout_ns);
+        self.dataplane.handle_table(table, self.clock.now());
+        self.take_addresses(book);
+        drop(taken);
+    }
+
+    fn accept(&mut self, mut stream: Stream) {
         let Some(id) = self.dataplane.handle_accept(self.clock.now()) else {
             // memcached's own words. One short line always fits a new socket's buffer.
-            let _ = stream.write(b"ERROR Too many open connections\r\n");
+            let _ = sockets::write(&stream, b"ERROR Too many open connections\r\n");
             return;
         };
-        let _ = stream.set_nodelay(true);
-        let token = self.token(Peer::Client(id));
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.poll.registry().register(&mut stream, token, interest).is_err() {
+        stream.send_at_once();
+        if self.watch(Peer::Client(id), &mut stream).is_err() {
             return self.dataplane.handle_client_closed(id);
         }
         if id >= self.clients.len() {
@@ -426,18 +420,20 @@ impl EventLoop {
 
     // ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    fn token(&self, peer: Peer) -> Token {
-        match peer {
-            Peer::Server(server) => Token(1 + server),
-            Peer::Client(id) => Token(1 + self.servers.len() + id),
-        }
+    pub(crate) fn watch(&self, peer: Peer, stream: &mut Stream) -> io::Result<()> {
+        self.poll.registry().register(stream, token(peer), Interest::READABLE | Interest::WRITABLE)
     }
+}
 
-    fn peer(&self, token: Token) -> Peer {
-        let index = token.0 - 1;
-        match index.checked_sub(self.servers.len()) {
-            None => Peer::Server(index),
-            Some(id) => Peer::Client(id),
-        }
+/// Servers and clients share the numbers behind the waker's: there may be any number of either.
+fn token(peer: Peer) -> Token {
+    match peer {
+        Peer::Server(server) => Token(1 + 2 * server),
+        Peer::Client(id) => Token(2 + 2 * id),
     }
+}
+
+fn peer(token: Token) -> Peer {
+    let index = token.0 - 1;
+    if index.is_multiple_of(2) { Peer::Server(index / 2) } else { Peer::Client(index / 2) }
 }

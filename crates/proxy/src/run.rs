@@ -7,16 +7,18 @@ use crate::{
     clock::Clock,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
     inband::{self, Question},
+    keeper::{Keeper, KeeperHandle, Notice, Tell},
+    names::ResolveError,
     pool,
     reporter::Reporter,
+    server_link::Whereabouts,
 };
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
 };
 use std::{
     io,
-    net::SocketAddr,
     sync::{
         Arc,
         mpsc::{Receiver, SyncSender, sync_channel},
@@ -33,7 +35,7 @@ pub enum RunError {
         /// What the port is for.
         role: &'static str,
         /// The port.
-        address: SocketAddr,
+        address: String,
         /// Why.
         source: io::Error,
     },
@@ -45,30 +47,38 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// A server's name has no address.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
     /// A thread ended that should not have.
     #[error("an event loop has ended: {0}")]
     Loop(String),
 }
 
-/// Serves until SIGTERM or SIGINT, then answers what was taken and returns. `ready` is called once, when clients can connect.
-pub fn run(config: &Config, ready: impl FnOnce(&Config)) -> Result<(), RunError> {
+/// Serves until SIGTERM or SIGINT, then answers what was taken and returns. On SIGHUP the configuration is read again. `tell` shows
+/// what an operator should see.
+pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Result<(), RunError> {
     let clock = Clock::start();
-    let mut signals = Signals::new([SIGTERM, SIGINT])
+    let tell: Tell = Arc::new(tell);
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
-    let Started { reporting, doors, threads } = match config.engine {
-        Engine::Event => start_loops(config, clock, &questions)?,
-        Engine::Pool { workers, queue_len_max } => {
-            pool::start(config, workers, queue_len_max, clock, &questions)?
-        }
-    };
+    let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
+    let making =
+        Making { config, clock, questions: &questions, keeper: &keeper, keeper_handle: &keeper_handle };
+    let Started { reporting, doors, threads } = start_engine(&making)?;
     let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
-    start_reporting(&Reporter { config: config.clone(), clock, loops: reporting }, asked)?;
-    ready(config);
+    let kept = doors.clone();
+    spawn("weir-keeper".into(), move || keeper.run(&kept))?;
+    let keeper = keeper_handle.clone();
+    start_reporting(&Reporter { config: config.clone(), clock, loops: reporting, keeper }, asked)?;
+    tell(Notice::Ready(config));
 
-    signals.forever().next();
+    while signals.forever().next() == Some(SIGHUP) {
+        keeper_handle.reload();
+    }
     // A second signal ends the process at once.
-    thread::spawn(move || signals.forever().next().map(|_| std::process::exit(1)));
+    thread::spawn(move || signals.forever().find(|&signal| signal != SIGHUP).map(|_| std::process::exit(1)));
 
     let system = |what| move |source| RunError::System { what, source };
     acceptor.stop().map_err(system("stop accepting"))?;
@@ -79,32 +89,55 @@ pub fn run(config: &Config, ready: impl FnOnce(&Config)) -> Result<(), RunError>
     threads.into_iter().try_for_each(join)
 }
 
-type LoopThread = JoinHandle<io::Result<()>>;
+pub(crate) type LoopThread = JoinHandle<io::Result<()>>;
 
 /// The threads of an engine.
 pub(crate) struct Started {
     /// Those that have something to report.
     pub(crate) reporting: Vec<LoopHandle>,
-    /// Those that take clients, and are told to drain.
+    /// Those that take clients and tables, and are told to drain.
     pub(crate) doors: Vec<LoopHandle>,
     /// All, in the order in which they are waited for.
     pub(crate) threads: Vec<LoopThread>,
 }
 
-fn start_loops(config: &Config, clock: Clock, questions: &SyncSender<Question>) -> Result<Started, RunError> {
-    let router = Arc::new(config.router.clone());
-    let (mut handles, mut threads) = (Vec::new(), Vec::new());
-    for index in 0..config.threads {
-        let (event_loop, handle) = EventLoop::new(LoopConfig {
+/// What an engine is made of.
+pub(crate) struct Making<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) clock: Clock,
+    pub(crate) questions: &'a SyncSender<Question>,
+    pub(crate) keeper: &'a Keeper,
+    pub(crate) keeper_handle: &'a KeeperHandle,
+}
+
+impl Making<'_> {
+    /// The event loop with this number.
+    pub(crate) fn event_loop(&self, index: usize) -> io::Result<(EventLoop, LoopHandle)> {
+        EventLoop::new(LoopConfig {
             index,
-            questions: questions.clone(),
-            dataplane: config.dataplane(index),
-            router: Arc::clone(&router),
-            server_addresses: config.server_addresses.clone(),
-            clock,
-            drain_timeout: config.drain_timeout,
+            questions: self.questions.clone(),
+            dataplane: self.config.dataplane(index),
+            table: Arc::clone(&self.config.table),
+            whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
+            clock: self.clock,
+            drain_timeout: self.config.drain_timeout,
         })
-        .map_err(|source| RunError::System { what: "make an event loop", source })?;
+    }
+}
+
+pub(crate) fn start_engine(making: &Making<'_>) -> Result<Started, RunError> {
+    match making.config.engine {
+        Engine::Event => start_loops(making),
+        Engine::Pool { workers, queue_len_max } => pool::start(making, workers, queue_len_max),
+    }
+}
+
+fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
+    let (mut handles, mut threads) = (Vec::new(), Vec::new());
+    for index in 0..making.config.threads {
+        let made = making.event_loop(index);
+        let (event_loop, handle) =
+            made.map_err(|source| RunError::System { what: "make an event loop", source })?;
         threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
         handles.push(handle);
     }
@@ -112,10 +145,10 @@ fn start_loops(config: &Config, clock: Clock, questions: &SyncSender<Question>) 
 }
 
 fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {
-    let address = config.listen;
-    let (acceptor, handle) = Acceptor::bind(address, loops.to_vec()).map_err(|source| RunError::Listen {
+    let bound = Acceptor::bind(&config.listen, loops.to_vec());
+    let (acceptor, handle) = bound.map_err(|source| RunError::Listen {
         role: "clients",
-        address,
+        address: config.listen.to_string(),
         source,
     })?;
     Ok((handle, spawn("weir-accept".into(), move || acceptor.run())?))
@@ -128,7 +161,7 @@ fn start_reporting(reporter: &Reporter, questions: Receiver<Question>) -> Result
     let Some(address) = reporter.config.admin else { return Ok(()) };
     let listener = std::net::TcpListener::bind(address).map_err(|source| RunError::Listen {
         role: "admin",
-        address,
+        address: address.to_string(),
         source,
     })?;
     let asked = reporter.clone();

@@ -3,6 +3,7 @@
 The modules import one way only (tests/test_arrows.py): ``errors`` and ``histogram`` first, then
 
 ``design``      a study file -> cells and their order
+``planning``    what a study will do, before anything runs; ``subjects``: the command lines of proxies and generators
 ``formats``     what weir load and weir proxy write; exact differences of snapshots
 ``records``     what a run leaves on disk, and reading it
 ``stats``       intervals on run means, comparisons, stop rule, warm-up, percentiles, placement
@@ -18,9 +19,15 @@ The modules import one way only (tests/test_arrows.py): ``errors`` and ``histogr
 ``analysis``    records of a study -> every number of its report
 ``plots``       numbers -> figures (SVG)
 ``report``      numbers and figures -> one HTML file and its JSON twin; ``essence`` -> the terminal
-``testbed``     where roles run: processes of this machine
-``run``         a study -> records
-``commands``    commands that need no runs; ``cli`` is the command line
+``network``     machines out of one: namespaces, links, CPU quotas; what a killed lab left is known and removed
+``testbeds``    where roles run: ``local``, ``netns``, ``hosts``; ``topology`` is what a study says of it, ``places`` what is recorded
+``testbed``     one run of one cell on a testbed's machines; ``links`` loads their links up to their bounds
+``windows``     a run over time: windows, spread, where its steady state begins
+``progress``    how far each cell has come, and whether it needs more runs
+``run``         a study -> records; ``live`` shows it, ``summary`` writes its tables, ``gathering`` joins sweeps
+``importers``   results of other load generators
+``commands``    commands that need no runs; ``study_commands``, ``testbed_commands`` those about studies and testbeds
+``cli``         the command line
 
 Leaves out: the proxy and the load generator, which are Rust; they meet the lab at the command line, the admin port and the
 record formats (docs/formats.md). Read `design.Study` first.

@@ -1,7 +1,8 @@
 """The command line: ``weir-lab run``, ``report``, and the commands of `commands`.
 
 Exit status: 0; 1 if something failed (the message says what); 2 for a wrong command line; 3 if the sweep ended but some runs have no valid
-attempt, or an audit found broken laws; 130 when interrupted.
+attempt, the budget of the study ended before it, or
+an audit found broken laws; 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -9,31 +10,32 @@ from __future__ import annotations
 import signal
 import sys
 import webbrowser
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from weir_lab import __version__
 from weir_lab.analysis import require_reportable
 from weir_lab.commands import audit, capacity, merge, predict, selfcheck
 from weir_lab.design import load_study
-from weir_lab.errors import LabError
+from weir_lab.errors import LabError, ReportError
 from weir_lab.essence import essence_table
+from weir_lab.live import Shown
 from weir_lab.report import build_report
-from weir_lab.run import expected_seconds, run_study
+from weir_lab.run import Wanted, run_study
+from weir_lab.study_commands import ONLY_HELP, PACE_HELP, check, gather, import_results, plan, tables
 from weir_lab.testbed import Executables
+from weir_lab.testbed_commands import clean, links, testbeds
+from weir_lab.testbeds import TestbedKind
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from weir_lab.design import ScheduledRun, Study
-    from weir_lab.records import Verdict
+    from weir_lab.design import Study
 
-__all__ = ["app", "main", "report", "run", "version"]
+__all__ = ["app", "extend", "main", "report", "run", "version"]
 
 RUNS = Path("runs")
 
@@ -67,25 +69,40 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder of the sweep; runs/NAME of the study by default")] = None,
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
     memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    pace: Annotated[str | None, typer.Option(help=PACE_HELP)] = None,
+    only: Annotated[str | None, typer.Option(help=ONLY_HELP)] = None,
+    testbed: Annotated[
+        TestbedKind | None,
+        typer.Option(help="Where the roles run, whatever the study says; docs/testbeds.md tells what each needs"),
+    ] = None,
+    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
 ) -> None:
     """Make all runs of a study that are not there yet."""
-    study = load_study(study_path)
-    require_reportable(study)
-    sweep = out or RUNS / study.name
-    console = Console(highlight=False)
-    try:
-        with _progress(console) as progress:
-            observer = _Shown(console, progress)
-            outcome = run_study(study_path, sweep, Executables(binary.absolute(), memcached), sys.argv, observer)
-    except KeyboardInterrupt:
-        raise _InterruptedError from None
-    if outcome.given_up:
-        names = ", ".join(outcome.given_up)
-        console.print(
-            f"No valid attempt of {names}. Look at the verdicts in {sweep}/runs/*/run.json; run again to retry."
-        )
-        raise typer.Exit(3)
-    console.print(f"{outcome.made} runs made, {outcome.reused} reused. Next: weir-lab report {sweep}")
+    study = load_study(study_path, pace)
+    kind = testbed or study.testbed
+    sweep = out or RUNS / (study.name if kind == TestbedKind.LOCAL else f"{study.name}-{kind}")
+    wanted = Wanted(pace, only, testbed=testbed, hosts=hosts)
+    _run(study_path, study, sweep, Executables(binary.absolute(), memcached), wanted)
+
+
+@app.command()
+def extend(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")],
+    repetitions: Annotated[int, typer.Argument(min=1, max=1000, metavar="N", help="Repetitions to add to every cell")],
+    binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
+    memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    only: Annotated[str | None, typer.Option(help=ONLY_HELP)] = None,
+    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
+) -> None:
+    """Add repetitions to a sweep, and make them."""
+    study_path = folder / "study.toml"
+    _run(
+        study_path,
+        load_study(study_path),
+        folder,
+        Executables(binary.absolute(), memcached),
+        Wanted(None, only, repetitions, hosts=hosts),
+    )
 
 
 @app.command()
@@ -108,11 +125,51 @@ def version() -> None:
     typer.echo(f"weir-lab {__version__}")
 
 
+app.command()(check)
+app.command()(plan)
+app.command()(gather)
+app.command()(tables)
+app.command("import")(import_results)
 app.command()(selfcheck)
 app.command()(audit)
 app.command()(predict)
 app.command()(capacity)
 app.command()(merge)
+app.command()(testbeds)
+app.command()(links)
+app.command()(clean)
+
+
+def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, wanted: Wanted) -> None:
+    console = Console(highlight=False)
+    _say_if_not_reportable(study, console)
+    shown = Shown(console)
+    try:
+        with shown.watching():
+            outcome = run_study(study_path, sweep, executables, sys.argv, shown, wanted)
+    except KeyboardInterrupt:
+        raise _InterruptedError from None
+    for cell in outcome.not_converged:
+        console.print(f"NOT CONVERGED: {cell} has all its runs, and its interval is wider than the stop rule asks for.")
+    if outcome.given_up:
+        names = ", ".join(outcome.given_up)
+        console.print(
+            f"No valid attempt of {names}. Look at the verdicts in {sweep}/runs/*/run.json; run again to retry."
+        )
+        raise typer.Exit(3)
+    if outcome.out_of_budget:
+        console.print("The budget of the study (plan.budget_s) is used up; the same command goes on from here.")
+        raise typer.Exit(3)
+    console.print(
+        f"{outcome.made} runs made, {outcome.reused} reused. Tables: {sweep}/summary.csv. Next: weir-lab report {sweep}"
+    )
+
+
+def _say_if_not_reportable(study: Study, console: Console) -> None:
+    try:
+        require_reportable(study)
+    except ReportError as error:
+        console.print(f"note: {error} The tables of the sweep (*.csv) show any study.", markup=False, soft_wrap=True)
 
 
 def _latest() -> Path:
@@ -120,62 +177,6 @@ def _latest() -> Path:
     if not sweeps:
         raise LabError(f"{RUNS}/: no sweep here. Make one with `weir-lab run studies/demo.toml`, or name its folder.")
     return sweeps[-1].parent
-
-
-def _progress(console: Console) -> Progress | AbstractContextManager[None]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not console.is_terminal:
-        return nullcontext()
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("runs"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    return Progress(*columns, console=console)
-
-
-class _Shown:
-    """Shows a sweep: a bar with the time left on a terminal, one plain line per attempt everywhere."""
-
-    def __init__(self, console: Console, progress: Progress | None) -> None:
-        self._console = console
-        self._progress = progress
-        self._task: TaskID | None = None
-        self._left = self._total = self._done = 0
-        self._seconds = 0.0
-
-    def planned(self, study: Study, total: int, reused: int) -> None:
-        self._total, self._done, self._seconds = total, reused, expected_seconds(study)
-        self._console.print(
-            f"{study.name}: {total} runs planned, {reused} already there, about {self._remaining_text()} to go"
-        )
-        if self._progress is not None:
-            self._task = self._progress.add_task(
-                "", total=total, completed=reused, left=self._remaining_text() + " left"
-            )
-
-    def started(self, run: ScheduledRun, attempt: int) -> None:
-        if self._progress is not None and self._task is not None:
-            again = f", attempt {attempt}" if attempt > 1 else ""
-            self._progress.update(self._task, left=f"{self._remaining_text()} left  {run.name}{again}")
-
-    def finished(self, run: ScheduledRun, verdict: Verdict, folder: Path) -> None:
-        self._done += verdict.valid
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=self._done, left=f"{self._remaining_text()} left")
-        if not verdict.valid:
-            self._say(run, f"invalid: {'; '.join(verdict.reasons)} ({folder})")
-        elif self._progress is None or verdict.flags:
-            self._say(run, "valid" + (f"; flagged: {'; '.join(verdict.flags)}" if verdict.flags else ""))
-
-    def _say(self, run: ScheduledRun, text: str) -> None:
-        self._console.print(f"{run.position:>4}/{self._total} {run.name}: {text}", markup=False, soft_wrap=True)
-
-    def _remaining_text(self) -> str:
-        seconds = round((self._total - self._done) * self._seconds)
-        return f"{seconds // 60}:{seconds % 60:02d} min"
 
 
 class _InterruptedError(Exception):

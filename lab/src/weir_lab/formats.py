@@ -7,12 +7,15 @@ exactly. Read `LoadRecord` and `subtract_snapshots` first.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from weir_lab.errors import RecordError
 from weir_lab.histogram import Histogram, merge_histograms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "STAGES",
@@ -30,6 +33,7 @@ __all__ = [
     "SnapshotDifference",
     "SnapshotOperation",
     "SnapshotProcess",
+    "merge_snapshots",
     "subtract_snapshots",
 ]
 
@@ -100,6 +104,7 @@ class LoadWindow(Record):
     start_ns: Count
     length_ns: Count
     requests: Count
+    response_time_sum_ns: Count = 0
 
 
 class LoadCpu(Record):
@@ -209,6 +214,53 @@ class SnapshotDifference:
     total_sum_ns: int
     total_count: int
     total: Histogram | None
+
+
+def merge_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """Several proxies side by side as one: counts and sums of times added, histograms merged, so that means are weighted by requests.
+
+    The time that passes is that of the first: all of them run side by side, and are asked one after the other.
+    """
+    first = snapshots[0]
+    if len(snapshots) == 1:
+        return first
+    names = dict.fromkeys(name for snapshot in snapshots for name in snapshot.operations)
+    return first.model_copy(
+        update={
+            "process": SnapshotProcess(
+                cpu_user_ns=sum(snapshot.process.cpu_user_ns for snapshot in snapshots),
+                cpu_system_ns=sum(snapshot.process.cpu_system_ns for snapshot in snapshots),
+            ),
+            "operations": {
+                name: _merged_operation(
+                    [snapshot.operations[name] for snapshot in snapshots if name in snapshot.operations], name
+                )
+                for name in names
+            },
+        }
+    )
+
+
+def _merged_operation(parts: Sequence[SnapshotOperation], name: str) -> SnapshotOperation:
+    stages = dict.fromkeys(stage for part in parts for stage in part.stages)
+    return SnapshotOperation(
+        requests=sum(part.requests for part in parts),
+        errors=sum(part.errors for part in parts),
+        stages={
+            stage: _merged_times([part.stages[stage] for part in parts if stage in part.stages], f"{name}.{stage}")
+            for stage in stages
+        },
+        total=_merged_times([part.total for part in parts], f"{name}.total"),
+    )
+
+
+def _merged_times(parts: Sequence[Distribution], where: str) -> Distribution:
+    merged = merge_histograms(times for part in parts if (times := part.decoded(f"snapshot, {where}")) is not None)
+    return Distribution(
+        count=sum(part.count for part in parts),
+        sum_ns=sum(part.sum_ns for part in parts),
+        histogram=merged.encode() if merged is not None else None,
+    )
 
 
 def subtract_snapshots(later: Snapshot, earlier: Snapshot) -> SnapshotDifference:

@@ -13,6 +13,7 @@ import base64
 import binascii
 import struct
 import zlib
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -134,6 +135,27 @@ class Histogram:
         # The small subtrahend undoes the rounding of percent/100*total above a whole number.
         rank = max(1, int(np.ceil(percent / 100.0 * total - 1e-9 * total)))
         return int(self._highest_equivalent(int(np.searchsorted(np.cumsum(self.counts), rank))))
+
+    def count_up_to(self, value: int) -> int:
+        """How many values lie in steps that end at `value` or below: the cumulative count, exact at the edges of steps."""
+        edges = [self._highest_equivalent(index) for index in np.flatnonzero(self.counts).tolist()]
+        return (
+            int(np.cumsum(self.counts[self.counts > 0])[bisect_right(edges, value) - 1])
+            if bisect_right(edges, value)
+            else 0
+        )
+
+    def standard_deviation(self) -> float | None:
+        """Spread of the values around their mean, each taken at the middle of its step; ``None`` for fewer than two."""
+        used = np.flatnonzero(self.counts)
+        counts = self.counts[used].astype(np.float64)
+        if counts.sum() < 2:
+            return None
+        highest = np.array([self._highest_equivalent(index) for index in used.tolist()], dtype=np.float64)
+        below = np.array([self._highest_equivalent(index - 1) if index else -1 for index in used.tolist()])
+        middle = (highest + below + 1.0) / 2.0
+        mean = float((middle * counts).sum() / counts.sum())
+        return float(np.sqrt((counts * (middle - mean) ** 2).sum() / (counts.sum() - 1.0)))
 
     def _highest_equivalent(self, index: int) -> int:
         half_magnitude = self.bounds.sub_bucket_half_magnitude

@@ -15,7 +15,15 @@ from weir_lab.errors import TestbedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["describe", "executable_version", "file_sha256", "load_average", "machine_facts", "package_versions"]
+__all__ = [
+    "describe",
+    "executable_output",
+    "executable_version",
+    "file_sha256",
+    "load_average",
+    "machine_facts",
+    "package_versions",
+]
 
 _PACKAGES = ("weir-lab", "numpy", "scipy", "pydantic", "matplotlib", "jinja2")
 
@@ -43,13 +51,19 @@ def package_versions() -> dict[str, str]:
 
 def executable_version(argv: list[str]) -> str:
     """What a program says about its version, one line."""
+    said = executable_output(argv).strip()
+    return said.splitlines()[0] if said else "unknown"
+
+
+def executable_output(argv: list[str]) -> str:
+    """What a program prints when it is asked for its version or its help."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=10.0, check=True)
     except FileNotFoundError as error:
         raise TestbedError(f"{argv[0]} is not there. Build or install it, or name another with the option.") from error
     except (OSError, subprocess.SubprocessError) as error:
         raise TestbedError(f"{' '.join(argv)} failed: {error}. Run it by hand to see why.") from error
-    return done.stdout.strip().splitlines()[0] if done.stdout.strip() else "unknown"
+    return done.stdout
 
 
 def file_sha256(path: Path) -> str:

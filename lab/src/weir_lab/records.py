@@ -17,7 +17,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from weir_lab.design import Settings
 from weir_lab.errors import RecordError
-from weir_lab.formats import Count, LoadRecord, Record, Snapshot
+from weir_lab.formats import Count, LoadRecord, Record, Snapshot, merge_snapshots
+from weir_lab.places import MachineUse, TestbedRecord
 
 __all__ = [
     "Command",
@@ -30,10 +31,13 @@ __all__ = [
     "read_json",
     "read_measurements",
     "read_run",
+    "read_run_metas",
     "read_runs",
     "read_sweep",
     "runs_folder",
+    "snapshot_name",
     "write_json",
+    "write_text",
 ]
 
 
@@ -56,6 +60,7 @@ class CpuRecord(Record):
     roles: dict[str, RoleCpu]
     cores: Annotated[int, Field(ge=1)]
     busy_ns: Count
+    machines: dict[str, MachineUse] = Field(default_factory=dict)
 
     @property
     def other_share(self) -> float:
@@ -100,8 +105,11 @@ class RunMeta(Record):
     versions: dict[str, str]
     machine: dict[str, str | int | float]
     load_average: list[float]
+    testbed: TestbedRecord | None = None
     started_unix_ns: int
     ended_unix_ns: int
+    cut_windows: Count = 0
+    """Windows of one second at the start of the measured phase that MSER-5 left out."""
     verdict: Verdict
 
 
@@ -144,6 +152,11 @@ def read_runs(sweep: Path) -> tuple[list[Run], list[Path]]:
     return sorted(finished, key=lambda run: run.meta.started_unix_ns), interrupted
 
 
+def read_run_metas(sweep: Path) -> list[tuple[Path, RunMeta]]:
+    """What all finished runs say about themselves, without their measurements, each with its folder."""
+    return [(file.parent, read_json(file, RunMeta)) for file in sorted(runs_folder(sweep).glob("*/run.json"))]
+
+
 def read_run(folder: Path) -> Run:
     """Read one run folder."""
     meta = read_json(folder / "run.json", RunMeta)
@@ -163,9 +176,9 @@ def read_measurements(folder: Path, meta: RunMeta) -> Run:
         meta,
         load=_read_optional(folder / "load.json", LoadRecord),
         cpu=_read_optional(folder / "cpu.json", CpuRecord),
-        before=_read_optional(folder / "snapshot-before.json", Snapshot),
-        after=_read_optional(folder / "snapshot-after.json", Snapshot),
-        end=_read_optional(folder / "snapshot-end.json", Snapshot),
+        before=_read_snapshots(folder, "before", meta.settings.proxies),
+        after=_read_snapshots(folder, "after", meta.settings.proxies),
+        end=_read_snapshots(folder, "end", meta.settings.proxies),
     )
 
 
@@ -192,9 +205,26 @@ def read_json(path: Path, model: type[_Model]) -> _Model:
 def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:
     """Write a record whole or not at all."""
     plain = content.model_dump(mode="json", by_alias=True) if isinstance(content, BaseModel) else content
+    write_text(path, json.dumps(plain, indent=1, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    part.write_text(text, encoding="utf-8")
     os.replace(part, path)  # noqa: PTH105 - the atomic rename is the point
+
+
+def snapshot_name(moment: str, place: int) -> str:
+    """File of one proxy's snapshot: ``snapshot-before.json`` of the first, ``snapshot-before-1.json`` of the next."""
+    return f"snapshot-{moment}.json" if place == 0 else f"snapshot-{moment}-{place}.json"
+
+
+def _read_snapshots(folder: Path, moment: str, proxies: int) -> Snapshot | None:
+    """The snapshots of all proxies at one moment as one; ``None`` if one is missing."""
+    found = [_read_optional(folder / snapshot_name(moment, place), Snapshot) for place in range(proxies)]
+    known = [snapshot for snapshot in found if snapshot is not None]
+    return merge_snapshots(known) if known and len(known) == len(found) else None
 
 
 def _read_optional(path: Path, model: type[_Model]) -> _Model | None:

@@ -13,8 +13,10 @@
 //! bytes again is not seen by the network thread before there is something to write.
 
 use super::request::Request;
-use crate::{clock::Clock, sockets};
-use mio::net::TcpStream;
+use crate::{
+    clock::Clock,
+    sockets::{self, Stream},
+};
 use std::{
     collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -25,7 +27,7 @@ use weir_dataplane::{Dataplane, SessionId, Unsent};
 pub(crate) struct Client {
     /// Its number at the network thread.
     pub(super) id: usize,
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     turn: Mutex<Turn>,
 }
 
@@ -68,7 +70,7 @@ pub(super) struct Next {
 const WAITING_MAX: usize = 1024;
 
 impl Client {
-    pub(super) fn new(id: usize, stream: TcpStream) -> Self {
+    pub(super) fn new(id: usize, stream: Stream) -> Self {
         Self { id, stream, turn: Mutex::default() }
     }
 

@@ -14,12 +14,12 @@ use crate::{
     clock::Clock,
     event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READ_BYTES, READS_PER_TURN, WAKER},
     inband,
-    sockets::{self, Arrived},
+    sockets::{self, Arrived, Stream},
 };
-use mio::{Events, Interest, Poll, Token, event::Event as Readiness, net::TcpStream};
+use mio::{Events, Interest, Poll, Token, event::Event as Readiness};
 use slab::Slab;
 use std::{
-    io::{self, ErrorKind, Write as _},
+    io::{self, ErrorKind},
     mem,
     sync::{
         Arc, Mutex, PoisonError,
@@ -29,7 +29,7 @@ use std::{
     time::Duration,
 };
 use weir_dataplane::{Dataplane, Event, Fault, Report, SessionId};
-use weir_routing::Router;
+use weir_routing::Table;
 use weir_timing::Instant;
 
 /// Clients that the network thread must look at, because of what a worker found.
@@ -61,7 +61,7 @@ pub(crate) struct NetworkConfig {
     pub(crate) poll: Poll,
     pub(crate) mailbox: Receiver<Message>,
     pub(crate) dataplane: weir_dataplane::Config,
-    pub(crate) router: Arc<Router>,
+    pub(crate) table: Arc<Table>,
     pub(crate) sessions_max: usize,
     pub(crate) drain_timeout: Duration,
     pub(crate) clock: Clock,
@@ -88,11 +88,11 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn new(config: NetworkConfig) -> Self {
-        let NetworkConfig { poll, mailbox, dataplane, router, sessions_max, drain_timeout, clock, shared } =
+        let NetworkConfig { poll, mailbox, dataplane, table, sessions_max, drain_timeout, clock, shared } =
             config;
         let now = clock.now();
         let config = dataplane.clone();
-        let mut dataplane = Dataplane::without_servers(dataplane, router, now);
+        let mut dataplane = Dataplane::without_servers(dataplane, table, now);
         Self {
             desk: dataplane.lend_session(now),
             poll,
@@ -292,21 +292,28 @@ impl Network {
                 Message::Report(reply) => self.report(&reply),
                 // Nothing is asked here that would be answered so.
                 Message::Stats { .. } => {}
+                Message::Table(routing) => {
+                    let now = self.clock.now();
+                    self.dataplane.set_timeout(routing.timeout_ns);
+                    self.dataplane.handle_table_unconnected(Arc::clone(&routing.table), now);
+                    self.shared.queue.take_routing(&routing);
+                }
+                Message::Addresses(book) => self.shared.queue.take_addresses(&book),
                 Message::Drain => self.begin_drain(),
             }
         }
     }
 
-    fn accept(&mut self, mut stream: TcpStream) {
+    fn accept(&mut self, mut stream: Stream) {
         let counters = self.dataplane.counters_mut();
         if self.sessions.len() >= self.sessions_max || self.drain_until.is_some() {
             counters.sessions_refused += 1;
             // memcached's own words. One short line always fits a new socket's buffer.
-            let _ = stream.write(b"ERROR Too many open connections\r\n");
+            let _ = sockets::write(&stream, b"ERROR Too many open connections\r\n");
             return;
         }
         counters.sessions_accepted += 1;
-        let _ = stream.set_nodelay(true);
+        stream.send_at_once();
         let entry = self.sessions.vacant_entry();
         let id = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;

@@ -12,11 +12,15 @@
 //! taken it to serve it, wherever it waits: so the queue's length over time and the sum of the queueing times are the same number.
 
 use super::{order::WriteOrder, request::Job};
-use crate::{clock::Clock, event_loop::LoopHandle};
+use crate::{
+    clock::Clock,
+    event_loop::{LoopHandle, Routing},
+    names::AddressBook,
+};
 use std::{
     collections::VecDeque,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -27,7 +31,7 @@ use weir_timing::{Instant, QueueGauge, QueueReport};
 pub(crate) struct Limits {
     /// Requests that may wait.
     pub(crate) length_max: usize,
-    /// How long a request may take from `created` on.
+    /// How long a request may take from `created` on, until a reload says something else.
     pub(crate) timeout_ns: u64,
     /// Whether every key has one write in service at a time.
     pub(crate) orders_writes: bool,
@@ -37,6 +41,10 @@ pub(crate) struct Limits {
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
     limits: Limits,
+    /// How long a request may take from `created` on.
+    timeout_ns: AtomicU64,
+    /// Whether there is something for each worker in `inner.coming`.
+    has_coming: Vec<AtomicBool>,
     clock: Clock,
     network: LoopHandle,
     workers: Vec<LoopHandle>,
@@ -54,6 +62,25 @@ struct Inner {
     /// Workers that wait to be called, the last to become idle at the end.
     idle: Vec<usize>,
     alarm: Option<Instant>,
+    /// What each worker has still to go by.
+    coming: Vec<Option<Coming>>,
+}
+
+/// What a worker goes by for every request that it takes later.
+#[derive(Clone, Debug)]
+pub(super) enum Coming {
+    Routing(Routing),
+    Addresses(Arc<AddressBook>),
+}
+
+/// What a worker does next.
+#[derive(Debug)]
+pub(super) enum Call {
+    Serve(Job),
+    /// Go by this, then ask again.
+    GoBy(Coming),
+    /// Wait to be called.
+    Wait,
 }
 
 /// Who puts a request into the queue.
@@ -76,9 +103,12 @@ impl Queue {
             key_waits: 0,
             idle: Vec::with_capacity(workers.len()),
             alarm: None,
+            coming: vec![None; workers.len()],
         };
         Self {
             inner: Mutex::new(inner),
+            timeout_ns: AtomicU64::new(limits.timeout_ns),
+            has_coming: workers.iter().map(|_| AtomicBool::new(false)).collect(),
             limits,
             clock,
             network,
@@ -119,10 +149,14 @@ impl Queue {
         Ok(())
     }
 
-    /// The next request for `worker`. If there is none, the worker is called when there is.
-    pub(super) fn take(&self, worker: usize) -> Option<Job> {
+    /// The next request for `worker`. If there is none, the worker is called when there is. What has come to go by is given first: a
+    /// request that is taken after another was taken by a new table is not served by an older one.
+    pub(super) fn take(&self, worker: usize) -> Call {
         let mut guard = self.inner();
         let inner = &mut *guard;
+        if let Some(coming) = self.take_coming(inner, worker) {
+            return Call::GoBy(coming);
+        }
         while let Some(job) = inner.fifo.pop_front() {
             let Some(mut job) = self.admit(inner, job) else { continue };
             let now = self.clock.now();
@@ -130,13 +164,60 @@ impl Queue {
             inner.gauge.leave(now);
             // It was called for something else, a report perhaps.
             inner.idle.retain(|&idle| idle != worker);
-            return Some(job);
+            return Call::Serve(job);
         }
         if !inner.idle.contains(&worker) {
             inner.idle.push(worker);
         }
-        None
+        Call::Wait
     }
+
+    // ── reloads ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Every request that is taken from now on is served by this.
+    pub(super) fn take_routing(&self, routing: &Routing) {
+        let mut inner = self.inner();
+        self.timeout_ns.store(routing.timeout_ns, Ordering::Relaxed);
+        if inner.alarm.is_some() {
+            // Those that wait may be late by the new timeout.
+            let now = self.clock.now();
+            self.set_alarm(&mut inner, Some(now));
+        }
+        inner.coming.fill(Some(Coming::Routing(routing.clone())));
+        self.call_all(inner);
+    }
+
+    /// Some names of servers have other addresses.
+    pub(super) fn take_addresses(&self, book: &Arc<AddressBook>) {
+        let mut inner = self.inner();
+        for coming in &mut inner.coming {
+            match coming {
+                Some(Coming::Routing(routing)) => routing.book = Arc::clone(book),
+                _ => *coming = Some(Coming::Addresses(Arc::clone(book))),
+            }
+        }
+        self.call_all(inner);
+    }
+
+    /// What has come for a worker that is serving.
+    pub(super) fn coming(&self, worker: usize) -> Option<Coming> {
+        let has_coming = self.has_coming[worker].load(Ordering::Acquire);
+        has_coming.then(|| self.take_coming(&mut self.inner(), worker)).flatten()
+    }
+
+    fn take_coming(&self, inner: &mut Inner, worker: usize) -> Option<Coming> {
+        let coming = inner.coming[worker].take()?;
+        self.has_coming[worker].store(false, Ordering::Release);
+        Some(coming)
+    }
+
+    fn call_all(&self, inner: MutexGuard<'_, Inner>) {
+        self.has_coming.iter().for_each(|has_coming| has_coming.store(true, Ordering::Release));
+        drop(inner);
+        self.workers.iter().for_each(|worker| self.wake(worker));
+    }
+
+    // ── the order of writes ────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Whether a request may be served now; a write may have to wait for another.
     fn admit(&self, inner: &mut Inner, job: Job) -> Option<Job> {
@@ -219,7 +300,7 @@ impl Queue {
     }
 
     fn deadline(&self, job: &Job) -> Instant {
-        job.request.taken.created.plus(self.limits.timeout_ns)
+        job.request.taken.created.plus(self.timeout_ns.load(Ordering::Relaxed))
     }
 
     fn set_alarm(&self, inner: &mut Inner, alarm: Option<Instant>) {
@@ -248,5 +329,83 @@ impl Queue {
     /// Waking fails only if the descriptor is gone, and with it whoever would be woken.
     fn wake(&self, handle: &LoopHandle) {
         let _ = handle.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{pool::client::Client, pool::request::Request, sockets::Stream};
+    use mio::{Poll, net::UnixStream};
+    use std::sync::mpsc::{Receiver, TryRecvError, channel};
+    use weir_protocol::binary;
+    use weir_routing::{Placement, Router, Server};
+
+    fn queue(workers: usize, clock: Clock) -> (Queue, Poll) {
+        let poll = Poll::new().expect("descriptors are free");
+        let (handle, _) = LoopHandle::new(&poll).expect("descriptors are free");
+        let limits = Limits { length_max: 10, timeout_ns: u64::MAX / 2, orders_writes: true };
+        (Queue::new(limits, clock, handle.clone(), vec![handle; workers]), poll)
+    }
+
+    fn job(clock: Clock) -> Job {
+        let (stream, _) = UnixStream::pair().expect("descriptors are free");
+        let client = Arc::new(Client::new(0, Stream::Unix(stream)));
+        let now = clock.now();
+        Job::new(client, Request::binary([0; binary::HEADER_BYTES], now, now))
+    }
+
+    fn routing(timeout_ns: u64) -> (Routing, Receiver<std::convert::Infallible>) {
+        let table =
+            Router::new(vec![Server::new("a", 1)], Placement::Modulo, 1).expect("one server is a pool");
+        let (taken, all_have) = channel();
+        let book = Arc::new(AddressBook::default());
+        (Routing { table: Arc::new(table.into()), book, timeout_ns, taken }, all_have)
+    }
+
+    #[test]
+    fn no_worker_takes_a_request_before_the_table_that_came_with_it() {
+        let clock = Clock::start();
+        let (queue, _poll) = queue(2, clock);
+        queue.push(job(clock), By::Network).expect("there is room");
+        queue.push(job(clock), By::Network).expect("there is room");
+        let (routing, all_have) = routing(u64::MAX / 2);
+        queue.take_routing(&routing);
+        drop(routing);
+        for worker in 0..2 {
+            assert_eq!(all_have.try_recv(), Err(TryRecvError::Empty), "worker {worker} has not taken it");
+            assert!(matches!(queue.take(worker), Call::GoBy(Coming::Routing(_))));
+            assert!(matches!(queue.take(worker), Call::Serve(_)));
+            assert!(queue.coming(worker).is_none());
+        }
+        assert_eq!(all_have.try_recv(), Err(TryRecvError::Disconnected), "all have taken it");
+        assert!(matches!(queue.take(0), Call::Wait));
+    }
+
+    #[test]
+    fn addresses_that_come_after_a_table_are_not_undone_by_it() {
+        let clock = Clock::start();
+        let (queue, _poll) = queue(1, clock);
+        let (routing, _all_have) = routing(1);
+        queue.take_routing(&routing);
+        let book = Arc::new(AddressBook::default());
+        queue.take_addresses(&book);
+        let Some(Coming::Routing(coming)) = queue.coming(0) else { panic!("the table is lost") };
+        assert!(Arc::ptr_eq(&coming.book, &book));
+        assert!(queue.coming(0).is_none());
+        queue.take_addresses(&book);
+        assert!(matches!(queue.take(0), Call::GoBy(Coming::Addresses(_))));
+    }
+
+    #[test]
+    fn a_shorter_timeout_is_one_of_those_that_wait_too() {
+        let clock = Clock::start();
+        let (queue, _poll) = queue(1, clock);
+        queue.push(job(clock), By::Network).expect("there is room");
+        assert!(queue.expire(clock.now()).is_empty());
+        let (routing, _all_have) = routing(0);
+        queue.take_routing(&routing);
+        assert_eq!(queue.expire(clock.now()).len(), 1);
+        assert!(queue.alarm().is_none());
     }
 }

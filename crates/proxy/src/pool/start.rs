@@ -6,39 +6,21 @@ use super::{
     worker::{Shared, Worker},
 };
 use crate::{
-    Config,
-    clock::Clock,
-    event_loop::{EventLoop, LoopConfig, LoopHandle},
-    inband::Question,
-    run::{RunError, Started, spawn},
+    event_loop::LoopHandle,
+    run::{Making, RunError, Started, spawn},
 };
 use mio::Poll;
-use std::sync::{Arc, atomic::AtomicUsize, mpsc::SyncSender};
+use std::sync::{Arc, atomic::AtomicUsize};
 
 /// Starts `workers` workers and their network thread.
-pub(crate) fn start(
-    config: &Config,
-    workers: usize,
-    queue_len_max: usize,
-    clock: Clock,
-    questions: &SyncSender<Question>,
-) -> Result<Started, RunError> {
+pub(crate) fn start(making: &Making<'_>, workers: usize, queue_len_max: usize) -> Result<Started, RunError> {
     let system = |what| move |source| RunError::System { what, source };
-    let router = Arc::new(config.router.clone());
+    let (config, clock) = (making.config, making.clock);
     let poll = Poll::new().map_err(system("make the network thread"))?;
     let (network, mailbox) = LoopHandle::new(&poll).map_err(system("make the network thread"))?;
     let (mut loops, mut handles) = (Vec::new(), Vec::new());
     for index in 0..workers {
-        let (event_loop, handle) = EventLoop::new(LoopConfig {
-            index,
-            questions: questions.clone(),
-            dataplane: config.dataplane(index),
-            router: Arc::clone(&router),
-            server_addresses: config.server_addresses.clone(),
-            clock,
-            drain_timeout: config.drain_timeout,
-        })
-        .map_err(system("make a worker"))?;
+        let (event_loop, handle) = making.event_loop(index).map_err(system("make a worker"))?;
         loops.push(event_loop);
         handles.push(handle);
     }
@@ -46,7 +28,7 @@ pub(crate) fn start(
     let limits = Limits {
         length_max: queue_len_max,
         timeout_ns: dataplane.timeout_ns,
-        orders_writes: config.router.replicas() > 1,
+        orders_writes: config.is_replicated(),
     };
     let shared = Arc::new(Shared {
         queue: Queue::new(limits, clock, network.clone(), handles.clone()),
@@ -62,7 +44,7 @@ pub(crate) fn start(
         poll,
         mailbox,
         dataplane,
-        router,
+        table: Arc::clone(&config.table),
         sessions_max: config.sessions_max,
         drain_timeout: config.drain_timeout,
         clock,

@@ -8,7 +8,7 @@ use super::{
     client::{Client, Next},
     network::Attention,
     order::Scope,
-    queue::{By, Queue},
+    queue::{By, Call, Coming, Queue},
     request::Job,
 };
 use crate::{clock::Clock, event_loop::EventLoop};
@@ -78,6 +78,9 @@ impl Worker {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
         while !self.shared.queue.has_ended() {
+            if let Some(coming) = self.shared.queue.coming(self.index) {
+                self.go_by(coming);
+            }
             self.answer_and_take();
             self.event_loop.finish_turn(self.turn_began);
             if self.is_answerable() {
@@ -114,15 +117,31 @@ impl Worker {
                 self.go_on(job.client, next);
             }
             self.release_held();
-            if self.serving.is_none() {
-                let Some(job) = self.shared.queue.take(self.index) else { return };
-                let is_late = self.shared.queue.is_late(&job);
-                if is_late {
-                    self.event_loop.dataplane.counters_mut().queue_timeouts += 1;
-                }
-                self.serve(job, is_late.then_some(Fault::Timeout));
+            if self.serving.is_some() {
+                continue;
+            }
+            match self.shared.queue.take(self.index) {
+                Call::Serve(job) => self.serve_unless_late(job),
+                Call::GoBy(coming) => self.go_by(coming),
+                Call::Wait => return,
             }
         }
+    }
+
+    /// What is in service keeps the servers that it was sent to.
+    fn go_by(&mut self, coming: Coming) {
+        match coming {
+            Coming::Routing(routing) => self.event_loop.take_routing(routing),
+            Coming::Addresses(book) => self.event_loop.take_addresses(book),
+        }
+    }
+
+    fn serve_unless_late(&mut self, job: Job) {
+        let is_late = self.shared.queue.is_late(&job);
+        if is_late {
+            self.event_loop.dataplane.counters_mut().queue_timeouts += 1;
+        }
+        self.serve(job, is_late.then_some(Fault::Timeout));
     }
 
     fn serve(&mut self, job: Job, denied: Option<Fault>) {

@@ -1,0 +1,70 @@
+"""A study file becomes cells and an order to run them in.
+
+Read `load_study` first. A *setting* is anything that a run can vary (`Settings`); the file gives each setting once, either one
+value under ``[fixed]`` or several levels under ``[factors]``. A *cell* is one combination of levels; a *run* is one cell once.
+
+``settings``     what can vary
+``study``        the tables of a study file
+``expressions``  levels that depend on other settings, and exclusions
+``cells``        combinations of levels, and the order of the runs
+``paces``        one study in minutes, hours, or as it was run before
+``content``      when a run is the same run
+``lines``        where in the file a key stands
+``loading``      from the file to the study, or to what is wrong with it
+"""
+
+from weir_lab.design.cells import Cell, ScheduledRun, block, cells_of, schedule
+from weir_lab.design.content import content_sha256, load_seed
+from weir_lab.design.expressions import Expression, ExpressionError
+from weir_lab.design.loading import amended, load_study, parse_study, study_schema
+from weir_lab.design.settings import Engine, Level, RequestPath, Response, Role, Settings
+from weir_lab.design.study import (
+    PACES,
+    Expected,
+    FaultsError,
+    Gates,
+    Kind,
+    Observed,
+    PacePlan,
+    Plan,
+    Prediction,
+    Refinement,
+    Stop,
+    Study,
+    Subject,
+)
+
+__all__ = [
+    "PACES",
+    "Cell",
+    "Engine",
+    "Expected",
+    "Expression",
+    "ExpressionError",
+    "FaultsError",
+    "Gates",
+    "Kind",
+    "Level",
+    "Observed",
+    "PacePlan",
+    "Plan",
+    "Prediction",
+    "Refinement",
+    "RequestPath",
+    "Response",
+    "Role",
+    "ScheduledRun",
+    "Settings",
+    "Stop",
+    "Study",
+    "Subject",
+    "amended",
+    "block",
+    "cells_of",
+    "content_sha256",
+    "load_seed",
+    "load_study",
+    "parse_study",
+    "schedule",
+    "study_schema",
+]

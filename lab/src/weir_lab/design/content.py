@@ -1,0 +1,56 @@
+"""What makes a run the same run: its seed and its content hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weir_lab.design.study import Gates, Kind, Study
+
+if TYPE_CHECKING:
+    from weir_lab.design.cells import ScheduledRun
+
+__all__ = ["content_sha256", "load_seed"]
+
+
+def load_seed(study: Study, run: ScheduledRun) -> int:
+    """Seed of the load generator: the same for all cells of a block, so that paired runs see the same requests."""
+    return int(np.random.SeedSequence([study.plan.seed, run.repetition, 1]).generate_state(1)[0])
+
+
+def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str]) -> str:
+    """Hash of all that decides the outcome of a run: settings, plan, gates, repetition, programs, testbed (as its identity).
+
+    Name, texts and order of the study are left out: rewording a question does not make measured data stale. What a study leaves at
+    its default is left out, too, so that a new setting makes no old run stale.
+    """
+    settings = run.cell.settings
+    content: dict[str, Any] = {
+        "settings": settings.model_dump(mode="json", exclude_defaults=True),
+        "warmup_s": study.plan.warmup_s,
+        "measured_s": study.plan.measured_s,
+        "gates": study.gates.model_dump(mode="json", include=_FIRST_GATES),
+        "repetition": run.repetition,
+        "seed": load_seed(study, run),
+        "executables": executables,
+    }
+    later: dict[str, Any] = {
+        "gates_added": study.gates.model_dump(mode="json", exclude=_FIRST_GATES, exclude_defaults=True),
+        "cooldown_s": study.plan.cooldown_s,
+        "cut": study.plan.cut if study.plan.cut != "fixed" else "",
+        "kind": study.kind.value if study.kind not in (Kind.LOAD, Kind.MICRO) else "",
+        "subject": study.subjects[settings.subject].model_dump(mode="json")
+        if settings.subject in study.subjects
+        else {},
+    }
+    content |= {name: value for name, value in later.items() if value}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+# These stand in the hash whatever their values; gates that were added later, only where they are used.
+_FIRST_GATES = {"client_cpu_share_max", "other_cpu_share_max", "law_deviation_max"}
+assert set(Gates.model_fields) >= _FIRST_GATES

@@ -1,0 +1,304 @@
+"""The parts of a study file, checked: `Study` and what stands in its tables."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from weir_lab.design.settings import Level, Response, Settings, Strict
+from weir_lab.topology import Topology
+
+if TYPE_CHECKING:
+    from weir_lab.design.lines import KeyPath
+
+__all__ = [
+    "PACES",
+    "Expected",
+    "FaultsError",
+    "Gates",
+    "Kind",
+    "Observed",
+    "PacePlan",
+    "Plan",
+    "Prediction",
+    "Refinement",
+    "Stop",
+    "Study",
+    "Subject",
+    "unknown_setting",
+]
+
+# What of the topology can be marked as assumed.
+_TOPOLOGY_PARTS = {f"topology.{part}" for part in Topology.model_fields}
+PACES = ("quick", "standard", "full")
+_Assignment = Annotated[dict[str, Level], Field(min_length=1)]
+
+
+class FaultsError(ValueError):
+    """Everything that is wrong with a study as a whole, each with the key that its author should look at."""
+
+    def __init__(self, faults: list[tuple[KeyPath, str]]) -> None:
+        super().__init__("; ".join(message for _, message in faults))
+        self.faults = faults
+
+
+class Kind(StrEnum):
+    """What a run of the study is."""
+
+    LOAD = "load"
+    TRACE = "trace"
+    HASH = "hash"
+    LINKS = "links"
+    MICRO = "micro"
+
+    @property
+    def runs_load(self) -> bool:
+        """Whether a run starts the topology and loads it."""
+        return self in (Kind.LOAD, Kind.TRACE, Kind.MICRO)
+
+
+class Observed(StrEnum):
+    """What a study looks at, in the words of reports."""
+
+    THROUGHPUT = "throughput"
+    MEAN_RESPONSE_TIME = "mean_response_time"
+    P99_RESPONSE_TIME = "p99_response_time"
+    PERCENTILES = "percentiles"
+    LOG2_DISTRIBUTION = "log2_distribution"
+    WINDOWS = "windows"
+    STAGE_TIMES = "stage_times"
+    QUEUE_LENGTH = "queue_length"
+    KEYS_PER_SERVER = "keys_per_server"
+    BANDWIDTH = "bandwidth"
+    LATENCY = "latency"
+
+
+class Stop(Strict):
+    """When enough runs of a cell are made: `stats.StopRule` on run means."""
+
+    repetitions_max: Annotated[int, Field(ge=2, le=1000)] = 30
+    relative_half_width: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    level: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
+    responses: Annotated[list[Response], Field(min_length=1)] = Field(
+        default_factory=lambda: [Response.THROUGHPUT, Response.MEAN_RESPONSE_TIME]
+    )
+
+
+class Plan(Strict):
+    """How often, in what order and for how long each cell runs. With ``stop``, ``repetitions`` is the least number."""
+
+    repetitions: Annotated[int, Field(ge=1, le=1000)]
+    order: Literal["randomised-blocks"]
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    warmup_s: Annotated[float, Field(ge=0.0, le=3600.0)]
+    measured_s: Annotated[float, Field(gt=0.0, le=86_400.0)]
+    attempts: Annotated[int, Field(ge=1, le=10)]
+    cooldown_s: Annotated[float, Field(ge=0.0, le=3600.0)] = 0.0
+    window_s: Annotated[int, Field(ge=1, le=600)] = 1
+    cut: Literal["fixed", "mser-5"] = "fixed"
+    stop: Stop | None = None
+    budget_s: Annotated[float | None, Field(gt=0.0)] = None
+
+    @property
+    def repetitions_max(self) -> int:
+        """The most runs that a cell may take."""
+        return max(self.repetitions, self.stop.repetitions_max) if self.stop else self.repetitions
+
+
+class Gates(Strict):
+    """Limits whose crossing marks a run. Errors, misses and failed verifications always make it invalid."""
+
+    client_cpu_share_max: Annotated[float, Field(gt=0.0, le=1.0)] = 0.95
+    other_cpu_share_max: Annotated[float, Field(gt=0.0, le=1.0)] = 0.10
+    law_deviation_max: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+
+
+class Prediction(Strict):
+    """A range for the change from direct to proxy, written down before the measurement."""
+
+    response: Response
+    clients: Annotated[int, Field(ge=1)]
+    change_percent_min: float
+    change_percent_max: float
+
+    @model_validator(mode="after")
+    def _range_is_ordered(self) -> Prediction:
+        if not -100.0 <= self.change_percent_min < self.change_percent_max:
+            raise ValueError("give -100 <= change_percent_min < change_percent_max")
+        return self
+
+
+class Expected(Strict):
+    """A point that the hypothesis or an earlier study names, to be shown beside the observed one."""
+
+    at: _Assignment
+    throughput_rps: Annotated[float | None, Field(gt=0.0)] = None
+    mean_response_time_us: Annotated[float | None, Field(gt=0.0)] = None
+    p99_response_time_us: Annotated[float | None, Field(gt=0.0)] = None
+    origin: Annotated[str, Field(min_length=1)] = "hypothesis"
+
+    @model_validator(mode="after")
+    def _names_a_number(self) -> Expected:
+        if self.throughput_rps is self.mean_response_time_us is self.p99_response_time_us is None:
+            raise ValueError("give throughput_rps, mean_response_time_us or p99_response_time_us")
+        return self
+
+
+class Subject(Strict):
+    """A proxy by its command line; ``{listen}``, ``{host}``, ``{port}``, ``{servers}``, ``{threads}`` and ``{config}`` are filled in."""
+
+    argv: Annotated[list[str], Field(min_length=1)]
+    config: str | None = None
+
+
+class Refinement(Strict):
+    """After all cells before it: vary one factor around the best cell, as S4 did to find its optimum."""
+
+    factor: str
+    offsets: Annotated[list[int | float], Field(min_length=1)]
+    response: Literal["throughput", "mean_response_time"] = "throughput"
+
+
+class PacePlan(Strict):
+    """What a pace changes, where its rule would not do."""
+
+    repetitions: Annotated[int | None, Field(ge=1, le=1000)] = None
+    measured_s: Annotated[float | None, Field(gt=0.0, le=86_400.0)] = None
+    warmup_s: Annotated[float | None, Field(ge=0.0, le=3600.0)] = None
+    cooldown_s: Annotated[float | None, Field(ge=0.0, le=3600.0)] = None
+    factors: dict[str, Annotated[list[Level], Field(min_length=1)]] = Field(default_factory=dict)
+
+
+class Study(Strict):
+    """One study file, checked."""
+
+    schema_: Annotated[Literal["weir.study/1"], Field(alias="schema")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,40}$")]
+    title: Annotated[str, Field(min_length=3)]
+    question: Annotated[str, Field(min_length=10)]
+    hypothesis: Annotated[str, Field(min_length=10)]
+    label: Annotated[str | None, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,40}$")] = None
+    kind: Kind = Kind.LOAD
+    source: str | None = None
+    assumed: list[str] = Field(default_factory=list)
+    headline: bool = False
+    pace: Literal["quick", "standard", "full"] | None = None
+    extended: Annotated[int, Field(ge=0, le=1000)] = 0
+    testbed: Literal["local", "netns", "hosts"] = "local"
+    topology: Topology = Topology()
+    subjects: dict[str, Subject] = Field(default_factory=dict)
+    fixed: dict[str, Level]
+    factors: Annotated[dict[str, Annotated[list[Level], Field(min_length=1)]], Field(min_length=1)]
+    design: Literal["full", "2k", "cells"] = "full"
+    cells: list[_Assignment] = Field(default_factory=list)
+    exclude: list[str] = Field(default_factory=list)
+    apart: list[str] = Field(default_factory=list)
+    refine: list[Refinement] = Field(default_factory=list)
+    refined: list[_Assignment] = Field(default_factory=list)
+    responses: Annotated[list[Observed], Field(min_length=1)] = Field(
+        default_factory=lambda: [Observed.THROUGHPUT, Observed.MEAN_RESPONSE_TIME]
+    )
+    expected: list[Expected] = Field(default_factory=list)
+    plan: Plan
+    paces: dict[Literal["quick", "standard", "full"], PacePlan] = Field(default_factory=dict)
+    gates: Gates = Gates()
+    predictions: list[Prediction] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _factors_of_listed_cells(cls, data: Any) -> Any:
+        """A list of cells names its factors by itself."""
+        if not isinstance(data, dict) or data.get("factors") or not isinstance(data.get("cells"), list):
+            return data
+        levels: dict[str, list[Level]] = {}
+        for cell in data["cells"]:
+            for name, level in cell.items() if isinstance(cell, dict) else ():
+                if level not in levels.setdefault(name, []):
+                    levels[name].append(level)
+        return {**data, "factors": levels}
+
+    @model_validator(mode="after")
+    def _every_part_agrees(self) -> Study:
+        faults = [*self._settings_once(), *self._sound_design(), *self._enough_runs()]
+        if faults:
+            raise FaultsError(faults)
+        return self
+
+    @property
+    def levels_of_clients(self) -> list[int]:
+        """Levels of ``clients``, ascending."""
+        from weir_lab.design.cells import cells_of  # cells are made of studies
+
+        return sorted({cell.settings.clients for cell in cells_of(self)})
+
+    def _settings_once(self) -> list[tuple[KeyPath, str]]:
+        known = set(Settings.model_fields)
+        required = {name for name, field in Settings.model_fields.items() if field.is_required()}
+        given = self.fixed.keys() | self.factors.keys()
+        faults: list[tuple[KeyPath, str]] = [
+            (("fixed", name), f"{name} under both [fixed] and [factors]: keep one")
+            for name in sorted(self.fixed.keys() & self.factors.keys())
+        ]
+        for table, names in (("fixed", self.fixed), ("factors", self.factors)):
+            faults += [((table, name), unknown_setting(name)) for name in names if name not in known]
+        missing = required - given if self.kind.runs_load else set()
+        if missing:
+            listed = ", ".join(sorted(missing))
+            verb = "is" if len(missing) == 1 else "are"
+            faults.append((("fixed",), f"{listed} {verb} missing: add it under [fixed] or [factors]"))
+        for name, levels in self.factors.items():
+            if len(set(levels)) != len(levels):
+                faults.append((("factors", name), f"factors.{name} names a level twice: name each once"))
+        faults += [
+            (("assumed",), f"{name} is no setting of this study, so it cannot be marked as assumed")
+            for name in self.assumed
+            if name not in given and name not in Plan.model_fields and name not in _TOPOLOGY_PARTS
+        ]
+        return faults
+
+    def _sound_design(self) -> list[tuple[KeyPath, str]]:
+        faults: list[tuple[KeyPath, str]] = []
+        if (self.design == "cells") != bool(self.cells):
+            faults.append((("design",), 'design = "cells" and a list of [[cells]] go together'))
+        for index, cell in enumerate(self.cells):
+            if cell.keys() != self.factors.keys():
+                wanted = ", ".join(self.factors)
+                faults.append((("cells", index), f"every cell gives a level to each factor: {wanted}"))
+        for name, levels in self.factors.items() if self.design == "2k" else ():
+            if len(levels) != 2:
+                faults.append((("factors", name), f"a 2^k design has two levels of each factor, not {len(levels)}"))
+        for index, stage in enumerate(self.refine):
+            if stage.factor not in self.factors:
+                faults.append((("refine", index, "factor"), f"{stage.factor} is no factor of this study"))
+        faults += [
+            (("apart",), f"{name} is no factor of this study") for name in self.apart if name not in self.factors
+        ]
+        for pace, changes in self.paces.items():
+            faults += [
+                (("paces", pace, "factors", name), f"{name} is no factor of this study")
+                for name in changes.factors
+                if name not in self.factors
+            ]
+        for index, point in enumerate(self.expected):
+            faults += [
+                (("expected", index, "at"), unknown_setting(name))
+                for name in point.at
+                if name not in Settings.model_fields
+            ]
+        return faults
+
+    def _enough_runs(self) -> list[tuple[KeyPath, str]]:
+        alone = self.kind in (Kind.TRACE, Kind.HASH, Kind.LINKS)
+        if self.plan.repetitions < 2 and not alone:
+            return [(("plan", "repetitions"), "plan.repetitions is at least 2: one run says nothing about the next")]
+        return []
+
+
+def unknown_setting(name: str) -> str:
+    """A sentence with the nearest setting that there is."""
+    near = get_close_matches(name, Settings.model_fields, n=1)
+    listed = ", ".join(sorted(Settings.model_fields))
+    return f"unknown setting {name}: did you mean {near[0]}?" if near else f"unknown setting {name}: there are {listed}"

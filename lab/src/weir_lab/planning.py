@@ -1,0 +1,255 @@
+"""What a study will do, before anything runs: cells, runs, time, order, and doubts. Start with `plan_lines`.
+
+Pure: what is already there, and what the binary can do, are arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.design import Kind, Settings, block, cells_of
+from weir_lab.topology import Shape
+from weir_lab.units import count_text, number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.design import Cell, Expected, Level, Study
+
+__all__ = ["Estimate", "doubts", "duration_text", "estimate", "expected_seconds", "plan_lines", "shape_of"]
+
+# Starting, filling and stopping memcached, proxy and generator, as seen on two cores; memcached heeds its signal at its next tick.
+_AROUND_S = 2.0
+_PREFILL_KEYS_PER_S = 50_000
+# Memory that memcached spends on an item beside key and value, and the share of its limit that slabs of one size can use.
+_ITEM_BYTES = 60
+_USABLE_MEMORY = 0.8
+_MSER_WINDOWS_MIN = 50
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How many runs a study takes at least and at most, and how long."""
+
+    cells: int
+    runs_min: int
+    runs_max: int
+    run_s: float
+
+    @property
+    def seconds_min(self) -> float:
+        """If every cell converges at once and every run is valid."""
+        return self.runs_min * self.run_s
+
+    @property
+    def seconds_max(self) -> float:
+        """If no cell converges; retries of invalid runs are not in it."""
+        return self.runs_max * self.run_s
+
+
+def estimate(study: Study) -> Estimate:
+    """Count runs and time; refined cells are counted as if every stage added all its offsets."""
+    cells = len(cells_of(study)) + sum(len(stage.offsets) for stage in study.refine)
+    least = study.plan.repetitions + study.extended
+    most = study.plan.repetitions_max + study.extended
+    return Estimate(cells, cells * least, cells * most, expected_seconds(study))
+
+
+def expected_seconds(study: Study) -> float:
+    """Rough time of one run: its phases, and what it takes to start, fill and stop."""
+    if study.kind in (Kind.HASH, Kind.LINKS):
+        return _AROUND_S
+    largest = max(cell.settings.keys * cell.settings.servers for cell in cells_of(study))
+    plan = study.plan
+    return plan.warmup_s + plan.measured_s + plan.cooldown_s + _AROUND_S + largest / _PREFILL_KEYS_PER_S
+
+
+def shape_of(cells: Sequence[Cell]) -> Shape:
+    """Machines that the largest of the cells needs."""
+    shape = Shape(1, 0, 1)
+    for cell in cells:
+        settings = cell.settings
+        proxies = settings.proxies if settings.path.value == "proxy" else 0
+        shape = shape.or_larger(Shape(settings.client_machines, proxies, settings.servers))
+    return shape
+
+
+def doubts(study: Study) -> list[str]:
+    """What the author may not have meant, though it can be run."""
+    found: dict[str, None] = {}
+    plan = study.plan
+    if study.kind.runs_load:
+        if plan.cut == "mser-5" and plan.measured_s < _MSER_WINDOWS_MIN:
+            text = f"needs {_MSER_WINDOWS_MIN} windows of 1 s, and a run has {plan.measured_s:g}: the fixed cut is used"
+            found[f'plan.cut: "mser-5" {text}'] = None
+        if plan.warmup_s == 0:
+            found["plan.warmup_s is 0: cold caches and connections are measured, too"] = None
+        if study.pace is None and plan.stop is None and plan.repetitions < 5 and study.kind is Kind.LOAD:
+            found[
+                f"plan.repetitions: intervals from {plan.repetitions} runs are wide; a [plan.stop] or 5 runs make them useful"
+            ] = None
+        for cell in cells_of(study):
+            found.update(dict.fromkeys(_memory_doubts(cell.settings)))
+    if plan.budget_s is not None and estimate(study).seconds_min > plan.budget_s:
+        needed = duration_text(estimate(study).seconds_min)
+        found[
+            f"plan.budget_s: {duration_text(plan.budget_s)} end before the {needed} that the study takes at least"
+        ] = None
+    return list(found)
+
+
+def plan_lines(study: Study, refusals: Sequence[str], reused: int | None = None, shown: int | None = None) -> list[str]:
+    """The plan as text: what is varied, every cell, how often, how long, and the order of the first block."""
+    cells = cells_of(study)
+    expected = estimate(study)
+    lines = [
+        f"{study.name}: {study.title}",
+        f"  question    {study.question}",
+        f"  hypothesis  {study.hypothesis}",
+        f"  kind {study.kind}, pace {study.pace or 'as written'}, testbed {study.testbed}, {shape_of(cells)}",
+        "",
+        *_factor_lines(study),
+        *_fixed_lines(study, cells),
+        *_link_lines(study),
+        *_refinement_lines(study),
+        "",
+        *_effort_lines(study, expected, reused),
+        "",
+        f"cells ({len(cells)}):",
+        *_cell_lines(study, cells, shown),
+        *_order_lines(study, cells, shown),
+    ]
+    lines += [f"doubt: {doubt}" for doubt in doubts(study)]
+    lines += [f"cannot run here: {refusal}" for refusal in refusals]
+    return lines
+
+
+def duration_text(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``3 h 20 min``.
+
+    >>> duration_text(45), duration_text(780), duration_text(12_000)
+    ('45 s', '13 min', '3 h 20 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _factor_lines(study: Study) -> list[str]:
+    lines = []
+    for name, levels in study.factors.items():
+        marked = " (assumed)" if name in study.assumed else ""
+        lines.append(f"  factor  {name:18} {', '.join(map(str, levels))}{marked}")
+    lines += [f"  without {text}" for text in study.exclude]
+    return lines
+
+
+def _fixed_lines(study: Study, cells: Sequence[Cell]) -> list[str]:
+    """Settings that no factor varies; of those that depend on factors, what they come to."""
+    lines = []
+    for name, value in study.fixed.items():
+        marked = " (assumed)" if name in study.assumed else ""
+        lines.append(f"  fixed   {name:18} {value}{_outcomes(name, value, cells)}{marked}")
+    if cells and study.kind.runs_load:
+        defaults = sorted(set(Settings.model_fields) - study.fixed.keys() - study.factors.keys())
+        known = [name for name in defaults if Settings.model_fields[name].default is not None]
+        lines.append("  default " + ", ".join(f"{name} {Settings.model_fields[name].default}" for name in known))
+    return lines
+
+
+def _outcomes(name: str, value: Level, cells: Sequence[Cell]) -> str:
+    if not str(value).startswith("="):
+        return ""
+    values = sorted({getattr(cell.settings, name) for cell in cells})
+    listed = ", ".join(map(str, values[:8])) + (", ..." if len(values) > 8 else "")
+    return f"  -> {listed}"
+
+
+def _link_lines(study: Study) -> list[str]:
+    if not study.kind.runs_load and study.kind is not Kind.LINKS:
+        return []
+    links, marked = study.topology.links, " (assumed)" if "topology.links" in study.assumed else ""
+    rates = f"client {links.client_mbit_s:g}, proxy {links.proxy_mbit_s:g}, server {links.server_mbit_s:g} Mbit/s"
+    built = "" if study.testbed != "local" else "; the testbed local does not build them"
+    return [f"  links   each machine sends at most: {rates}{marked}{built}"]
+
+
+def _refinement_lines(study: Study) -> list[str]:
+    return [
+        f"  afterwards  {stage.factor} around the cell with the best {stage.response}: {_signed(stage.offsets)}"
+        for stage in study.refine
+    ]
+
+
+def _effort_lines(study: Study, expected: Estimate, reused: int | None) -> list[str]:
+    plan = study.plan
+    if plan.stop is None:
+        times = count_text(expected.runs_min // expected.cells, "repetition")
+    else:
+        responses = " and ".join(plan.stop.responses)
+        times = (
+            f"{plan.repetitions} to {plan.repetitions_max} repetitions, until the {100 * plan.stop.level:g} % interval of {responses} "
+            f"is within {100 * plan.stop.relative_half_width:g} % of the mean"
+        )
+    phases = f"{plan.warmup_s:g} s warm-up, {plan.measured_s:g} s measured, {plan.cooldown_s:g} s cool-down, windows of {plan.window_s} s"
+    runs, time = number(expected.runs_min, 0), duration_text(expected.seconds_min)
+    if expected.runs_max > expected.runs_min:
+        runs += f" to {number(expected.runs_max, 0)}"
+        time += f" to {duration_text(expected.seconds_max)}"
+    lines = [f"each cell: {times}", f"each run: {phases}, cut {plan.cut}, up to {count_text(plan.attempts, 'attempt')}"]
+    budget = f"; the budget is {duration_text(plan.budget_s)}" if plan.budget_s is not None else ""
+    lines.append(f"in all: {runs} runs, {time}{budget}")
+    if reused is not None:
+        lines.append(f"already there: {count_text(reused, 'run')}")
+    return lines
+
+
+def _cell_lines(study: Study, cells: Sequence[Cell], shown: int | None) -> list[str]:
+    lines = []
+    for place, cell in enumerate(cells[:shown], start=1):
+        expected = [f"{point.origin}: {_expected_text(point)}" for point in study.expected if cell.has(point.at)]
+        note = f"   expected by {'; '.join(expected)}" if expected else ""
+        lines.append(f"  {place:>4}  {cell.name}{note}")
+    if shown is not None and len(cells) > shown:
+        lines.append(f"        ... and {len(cells) - shown} more (--all shows them)")
+    return lines
+
+
+def _expected_text(point: Expected) -> str:
+    parts = []
+    for field, unit in (
+        ("throughput_rps", "requests/s"),
+        ("mean_response_time_us", "µs mean"),
+        ("p99_response_time_us", "µs p99"),
+    ):
+        value = getattr(point, field)
+        if value is not None:
+            parts.append(f"{number(value, 0)} {unit}")
+    return ", ".join(parts)
+
+
+def _order_lines(study: Study, cells: list[Cell], shown: int | None) -> list[str]:
+    numbers = {cell.name: place for place, cell in enumerate(cells, start=1)}
+    order = [str(numbers[run.cell.name]) for run in block(study, cells, 1)]
+    listed = " ".join(order[:shown]) + (" ..." if shown is not None and len(order) > shown else "")
+    return [f"order of block 1 (seed {study.plan.seed}, each block has its own): {listed}"]
+
+
+def _memory_doubts(settings: Settings) -> list[str]:
+    copies = settings.servers if settings.path.value == "direct" else settings.replicas
+    stored = settings.keys * copies * (settings.value_size_bytes + settings.key_size_bytes + _ITEM_BYTES)
+    room = settings.servers * settings.server_memory_mib * (1 << 20) * _USABLE_MEMORY
+    if stored <= room:
+        return []
+    return [
+        f"{settings.keys:,} keys of {settings.value_size_bytes} bytes on {copies} of {settings.servers} servers with "
+        f"{settings.server_memory_mib} MiB each: memcached will evict, and runs with misses are invalid"
+    ]
+
+
+def _signed(offsets: Sequence[float]) -> str:
+    return ", ".join(f"{offset:+g}" for offset in offsets)

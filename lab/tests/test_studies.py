@@ -1,0 +1,128 @@
+"""The 34 designs of the earlier studies, held against the table of what those studies printed."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from weir_lab.design import Engine, Kind, Study, cells_of, load_study, parse_study
+from weir_lab.planning import doubts, estimate, plan_lines
+from weir_lab.subjects import Abilities, refusals
+
+STUDIES = Path(__file__).parents[2] / "studies"
+TABLE = Path(__file__).parent / "oracles" / "experiments.csv"
+ROWS = {row["id"]: row for row in csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines())}
+COLUMNS = {
+    "servers": "servers",
+    "total_clients": "clients",
+    "keys_per_get": "multiget_keys",
+    "value_bytes": "value_size_bytes",
+}
+ALL_FLAGS = frozenset({"--engine", "--workers", "--readers", "--replicas", "--multiget", "--placement"})
+
+
+def study_of(row_id: str) -> Study:
+    """The study as it is written: the levels and lengths of the earlier one."""
+    text = (STUDIES / f"{row_id.lower()}.toml").read_text(encoding="utf-8")
+    assert '\npace = "quick"\n' in text
+    return parse_study(text.replace('\npace = "quick"\n', "\n"))
+
+
+def numbers(text: str) -> list[float]:
+    """``1 36 72``, or ``4..128 step 4``."""
+    steps = re.fullmatch(r"(\d+)\.\.(\d+) step (\d+)", text)
+    if steps:
+        first, last, step = map(int, steps.groups())
+        return [float(value) for value in range(first, last + 1, step)]
+    return [float(word) for word in text.split() if re.fullmatch(r"[0-9.]+", word)]
+
+
+def levels(study: Study, name: str) -> list[float]:
+    return sorted({float(getattr(cell.settings, name)) for cell in cells_of(study)})
+
+
+@pytest.mark.parametrize("row_id", ROWS)
+def test_a_design_has_the_levels_that_were_printed(row_id: str) -> None:
+    row, study = ROWS[row_id], study_of(row_id)
+    assert study.source == row_id
+    for column, name in COLUMNS.items():
+        if row[column] and name not in study.assumed:
+            assert levels(study, name) == sorted(set(numbers(row[column]))), column
+    if row["thread_levels"]:
+        threads = "workers" if row["thread_scope"] == "per middleware" else "readers"
+        assert levels(study, threads) == numbers(row["thread_levels"])
+    if row["middlewares"] and "proxies" not in study.assumed:
+        expected = numbers(row["middlewares"])
+        assert (levels(study, "proxies") if expected != [0.0] else [0.0]) == expected
+        assert {cell.settings.path.value for cell in cells_of(study)} == (
+            {"direct"} if expected == [0.0] else {"proxy"}
+        )
+    if row["write_percent"] and not row["multiget"].endswith("sharded") and "write_ratio" not in study.assumed:
+        assert levels(study, "write_ratio") == [value / 100 for value in numbers(row["write_percent"])]
+
+
+@pytest.mark.parametrize("row_id", ROWS)
+def test_a_design_has_the_replicas_that_were_printed(row_id: str) -> None:
+    row = ROWS[row_id]
+    if not row["replication"]:
+        return
+    for cell in cells_of(study_of(row_id)):
+        servers = cell.settings.servers
+        allowed = {"1": 1, "3": 3, "ceil(S/2)": -(-servers // 2), "S": servers, "all": servers}
+        assert cell.settings.replicas in {allowed[word] for word in row["replication"].split()}
+
+
+@pytest.mark.parametrize("row_id", ROWS)
+def test_a_design_has_the_lengths_and_repetitions_that_were_printed(row_id: str) -> None:
+    row, study = ROWS[row_id], study_of(row_id)
+    plan = study.plan
+    if row["duration_s"] and study.kind is not Kind.HASH:
+        assert plan.warmup_s + plan.measured_s + plan.cooldown_s == float(row["duration_s"])
+        assert (plan.warmup_s, plan.cooldown_s) == (float(row["warmup_s"] or 0), float(row["cooldown_s"] or 0))
+    if row["repetitions"] and row["repetitions"] != "1+" and "repetitions" not in study.assumed:
+        assert plan.repetitions == int(row["repetitions"])
+    assert (plan.stop is not None) == ("interval" in row["stop_rule"] or "first run" in row["stop_rule"])
+
+
+@pytest.mark.parametrize("pace", ["quick", "standard", "full"])
+@pytest.mark.parametrize("row_id", ROWS)
+def test_a_plan_can_be_made_at_every_pace(row_id: str, pace: str) -> None:
+    study = load_study(STUDIES / f"{row_id.lower()}.toml", pace)
+    plan, effort = study.plan, estimate(study)
+    lines = plan_lines(study, [])
+    assert any(line.startswith(f"cells ({effort.cells}):") for line in lines)
+    assert not any("evict" in doubt for doubt in doubts(study))
+    assert all(len(levels) <= 4 for levels in study.factors.values()) or pace != "quick"
+    alone = study.kind in (Kind.TRACE, Kind.LINKS)
+    if pace == "quick":
+        assert plan.measured_s <= (60 if alone else 5)
+        assert plan.stop is None
+        assert plan.repetitions == (1 if alone else 3) or study.kind is Kind.HASH
+    elif study.kind.runs_load and not alone:
+        assert plan.repetitions == (10 if study.headline and pace == "full" else 5)
+        assert plan.stop is not None
+    if pace == "full":
+        assert plan.measured_s == study_of(row_id).plan.measured_s
+
+
+def test_there_is_a_study_for_every_design_and_each_says_which() -> None:
+    sources = [load_study(file).source for file in sorted(STUDIES.glob("s[1-5]-*.toml"))]
+    assert sorted(map(str, sources)) == sorted(ROWS)
+    assert len(ROWS) == 34
+
+
+def test_an_engine_that_a_binary_does_not_have_is_refused_and_one_that_it_has_is_not() -> None:
+    study = study_of("S3-3.1")
+    settings = [cell.settings for cell in cells_of(study)]
+    without = Abilities(ALL_FLAGS, frozenset({Engine.EVENT}))
+    assert refusals(study, settings, without) == [
+        "this weir has no engine pool: build one that has (weir proxy --help lists them)"
+    ]
+    assert refusals(study, settings, Abilities(ALL_FLAGS, frozenset(Engine))) == []
+    few = Abilities(ALL_FLAGS - {"--placement"}, frozenset(Engine))
+    assert refusals(study, settings, few) == [
+        "this weir has no --placement, which placement asks for: build one that has"
+    ]

@@ -1,0 +1,257 @@
+"""What a sweep decides: which runs it makes, in which order, and when a cell has enough. The runs themselves are made of known numbers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from synthetic import EXECUTABLES, STUDY_TEXT, World, write_measurements
+from weir_lab import run as run_module
+from weir_lab.design import RequestPath, cells_of, load_study, schedule
+from weir_lab.errors import RecordError, StudyError, TestbedError
+from weir_lab.gathering import gather_runs
+from weir_lab.records import read_run_metas
+from weir_lab.run import SweepOutcome, Wanted, run_study, selects
+from weir_lab.stats import Decision
+from weir_lab.testbed import Executables, RunOutcome
+
+if TYPE_CHECKING:
+    from weir_lab.design import Plan, ScheduledRun, Settings, Study
+    from weir_lab.progress import CellProgress
+    from weir_lab.records import Verdict
+    from weir_lab.testbeds import Testbed
+
+PROGRAMS = Executables(Path("weir"), "memcached")
+STOP = "[plan.stop]\nrepetitions_max = 8\nrelative_half_width = 0.05\n"
+
+
+@dataclass
+class Bench:
+    """Stands in for the testbed: each run is made of numbers; counts and remembers what was asked for."""
+
+    spread: dict[str, float] = field(default_factory=dict)
+    made: list[str] = field(default_factory=list)
+    fails: set[str] = field(default_factory=set)
+    best_clients: int | None = None
+    decisions: list[tuple[str, int, Decision]] = field(default_factory=list)
+    plans: list[tuple[int, int]] = field(default_factory=list)
+
+    def make_run(
+        self, _testbed: Testbed, folder: Path, _programs: Executables, settings: Settings, _plan: Plan, seed: int
+    ) -> RunOutcome:
+        self.made.append(folder.name)
+        if folder.name in self.fails:
+            return RunOutcome([], ["failed on purpose"])
+        world = World(service_ns=dict.fromkeys(RequestPath, 5e6), run_spread=self.spread.get(settings.path, 0.0))
+        if self.best_clients is not None:
+            slow = 1.0 + 0.1 * abs(settings.clients - self.best_clients)
+            world = replace(world, service_ns=dict.fromkeys(RequestPath, 250000.0 * slow))
+        write_measurements(folder, settings, np.random.default_rng([seed]), world)
+        return RunOutcome([], [])
+
+    def planned(self, study: Study, total: int, reused: int) -> None:
+        assert study.name == "tiny"
+        self.plans.append((total, reused))
+
+    def started(self, run: ScheduledRun, attempt: int) -> None:
+        assert run.position >= 1
+        assert attempt >= 1
+
+    def finished(self, run: ScheduledRun, verdict: Verdict, folder: Path) -> None:
+        assert folder.name.startswith(run.name)
+        assert verdict.valid == (folder.name not in self.fails), verdict
+
+    def progressed(self, cell: CellProgress, decision: Decision) -> None:
+        self.decisions.append((cell.cell.name, len(cell.values), decision))
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    made = Bench()
+    monkeypatch.setattr(run_module, "make_run", made.make_run)
+    monkeypatch.setattr(run_module, "_identify", lambda _programs: EXECUTABLES)
+    monkeypatch.setattr(run_module, "executable_version", lambda _argv: "weir 0.1.0")
+    return made
+
+
+def write(folder: Path, *changes: tuple[str, str], more: str = "") -> Path:
+    text = STUDY_TEXT.replace("clients = [1, 4, 16]", "clients = [1, 4]")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    file = folder / "given.toml"
+    file.write_text(text + more)
+    return file
+
+
+def sweep_of(bench: Bench, study: Path, wanted: Wanted | None = None) -> SweepOutcome:
+    return run_study(study, study.parent / "sweep", PROGRAMS, ["test"], bench, wanted)
+
+
+def rows(sweep: Path, name: str) -> dict[str, dict[str, str]]:
+    return {
+        next(iter(row.values())) + row["cell"]: row for row in csv.DictReader((sweep / name).read_text().splitlines())
+    }
+
+
+def test_runs_are_made_in_the_order_of_the_schedule(tmp_path: Path, bench: Bench) -> None:
+    study = write(tmp_path)
+    assert sweep_of(bench, study).made == 12
+    assert bench.made == [run.name for run in schedule(load_study(study))]
+    assert sweep_of(bench, study).made == 0
+    assert bench.plans == [(12, 0), (12, 12)]
+
+
+def test_a_cell_runs_until_its_interval_is_narrow_and_the_others_do_not_wait_for_it(
+    tmp_path: Path, bench: Bench
+) -> None:
+    bench.spread = {"proxy": 0.4}  # half-widths far above 5 %, whatever the seed
+    outcome = sweep_of(bench, write(tmp_path, more=STOP))
+    counts = {name: sum(made.startswith(name) for made in bench.made) for name in ("tiny-C1-direct", "tiny-C4-proxy")}
+    assert counts == {"tiny-C1-direct": 3, "tiny-C4-proxy": 8}
+    assert outcome.not_converged == ["tiny-C1-proxy", "tiny-C4-proxy"]
+    last = {name: (count, decision) for name, count, decision in bench.decisions}
+    assert last["tiny-C1-direct"] == (3, Decision.CONVERGED)
+    assert last["tiny-C4-proxy"] == (8, Decision.NOT_CONVERGED)
+    summary = rows(tmp_path / "sweep", "summary.csv")
+    assert [row["decision"] for row in summary.values()] == ["converged", "not converged"] * 2
+
+
+def test_a_stopped_cell_stays_stopped_when_the_sweep_goes_on(tmp_path: Path, bench: Bench) -> None:
+    bench.spread = {"proxy": 0.4}
+    study = write(tmp_path, more=STOP)
+    sweep_of(bench, study)
+    before = len(bench.made)
+    assert sweep_of(bench, study).made == 0
+    assert len(bench.made) == before
+
+
+def test_an_invalid_run_is_kept_tried_again_and_not_counted(tmp_path: Path, bench: Bench) -> None:
+    bench.fails = {"tiny-C4-proxy-r2", "tiny-C1-direct-r1", "tiny-C1-direct-r1-try2"}
+    study = write(tmp_path)
+    outcome = sweep_of(bench, study)
+    assert outcome.given_up == ["tiny-C1-direct-r1"]
+    assert "tiny-C4-proxy-r2-try2" in bench.made
+    summary = rows(tmp_path / "sweep", "summary.csv")
+    found = {row["cell"]: (row["runs"], row["invalid_runs"]) for row in summary.values()}
+    assert found["tiny-C4-proxy"] == ("3", "1")
+    assert found["tiny-C1-direct"] == ("2", "2")
+    bench.fails = set()
+    assert sweep_of(bench, study).made == 1
+    assert bench.made[-1] == "tiny-C1-direct-r1-try3"
+    invalid = [row for row in rows(tmp_path / "sweep", "runs.csv").values() if row["valid"] == "false"]
+    assert len(invalid) == 3
+    assert all(row["reasons"].startswith("failed on purpose") for row in invalid)
+
+
+def test_only_some_cells_can_be_made_and_the_others_later(tmp_path: Path, bench: Bench) -> None:
+    study = write(tmp_path)
+    assert sweep_of(bench, study, Wanted(only="*-C4-*")).made == 6
+    assert sweep_of(bench, study, Wanted(only="clients == 1 and path == 'proxy'")).made == 3
+    assert all("C4" in name or "C1-proxy" in name for name in bench.made)
+    assert sweep_of(bench, study).made == 3
+    assert bench.plans == [(6, 0), (3, 0), (12, 9)]
+    assert sorted(bench.made) == sorted(run.name for run in schedule(load_study(study)))
+    with pytest.raises(StudyError, match="klients, which is no setting"):
+        selects("klients == 1", cells_of(load_study(study))[0])
+
+
+def test_a_sweep_can_be_extended_and_stays_extended(tmp_path: Path, bench: Bench) -> None:
+    study, sweep = write(tmp_path), tmp_path / "sweep"
+    sweep_of(bench, study)
+    assert run_study(sweep / "study.toml", sweep, PROGRAMS, [], bench, Wanted(extend=2)).made == 8
+    assert load_study(sweep / "study.toml").extended == 2
+    # The original file, which knows of no extension, takes nothing away.
+    assert sweep_of(bench, study).made == 0
+    assert len(schedule(load_study(sweep / "study.toml"))) == 20
+    assert run_study(sweep / "study.toml", sweep, PROGRAMS, [], bench, Wanted(extend=1)).made == 4
+    assert load_study(sweep / "study.toml").extended == 3
+
+
+def test_new_levels_take_the_old_runs_along(tmp_path: Path, bench: Bench) -> None:
+    sweep_of(bench, write(tmp_path))
+    assert sweep_of(bench, write(tmp_path, ("clients = [1, 4]", "clients = [1, 4, 8]"))).made == 6
+
+
+def test_another_pace_makes_its_own_runs_beside_the_others(tmp_path: Path, bench: Bench) -> None:
+    study, sweep = write(tmp_path, ("measured_s = 2.0", "measured_s = 9.0")), tmp_path / "sweep"
+    sweep_of(bench, study)
+    assert sweep_of(bench, study, Wanted(pace="quick")).made == 12
+    assert (load_study(sweep / "study.toml").pace, load_study(sweep / "study.toml").plan.measured_s) == ("quick", 5.0)
+    assert len(read_run_metas(sweep)) == 24
+    assert sweep_of(bench, study, Wanted(pace="quick")).made == 0
+
+
+def test_refinement_goes_from_the_best_cell_on_and_is_found_again(tmp_path: Path, bench: Bench) -> None:
+    bench.best_clients = 22
+    refine = '[[refine]]\nfactor = "clients"\noffsets = [-8, 8]\n[[refine]]\nfactor = "clients"\noffsets = [-2, 2]\n'
+    study = write(
+        tmp_path, ("clients = [1, 4]", "clients = [8, 16, 64]"), ('["direct", "proxy"]', '["proxy"]'),
+        (STUDY_TEXT[STUDY_TEXT.index("[[predictions]]") :], refine),
+    )  # fmt: skip
+    sweep_of(bench, study)
+    kept = load_study(tmp_path / "sweep" / "study.toml")
+    # 16 is best of 8, 16, 64; then 24 of 8 (there already), 16, 24; then 22 of 22, 24, 26.
+    assert [cell["clients"] for cell in kept.refined] == [24, 22, 26]
+    assert [cell.name for cell in cells_of(kept)][3:] == ["tiny-C24-proxy", "tiny-C22-proxy", "tiny-C26-proxy"]
+    made = len(bench.made)
+    assert made == 18
+    assert sweep_of(bench, study).made == 0
+    assert load_study(tmp_path / "sweep" / "study.toml").refined == kept.refined
+    assert len(rows(tmp_path / "sweep", "summary.csv")) == 6
+
+
+def test_the_budget_ends_a_sweep_and_the_next_one_goes_on(tmp_path: Path, bench: Bench) -> None:
+    # A run is expected to take 4.5 s and more: the second could end behind the budget, though it ends at once here.
+    outcome = sweep_of(bench, write(tmp_path, ("attempts = 2", "attempts = 2\nbudget_s = 1.0")))
+    assert (outcome.made, outcome.out_of_budget) == (0, True)
+    outcome = sweep_of(bench, write(tmp_path))
+    assert (outcome.made, outcome.out_of_budget) == (12, False)
+
+
+def test_a_folder_of_another_study_is_refused(tmp_path: Path, bench: Bench) -> None:
+    sweep_of(bench, write(tmp_path))
+    with pytest.raises(StudyError, match="holds the study tiny, not other"):
+        sweep_of(bench, write(tmp_path, ('name = "tiny"', 'name = "other"')))
+
+
+def test_what_cannot_run_is_refused_before_anything_is_made(tmp_path: Path, bench: Bench) -> None:
+    study = write(tmp_path, ("[fixed]", '[fixed]\ngenerator = "memcaslap"'))
+    with pytest.raises(TestbedError, match="other proxies and load generators"):
+        sweep_of(bench, study)
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_runs_of_two_machines_become_one_sweep(tmp_path: Path, bench: Bench) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    one, two, other = (write(tmp_path / name) for name in ("a", "b", "c"))
+    sweep_of(bench, one, Wanted(only="*-C1-*"))
+    sweep_of(bench, two)
+    assert len(gather_runs(tmp_path / "a" / "sweep", [tmp_path / "b" / "sweep"])) == 6
+    assert gather_runs(tmp_path / "a" / "sweep", [tmp_path / "b" / "sweep"]) == []
+    assert sweep_of(bench, one).made == 0
+    other.write_text(other.read_text().replace('name = "tiny"', 'name = "else"'))
+    (tmp_path / "c" / "sweep").mkdir()
+    (tmp_path / "c" / "sweep" / "study.toml").write_text(other.read_text())
+    (tmp_path / "c" / "sweep" / "sweep.json").write_text(
+        json.dumps({"schema": "weir.sweep/1", "executables": EXECUTABLES, "command": []})
+    )
+    with pytest.raises(RecordError, match="holds the study else, not tiny"):
+        gather_runs(tmp_path / "a" / "sweep", [tmp_path / "c" / "sweep"])
+
+
+def test_a_write_that_was_cut_short_leaves_nothing_behind(tmp_path: Path, bench: Bench) -> None:
+    study = write(tmp_path)
+    sweep_of(bench, study, Wanted(only="*-C1-*"))
+    (tmp_path / "sweep" / "sweep.json.part").write_text("{")
+    (tmp_path / "sweep" / "runs" / "tiny-C4-proxy-r1").mkdir()  # interrupted: it has no run.json
+    assert sweep_of(bench, study).made == 6
+    assert list((tmp_path / "sweep").glob("*.part")) == []
+    assert "tiny-C4-proxy-r1-try2" in bench.made
