@@ -2,6 +2,7 @@
 
 ``stations``     one station: M/M/1, M/M/m, M/M/m/K, and m servers with finitely many clients
 ``closed``       product-form networks with a population: exact by log-domain convolution, or approximate by Bard and Schweitzer
+``convolution``  what `closed` computes with: sums of products of numbers beyond the range of doubles
 ``open``         product-form networks with an arrival rate, with percentiles of the whole response time
 ``bounds``       what can be said without solving: asymptotic, balanced-job, geometric
 ``scalability``  Gunther's universal scalability law, fitted within its constraints

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln
 
+from weir_lab.queueing.convolution import log_convolution
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -107,7 +109,9 @@ def solve_closed(stations: Sequence[Station], population: int) -> ClosedSolution
     """Exact solution for all populations up to N by convolution in logarithms: X(n) = G(n-1) / G(n).
 
     A station's capacity function is f(k) = D^k / product of its speedups; behind the last speedup it is geometric, so a station with m
-    servers costs m + 2 passes over an array of length N. Delays are one: (Z1 + Z2)^k / k!.
+    servers costs a convolution with m terms, done in blocks (`convolution`), and a running sum. Delays are one: (Z1 + Z2)^k / k!.
+    A population of 10,000 with three different stations of 100 servers takes 0.13 s on one core of 2.5 GHz; with one of 10,000 servers
+    0.15 s (``lab/bench/models.py``).
 
     >>> disks = [Station("cpu", 0.125, 16), Station("disk a", 0.3, 10), Station("disk b", 0.2, 5)]
     >>> solution = solve_closed([*disks, Station("terminals", 4.0, kind=Kind.DELAY)], 20)
@@ -229,23 +233,26 @@ def _convolved(
     """
     if station.demand_s == 0.0:
         return np.full(population + 1, -np.inf) if weighted else others
-    speedups = station.speedups()[:population]
-    log_demand = math.log(station.demand_s / unit)
-    log_capacity = np.concatenate(([0.0], np.cumsum(log_demand - np.log(speedups))))
-    last = speedups.size
-    total = np.full(population + 1, -np.inf)
-    for k in range(1 if weighted else 0, last):
-        weight = math.log(k) if weighted else 0.0
-        total[k:] = np.logaddexp(total[k:], log_capacity[k] + weight + others[: population + 1 - k])
-    log_ratio = log_demand - math.log(speedups[-1])
+    log_capacity, log_ratio = _capacity(station, unit, population)
+    last = log_capacity.size - 1
     head = np.full(population + 1, -np.inf)
     head[last:] = log_capacity[last] + others[: population + 1 - last]
     tail = _geometric_sum(head, log_ratio)
+    weights = log_capacity[:last]
     if weighted:
         # sum_k k f(k) others(n-k) over the tail: each step back adds one more T.
         grown = np.concatenate(([-np.inf], tail[:-1] + log_ratio))
         tail = _geometric_sum(np.logaddexp(head + math.log(last), grown), log_ratio)
-    return np.asarray(np.logaddexp(total, tail))
+        with np.errstate(divide="ignore"):
+            weights = weights + np.log(np.arange(last))
+    return np.asarray(np.logaddexp(log_convolution(weights, others), tail))
+
+
+def _capacity(station: Station, unit: float, population: int) -> tuple[NDArray[np.float64], float]:
+    """Logarithms of f(0..L) in units of `unit`, and of the ratio f(k+1) / f(k) from L on."""
+    speedups = station.speedups()[:population]
+    log_demand = math.log(station.demand_s / unit)
+    return np.concatenate(([0.0], np.cumsum(log_demand - np.log(speedups)))), log_demand - math.log(speedups[-1])
 
 
 def _geometric_sum(head: NDArray[np.float64], log_ratio: float) -> NDArray[np.float64]:
