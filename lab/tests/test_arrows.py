@@ -16,10 +16,10 @@ LAYERS = [
     {"errors"},
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "units"},
-    {"records", "knee", "calibration", "capacity", "merging"},
+    {"records", "knee", "calibration", "capacity", "merging", "hashing"},
     {"verdict", "analysis", "testbed", "audit"},
     {"findings", "plots", "essence", "run", "oracles"},
-    {"report", "commands"},
+    {"report", "commands", "commands_hash"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from weir_lab import __version__
 from weir_lab.analysis import require_reportable
 from weir_lab.commands import audit, capacity, merge, predict, selfcheck
+from weir_lab.commands_hash import hash_keys
 from weir_lab.design import load_study
 from weir_lab.errors import LabError
 from weir_lab.essence import essence_table
@@ -113,6 +114,7 @@ app.command()(audit)
 app.command()(predict)
 app.command()(capacity)
 app.command()(merge)
+app.command("hash")(hash_keys)
 
 
 def _latest() -> Path:
