@@ -1,6 +1,7 @@
 """Queueing models: from arrival rates and service demands to response times, and back. Pure functions; seconds and requests per second.
 
-``stations``     one station: M/M/1, M/M/m, M/M/m/K, and m servers with finitely many clients
+``stations``     one station with an unlimited queue: M/M/1, M/M/m
+``finite``       one station with at most K jobs: M/M/m/K, and m servers with finitely many clients
 ``closed``       product-form networks with a population: exact by log-domain convolution, or approximate by Bard and Schweitzer
 ``convolution``  what `closed` computes with: sums of products of numbers beyond the range of doubles
 ``open``         product-form networks with an arrival rate, with percentiles of the whole response time
@@ -15,6 +16,7 @@ state: it raises `UnstableError` and never returns a number. Start with `mmm`, `
 from weir_lab.queueing.bounds import Bounds, asymptotic_bounds, balanced_job_bounds, geometric_bounds
 from weir_lab.queueing.closed import ClosedSolution, Kind, Station, approximate_closed, solve_closed
 from weir_lab.queueing.errors import UnstableError
+from weir_lab.queueing.finite import FiniteStation, finite_source, mmmk
 from weir_lab.queueing.forkjoin import (
     ForkJoin,
     fork_join,
@@ -24,16 +26,7 @@ from weir_lab.queueing.forkjoin import (
 )
 from weir_lab.queueing.open import OpenSolution, chain_quantile_s, solve_open
 from weir_lab.queueing.scalability import Parameter, ScalabilityFit, fit_scalability, scalability_peak
-from weir_lab.queueing.stations import (
-    FiniteStation,
-    OpenStation,
-    erlang_b,
-    erlang_c,
-    finite_source,
-    mm1,
-    mmm,
-    mmmk,
-)
+from weir_lab.queueing.stations import OpenStation, erlang_b, erlang_c, mm1, mmm
 
 __all__ = [
     "Bounds",
