@@ -7,7 +7,8 @@
 
 `solve_closed` is exact. It convolves the stations' capacity functions in logarithms: only sums of positive terms, so neither overflow nor
 cancellation. The textbook's load-dependent mean value analysis subtracts probabilities and returns *negative* throughputs for multi-server
-stations near saturation; it is not here. `approximate_closed` takes a population of any size and says that it approximates.
+stations near saturation; it is not here. `station_in_closed` looks into one station. `approximate_closed` takes a population of any size,
+and says that it approximates.
 
 References: Buzen, CACM 16 (1973); Reiser and Lavenberg, JACM 27 (1980); Casale, A note on stable flow-equivalent aggregation (2008).
 """
@@ -20,16 +21,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from weir_lab.queueing.convolution import log_convolution
+from weir_lab.queueing.finite import FiniteStation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["ClosedSolution", "Kind", "Station", "approximate_closed", "solve_closed"]
+__all__ = ["ClosedSolution", "Kind", "Station", "approximate_closed", "solve_closed", "station_in_closed"]
 
 POPULATION_MAX = 100_000
 SERVERS_MAX = 100_000
@@ -145,6 +147,41 @@ def solve_closed(stations: Sequence[Station], population: int) -> ClosedSolution
                 alike[same] = np.exp(weighted[1:] - whole[1:])
             jobs[row] = alike[same]
     return _solution(stations, sizes, throughput, jobs, exact=True, method="convolution in logarithms")
+
+
+def station_in_closed(stations: Sequence[Station], population: int, name: str) -> FiniteStation:
+    """Everything about one station of a closed network with N requests: probabilities, variances, waiting and response time quantiles.
+
+    P(j jobs | N) = f(j) G_others(N-j) / G(N), and an arrival sees the network with N-1 requests (arrival theorem: Sevcik and Mitrani,
+    Lavenberg and Reiser 1980/81). Times are per visit, and exact for exponential service, first come first served.
+
+    >>> station = station_in_closed([Station("s", 0.25, servers=2), Station("z", 1.0, kind=Kind.DELAY)], 10, "s")
+    >>> round(station.throughput_per_s * (station.mean_response_time_s + 1.0), 9)
+    10.0
+    """
+    _check(stations, population)
+    chosen = next((station for station in stations if station.name == name), None)
+    if chosen is None or chosen.kind is Kind.DELAY or chosen.speedup is not None or chosen.demand_s == 0.0:
+        known = [station.name for station in _queues(stations) if station.speedup is None]
+        raise ValueError(f"{name} is no station with servers and a demand; there are {', '.join(known)}.")
+    queues, think = _queues(stations), _delay(stations)
+    unit = max(queue.demand_s / queue.peak_speedup for queue in queues)
+    others = _delay_capacity(think / unit, population)
+    for queue in queues:
+        if queue is not chosen:
+            others = _convolved(others, queue, unit, population)
+    capacity, ratio = _capacity(chosen, unit, population)
+    beyond = capacity[-1] + ratio * np.arange(1.0, population + 2.0 - capacity.size)
+    own = np.concatenate((capacity, beyond))[: population + 1]
+
+    def marginal(size: int) -> tuple[NDArray[np.float64], float]:
+        logs = own[: size + 1] + others[size::-1]
+        whole = float(logsumexp(logs))
+        return np.exp(logs - whole), whole
+
+    (probabilities, now), (seen, before) = marginal(population), marginal(population - 1)
+    throughput = chosen.visit_ratio * math.exp(before - now) / unit
+    return FiniteStation(chosen.servers, 1.0 / chosen.service_time_s, throughput, 0.0, probabilities, seen)
 
 
 def approximate_closed(stations: Sequence[Station], population: int, tolerance: float = 1e-10) -> ClosedSolution:

@@ -14,10 +14,13 @@ import numpy as np
 
 from weir_lab.queueing.closed import Kind, Station
 from weir_lab.queueing.errors import UnstableError
+from weir_lab.queueing.inversion import tail_from_transform
 from weir_lab.queueing.stations import OpenStation, mmm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 __all__ = ["OpenSolution", "chain_quantile_s", "solve_open"]
 
@@ -37,6 +40,19 @@ class OpenSolution:
     def response_time_s(self) -> float:
         """Sum of the residence times."""
         return math.fsum(self.residence_time_s)
+
+    @property
+    def var_response_time_s2(self) -> float:
+        """Sum over stations of V times the variance of a visit, for independent visits; delays are constant."""
+        queues = (s for s in self.stations if s.kind is Kind.QUEUE and s.demand_s > 0.0)
+        return math.fsum(s.visit_ratio * _at(s, self.arrival_rate_per_s).var_response_time_s2 for s in queues)
+
+    def station(self, name: str) -> OpenStation:
+        """One station alone, an M/M/m queue: its probabilities, variances and quantiles."""
+        for one in self.stations:
+            if one.name == name and one.kind is Kind.QUEUE and one.demand_s > 0.0:
+                return _at(one, self.arrival_rate_per_s)
+        raise ValueError(f"{name} is no station with a queue and a demand.")
 
     @property
     def bottleneck(self) -> Station:
@@ -112,16 +128,14 @@ def _at(station: Station, rate: float) -> OpenStation:
 
 
 def _tail(parts: Sequence[tuple[float, OpenStation]], t: float) -> float:
-    """P(response time > t): Euler summation of the transform of the tail, (1 - f(s)) / s."""
-    terms, averaged, scale = 15, 11, 18.4  # discretisation error e^-18.4 = 1e-8
-    k = np.arange(terms + averaged + 1)
-    s = (scale + 2j * math.pi * k) / (2.0 * t)
-    transform = np.ones_like(s)
-    for visits, queue in parts:
-        mu, wait = queue.service_rate_per_s, queue.prob_queueing
-        drain = queue.servers * mu - queue.arrival_rate_per_s
-        transform = transform * (((1.0 - wait) + wait * drain / (drain + s)) * mu / (mu + s)) ** visits
-    values = ((1.0 - transform) / s).real * np.where(k == 0, 0.5, (-1.0) ** k)
-    sums = np.cumsum(values)[terms:]
-    weights = np.array([math.comb(averaged, j) for j in range(averaged + 1)]) / 2.0**averaged
-    return float(math.exp(scale / 2.0) / t * (weights @ sums))
+    """P(response time > t) of a chain."""
+
+    def transform(s: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        product = np.ones_like(s)
+        for visits, queue in parts:
+            mu, wait = queue.service_rate_per_s, queue.prob_queueing
+            drain = queue.servers * mu - queue.arrival_rate_per_s
+            product = product * (((1.0 - wait) + wait * drain / (drain + s)) * mu / (mu + s)) ** visits
+        return product
+
+    return tail_from_transform(transform, t)
