@@ -16,9 +16,11 @@ LAYERS = [
     {"errors"},
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "units"},
-    {"records", "knee", "calibration", "capacity", "merging", "hashing"},
+    {"records", "knee", "calibration", "capacity", "merging", "hashing", "drawing"},
+    {"sweeps"},
     {"verdict", "analysis", "testbed", "audit"},
     {"findings", "plots", "essence", "run", "oracles"},
+    {"plots_sweeps"},
     {"report", "commands", "commands_hash"},
     {"cli"},
 ]

@@ -20,7 +20,7 @@ from weir_lab.calibration import (
 )
 from weir_lab.capacity import Tier, plan_capacity, predict_open
 from weir_lab.cli import app
-from weir_lab.queueing import Kind, Station, UnstableError, solve_closed, solve_open
+from weir_lab.queueing import Kind, Station, UnstableError, finite_source, solve_closed, solve_open
 
 SEED = 20_161_118
 TRUTH = ClosedModel(delay_s=0.004, service_time_s=0.001, servers=4)
@@ -187,3 +187,10 @@ def test_a_closed_loop_against_simulation() -> None:
     assert len(cycles) / 2900.0 == pytest.approx(float(solution.throughput_per_s[-1]), rel=0.04)
     waits = [record.waiting_time + record.service_time for record in cycles]
     assert np.mean(waits) == pytest.approx(float(solution.residence_time_s[2, -1]), rel=0.06)
+
+
+@given(st.integers(1, 300), st.floats(0.0, 50.0), st.integers(1, 40))
+def test_the_fitted_model_is_the_finite_source_model(clients: int, delay: float, servers: int) -> None:
+    model = ClosedModel(delay, 0.5, servers)
+    known = finite_source(clients, delay, 2.0, servers).throughput_per_s
+    assert model.throughput([clients])[0] == pytest.approx(known, rel=1e-9)
