@@ -17,7 +17,7 @@ LAYERS = [
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "units"},
     {"records", "knee", "calibration", "capacity", "merging", "hashing", "drawing"},
-    {"sweeps"},
+    {"sweeps", "tier_text", "simulation"},
     {"verdict", "analysis", "testbed", "audit"},
     {"findings", "plots", "essence", "run", "oracles"},
     {"plots_sweeps"},

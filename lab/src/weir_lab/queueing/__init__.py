@@ -26,7 +26,7 @@ from weir_lab.queueing.forkjoin import (
     replicated_write_response_time,
 )
 from weir_lab.queueing.general import GeneralStation, md1, mg1
-from weir_lab.queueing.open import OpenSolution, chain_quantile_s, solve_open
+from weir_lab.queueing.open import OpenSolution, ResponseTime, chain_quantile_s, solve_open
 from weir_lab.queueing.scalability import Parameter, ScalabilityFit, fit_scalability, scalability_peak
 from weir_lab.queueing.stations import OpenStation, erlang_b, erlang_c, mm1, mmm
 
@@ -40,6 +40,7 @@ __all__ = [
     "OpenSolution",
     "OpenStation",
     "Parameter",
+    "ResponseTime",
     "ScalabilityFit",
     "Station",
     "UnstableError",

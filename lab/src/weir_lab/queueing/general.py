@@ -128,6 +128,10 @@ class GeneralStation:
             return self.service_time_s + self.waiting_time_quantile_s(q)
         return solve_tail(self.response_time_tail, 1.0 - q, self.mean_response_time_s)
 
+    def response_transform(self, s: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Laplace transform of the response time's density."""
+        return np.asarray(((1.0 - self.utilization) + self._waiting(s)) * self._service(s))
+
     def _service(self, s: NDArray[np.complex128]) -> NDArray[np.complex128]:
         if self.service_cv2 == 0.0:
             return np.asarray(np.exp(-s * self.service_time_s))

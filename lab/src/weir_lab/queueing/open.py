@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["OpenSolution", "chain_quantile_s", "solve_open"]
+__all__ = ["OpenSolution", "ResponseTime", "chain_quantile_s", "solve_open"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,18 @@ class OpenSolution:
         return constant + chain_quantile_s([(s.visit_ratio, station) for s, station in parts], q)
 
 
-def chain_quantile_s(parts: Sequence[tuple[float, OpenStation]], q: float) -> float:
+class ResponseTime(Protocol):
+    """A station's time per visit, as `chain_quantile_s` needs it."""
+
+    @property
+    def mean_response_time_s(self) -> float:
+        """Mean."""
+
+    def response_transform(self, s: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Laplace transform of the density."""
+
+
+def chain_quantile_s(parts: Sequence[tuple[float, ResponseTime]], q: float) -> float:
     """Quantile of the sum of independent response times; each part is how often a station is visited, and the station.
 
     >>> round(chain_quantile_s([(1.0, mmm(300.0, 100.0, 4))], 0.99) / mmm(300.0, 100.0, 4).response_time_quantile_s(0.99), 6)
@@ -127,15 +138,13 @@ def _at(station: Station, rate: float) -> OpenStation:
     return mmm(rate * station.visit_ratio, 1.0 / station.service_time_s, station.servers)
 
 
-def _tail(parts: Sequence[tuple[float, OpenStation]], t: float) -> float:
+def _tail(parts: Sequence[tuple[float, ResponseTime]], t: float) -> float:
     """P(response time > t) of a chain."""
 
     def transform(s: NDArray[np.complex128]) -> NDArray[np.complex128]:
         product = np.ones_like(s)
-        for visits, queue in parts:
-            mu, wait = queue.service_rate_per_s, queue.prob_queueing
-            drain = queue.servers * mu - queue.arrival_rate_per_s
-            product = product * (((1.0 - wait) + wait * drain / (drain + s)) * mu / (mu + s)) ** visits
+        for visits, station in parts:
+            product = product * station.response_transform(s) ** visits
         return product
 
     return tail_from_transform(transform, t)

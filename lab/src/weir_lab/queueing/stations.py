@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from weir_lab.queueing._inputs import SIZE_MAX, check_rates, check_share, solve_tail
 from weir_lab.queueing.errors import UnstableError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["OpenStation", "erlang_b", "erlang_c", "mm1", "mmm"]
 
@@ -121,6 +125,11 @@ class OpenStation:
         else:
             both = math.exp(-mu * t) * drain * t * factor + math.exp(-drain * t)
         return (1.0 - wait) * math.exp(-mu * t) + wait * both
+
+    def response_transform(self, s: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Laplace transform of the response time's density: ((1-C) + C d/(d+s)) μ/(μ+s) with d = m μ - λ."""
+        mu, wait, drain = self.service_rate_per_s, self.prob_queueing, self._drain_rate
+        return np.asarray(((1.0 - wait) + wait * drain / (drain + s)) * mu / (mu + s))
 
     def response_time_quantile_s(self, q: float) -> float:
         """The time that a share q of the requests stays below; -ln(1-q) times the mean for M/M/1."""
