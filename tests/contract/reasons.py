@@ -19,5 +19,5 @@ REASONS = {
         "The primary did it, and the other replicas were told to delete the key: by the same command they could have "
         f"decided otherwise, and a missing copy is safe where another value is not; {_DECISION_4}."
     ),
-    "reads": f"A retrieval goes to the primary alone, and so does what it changes; {_DECISION_4}.",
+    "reads": f"A retrieval that changes an item goes to the primary alone; {_DECISION_4}.",
 }

@@ -53,13 +53,20 @@ def eventually(happened: Callable[[], bool], what: str) -> None:
         os.sched_yield()
 
 
+# Nobody may have bound a port yet that was given out a moment ago.
+_given: set[int] = set()
+
+
 def free_port() -> int:
     for port in random.sample(PORTS, 200):
+        if port in _given:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given.add(port)
             return port
     raise OSError(f"no free port among 200 tried in {PORTS}")
 

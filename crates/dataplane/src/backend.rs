@@ -160,6 +160,11 @@ impl Backend {
         if full { Err(Fault::Full) } else { Ok(()) }
     }
 
+    /// Whether no time to come means anything to it: it is connected, or nobody wants it to be, and it owes nothing.
+    pub(crate) fn waits_for_nothing(&self) -> bool {
+        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle)
+    }
+
     /// Begins a message: the caller appends its bytes to [`Backend::message`] and its keys by [`Backend::push_key`], and
     /// then calls [`Backend::finish_message`].
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
@@ -232,15 +237,15 @@ impl Backend {
 
     /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue.
     pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey)) {
+        let mut count = 0;
         for part in self.parts.range(self.dequeued..) {
-            if measured(part.expected) {
-                self.queued.leave(now);
-                self.in_flight.enter(now);
-            }
+            count += u64::from(measured(part.expected));
             if let Some(request) = part.request {
                 taken(request);
             }
         }
+        self.queued.leave_many(count, now);
+        self.in_flight.enter_many(count, now);
         self.dequeued = self.parts.len();
     }
 
@@ -375,7 +380,7 @@ impl Backend {
     /// When the first part that still has a request will be late.
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         let next = self.parts.get(self.unexpired.max(1)).map(|part| part.deadline);
-        [self.head_deadline(timeout_ns), next, self.overtaking].into_iter().flatten().min()
+        sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking)
     }
 
     /// The head's deadline moves with each read of its reply: a long reply must make progress, no more.
@@ -418,6 +423,14 @@ impl Backend {
     #[cfg(debug_assertions)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.parts.is_empty() && self.out.is_empty() && self.keys.is_empty() && self.input.is_empty()
+    }
+}
+
+/// The earlier of two times, of which there may be none.
+pub(crate) fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 

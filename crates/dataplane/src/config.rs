@@ -1,13 +1,18 @@
 //! What bounds the dataplane. Every queue and buffer in this crate has its limit here.
 
+use crate::{Multiget, OnFailure};
 use weir_protocol::Limits;
 
-/// Limits of one dataplane (one event loop has one).
+/// Limits of one dataplane (one event loop has one), and how it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// How long a server may take: from a request's `created` to the first byte of each reply, and then between two reads of
     /// the reply. Nanoseconds.
     pub timeout_ns: u64,
+    /// How multi-gets are asked for where keys have several replicas.
+    pub multiget: Multiget,
+    /// What becomes of retrievals of which a part got no answer.
+    pub on_failure: OnFailure,
     /// What clients may send.
     pub limits: Limits,
     /// Whether the longest value is what the servers say that they store (`item_size_max`), as soon as one has said so.
@@ -26,7 +31,7 @@ pub struct Config {
     pub reconnect_delay_min_ns: u64,
     /// The longest pause between attempts to connect. Nanoseconds.
     pub reconnect_delay_max_ns: u64,
-    /// Seed of the jitter in those pauses.
+    /// Seed of the jitter in those pauses, and of what [`Multiget::Auto`] explores.
     pub seed: u64,
     /// What `version` is answered. Clients read the number at its front to learn which commands they may use, so it begins with
     /// the version of memcached whose answers Weir gives; nothing stands behind it, because some clients take the last three numbers.
@@ -37,6 +42,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             timeout_ns: 500_000_000,
+            multiget: Multiget::default(),
+            on_failure: OnFailure::default(),
             limits: Limits::default(),
             asks_item_size: false,
             sessions_max: 10_000,

@@ -41,6 +41,16 @@ counters! {
     requests_failed_silently,
     /// Requests whose client had gone before the answer.
     requests_orphaned,
+    /// Keys that were answered as misses because their server did not answer (`--on-failure degrade`).
+    keys_degraded,
+    /// Keys of multi-gets that another replica did not have, and that the primary was asked for in a second step.
+    keys_asked_again,
+    /// Gets of one key, and whole multi-gets, that another replica was asked for because the primary could not be.
+    reads_failed_over,
+    /// Multi-gets that one server was asked for because that was faster of late, or to see whether it is (`--multiget auto`).
+    multigets_auto_whole,
+    /// Multi-gets that all servers were asked for because that was faster of late, or to see whether it is (`--multiget auto`).
+    multigets_auto_sharded,
     /// Messages to servers that got no reply in time.
     server_timeouts,
     /// Replies that came after their request had been answered, and were thrown away.

@@ -6,9 +6,10 @@
 
 use crate::{
     Config, Counters, Fault, StatsTopic,
-    backend::{Backend, State},
+    backend::{Backend, State, sooner},
     dispatch::Large,
     gather::Gather,
+    multiget::Planner,
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
@@ -61,6 +62,9 @@ pub struct Dataplane {
     /// Gathers that wait to be used again.
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
+    pub(crate) planner: Planner,
+    /// Memory of answers that were parked, to be used again.
+    pub(crate) spare_answers: Vec<Vec<u8>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     pub(crate) memory_due: Option<Instant>,
     draining: bool,
@@ -81,6 +85,8 @@ impl Dataplane {
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
+            planner: Planner::new(config.seed),
+            spare_answers: Vec::new(),
             memory_due: None,
             draining: false,
             jitter: config.seed | 1,
@@ -233,6 +239,11 @@ impl Dataplane {
         }
     }
 
+    /// Whether [`Dataplane::poll_server_output`] would name a server.
+    pub fn has_server_output(&self) -> bool {
+        self.backends.iter().any(Backend::wants_write)
+    }
+
     /// The next server after `after` for which there are bytes to write. What is queued for it now counts as taken from the queue.
     pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
         let first = after.map_or(0, |server| server + 1);
@@ -285,7 +296,9 @@ impl Dataplane {
     /// called once per turn.
     pub fn handle_time(&mut self, now: Instant) {
         for server in 0..self.backends.len() {
-            self.expire(server, now);
+            if !self.backends[server].waits_for_nothing() {
+                self.expire(server, now);
+            }
         }
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
@@ -296,17 +309,19 @@ impl Dataplane {
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if !self.resumable.is_empty() {
+            return Some(Instant::ZERO);
+        }
         let timeout = self.config.timeout_ns;
-        let deadlines = self.backends.iter().flat_map(|backend| {
+        let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
+        busy.fold(self.memory_due, |earliest, backend| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
                 State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
                 State::Idle | State::Up => None,
             };
-            [connection, backend.next_deadline(timeout)]
-        });
-        let resume = (!self.resumable.is_empty()).then_some(Instant::ZERO);
-        deadlines.chain([resume, self.memory_due]).flatten().min()
+            sooner(sooner(earliest, connection), backend.next_deadline(timeout))
+        })
     }
 
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next.

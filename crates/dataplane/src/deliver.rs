@@ -98,7 +98,7 @@ impl Dataplane {
         let mut deciding = None;
         if reply.status.is_error() {
             backend.errors += 1;
-            service.fail_with_line(&bytes[reply.last_line..reply.answer_len], reply.status);
+            self.fail_with_line(key, &bytes[reply.last_line..reply.answer_len], reply.status, server);
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals.len() as u32;
             gather.store(part.index, bytes, backend.scanner.values(), &backend.ordinals);
@@ -123,8 +123,8 @@ impl Dataplane {
     /// One of the servers that a request needs did not answer.
     pub(crate) fn part_failed(&mut self, key: RequestKey, fault: Fault, server: usize, now: Instant) {
         self.backends[server].errors += 1;
+        self.fail(key, fault, server);
         let service = &mut self.services[key];
-        service.fail(fault, server);
         service.outstanding -= 1;
         let undecided = service.followers.take();
         let (created, done) = (service.stamps.created, service.outstanding == 0);
@@ -139,9 +139,14 @@ impl Dataplane {
 
     /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
     pub(crate) fn finish(&mut self, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
+        if self.services[key].gather.is_some() && self.ask_again(key, now) {
+            return;
+        }
+        self.learn_way(key, now);
         let service = &mut self.services[key];
         service.stamps.received = now;
         let id = service.session;
+        self.sessions[id].undecided -= usize::from(service.is_decided_alone);
         if service.has_failed() {
             self.counters.requests_failed += 1;
             self.counters.requests_failed_silently += u64::from(service.silent);
@@ -185,7 +190,7 @@ impl Dataplane {
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
-        let Self { services, sessions, router, config, counters, .. } = self;
+        let Self { services, sessions, router, config, counters, spare_answers, .. } = self;
         let service = &mut services[key];
         let session = &mut sessions[service.session];
         let server_name = |server: usize| router.servers()[server].name.clone();
@@ -203,7 +208,7 @@ impl Dataplane {
             service.error = true;
             failure = Some(format!("SERVER_ERROR {} client\r\n", Fault::Buffer.name()).into_bytes());
         }
-        let write = |out: &mut Vec<u8>| match (&failure, &gather, reply) {
+        let mut write = |out: &mut Vec<u8>| match (&failure, &mut gather, reply) {
             (Some(line), ..) => out.extend_from_slice(line),
             (None, Some(gather), _) => gather.merge_into(out),
             (None, None, Some(reply)) => out.extend_from_slice(reply),
@@ -212,7 +217,8 @@ impl Dataplane {
         if session.next_to_append() == Some(key) {
             session.append_reply(write);
         } else {
-            let mut parked = Vec::with_capacity(len);
+            let mut parked = spare_answers.pop().unwrap_or_default();
+            parked.reserve(len);
             write(&mut parked);
             session.parked_bytes += parked.len();
             service.answer = Answer::Owned(parked);
@@ -234,6 +240,7 @@ impl Dataplane {
             let parked = mem::take(&mut service.answer);
             session.parked_bytes -= parked.as_slice().len();
             session.append_reply(|out| out.extend_from_slice(parked.as_slice()));
+            keep_for_reuse(&mut self.spare_answers, parked);
         }
     }
 
@@ -244,6 +251,23 @@ impl Dataplane {
         }
     }
 }
+
+/// In a pipeline over several servers half of the answers overtake others: their memory is used again.
+fn keep_for_reuse(spare: &mut Vec<Vec<u8>>, parked: Answer) {
+    if let Answer::Owned(mut bytes) = parked
+        && spare.len() < SPARE_ANSWERS_MAX
+        && bytes.capacity() <= SPARE_ANSWER_BYTES_MAX
+    {
+        bytes.clear();
+        spare.push(bytes);
+    }
+}
+
+/// As many parked answers keep their memory.
+const SPARE_ANSWERS_MAX: usize = 256;
+
+/// The memory of longer ones is given back at once.
+const SPARE_ANSWER_BYTES_MAX: usize = 16 << 10;
 
 /// More multi-gets than this are rarely in service at once; the memory of the others is given back.
 const SPARE_GATHERS_MAX: usize = 256;

@@ -2,11 +2,11 @@
 //!
 //! | request | to whom | whose reply counts |
 //! |---|---|---|
-//! | retrieval of one key | the key's primary | its |
-//! | retrieval of several | each key's primary, one message per server | all, merged in the order of the request |
+//! | retrieval | as `multiget.rs` plans, one message per server | all, merged in the order of the request |
 //! | `set`, `delete`, `touch` | all R replicas at once | the primary's, unless any failed |
 //! | other writes | the primary; the other replicas are invalidated afterwards (`follow.rs`) | the primary's, unless any failed |
-//! | `mg`, `me` | the key's primary | its |
+//! | `mg` | the key's primary; if it only reads and the primary is down, the next live replica | its |
+//! | `me` | the key's primary | its |
 //! | `ms`, `md`, `ma` | as `set`, `delete` and other writes, by their flags | the primary's, unless any failed |
 //! | a value above the limit | for `set` and `ms`, a `delete` to all R servers | none: the refusal |
 //! | `flush_all`, if allowed | every server | all must agree |
@@ -15,22 +15,23 @@
 use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
     backend::{Backend, NewPart, RequestKey},
+    degrade::{any_replica_can_answer, meta_miss},
     follow::{Followers, invalidation},
     key::WireKey,
-    service::{Answer, Service, retrieval_operation},
+    service::{Answer, Service},
 };
 use weir_protocol::{
-    Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Retrieval, Storage,
-    StorageVerb, Touch, binary,
+    Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Storage, StorageVerb,
+    Touch, binary,
 };
 use weir_timing::{Instant, Operation};
 
 /// One session's request, on its way.
 #[derive(Clone, Copy)]
-struct Context {
-    session: SessionId,
-    first_byte: Instant,
-    now: Instant,
+pub(crate) struct Context {
+    pub(crate) session: SessionId,
+    pub(crate) first_byte: Instant,
+    pub(crate) now: Instant,
 }
 
 impl Dataplane {
@@ -143,7 +144,15 @@ impl Dataplane {
         let (operation, is_conditional) = match meta.verb {
             MetaVerb::Get | MetaVerb::Debug => {
                 let key = self.begin(Operation::Get, 1, false, context);
-                self.send(key, self.router.primary(name), expected, true, context.now, |backend| {
+                if meta.verb == MetaVerb::Get {
+                    self.answer_failures_with(key, || meta_miss(meta));
+                }
+                let server = if any_replica_can_answer(meta) {
+                    self.primary_or_next(name)
+                } else {
+                    self.router.primary(name)
+                };
+                self.send(key, server, expected, true, context.now, |backend| {
                     write_message(request, expected, backend);
                 });
                 return self.finish_if_nothing_is_outstanding(key, context.now);
@@ -156,62 +165,6 @@ impl Dataplane {
         self.write(name, Write { request, expected, condition, operation, silent: false }, context);
     }
 
-    fn retrieve(&mut self, retrieval: Retrieval<'_>, context: Context) {
-        let operation = retrieval_operation(retrieval.verb, retrieval.key_count());
-        if retrieval.key_count() == 0 {
-            return self.answer_locally(Answer::Fixed(b"END\r\n"), false, false, context);
-        }
-        let key = self.begin(operation, retrieval.key_count(), false, context);
-        if retrieval.key_count() == 1 || self.router.servers().len() == 1 {
-            let first = retrieval.keys().next().expect("a retrieval with a key count above 0 has a key");
-            let server = self.router.primary(first);
-            self.send(key, server, Expected::Retrieval, true, context.now, |backend| {
-                retrieval.write_head(backend.message());
-                retrieval.keys().for_each(|key| backend.push_key(key));
-                backend.message().extend_from_slice(b"\r\n");
-            });
-        } else {
-            self.retrieve_split(key, retrieval, context.now);
-        }
-        self.finish_if_nothing_is_outstanding(key, context.now);
-    }
-
-    /// One message per server that has any of the keys. Nothing is sent if one of them cannot be asked.
-    fn retrieve_split(&mut self, key: RequestKey, retrieval: Retrieval<'_>, now: Instant) {
-        let mut gather = self.spare_gathers.pop().unwrap_or_default();
-        for name in retrieval.keys() {
-            gather.assign(self.router.primary(name));
-        }
-        let servers = || (0..gather.part_count()).map(|part| gather.server_of(part));
-        let refused =
-            servers().find_map(|server| Some((server, self.backends[server].admit(&self.config).err()?)));
-        if let Some((server, fault)) = refused {
-            self.note_refusal(key, fault, server);
-        } else {
-            let created = now;
-            for (index, server) in (0..).zip(servers()) {
-                let part = NewPart {
-                    request: Some(key),
-                    expected: Expected::Retrieval,
-                    decides: true,
-                    index,
-                    created,
-                };
-                self.backends[server].begin_message(part, &self.config, now);
-                retrieval.write_head(self.backends[server].message());
-            }
-            for (name, part) in retrieval.keys().zip(gather.owners()) {
-                self.backends[gather.server_of(part)].push_key(name);
-            }
-            for server in servers() {
-                self.backends[server].message().extend_from_slice(b"\r\n");
-                self.backends[server].finish_message();
-                self.services[key].outstanding += 1;
-            }
-        }
-        self.services[key].gather = Some(gather);
-    }
-
     fn write(&mut self, name: &[u8], write: Write<'_>, context: Context) {
         let key = self.begin(write.operation, 1, write.silent, context);
         self.send_to_replicas(key, name, write, context.now);
@@ -221,6 +174,7 @@ impl Dataplane {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
         let asked = if write.condition.is_some() { 1 } else { count };
+        self.sessions[self.services[key].session].writes += 1;
         for (rank, &server) in replicas[..asked].iter().enumerate() {
             self.send(key, usize::from(server), write.expected, rank == 0, now, |backend| {
                 write_message(write.request, write.expected, backend);
@@ -228,7 +182,9 @@ impl Dataplane {
         }
         let service = &mut self.services[key];
         if count > 1 && service.outstanding > 0 {
-            service.followers = write.condition.map(Followers::of);
+            service.followers = write.condition.map(|key| Box::new(Followers::of(key)));
+            service.is_decided_alone = write.condition.is_some();
+            self.sessions[service.session].undecided += usize::from(service.is_decided_alone);
         }
         self.finish_if_nothing_is_outstanding(key, now);
     }
@@ -254,7 +210,7 @@ impl Dataplane {
         self.events.push_back(Event::Stats { request, topic });
     }
 
-    fn answer_locally(&mut self, answer: Answer, silent: bool, error: bool, context: Context) {
+    pub(crate) fn answer_locally(&mut self, answer: Answer, silent: bool, error: bool, context: Context) {
         let key = self.begin(Operation::Local, 0, silent, context);
         let service = &mut self.services[key];
         service.answer = answer;
@@ -263,7 +219,13 @@ impl Dataplane {
     }
 
     /// Takes a request into service.
-    fn begin(&mut self, operation: Operation, keys: usize, silent: bool, context: Context) -> RequestKey {
+    pub(crate) fn begin(
+        &mut self,
+        operation: Operation,
+        keys: usize,
+        silent: bool,
+        context: Context,
+    ) -> RequestKey {
         let Context { session, first_byte, now } = context;
         let keys = u32::try_from(keys).unwrap_or(u32::MAX);
         let key = self.services.insert(Service::new(session, operation, keys, silent, first_byte, now));
@@ -304,10 +266,10 @@ impl Dataplane {
             _ => self.counters.server_refusals_down += 1,
         }
         self.backends[server].errors += 1;
-        self.services[key].fail(fault, server);
+        self.fail(key, fault, server);
     }
 
-    fn finish_if_nothing_is_outstanding(&mut self, key: RequestKey, now: Instant) {
+    pub(crate) fn finish_if_nothing_is_outstanding(&mut self, key: RequestKey, now: Instant) {
         if self.services[key].outstanding == 0 {
             self.finish(key, None, now);
         }

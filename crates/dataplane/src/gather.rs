@@ -1,25 +1,46 @@
 //! A split multi-get: which key went to which server, and the values that came back, until they are merged in the order of
 //! the request.
 
+use crate::again::Again;
 use weir_protocol::ValueSpan;
 
 /// Parts of one multi-get. Kept and used again, so that a split costs no allocation in steady state.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
-    /// For each key of the request the part that asks for it.
+    /// For each key of the request the part that it belongs to.
     owners: Vec<u32>,
     parts: Vec<GatherPart>,
     /// How many of `parts` belong to this request; the others only keep their memory.
     used: usize,
+    /// For each server one more than the number of its part, or 0.
+    part_of: Vec<u32>,
+    /// Keys that are asked for a second time.
+    pub(crate) again: Again,
 }
 
 #[derive(Debug, Default)]
-struct GatherPart {
-    server: usize,
+pub(crate) struct GatherPart {
+    pub(crate) server: usize,
+    /// How many keys belong to it.
+    keys: u32,
+    /// Its server cannot be asked.
+    left_out: bool,
+    /// Its reply is there.
+    pub(crate) answered: bool,
     /// The blocks of the values, one after the other.
     bytes: Vec<u8>,
     /// For each value its position among the keys of the part, and where its block ends in `bytes`.
     blocks: Vec<(u32, usize)>,
+    /// How far it is merged.
+    cursor: Cursor,
+}
+
+/// How far the merge is in one part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    key: u32,
+    block: usize,
+    start: usize,
 }
 
 impl Gather {
@@ -27,10 +48,14 @@ impl Gather {
     pub(crate) fn clear(&mut self) {
         self.owners.clear();
         for part in &mut self.parts[..self.used] {
+            self.part_of[part.server] = 0;
+            (part.keys, part.left_out, part.answered) = (0, false, false);
+            part.cursor = Cursor::default();
             part.bytes.clear();
             part.blocks.clear();
         }
         self.used = 0;
+        self.again.clear();
     }
 
     /// How much memory it keeps, in bytes.
@@ -38,28 +63,47 @@ impl Gather {
         let parts = self.parts.iter();
         let kept =
             parts.map(|part| part.bytes.capacity() + part.blocks.capacity() * size_of::<(u32, usize)>());
-        kept.sum::<usize>() + self.owners.capacity() * size_of::<u32>()
+        let words = self.owners.capacity() + self.part_of.capacity();
+        kept.sum::<usize>() + words * size_of::<u32>() + self.again.capacity()
     }
 
     /// The next key of the request goes to `server`.
     pub(crate) fn assign(&mut self, server: usize) {
-        let known = self.parts[..self.used].iter().position(|part| part.server == server);
-        let index = known.unwrap_or_else(|| self.add_part(server));
-        self.owners.push(u32::try_from(index).expect("there are not more parts than servers"));
+        if self.part_of.len() <= server {
+            self.part_of.resize(server + 1, 0);
+        }
+        if self.part_of[server] == 0 {
+            self.add_part(server);
+        }
+        let part = self.part_of[server] - 1;
+        self.parts[part as usize].keys += 1;
+        self.owners.push(part);
     }
 
-    /// For each key of the request the part that asks for it.
-    pub(crate) fn owners(&self) -> impl Iterator<Item = usize> {
-        self.owners.iter().map(|&part| part as usize)
-    }
-
-    fn add_part(&mut self, server: usize) -> usize {
+    fn add_part(&mut self, server: usize) {
         if self.used == self.parts.len() {
             self.parts.push(GatherPart::default());
         }
         self.parts[self.used].server = server;
         self.used += 1;
-        self.used - 1
+        self.part_of[server] = u32::try_from(self.used).expect("there are not more parts than servers");
+    }
+
+    /// The server of this part cannot be asked.
+    pub(crate) fn leave_out(&mut self, part: usize) {
+        self.parts[part].left_out = true;
+    }
+
+    /// For each key of the request the server that is asked for it, if one is.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = Option<usize>> {
+        let parts = self.owners.iter().map(|&part| &self.parts[part as usize]);
+        parts.map(|part| (!part.left_out).then_some(part.server))
+    }
+
+    /// The parts that are asked for, by number, and their servers.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = (u32, usize)> {
+        let parts = (0..).zip(&self.parts[..self.used]);
+        parts.filter(|(_, part)| !part.left_out).map(|(index, part)| (index, part.server))
     }
 
     pub(crate) fn part_count(&self) -> usize {
@@ -70,41 +114,71 @@ impl Gather {
         self.parts[part].server
     }
 
+    /// How many keys belong to the part of this server: of those that are being asked for.
+    pub(crate) fn keys_at(&self, server: usize) -> u32 {
+        if self.again.is_under_way() {
+            return self.again.keys_at(server);
+        }
+        match self.part_of.get(server) {
+            None | Some(0) => 0,
+            Some(part) => self.parts[*part as usize - 1].keys,
+        }
+    }
+
     /// Keeps the values of one part's reply. `ordinals` are their positions among the keys of the part.
     pub(crate) fn store(&mut self, part: u32, reply: &[u8], values: &[ValueSpan], ordinals: &[u32]) {
-        let part = &mut self.parts[part as usize];
-        for (value, &ordinal) in values.iter().zip(ordinals) {
-            part.bytes.extend_from_slice(&reply[value.block.clone()]);
-            part.blocks.push((ordinal, part.bytes.len()));
+        if self.again.is_under_way() {
+            return self.again.store(part, reply, values, ordinals);
         }
+        let part = &mut self.parts[part as usize];
+        part.answered = true;
+        let (Some(first), Some(last)) = (values.first(), values.last()) else { return };
+        // Nothing stands between the values of a reply.
+        let start = first.block.start;
+        part.bytes.extend_from_slice(&reply[start..last.block.end]);
+        let ends = values.iter().map(|value| value.block.end - start);
+        part.blocks.extend(ordinals.iter().copied().zip(ends));
+    }
+
+    /// Calls `examine` for each key with its part, and whether that part's reply has a value of it.
+    pub(crate) fn for_each_key(&mut self, mut examine: impl FnMut(&GatherPart, bool)) {
+        for position in 0..self.owners.len() {
+            let was_found = self.next_block_of(position).is_some();
+            examine(&self.parts[self.owners[position] as usize], was_found);
+        }
+        self.parts[..self.used].iter_mut().for_each(|part| part.cursor = Cursor::default());
+    }
+
+    /// Length of the values.
+    pub(crate) fn values_len(&self) -> usize {
+        self.parts[..self.used].iter().map(|part| part.bytes.len()).sum()
     }
 
     /// Length of the merged reply.
     pub(crate) fn len(&self) -> usize {
-        self.parts[..self.used].iter().map(|part| part.bytes.len()).sum::<usize>() + b"END\r\n".len()
+        self.values_len() + self.again.values_len() + b"END\r\n".len()
     }
 
-    /// Appends the whole reply: the values in the order of the keys in the request, and `END`.
-    pub(crate) fn merge_into(&self, out: &mut Vec<u8>) {
-        let mut cursors = vec![Cursor::default(); self.used];
-        for &owner in &self.owners {
-            let (part, cursor) = (&self.parts[owner as usize], &mut cursors[owner as usize]);
-            let next = part.blocks.get(cursor.block);
-            if let Some(&(_, end)) = next.filter(|(ordinal, _)| *ordinal == cursor.key) {
-                out.extend_from_slice(&part.bytes[cursor.start..end]);
-                cursor.start = end;
-                cursor.block += 1;
+    /// Appends the whole reply: the values in the order of the keys in the request, and `END`. To be done once.
+    pub(crate) fn merge_into(&mut self, out: &mut Vec<u8>) {
+        out.reserve(self.len());
+        for position in 0..self.owners.len() {
+            match self.next_block_of(position) {
+                Some(block) => out.extend_from_slice(block),
+                None => self.again.merge_into(position, out),
             }
-            cursor.key += 1;
         }
         out.extend_from_slice(b"END\r\n");
     }
-}
 
-/// How far the merge is in one part.
-#[derive(Clone, Default)]
-struct Cursor {
-    key: u32,
-    block: usize,
-    start: usize,
+    /// The value of the key at this position, if its part has one. To be asked for in order.
+    pub(crate) fn next_block_of(&mut self, position: usize) -> Option<&[u8]> {
+        let GatherPart { bytes, blocks, cursor, .. } = &mut self.parts[self.owners[position] as usize];
+        let next = blocks.get(cursor.block).filter(|(ordinal, _)| *ordinal == cursor.key);
+        cursor.key += 1;
+        let &(_, end) = next?;
+        let start = std::mem::replace(&mut cursor.start, end);
+        cursor.block += 1;
+        Some(&bytes[start..end])
+    }
 }

@@ -9,6 +9,10 @@
 //! |---|---|
 //! | `dataplane` | [`Dataplane`]: the driver's border |
 //! | `dispatch` | a request becomes messages to servers |
+//! | `multiget` | which servers are asked for which keys of a retrieval |
+//! | `again` | keys that a replica did not have, asked of their primaries |
+//! | `auto` | whole or sharded, by what either has cost |
+//! | `degrade` | what becomes of a request of which a part failed |
 //! | `follow` | what the other replicas learn of a write that the primary decides |
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
 //! | `session` | one client: partial requests, and the order of the replies |
@@ -22,11 +26,14 @@
 //! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
+mod again;
+mod auto;
 mod backend;
 mod buffer;
 mod config;
 mod counters;
 mod dataplane;
+mod degrade;
 mod deliver;
 mod dispatch;
 mod fault;
@@ -35,6 +42,7 @@ mod gather;
 mod item_size;
 mod key;
 mod memory;
+mod multiget;
 mod report;
 mod service;
 mod session;
@@ -44,5 +52,6 @@ pub use config::Config;
 pub use counters::Counters;
 pub use dataplane::{Dataplane, Event, SessionId};
 pub use fault::Fault;
+pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;

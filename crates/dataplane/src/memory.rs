@@ -3,7 +3,8 @@
 //! Buffers keep their memory when they run empty: a reply of a megabyte would otherwise cost a page fault for each of its pages, every
 //! time. Now and then all that are empty give it back; a second later nothing shows any more that a peer was once busy.
 
-use crate::{Dataplane, backend::Backend, buffer::give_back, session::Session};
+use crate::{Dataplane, backend::Backend, buffer::give_back, multiget::Planner, session::Session};
+use weir_routing::Balance;
 use weir_timing::Instant;
 
 impl Dataplane {
@@ -23,6 +24,16 @@ impl Dataplane {
         self.sessions.iter_mut().for_each(|(_, session)| session.give_memory_back());
         self.backends.iter_mut().for_each(Backend::give_memory_back);
         self.spare_gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
+        self.spare_answers = Vec::new();
+        self.planner.give_memory_back();
+    }
+}
+
+impl Planner {
+    fn give_memory_back(&mut self) {
+        if self.balance.capacity() > SPARE_BYTES_MAX {
+            self.balance = Balance::default();
+        }
     }
 }
 

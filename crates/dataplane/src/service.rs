@@ -1,6 +1,6 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
-use crate::{Fault, follow::Followers, gather::Gather};
+use crate::{Fault, auto::Way, follow::Followers, gather::Gather};
 use weir_protocol::{Refusal, RetrievalVerb, Status};
 use weir_timing::{Instant, Operation, Outcome, Stamps};
 
@@ -26,9 +26,18 @@ pub(crate) struct Service {
     pub(crate) answer: Answer,
     /// The parts of a split multi-get.
     pub(crate) gather: Option<Box<Gather>>,
+    /// Keys of parts that fail are misses; `answer` is what is said if no server answers.
+    pub(crate) degrades: bool,
+    /// A part has failed, and its keys are misses.
+    pub(crate) degraded: bool,
+    /// How the multi-get is asked for, where that was chosen by measurement.
+    pub(crate) chosen: Option<Way>,
     /// The write is being decided by the primary; these are to be told. `None` once they were.
-    pub(crate) followers: Option<Followers>,
-    /// The primary has decided, and the followers are being told. That is part of the time at the servers.
+    pub(crate) followers: Option<Box<Followers>>,
+    /// Until this is done its session's reads go to primaries: other replicas may still hold what it changes.
+    pub(crate) is_decided_alone: bool,
+    /// The primary has decided, and the followers are being told; or others have answered, and the primaries are being asked.
+    /// That is part of the time at the servers.
     pub(crate) following: bool,
     /// All replies came; only the order keeps the answer back.
     pub(crate) complete: bool,
@@ -85,7 +94,11 @@ impl Service {
             first_sent: false,
             answer: Answer::None,
             gather: None,
+            degrades: false,
+            degraded: false,
+            chosen: None,
             followers: None,
+            is_decided_alone: false,
             following: false,
             complete: false,
         }
@@ -122,6 +135,11 @@ impl Service {
                 line
             }
         })
+    }
+
+    /// Whether anything of it failed.
+    pub(crate) const fn is_impaired(&self) -> bool {
+        self.error || self.degraded
     }
 
     /// Whether a server is to blame for the failure, and not the client's own request.

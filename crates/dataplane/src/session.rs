@@ -40,6 +40,10 @@ pub(crate) struct Session {
     pub(crate) parked_bytes: usize,
     /// Requests that are not yet answered, silent ones included.
     pub(crate) in_service: usize,
+    /// Writes that were sent to servers.
+    pub(crate) writes: u64,
+    /// Of those in service, writes that a key's primary decides and that the other replicas have not heard of yet.
+    pub(crate) undecided: usize,
     /// Nothing is read while this is set.
     pub(crate) paused: bool,
     /// Nothing more is taken; the connection ends when all replies are out.
@@ -70,6 +74,8 @@ impl Session {
             out_start: 0,
             parked_bytes: 0,
             in_service: 0,
+            writes: 0,
+            undecided: 0,
             paused: false,
             closing: false,
             finished: false,

@@ -60,6 +60,11 @@ fn every_world_ends_well() {
         ("pauses", sum(|outcome| outcome.counters.sessions_paused)),
         ("orphans", sum(|outcome| outcome.counters.requests_orphaned)),
         ("invalidated replicas", sum(|outcome| outcome.counters.replicas_invalidated)),
+        ("degraded keys", sum(|outcome| outcome.counters.keys_degraded)),
+        ("reads at another replica", sum(|outcome| outcome.counters.reads_failed_over)),
+        ("keys asked again", sum(|outcome| outcome.counters.keys_asked_again)),
+        ("multi-gets chosen to be whole", sum(|outcome| outcome.counters.multigets_auto_whole)),
+        ("multi-gets chosen to be sharded", sum(|outcome| outcome.counters.multigets_auto_sharded)),
         ("silent failures", sum(|outcome| outcome.counters.requests_failed_silently)),
     ] {
         println!("{trouble}: {count}");

@@ -4,6 +4,7 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     time::Duration,
 };
+use weir_dataplane::{Multiget, NotWhole, OnFailure};
 use weir_routing::{Placement, Router};
 
 /// A proxy's configuration. Everything in it has been checked.
@@ -23,6 +24,10 @@ pub struct Config {
     pub threads: usize,
     /// How long a server may take to answer.
     pub timeout: Duration,
+    /// How multi-gets are asked for where keys have several replicas.
+    pub multiget: Multiget,
+    /// What becomes of retrievals of which a part got no answer.
+    pub on_failure: OnFailure,
     /// How long sessions may take to end after a signal to stop.
     pub drain_timeout: Duration,
     /// The most client connections at once, over all loops.
@@ -56,6 +61,9 @@ pub enum ConfigError {
     /// A time of nothing.
     #[error("--timeout must be longer than nothing: every request would fail")]
     Timeout,
+    /// No server has all keys of a multi-get.
+    #[error("--multiget whole: {0}")]
+    NotWhole(#[from] NotWhole),
 }
 
 /// More loops than this are a mistake.
@@ -79,6 +87,8 @@ impl Config {
             server_addresses,
             threads,
             timeout: Duration::from_millis(500),
+            multiget: Multiget::default(),
+            on_failure: OnFailure::default(),
             drain_timeout: Duration::from_secs(10),
             sessions_max: 10_000,
             value_bytes_max: None,
@@ -103,12 +113,21 @@ impl Config {
         Ok(self)
     }
 
+    /// Sets how multi-gets are asked for.
+    pub fn with_multiget(mut self, multiget: Multiget) -> Result<Self, ConfigError> {
+        multiget.check(self.router.servers().len(), self.router.replicas())?;
+        self.multiget = multiget;
+        Ok(self)
+    }
+
     /// What the dataplane of loop number `index` is told.
     pub(crate) fn dataplane(&self, index: usize) -> weir_dataplane::Config {
         let defaults = weir_dataplane::Config::default();
         let value_bytes_max = self.value_bytes_max.unwrap_or(defaults.limits.value_bytes_max);
         weir_dataplane::Config {
             timeout_ns: u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX),
+            multiget: self.multiget,
+            on_failure: self.on_failure,
             sessions_max: self.sessions_max.div_ceil(self.threads),
             limits: weir_protocol::Limits {
                 value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),

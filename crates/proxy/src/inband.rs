@@ -150,6 +150,8 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     page.stat("placement", config.placement);
     page.stat("replicas", config.router.replicas());
     page.stat("servers", config.router.servers().len());
+    page.stat("multiget", config.multiget);
+    page.stat("on_failure", config.on_failure);
     page.stat("timeout_ms", config.timeout.as_millis());
 }
 

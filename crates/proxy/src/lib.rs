@@ -25,3 +25,4 @@ mod sockets;
 
 pub use config::{Config, ConfigError};
 pub use run::{RunError, run};
+pub use weir_dataplane::{Multiget, OnFailure};

@@ -23,6 +23,8 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
             "replicas": config.router.replicas(),
             "threads": config.threads,
             "placement": config.placement.to_string(),
+            "multiget": config.multiget.name(),
+            "on_failure": config.on_failure.name(),
             "timeout_ns": u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX),
         },
         "process": process(),

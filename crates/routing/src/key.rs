@@ -49,6 +49,7 @@ pub(crate) enum KeyPart {
 
 impl KeyPart {
     /// Calls `use_part` with the bytes that decide.
+    #[inline]
     pub(crate) fn with<T>(&self, key: &[u8], use_part: impl FnOnce(&[u8]) -> T) -> T {
         match self {
             Self::Whole => use_part(key),

@@ -7,8 +7,9 @@
 //! Start at [`Router`]. [`Options`] say how it places keys: a [`Placement`] names the rule, a [`KeyHash`] the hash
 //! function, a [`HashTag`] the part of a key that decides (`key`). `family` turns servers into a distribution as
 //! each system does, `distribution` answers for a key, `hash` has the functions behind both. [`Server`] says where a
-//! server is, what it is called, and what it weighs.
+//! server is, what it is called, and what it weighs. [`Balance`] chooses among the replicas of the keys of one request.
 
+mod balance;
 mod distribution;
 mod error;
 mod family;
@@ -20,6 +21,7 @@ mod router;
 mod server;
 mod weight;
 
+pub use balance::Balance;
 pub use error::RoutingError;
 pub use hash::{KeyHash, UnknownHash};
 pub use key::{HashTag, HashTagError};

@@ -49,6 +49,7 @@ impl QueueGauge {
     }
 
     /// A request enters.
+    #[inline]
     pub fn enter(&mut self, now: Instant) {
         self.integrate(now);
         self.arrivals += 1;
@@ -57,11 +58,29 @@ impl QueueGauge {
         self.length_max = self.length_max.max(self.length);
     }
 
-    /// A request leaves.
-    pub fn leave(&mut self, now: Instant) {
-        debug_assert!(self.length > 0, "a request left a queue that was empty");
+    /// So many requests enter at once, one behind the other.
+    pub fn enter_many(&mut self, count: u64, now: Instant) {
         self.integrate(now);
-        self.length = self.length.saturating_sub(1);
+        let (met_by_first, among_them) =
+            (u128::from(self.length), u128::from(count) * u128::from(count.saturating_sub(1)) / 2);
+        self.arrivals += count;
+        self.length_met_sum += u128::from(count) * met_by_first + among_them;
+        self.length += count;
+        self.length_max = self.length_max.max(self.length);
+    }
+
+    /// A request leaves.
+    #[inline]
+    pub fn leave(&mut self, now: Instant) {
+        self.leave_many(1, now);
+    }
+
+    /// So many requests leave at once.
+    #[inline]
+    pub fn leave_many(&mut self, count: u64, now: Instant) {
+        debug_assert!(self.length >= count, "a request left a queue that was empty");
+        self.integrate(now);
+        self.length = self.length.saturating_sub(count);
     }
 
     /// Requests in the queue now.
@@ -80,7 +99,12 @@ impl QueueGauge {
         }
     }
 
+    #[inline]
     fn integrate(&mut self, now: Instant) {
+        if now == self.changed {
+            // Most changes come in batches that share one instant.
+            return;
+        }
         self.length_time_integral_ns += self.since_change(now);
         self.changed = self.changed.max(now);
     }
@@ -152,6 +176,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn many_at_once_are_as_many_one_after_the_other(before in 0u64..5, count in 0u64..50, leaving in 0u64..50) {
+            let (mut one_by_one, mut at_once) = (QueueGauge::new(at(0)), QueueGauge::new(at(0)));
+            at_once.enter_many(before, at(3));
+            at_once.enter_many(count, at(10));
+            at_once.leave_many(leaving.min(count), at(17));
+            (0..before).for_each(|_| one_by_one.enter(at(3)));
+            (0..count).for_each(|_| one_by_one.enter(at(10)));
+            (0..leaving.min(count)).for_each(|_| one_by_one.leave(at(17)));
+            prop_assert_eq!(one_by_one.report(at(20)), at_once.report(at(20)));
+        }
+
         /// Little's law holds exactly when a queue starts and ends empty: the integral of the length over time is the
         /// sum of the times that requests spent in it.
         #[test]

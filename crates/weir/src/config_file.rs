@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
+use weir_proxy::Multiget;
 use weir_routing::{Options, Router, RoutingError, Server};
 
 use crate::pool::Pool;
@@ -67,6 +68,10 @@ struct PoolTable {
     listen: Option<Spanned<String>>,
     /// A number and a unit: how long a server may take.
     timeout: Option<Spanned<String>>,
+    /// `sharded`, `whole` or `auto`.
+    multiget: Option<Spanned<String>>,
+    /// `strict` or `degrade`.
+    on_failure: Option<Spanned<String>>,
 }
 
 /// A reason, and the bytes of the file that it is about.
@@ -155,7 +160,14 @@ fn pool(table: PoolTable) -> Result<Pool, Fault> {
         .map_err(|error| (Some(spans.of(&error, &names, &server_spans)), error.to_string()))?;
     let timeout = table.timeout.as_ref().map(checked_timeout).transpose()?;
     let listen = table.listen.map(checked_listen).transpose()?;
-    Ok(Pool { router, listen, timeout })
+    let multiget_span = table.multiget.as_ref().map(Spanned::span);
+    let multiget: Option<Multiget> = parsed(table.multiget)?;
+    multiget
+        .unwrap_or_default()
+        .check(router.servers().len(), router.replicas())
+        .map_err(|error| (multiget_span, error.to_string()))?;
+    let on_failure = parsed(table.on_failure)?;
+    Ok(Pool { router, listen, timeout, multiget, on_failure })
 }
 
 fn servers(list: Vec<Spanned<String>>) -> Result<Vec<(Server, Range<usize>)>, Fault> {
@@ -227,6 +239,8 @@ impl Spans {
 mod tests {
     use super::*;
 
+    use weir_proxy::OnFailure;
+
     const GOOD: &str = r#"
 [pools.main]
 listen = "127.0.0.1:22121"
@@ -239,6 +253,8 @@ hash = "fnv1a_64"
 hash_tag = "{}"
 replicas = 2
 timeout = "400ms"
+multiget = "whole"
+on_failure = "degrade"
 "#;
 
     fn refusal(text: &str) -> String {
@@ -253,6 +269,7 @@ timeout = "400ms"
         assert_eq!((pool.router.servers().len(), pool.router.replicas()), (2, 2));
         assert_eq!(pool.listen.as_deref(), Some("127.0.0.1:22121"));
         assert_eq!(pool.timeout, Some(Duration::from_millis(400)));
+        assert_eq!((pool.multiget, pool.on_failure), (Some(Multiget::Whole), Some(OnFailure::Degrade)));
     }
 
     #[test]
@@ -282,6 +299,13 @@ timeout = "400ms"
         check("\"{}\"", "\"{\"", "file:10: pool main: hash tag \"{\" is no pair");
         check("400ms", "fast", "file:12: pool main: timeout: ");
         check("400ms", "0s", "file:12: pool main: timeout must be longer than nothing");
+        check(
+            "replicas = 2",
+            "replicas = 1",
+            "file:13: pool main: multi-gets cannot be asked whole: each key",
+        );
+        check("\"whole\"", "\"all\"", "file:13: pool main: \"all\" is none of sharded, whole, auto");
+        check("degrade", "ignore", "file:14: pool main: \"ignore\" is none of strict, degrade");
         check("127.0.0.1:22121", "localhost", "file:3: pool main: listen \"localhost\" is no address");
         check("127.0.0.1:11212:2 blue", "localhost", "file:6: pool main: server \"localhost\" has no port");
     }
@@ -318,8 +342,8 @@ timeout = "400ms"
     #[test]
     fn pools_and_listeners_are_there_once() {
         let twice = format!("{GOOD}{}", GOOD.replace("pools.main", "pools.other"));
-        assert_eq!(refusal(&twice), "file:15: pool main listens on 127.0.0.1:22121 already");
+        assert_eq!(refusal(&twice), "file:17: pool main listens on 127.0.0.1:22121 already");
         let duplicate = format!("{GOOD}{GOOD}");
-        assert!(refusal(&duplicate).starts_with("file:14: duplicate key"), "{}", refusal(&duplicate));
+        assert!(refusal(&duplicate).starts_with("file:16: duplicate key"), "{}", refusal(&duplicate));
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use weir_proxy::{Multiget, OnFailure};
 use weir_routing::{HashTag, KeyHash, Options, Placement, Router, RoutingError, Server, ServerError};
 
 use crate::config_file::{self, Config, FileError};
@@ -48,6 +49,10 @@ pub(crate) struct Pool {
     pub(crate) listen: Option<String>,
     /// How long its servers may take, if the file says so.
     pub(crate) timeout: Option<Duration>,
+    /// How multi-gets are asked for, if the file says so.
+    pub(crate) multiget: Option<Multiget>,
+    /// What becomes of retrievals of which a part got no answer, if the file says so.
+    pub(crate) on_failure: Option<OnFailure>,
 }
 
 /// Why there is no pool.
@@ -80,7 +85,13 @@ impl PoolArgs {
             salt: self.salt.clone(),
             replicas: self.replicas,
         };
-        Ok(Pool { router: Router::with_options(servers, options)?, listen: None, timeout: None })
+        Ok(Pool {
+            router: Router::with_options(servers, options)?,
+            listen: None,
+            timeout: None,
+            multiget: None,
+            on_failure: None,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{pool::PoolArgs, units};
 use clap::Args;
 use std::{error::Error, process::ExitCode, time::Duration};
-use weir_proxy::Config;
+use weir_proxy::{Config, Multiget, OnFailure};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -26,6 +26,14 @@ pub(crate) struct ProxyArgs {
     /// How long a server may take to answer before the client gets SERVER_ERROR [default: the file's, or 500ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     timeout: Option<Duration>,
+    /// How multi-gets are asked for where keys have several replicas: sharded over them, whole from one server (which must hold
+    /// every key: --replicas as many as servers), or auto: whichever was faster of late [default: the file's, or sharded]
+    #[arg(long, value_name = "HOW")]
+    multiget: Option<Multiget>,
+    /// What becomes of a get of which a server gave no answer: strict: SERVER_ERROR, or degrade: its keys are misses
+    /// [default: the file's, or strict]
+    #[arg(long, value_name = "HOW")]
+    on_failure: Option<OnFailure>,
     /// How long sessions may take to end after a signal to stop
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     drain_timeout: Duration,
@@ -65,7 +73,9 @@ impl ProxyArgs {
         let listen = self.listen.as_deref().or(pool.listen.as_deref()).unwrap_or(LISTEN);
         let mut config = Config::new(listen, pool.router, self.threads)?
             .with_admin(self.admin.as_deref())?
-            .with_timeout(self.timeout.or(pool.timeout).unwrap_or(TIMEOUT))?;
+            .with_timeout(self.timeout.or(pool.timeout).unwrap_or(TIMEOUT))?
+            .with_multiget(self.multiget.or(pool.multiget).unwrap_or_default())?;
+        config.on_failure = self.on_failure.or(pool.on_failure).unwrap_or_default();
         config.drain_timeout = self.drain_timeout;
         config.sessions_max = self.max_connections;
         config.value_bytes_max = self.max_value;

@@ -2,6 +2,7 @@
 
 mod clients;
 mod limits;
+mod multigets;
 mod replication;
 mod requests;
 mod servers;

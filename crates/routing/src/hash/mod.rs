@@ -105,6 +105,7 @@ impl KeyHash {
     }
 
     /// The hash of `key`.
+    #[inline]
     pub fn digest(self, key: &[u8]) -> u32 {
         match self {
             Self::OneAtATime => jenkins::one_at_a_time(key),

@@ -2,6 +2,10 @@
 //!
 //! A request that fails may have been carried out or not, so a belief is a set of possible items. Every reply must fit
 //! one of them, and leaves those that it fits. What a request does to an item is asked of the model server.
+//!
+//! Where a key has several replicas this is what its primary may hold. The others may hold something else: nothing after a
+//! write that the primary decided, and another item after a write that failed. An acknowledged `set` or `delete` makes all
+//! equal. A read that any replica may have answered must fit what one of them may hold, and excludes nothing.
 
 use std::collections::BTreeSet;
 
@@ -19,22 +23,65 @@ pub(super) struct Belief {
     key: Vec<u8>,
     /// Nothing excludes anything if this is empty.
     possible: BTreeSet<Item>,
+    /// What other replicas may hold besides.
+    elsewhere: BTreeSet<Item>,
+    /// The primary has decided a write, and the others were, or will be, told to forget the key: perhaps after a later write that
+    /// was sent before the primary's answer came.
+    forgotten_elsewhere: bool,
     /// The server may forget the item at any time.
     forgetful: bool,
+}
+
+/// What a write does to the replicas that do not decide it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Write {
+    /// It makes all equal.
+    Unconditional,
+    /// They are told to forget the key if the primary does it.
+    DecidedByPrimary,
+    /// It changes no item.
+    Touch,
+}
+
+impl Write {
+    fn of(request: &[u8]) -> Self {
+        match request.split(|byte| *byte == b' ').next() {
+            Some(b"set" | b"delete") => Self::Unconditional,
+            Some(b"touch") => Self::Touch,
+            _ => Self::DecidedByPrimary,
+        }
+    }
 }
 
 impl Belief {
     /// Nobody has stored anything.
     pub(super) fn new(key: &[u8], forgetful: bool) -> Self {
-        Self { key: key.to_vec(), possible: BTreeSet::from([None]), forgetful }
+        Self {
+            key: key.to_vec(),
+            possible: BTreeSet::from([None]),
+            elsewhere: BTreeSet::new(),
+            forgotten_elsewhere: false,
+            forgetful,
+        }
     }
 
-    /// The key was read and `found` was there.
+    /// The key was read at any of its replicas and `found` was there.
+    pub(super) fn learn_item_anywhere(&self, found: &Item) -> Result<(), String> {
+        let may_be_gone = found.is_none() && self.forgetful;
+        let is_possible = self.possible.contains(found) || self.elsewhere.contains(found);
+        if self.possible.is_empty() || may_be_gone || is_possible {
+            return Ok(());
+        }
+        let items = self.possible.union(&self.elsewhere).cloned().collect();
+        Err(format!("read {}, possible anywhere are {}", text(found), possibilities(&items)))
+    }
+
+    /// The key was read at its primary and `found` was there.
     pub(super) fn learn_item(&mut self, found: Item) -> Result<(), String> {
         if !self.possible.is_empty() && !self.possible.contains(&found) {
-            let found = found.map(|(value, flags)| (String::from_utf8_lossy(&value).into_owned(), flags));
-            return Err(format!("read {found:?}, possible are {}", self.possibilities()));
+            return Err(format!("read {}, possible are {}", text(&found), possibilities(&self.possible)));
         }
+        self.stay_elsewhere();
         self.become_one_of([found].into());
         Ok(())
     }
@@ -52,8 +99,17 @@ impl Belief {
                 "{:?} was answered {:?}, which fits none of {}",
                 String::from_utf8_lossy(request),
                 String::from_utf8_lossy(reply),
-                self.possibilities()
+                possibilities(&self.possible)
             ));
+        }
+        let write = Write::of(request);
+        let refusals = [&b"NOT_STORED\r\n"[..], b"NOT_FOUND\r\n"];
+        if write == Write::Unconditional {
+            self.become_equal();
+        } else if write == Write::DecidedByPrimary && !refusals.contains(&reply) {
+            self.become_forgotten_elsewhere();
+        } else {
+            self.stay_elsewhere();
         }
         self.become_one_of(fitting);
         Ok(())
@@ -63,7 +119,12 @@ impl Belief {
     pub(super) fn doubt(&mut self, request: &[u8]) {
         let done = self.possible.iter().map(|item| carry_out(&self.key, item, request).0);
         let possible = done.chain(self.possible.iter().cloned()).collect();
+        self.stay_elsewhere();
         self.become_one_of(possible);
+        self.stay_elsewhere();
+        if Write::of(request) == Write::DecidedByPrimary {
+            self.may_be_forgotten_elsewhere();
+        }
     }
 
     /// A `cas` whose token nobody can foresee was answered with `reply`, or failed.
@@ -72,18 +133,26 @@ impl Belief {
             return Ok(());
         }
         let mut possible = self.possible.clone();
+        self.stay_elsewhere();
         match reply {
             None => {
                 possible.insert(Some(stored));
+                self.may_be_forgotten_elsewhere();
             }
             Some(b"NOT_FOUND\r\n") => possible.retain(Option::is_none),
             Some(b"EXISTS\r\n") => possible.retain(Option::is_some),
-            Some(b"STORED\r\n") if possible.iter().any(Option::is_some) => possible = [Some(stored)].into(),
+            Some(b"STORED\r\n") if possible.iter().any(Option::is_some) => {
+                possible = [Some(stored)].into();
+                self.become_forgotten_elsewhere();
+            }
             Some(_) => possible.clear(),
         }
         if possible.is_empty() {
             let reply = reply.map(String::from_utf8_lossy);
-            return Err(format!("cas was answered {reply:?}, possible are {}", self.possibilities()));
+            return Err(format!(
+                "cas was answered {reply:?}, possible are {}",
+                possibilities(&self.possible)
+            ));
         }
         self.become_one_of(possible);
         Ok(())
@@ -99,12 +168,42 @@ impl Belief {
         self.possible = possible;
     }
 
-    fn possibilities(&self) -> String {
-        let items = self.possible.iter().map(|item| match item {
-            Some((value, flags)) => format!("{:?} with flags {flags}", String::from_utf8_lossy(value)),
-            None => "nothing".to_owned(),
-        });
-        items.collect::<Vec<_>>().join(", ")
+    /// All replicas hold the same, but for those that are still to be told to forget it.
+    fn become_equal(&mut self) {
+        self.elsewhere.clear();
+        if self.forgotten_elsewhere {
+            self.elsewhere.insert(None);
+        }
+    }
+
+    /// The others have confirmed that they hold nothing.
+    fn become_forgotten_elsewhere(&mut self) {
+        self.elsewhere.clear();
+        self.may_be_forgotten_elsewhere();
+    }
+
+    fn may_be_forgotten_elsewhere(&mut self) {
+        self.forgotten_elsewhere = true;
+        self.elsewhere.insert(None);
+    }
+
+    /// What was possible stays so at the others, whatever is learned of the primary.
+    fn stay_elsewhere(&mut self) {
+        self.elsewhere.extend(self.possible.iter().cloned());
+        if self.elsewhere.len() > POSSIBILITIES_MAX {
+            self.possible.clear();
+        }
+    }
+}
+
+fn possibilities(items: &BTreeSet<Item>) -> String {
+    items.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn text(item: &Item) -> String {
+    match item {
+        Some((value, flags)) => format!("{:?} with flags {flags}", String::from_utf8_lossy(value)),
+        None => "nothing".to_owned(),
     }
 }
 
@@ -144,6 +243,21 @@ mod tests {
         assert!(belief.learn_reply(b"delete a\r\n", b"DELETED\r\n").is_err());
         assert!(belief.learn_cas((vec![], 0), Some(b"EXISTS\r\n")).is_err());
         assert!(belief.learn_cas((vec![], 0), Some(b"ODD\r\n")).is_err());
+    }
+
+    #[test]
+    fn other_replicas_may_hold_what_the_primary_does_not() {
+        let mut belief = Belief::new(b"a", false);
+        belief.learn_reply(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n").unwrap();
+        assert!(belief.learn_item_anywhere(&None).is_err());
+        belief.doubt(b"set a 0 0 1\r\ny\r\n");
+        belief.learn_item(item("y")).unwrap();
+        belief.learn_item_anywhere(&item("x")).unwrap();
+        belief.learn_reply(b"set a 0 0 1\r\nz\r\n", b"STORED\r\n").unwrap();
+        assert!(belief.learn_item_anywhere(&item("y")).is_err());
+        belief.learn_reply(b"append a 0 0 1\r\n!\r\n", b"STORED\r\n").unwrap();
+        belief.learn_item_anywhere(&None).unwrap();
+        assert!(belief.learn_item_anywhere(&item("z")).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use weir_dataplane::SessionId;
 
-use super::beliefs::Belief;
+use super::beliefs::{Belief, Item};
 use super::link::Link;
 use super::replies;
 use super::script::{Asked, Expected, STATISTICS};
@@ -51,7 +51,7 @@ pub(super) struct Client {
     pub(super) tally: Tally,
     pending: VecDeque<Pending>,
     beliefs: BTreeMap<Vec<u8>, Belief>,
-    forgetful: bool,
+    nature: Nature,
     versions: u64,
     sent_bytes: u64,
     read_bytes: u64,
@@ -59,6 +59,29 @@ pub(super) struct Client {
     seen: usize,
     /// What was seen of a reply that is not complete.
     partial: Vec<u8>,
+}
+
+/// What a client must expect of the world that it is in.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Nature {
+    /// Servers may forget items at any time.
+    pub(super) forgetful: bool,
+    /// Keys have several replicas.
+    pub(super) replicated: bool,
+    /// Servers may be down, and then another replica is asked.
+    pub(super) fails_over: bool,
+    /// A key may be missed because its server did not answer.
+    pub(super) degrades: bool,
+}
+
+/// Whose answer a read is.
+#[derive(Copy, Clone, Debug)]
+enum From {
+    Primary,
+    /// Any replica's, but a miss is the primary's.
+    PrimaryIfMissed,
+    /// Any replica's.
+    Anywhere,
 }
 
 /// Counts of one client.
@@ -84,7 +107,7 @@ struct Pending {
 pub(super) type Issued = BTreeSet<(Vec<u8>, Vec<u8>)>;
 
 impl Client {
-    pub(super) fn new(number: usize, requests: usize, forgetful: bool, rng: &mut SmallRng) -> Self {
+    pub(super) fn new(number: usize, requests: usize, nature: Nature, rng: &mut SmallRng) -> Self {
         let endings = [Ending::Quit, Ending::Finish, Ending::Finish, Ending::Vanish];
         Self {
             number,
@@ -98,7 +121,7 @@ impl Client {
             tally: Tally::default(),
             pending: VecDeque::new(),
             beliefs: BTreeMap::new(),
-            forgetful,
+            nature,
             versions: 0,
             sent_bytes: 0,
             read_bytes: 0,
@@ -216,7 +239,15 @@ impl Client {
         match &asked.expected {
             Expected::Values { keys, with_cas } => {
                 let Some((values, length)) = replies::values(&self.partial)? else { return Ok(None) };
-                self.check_values(keys, *with_cas, values, issued)?;
+                let is_plain = asked.bytes.starts_with(b"get ");
+                let from = match (is_plain && self.nature.replicated, keys.len()) {
+                    (true, _) if self.nature.fails_over => From::Anywhere,
+                    // What a follower does not have is asked of the primary, unless the client writes meanwhile.
+                    (true, 2..) if self.pending.len() > 1 => From::Anywhere,
+                    (true, 2..) => From::PrimaryIfMissed,
+                    _ => From::Primary,
+                };
+                self.check_values(keys, (*with_cas, from), values, issued)?;
                 return Ok(Some(length));
             }
             Expected::Fitting { key } => self.belief(key).learn_reply(&asked.bytes, &line)?,
@@ -256,7 +287,7 @@ impl Client {
     fn check_values(
         &mut self,
         keys: &[Vec<u8>],
-        with_cas: bool,
+        (with_cas, from): (bool, From),
         values: Vec<replies::Value>,
         issued: &Issued,
     ) -> Result<(), String> {
@@ -272,7 +303,7 @@ impl Client {
                 }
             }
             if key.starts_with(b"own") {
-                self.belief(key).learn_item(value.map(|value| (value.data, value.flags)))?;
+                self.learn_item(key, value.map(|value| (value.data, value.flags)), from)?;
             } else if let Some(value) = value
                 && !issued.contains(&(key.clone(), value.data.clone()))
             {
@@ -282,6 +313,19 @@ impl Client {
         match values.next() {
             Some(value) => Err(format!("{value:?} was not asked for, or not here")),
             None => Ok(()),
+        }
+    }
+
+    /// A read of one of its own keys has `found` this.
+    fn learn_item(&mut self, key: &[u8], found: Item, from: From) -> Result<(), String> {
+        if found.is_none() && self.nature.degrades {
+            return Ok(());
+        }
+        let belief = self.belief(key);
+        match from {
+            From::PrimaryIfMissed if found.is_none() => belief.learn_item(found),
+            From::Anywhere | From::PrimaryIfMissed => belief.learn_item_anywhere(&found),
+            From::Primary => belief.learn_item(found),
         }
     }
 
@@ -296,7 +340,7 @@ impl Client {
     }
 
     fn belief(&mut self, key: &[u8]) -> &mut Belief {
-        let forgetful = self.forgetful;
+        let forgetful = self.nature.forgetful;
         self.beliefs.entry(key.to_vec()).or_insert_with(|| Belief::new(key, forgetful))
     }
 }

@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
-use weir_dataplane::Config;
+use weir_dataplane::{Config, Multiget, OnFailure};
 use weir_routing::Placement;
 
 use super::link::Conduct;
@@ -41,10 +41,17 @@ impl Scenario {
         let delay_max_ns = rng.random_range(10 * MICROSECOND..=MILLISECOND);
         // A calm world's requests must never be late, however often a write is cut short.
         let patience = if faults == 0 { 1000 } else { rng.random_range(40..=100) };
+        let replicas = rng.random_range(1..=servers.min(3));
+        let mut config = config(rng, tight, delay_max_ns * patience);
+        config.multiget = *Multiget::ALL.choose(rng).expect("some ways");
+        if config.multiget.check(servers, replicas).is_err() {
+            config.multiget = Multiget::Sharded;
+        }
+        config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
         Self {
-            config: config(rng, tight, delay_max_ns * patience),
+            config,
             servers,
-            replicas: rng.random_range(1..=servers.min(3)),
+            replicas,
             placement: *[Placement::Ketama, Placement::Modulo].choose(rng).expect("two placements"),
             clients: rng.random_range(1..=5),
             requests: rng.random_range(5..=40),

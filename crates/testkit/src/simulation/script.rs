@@ -92,7 +92,9 @@ fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
     let name = String::from_utf8_lossy(&key).into_owned();
     let noreply = rng.random_bool(0.1);
     let end = if noreply { " noreply\r\n" } else { "\r\n" };
-    let line = match rng.random_range(0..20) {
+    // Keys of kind `p` meet no write that the primary decides.
+    let choices = if kind == 'p' { 16 } else { 20 };
+    let line = match rng.random_range(0..choices) {
         0..12 => return own_storage(client, kind, key, noreply, rng),
         12..14 => format!("delete {name}{end}"),
         14..16 => format!("touch {name} {}{end}", ["0", "100000"].choose(rng).expect("two times")),
@@ -106,7 +108,7 @@ fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
 
 fn own_storage(client: &mut Client, kind: char, key: Vec<u8>, noreply: bool, rng: &mut SmallRng) -> Asked {
     let verbs = ["set", "set", "set", "set", "add", "replace", "append", "prepend", "cas"];
-    let verb = *verbs.choose(rng).expect("some verbs");
+    let verb = if kind == 'p' { "set" } else { *verbs.choose(rng).expect("some verbs") };
     let value = if kind == 'n' {
         rng.random_range(0..200u32).to_string().into_bytes()
     } else {
@@ -177,9 +179,9 @@ fn storage(verb: &str, key: &[u8], flags: u32, words: &str, noreply: bool, value
     bytes
 }
 
-/// `n`: numbers; `t`: text.
+/// `n`: numbers; `t`: text; `p`: text that is only set, deleted and touched.
 fn any_kind(rng: &mut SmallRng) -> char {
-    if rng.random_bool(0.3) { 'n' } else { 't' }
+    *['n', 'n', 'n', 't', 't', 't', 't', 'p', 'p', 'p'].choose(rng).expect("some kinds")
 }
 
 fn own_key(client: &Client, kind: char, rng: &mut SmallRng) -> Vec<u8> {

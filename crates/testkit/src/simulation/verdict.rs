@@ -90,6 +90,7 @@ impl World {
         let failures = self.clients.iter().map(|client| client.tally.failures).sum();
         equal("failures where nothing is wrong", failures, 0)?;
         equal("failed requests where nothing is wrong", report.counters.requests_failed, 0)?;
+        equal("degraded keys where nothing is wrong", report.counters.keys_degraded, 0)?;
         equal("lost connections where nothing is wrong", report.counters.server_disconnects, 0)
     }
 

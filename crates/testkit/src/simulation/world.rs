@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use weir_dataplane::{Dataplane, SessionId};
+use weir_dataplane::{Dataplane, OnFailure, SessionId};
 use weir_routing::{Router, Server};
 use weir_timing::Instant;
 
 use super::Outcome;
-use super::client::{Arrival, Client, Ending, Issued};
+use super::client::{Arrival, Client, Ending, Issued, Nature};
 use super::scenario::Scenario;
 use super::script::{self, Asked, Expected};
 use super::server::{Fault, SimulatedServer};
@@ -71,9 +71,14 @@ impl World {
             (0..scenario.servers).map(|number| Server::new(format!("server-{number}"), 11211)).collect();
         let router = Router::new(pool, scenario.placement, scenario.replicas).expect("a possible pool");
         let router = Arc::new(router);
-        let forgetful = scenario.faults > 0;
+        let nature = Nature {
+            forgetful: scenario.faults > 0,
+            replicated: scenario.replicas > 1,
+            fails_over: !scenario.is_calm(),
+            degrades: scenario.config.on_failure == OnFailure::Degrade && !scenario.is_calm(),
+        };
         let clients = (0..scenario.clients)
-            .map(|number| Client::new(number, scenario.requests, forgetful, &mut rng))
+            .map(|number| Client::new(number, scenario.requests, nature, &mut rng))
             .collect();
         let mut world = Self {
             seed,

@@ -1,0 +1,158 @@
+//! Keys that another replica than the primary did not have, asked for again.
+//!
+//! After a write that the primary decided, it alone has the key (`follow.rs`). So what a multi-get did not find elsewhere is asked
+//! of the primaries in a second step, one message for each; a key that nobody has costs that step, too. A primary that is down
+//! or full is not asked: the miss stands, as it does for a get of one key that another replica was asked for.
+//!
+//! A session that has sent a write behind its multi-get is not asked for again: the second message would come after that write, and
+//! the client would read what it wrote later.
+
+use crate::{
+    Dataplane,
+    backend::{NewPart, RequestKey},
+    gather::Gather,
+};
+use weir_protocol::{Expected, ValueSpan};
+use weir_timing::Instant;
+
+/// What a gather keeps to ask a second time.
+#[derive(Debug, Default)]
+pub(crate) struct Again {
+    /// All keys of the request, each after its length; nothing if they are not asked for again.
+    names: Vec<u8>,
+    /// How many writes the session had sent when this was sent.
+    writes_before: u64,
+    /// Which keys are asked for again, in order.
+    positions: Vec<usize>,
+    /// Of whom, and what they answered. There is one once it was needed.
+    gather: Option<Box<Gather>>,
+    /// How many of the keys are merged.
+    merged: usize,
+}
+
+impl Dataplane {
+    /// A multi-get has all its parts: asks the primaries for what others did not have. Returns whether there is anything to wait for.
+    pub(crate) fn ask_again(&mut self, key: RequestKey, now: Instant) -> bool {
+        let Self { services, sessions, router, backends, config, counters, .. } = self;
+        let service = &mut services[key];
+        let session = &sessions[service.session];
+        let Some(gather) = service.gather.as_deref_mut().filter(|_| !service.error && !session.gone) else {
+            return false;
+        };
+        let Again { names, writes_before, .. } = &gather.again;
+        let is_late = service.stamps.created.plus(config.timeout_ns) <= now;
+        if names.is_empty() || *writes_before != session.writes || gather.again.is_under_way() || is_late {
+            return false;
+        }
+        let mut again = std::mem::take(&mut gather.again);
+        let mut names = Names(&again.names);
+        let mut second = again.gather.take().unwrap_or_default();
+        let mut position = 0;
+        gather.for_each_key(|part, was_found| {
+            let name = names.next().expect("every key has its name");
+            if !was_found && part.answered {
+                let primary = router.primary(name);
+                if primary != part.server && backends[primary].admit(config).is_ok() {
+                    again.positions.push(position);
+                    second.assign(primary);
+                }
+            }
+            position += 1;
+        });
+        for (index, server) in second.asked() {
+            let (request, created) = (Some(key), service.stamps.created);
+            let part = NewPart { request, expected: Expected::Retrieval, decides: true, index, created };
+            backends[server].begin_message(part, config, now);
+            backends[server].message().extend_from_slice(b"get");
+            service.outstanding += 1;
+        }
+        let (mut names, mut next) = (Names(&again.names), 0);
+        for (&position, server) in again.positions.iter().zip(second.owners().flatten()) {
+            let name = names.nth(position - next).expect("every key has its name");
+            next = position + 1;
+            backends[server].push_key(name);
+        }
+        for (_, server) in second.asked() {
+            backends[server].message().extend_from_slice(b"\r\n");
+            backends[server].finish_message();
+        }
+        counters.keys_asked_again += again.positions.len() as u64;
+        again.gather = Some(second);
+        gather.again = again;
+        service.following |= service.outstanding > 0;
+        service.outstanding > 0
+    }
+}
+
+impl Again {
+    /// Forgets the last request.
+    pub(crate) fn clear(&mut self) {
+        self.names.clear();
+        self.positions.clear();
+        self.merged = 0;
+        if let Some(gather) = &mut self.gather {
+            gather.clear();
+        }
+    }
+
+    /// How much memory it keeps, in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        let gather = self.gather.as_ref().map_or(0, |gather| gather.capacity());
+        self.names.capacity() + self.positions.capacity() * size_of::<usize>() + gather
+    }
+
+    /// These keys may be asked for again as long as the session has sent no more than so many writes.
+    pub(crate) fn allow<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>, writes_before: u64) {
+        self.writes_before = writes_before;
+        for key in keys {
+            self.names.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
+            self.names.extend_from_slice(key);
+        }
+    }
+
+    /// Whether keys were asked for again.
+    pub(crate) fn is_under_way(&self) -> bool {
+        !self.positions.is_empty()
+    }
+
+    /// How many keys this server was asked for again.
+    pub(crate) fn keys_at(&self, server: usize) -> u32 {
+        self.gather.as_ref().map_or(0, |gather| gather.keys_at(server))
+    }
+
+    /// Keeps the values of one part.
+    pub(crate) fn store(&mut self, part: u32, reply: &[u8], values: &[ValueSpan], ordinals: &[u32]) {
+        if let Some(gather) = &mut self.gather {
+            gather.store(part, reply, values, ordinals);
+        }
+    }
+
+    /// Length of the values.
+    pub(crate) fn values_len(&self) -> usize {
+        self.gather.as_ref().map_or(0, |gather| gather.values_len())
+    }
+
+    /// Appends the value of the key at this position of the request, if it was asked for again and is there. To be called in order.
+    pub(crate) fn merge_into(&mut self, position: usize, out: &mut Vec<u8>) {
+        if self.positions.get(self.merged) != Some(&position) {
+            return;
+        }
+        let block = self.gather.as_mut().and_then(|gather| gather.next_block_of(self.merged));
+        out.extend_from_slice(block.unwrap_or_default());
+        self.merged += 1;
+    }
+}
+
+/// Keys, each after its length.
+struct Names<'a>(&'a [u8]);
+
+impl<'a> Iterator for Names<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (&len, rest) = self.0.split_first()?;
+        let (name, rest) = rest.split_at(usize::from(len));
+        self.0 = rest;
+        Some(name)
+    }
+}

@@ -1,0 +1,94 @@
+//! What becomes of a request of which a part failed: the error, or misses.
+//!
+//! With [`OnFailure::Degrade`] a retrieval is answered whatever servers do: the keys of a part that failed are misses. What a
+//! miss is answered with lies in the service from the start, and stays the answer where no server gives a better one; in a
+//! split multi-get the values of the other parts are merged as ever, and those of the failed part are simply not there.
+
+use crate::{Dataplane, Fault, OnFailure, backend::RequestKey, service::Answer};
+use weir_protocol::{Meta, MetaVerb, Status};
+
+impl Dataplane {
+    /// If failures are misses, this is what the request is answered when no server answers it.
+    pub(crate) fn answer_failures_with(&mut self, key: RequestKey, miss: impl FnOnce() -> Answer) {
+        if self.config.on_failure == OnFailure::Degrade {
+            let service = &mut self.services[key];
+            service.degrades = true;
+            service.answer = miss();
+        }
+    }
+
+    /// A server that the request needs gave no answer.
+    pub(crate) fn fail(&mut self, key: RequestKey, fault: Fault, server: usize) {
+        if self.services[key].degrades {
+            self.degrade(key, server);
+        } else {
+            self.services[key].fail(fault, server);
+        }
+    }
+
+    /// A server answered with an error line. What it says to a mistake of the client stays.
+    pub(crate) fn fail_with_line(&mut self, key: RequestKey, line: &[u8], status: Status, server: usize) {
+        if self.services[key].degrades && status == Status::ServerError {
+            self.degrade(key, server);
+        } else {
+            self.services[key].fail_with_line(line, status);
+        }
+    }
+
+    fn degrade(&mut self, key: RequestKey, server: usize) {
+        let service = &mut self.services[key];
+        service.degraded = true;
+        let keys = service.gather.as_ref().map_or(service.keys, |gather| gather.keys_at(server));
+        self.counters.keys_degraded += u64::from(keys);
+    }
+}
+
+/// What memcached answers to this `mg` if there is no such key: `EN` with the key and the opaque, in the order in which they were
+/// asked for; nothing if it is quiet.
+pub(crate) fn meta_miss(meta: Meta<'_>) -> Answer {
+    if meta.is_quiet() {
+        return Answer::None;
+    }
+    if !meta.flags().any(|flag| matches!(flag[0], b'k' | b'O')) {
+        return Answer::Fixed(b"EN\r\n");
+    }
+    let mut line = b"EN".to_vec();
+    for flag in meta.flags() {
+        match flag[0] {
+            b'O' => line.extend([b" ", flag].concat()),
+            b'k' => {
+                line.extend([b" k", meta.key].concat());
+                line.extend_from_slice(if meta.is_base64() { b" b" } else { b"" });
+            }
+            _ => {}
+        }
+    }
+    line.extend_from_slice(b"\r\n");
+    Answer::Owned(line)
+}
+
+/// Whether any replica can answer this as well as the primary: an `mg` that changes nothing and asks for nothing that each server
+/// counts for itself.
+pub(crate) fn any_replica_can_answer(meta: Meta<'_>) -> bool {
+    let is_harmless = |flag: &[u8]| matches!(flag[0], b'b' | b'f' | b'k' | b'O' | b'q' | b's' | b'v');
+    meta.verb == MetaVerb::Get && meta.flags().all(is_harmless)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checked against memcached 1.6.18.
+    #[test]
+    fn a_meta_miss_repeats_what_memcached_repeats() {
+        let check = |flags: &[u8], expected: &str| {
+            let meta = Meta { verb: MetaVerb::Get, key: b"a2V5", flags, block: b"" };
+            assert_eq!(String::from_utf8_lossy(meta_miss(meta).as_slice()), expected);
+        };
+        check(b"", "EN\r\n");
+        check(b"v t", "EN\r\n");
+        check(b"v k O123", "EN ka2V5 O123\r\n");
+        check(b"b O1 k v", "EN O1 ka2V5 b\r\n");
+        check(b"v k q", "");
+    }
+}

@@ -1,0 +1,372 @@
+//! Retrievals: which servers are asked for which keys.
+//!
+//! | request | R = 1 | R > 1 |
+//! |---|---|---|
+//! | `get` of one key | the primary | the primary, or the next live replica where it is down |
+//! | `get` of several | each key's primary, one message per server | as [`Multiget`] says |
+//! | `gets`, `gat`, `gats` | each key's primary | each key's primary: tokens and expiry times are a server's own |
+//!
+//! What another replica than the primary does not have is asked of the primary in a second step (`again.rs`).
+//!
+//! A client may send a `get` behind a write that the primary decides before that one is answered. The other replicas hear of the
+//! write only then, so until it is done all reads of its session go to primaries: a client never reads what it has overwritten.
+//!
+//! A server that is down or full is left out where another replica can be asked. Where none can, the request is refused
+//! before anything of it is sent, or its keys are misses, as [`OnFailure`] says (`degrade.rs`).
+
+use crate::{
+    Dataplane,
+    auto::{Chooser, Way},
+    backend::{NewPart, RequestKey},
+    dispatch::{Context, REPLICAS_MAX},
+    gather::Gather,
+    service::{Answer, retrieval_operation},
+};
+use std::{fmt, str::FromStr};
+use weir_protocol::{Expected, Retrieval, RetrievalVerb};
+use weir_routing::Balance;
+use weir_timing::Instant;
+
+/// How a multi-get is asked for where keys have several replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Multiget {
+    /// Every server answers for a part, and the parts are as equal as placement allows.
+    #[default]
+    Sharded,
+    /// One server answers for all keys. It must hold all, so every server must be a replica of every key.
+    Whole,
+    /// Whichever of the two was faster of late for about as many keys. Sharded where not every server holds every key.
+    Auto,
+}
+
+/// What becomes of a retrieval of which a part got no answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnFailure {
+    /// One `SERVER_ERROR` instead of all values.
+    #[default]
+    Strict,
+    /// The keys of the part are misses, and counted.
+    Degrade,
+}
+
+/// What plans retrievals, kept from one to the next.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    /// The server that answers for the first part of the next even split.
+    first: usize,
+    /// Servers of the request that is being planned.
+    servers: Vec<usize>,
+    pub(crate) balance: Balance,
+    chooser: Chooser,
+}
+
+/// Whom to ask.
+enum Plan {
+    /// One server, whose reply is the answer.
+    One(usize),
+    /// Each server of the gather for the keys that are assigned to it.
+    Parts(Box<Gather>),
+}
+
+impl Planner {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { first: 0, servers: Vec::new(), balance: Balance::default(), chooser: Chooser::new(seed) }
+    }
+}
+
+impl Dataplane {
+    pub(crate) fn retrieve(&mut self, retrieval: Retrieval<'_>, context: Context) {
+        let operation = retrieval_operation(retrieval.verb, retrieval.key_count());
+        if retrieval.key_count() == 0 {
+            return self.answer_locally(Answer::Fixed(b"END\r\n"), false, false, context);
+        }
+        let key = self.begin(operation, retrieval.key_count(), false, context);
+        self.answer_failures_with(key, || Answer::Fixed(b"END\r\n"));
+        match self.plan(key, retrieval) {
+            Plan::One(server) => {
+                self.send(key, server, Expected::Retrieval, true, context.now, |backend| {
+                    retrieval.write_head(backend.message());
+                    retrieval.keys().for_each(|key| backend.push_key(key));
+                    backend.message().extend_from_slice(b"\r\n");
+                });
+            }
+            Plan::Parts(gather) => self.send_parts(key, retrieval, gather, context.now),
+        }
+        self.finish_if_nothing_is_outstanding(key, context.now);
+    }
+
+    fn plan(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Plan {
+        let first = retrieval.keys().next().expect("a retrieval with a key count above 0 has a key");
+        let (servers, replicas) = (self.router.servers().len(), self.router.replicas());
+        if servers == 1 {
+            return Plan::One(0);
+        }
+        let session = &self.sessions[self.services[key].session];
+        let (undecided, writes) = (session.undecided > 0, session.writes);
+        if retrieval.key_count() == 1 {
+            return Plan::One(match retrieval.verb {
+                RetrievalVerb::Get => self.primary_or_next(first),
+                _ => self.router.primary(first),
+            });
+        }
+        if replicas == 1 || retrieval.verb != RetrievalVerb::Get || undecided {
+            return Plan::Parts(self.by_primary(retrieval));
+        }
+        let mut gather = if replicas < servers {
+            self.balanced(retrieval)
+        } else {
+            let split = match self.way(key, retrieval.key_count()) {
+                Way::Whole => None,
+                Way::Sharded => self.evenly(retrieval),
+            };
+            split.unwrap_or_else(|| self.at_one(first, retrieval.key_count()))
+        };
+        gather.again.allow(retrieval.keys(), writes);
+        Plan::Parts(gather)
+    }
+
+    /// How a multi-get of so many keys is asked for where every server holds every key.
+    fn way(&mut self, key: RequestKey, keys: usize) -> Way {
+        match self.config.multiget {
+            Multiget::Whole => Way::Whole,
+            Multiget::Sharded => Way::Sharded,
+            Multiget::Auto => {
+                let way = self.planner.chooser.choose(keys);
+                match way {
+                    Way::Whole => self.counters.multigets_auto_whole += 1,
+                    Way::Sharded => self.counters.multigets_auto_sharded += 1,
+                }
+                self.services[key].chosen = Some(way);
+                way
+            }
+        }
+    }
+
+    /// A request whose way was chosen by measurement has come to its end. One that failed counts as if it had taken all the time
+    /// that it might have.
+    pub(crate) fn learn_way(&mut self, key: RequestKey, now: Instant) {
+        let service = &self.services[key];
+        if let Some(way) = service.chosen
+            && service.first_sent
+        {
+            let took = now.saturating_since(service.stamps.first_sent);
+            let nanos = if service.is_impaired() { took.max(self.config.timeout_ns) } else { took };
+            self.planner.chooser.observe(way, service.keys as usize, nanos);
+        }
+    }
+
+    /// The key's primary, or the first replica after it that can be asked. Every acknowledged write has reached all of them.
+    pub(crate) fn primary_or_next(&mut self, name: &[u8]) -> usize {
+        let primary = self.router.primary(name);
+        if self.router.replicas() == 1 || self.backends[primary].admit(&self.config).is_ok() {
+            return primary;
+        }
+        let mut replicas = [0; REPLICAS_MAX];
+        let count = self.router.replicas_of(name, &mut replicas);
+        let mut others = replicas[1..count].iter().map(|&server| usize::from(server));
+        let next = others.find(|&server| self.backends[server].admit(&self.config).is_ok());
+        self.counters.reads_failed_over += u64::from(next.is_some());
+        next.unwrap_or(primary)
+    }
+
+    /// Each key's primary.
+    fn by_primary(&mut self, retrieval: Retrieval<'_>) -> Box<Gather> {
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        for name in retrieval.keys() {
+            gather.assign(self.router.primary(name));
+        }
+        gather
+    }
+
+    /// One server, by the first key.
+    fn at_one(&mut self, first: &[u8], keys: usize) -> Box<Gather> {
+        let server = self.primary_or_next(first);
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        (0..keys).for_each(|_| gather.assign(server));
+        gather
+    }
+
+    /// As many servers as there are keys, or all, for equal parts of the keys in their order. The server that comes first is
+    /// another one with each request. `None`: none can be asked.
+    fn evenly(&mut self, retrieval: Retrieval<'_>) -> Option<Box<Gather>> {
+        let Self { planner: Planner { first, servers, .. }, backends, config, .. } = self;
+        let rotated = (0..backends.len()).map(|step| (*first + step) % backends.len());
+        servers.clear();
+        servers.extend(
+            rotated.filter(|&server| backends[server].admit(config).is_ok()).take(retrieval.key_count()),
+        );
+        *first = (*first + 1) % backends.len();
+        if servers.is_empty() {
+            return None;
+        }
+        let (size, longer) = (retrieval.key_count() / servers.len(), retrieval.key_count() % servers.len());
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        for (part, &server) in servers.iter().enumerate() {
+            (0..size + usize::from(part < longer)).for_each(|_| gather.assign(server));
+        }
+        Some(gather)
+    }
+
+    /// One of each key's replicas, so that the parts are as equal as can be.
+    fn balanced(&mut self, retrieval: Retrieval<'_>) -> Box<Gather> {
+        let Self { planner: Planner { balance, .. }, router, backends, config, .. } = self;
+        balance.begin(backends.len(), router.replicas());
+        let mut replicas = [0; REPLICAS_MAX];
+        for name in retrieval.keys() {
+            let count = router.replicas_of(name, &mut replicas);
+            balance.add(&replicas[..count], |server| backends[usize::from(server)].admit(config).is_ok());
+        }
+        balance.finish();
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        (0..retrieval.key_count()).for_each(|key| gather.assign(usize::from(balance.take(key))));
+        gather
+    }
+
+    /// One message per server. If one cannot be asked, nothing is sent; where failures are misses, nothing to that one.
+    fn send_parts(&mut self, key: RequestKey, retrieval: Retrieval<'_>, gather: Box<Gather>, now: Instant) {
+        let servers = gather.part_count();
+        self.services[key].gather = Some(gather);
+        for part in 0..servers {
+            let gather = self.services[key].gather.as_mut().expect("it was put there");
+            let server = gather.server_of(part);
+            if let Err(fault) = self.backends[server].admit(&self.config) {
+                gather.leave_out(part);
+                self.note_refusal(key, fault, server);
+                if !self.services[key].degrades {
+                    return;
+                }
+            }
+        }
+        let Self { services, backends, config, .. } = self;
+        let service = &mut services[key];
+        let gather = service.gather.as_ref().expect("it was put there");
+        for (index, server) in gather.asked() {
+            let request = Some(key);
+            let part = NewPart { request, expected: Expected::Retrieval, decides: true, index, created: now };
+            backends[server].begin_message(part, config, now);
+            retrieval.write_head(backends[server].message());
+            service.outstanding += 1;
+        }
+        for (name, server) in retrieval.keys().zip(gather.owners()) {
+            if let Some(server) = server {
+                backends[server].push_key(name);
+            }
+        }
+        for (_, server) in gather.asked() {
+            backends[server].message().extend_from_slice(b"\r\n");
+            backends[server].finish_message();
+        }
+    }
+}
+
+impl Multiget {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sharded, Self::Whole, Self::Auto];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sharded => "sharded",
+            Self::Whole => "whole",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// Whether keys that `replicas` of `servers` hold can be asked for so.
+    pub fn check(self, servers: usize, replicas: usize) -> Result<(), NotWhole> {
+        if self == Self::Whole && replicas < servers { Err(NotWhole { servers, replicas }) } else { Ok(()) }
+    }
+}
+
+impl OnFailure {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Strict, Self::Degrade];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Degrade => "degrade",
+        }
+    }
+}
+
+/// No server has all keys of a multi-get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotWhole {
+    servers: usize,
+    replicas: usize,
+}
+
+impl fmt::Display for NotWhole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { servers, replicas } = self;
+        write!(
+            f,
+            "multi-gets cannot be asked whole: each key is on {replicas} of {servers} servers, so none has all; \
+             keep every key on {servers} (replicas), or let them be sharded"
+        )
+    }
+}
+
+impl std::error::Error for NotWhole {}
+
+/// A word that names none of the choices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownWord {
+    word: String,
+    known: String,
+}
+
+impl fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is none of {}", self.word, self.known)
+    }
+}
+
+impl std::error::Error for UnknownWord {}
+
+macro_rules! named {
+    ($type:ty) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, UnknownWord> {
+                Self::ALL.into_iter().find(|it| it.name() == word).ok_or_else(|| UnknownWord {
+                    word: word.to_owned(),
+                    known: Self::ALL.map(Self::name).join(", "),
+                })
+            }
+        }
+    };
+}
+
+named!(Multiget);
+named!(OnFailure);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_others_are_refused() {
+        assert!(Multiget::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
+        assert!(OnFailure::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
+        let refusal = "split".parse::<Multiget>().unwrap_err().to_string();
+        assert_eq!(refusal, "\"split\" is none of sharded, whole, auto");
+    }
+
+    #[test]
+    fn whole_needs_every_key_on_every_server() {
+        assert_eq!(Multiget::Whole.check(3, 3), Ok(()));
+        assert_eq!(Multiget::Auto.check(3, 2), Ok(()));
+        let refusal = Multiget::Whole.check(3, 2).unwrap_err().to_string();
+        assert!(refusal.starts_with("multi-gets cannot be asked whole: each key is on 2 of 3 servers"));
+    }
+}
