@@ -13,6 +13,7 @@ import pytest
 from synthetic import EXECUTABLES, STUDY_TEXT, World, write_run
 from weir_lab.calibration import ClosedModel, Point, Score, leave_one_out, standard_candidates
 from weir_lab.design import parse_study, schedule
+from weir_lab.essence import essence_table
 from weir_lab.factorial import Scale
 from weir_lab.findings import answer
 from weir_lab.records import SweepMeta, runs_folder, write_json
@@ -191,6 +192,9 @@ def test_a_sweep_over_any_factors_has_a_report(tmp_path: Path) -> None:
     assert throughput.read["A"].percent_of_variation == pytest.approx(99.0, abs=2.0)
     assert [one["populations"] for one in twin["series"]] == [[1, 2, 4, 8, 16]] * 2
     assert twin["designs"][0]["factors"][1]["name"] == "servers"
+    essence = essence_table(files.analysis)
+    assert essence.row_count == 10
+    assert [column.header for column in essence.columns][:3] == ["clients", "servers", "requests/s"]
     text = answer(files.analysis)
     assert "The largest throughput is" in text
     assert "comes from clients (significant at 95 %)" in text
