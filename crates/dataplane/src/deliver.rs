@@ -139,10 +139,12 @@ impl Dataplane {
 
     /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
     pub(crate) fn finish(&mut self, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
-        if self.services[key].gather.is_some() && self.ask_again(key, now) {
-            return;
+        if self.services[key].gather.is_some() {
+            if self.ask_again(key, now) {
+                return;
+            }
+            self.learn_way(key, now);
         }
-        self.learn_way(key, now);
         let service = &mut self.services[key];
         service.stamps.received = now;
         let id = service.session;

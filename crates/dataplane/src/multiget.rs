@@ -101,14 +101,14 @@ impl Dataplane {
         if servers == 1 {
             return Plan::One(0);
         }
-        let session = &self.sessions[self.services[key].session];
-        let (undecided, writes) = (session.undecided > 0, session.writes);
         if retrieval.key_count() == 1 {
             return Plan::One(match retrieval.verb {
                 RetrievalVerb::Get => self.primary_or_next(first),
                 _ => self.router.primary(first),
             });
         }
+        let session = &self.sessions[self.services[key].session];
+        let (undecided, writes) = (session.undecided > 0, session.writes);
         if replicas == 1 || retrieval.verb != RetrievalVerb::Get || undecided {
             return Plan::Parts(self.by_primary(retrieval));
         }

@@ -388,11 +388,12 @@ impl Fleet {
             let mut block = self.block(verb, server, key, &steps[0]);
             let primary = self.replicas_of(key)[0];
             let second = SERVERS + primary;
-            if block.is_empty() && steps[0].failures[server].is_none() && primary != server {
-                if let Some((_, left)) = parts[second].split_first().filter(|(first, _)| *first == key) {
-                    parts[second] = left;
-                    block = self.block(verb, primary, key, &steps[1]);
-                }
+            let was_missed = block.is_empty() && steps[0].failures[server].is_none() && primary != server;
+            if was_missed
+                && let Some((_, left)) = parts[second].split_first().filter(|(first, _)| *first == key)
+            {
+                parts[second] = left;
+                block = self.block(verb, primary, key, &steps[1]);
             }
             // Where it makes no difference to the reply, one way stands for all that leave equal rests.
             if seen.insert((block.clone(), parts.clone())) {

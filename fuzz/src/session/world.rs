@@ -2,7 +2,7 @@
 
 use super::script::{Action, CLIENTS, Door, Setting};
 use std::{collections::VecDeque, sync::Arc};
-use weir_dataplane::{Config, Counters, Dataplane, Event, SessionId};
+use weir_dataplane::{Config, Counters, Dataplane, Event, Multiget, OnFailure, SessionId};
 use weir_protocol::{Limits, binary};
 use weir_routing::{Placement, Router, Server as Address};
 use weir_testkit::memcached::{Connection, Memcached};
@@ -428,6 +428,7 @@ fn usual() -> Config {
         session_buffer_bytes_max: 8 << 10,
         server_requests_max: 256,
         server_buffer_bytes_max: 8 << 10,
+        multiget: Multiget::Auto,
         ..Config::default()
     }
 }
@@ -440,6 +441,7 @@ fn small() -> Config {
         session_buffer_bytes_max: 64,
         server_requests_max: 3,
         server_buffer_bytes_max: 64,
+        on_failure: OnFailure::Degrade,
         ..usual()
     }
 }
