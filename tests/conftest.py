@@ -7,11 +7,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy
+from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, SocketPath
 from tests.harness.wire import Wire
 
 StartProxy = Callable[..., Proxy]
-Connect = Callable[[Address], Wire]
+Connect = Callable[[Address | SocketPath], Wire]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

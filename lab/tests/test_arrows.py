@@ -14,14 +14,17 @@ import weir_lab
 # A module may import those in earlier groups, never one in its own or a later group.
 LAYERS = [
     {"errors"},
+    {"topology"},
     {"histogram", "design", "stats", "processes", "machine"},
-    {"laws", "queueing", "factorial", "formats", "units"},
+    {"laws", "queueing", "factorial", "formats", "network", "units"},
+    {"places"},
+    {"testbeds"},
     {"records", "knee", "calibration", "capacity", "merging", "hashing", "drawing"},
     {"sweeps", "tier_text", "simulation"},
     {"verdict", "analysis", "testbed", "audit"},
-    {"findings", "plots", "essence", "run", "oracles"},
+    {"findings", "plots", "essence", "run", "links", "oracles"},
     {"plots_sweeps"},
-    {"report", "commands", "commands_hash"},
+    {"report", "commands", "commands_hash", "testbed_commands"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

@@ -14,6 +14,6 @@ def test_every_key_of_a_study_is_documented_and_no_other() -> None:
     documented = {word for cell in first_cells for word in cell if re.fullmatch(r"[a-z0-9_]+", word)}
     keys = {name for model in (Plan, Gates, Prediction, Settings) for name in model.model_fields}
     keys |= {field.alias or name for name, field in Study.model_fields.items()}
-    tables = {"fixed", "factors", "plan", "gates", "predictions"}
+    tables = {"fixed", "factors", "plan", "gates", "predictions", "topology"}
     assert documented == keys - tables
     assert all(f"[{table}]" in PAGE for table in tables)

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -87,12 +88,44 @@ class Address:
     def pair(self) -> tuple[str, int]:
         return self.host, self.port
 
+    def connect(self, timeout: float) -> socket.socket:
+        connected = socket.create_connection(self.pair, timeout=timeout)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
     def accepts(self) -> bool:
+        return accepts(self)
+
+
+@dataclass(frozen=True)
+class SocketPath:
+    """An address in the file system."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def connect(self, timeout: float) -> socket.socket:
+        connected = socket.socket(socket.AF_UNIX)
+        connected.settimeout(timeout)
         try:
-            socket.create_connection(self.pair, timeout=1).close()
+            connected.connect(str(self.path))
         except OSError:
-            return False
-        return True
+            connected.close()
+            raise
+        return connected
+
+    def accepts(self) -> bool:
+        return accepts(self)
+
+
+def accepts(address: Address | SocketPath) -> bool:
+    try:
+        address.connect(1).close()
+    except OSError:
+        return False
+    return True
 
 
 class Process:
@@ -154,7 +187,7 @@ class Process:
             self._child.kill()
         self._child.wait()
 
-    def wait_ready(self, address: Address) -> None:
+    def wait_ready(self, address: Address | SocketPath) -> None:
         """Returns once the process accepts connections; fails with its output if it ended instead."""
         for _ in range(int(LIVENESS_S / 0.02)):
             if address.accepts():
@@ -179,6 +212,17 @@ class Memcached(Process):
         super().__init__([*command, *options])
 
 
+class SocketMemcached(Process):
+    """The same behind a socket in the file system."""
+
+    def __init__(self, path: Path) -> None:
+        self.address = SocketPath(path)
+        command = [program("memcached"), "-s", str(path), "-a", "0700", "-t", "1"]
+        if os.geteuid() == 0:
+            command += ["-u", "root"]
+        super().__init__(command)
+
+
 class Proxy(Process):
     """`weir proxy` in front of some servers, with an admin port."""
 
@@ -198,3 +242,33 @@ class Proxy(Process):
     def snapshot(self) -> dict[str, Any]:
         loaded: dict[str, Any] = json.loads(self.http("/snapshot"))
         return loaded
+
+
+class ConfiguredProxy(Proxy):
+    """`weir proxy` that takes pools and routes from a file, which can be read again."""
+
+    def __init__(self, file: Path, *options: str) -> None:
+        self.file = file
+        super().__init__([], "--config", str(file), *options)
+
+    def reload(self) -> tuple[int, str]:
+        """POST /reload: its status, and what it says."""
+        request = urllib.request.Request(f"http://{self.admin}/reload", method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=LIVENESS_S) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+
+    def generation(self) -> int:
+        """How many configurations have been in force, the first included."""
+        ready: dict[str, Any] = json.loads(self.http("/ready"))
+        assert ready["ready"]
+        return int(ready["generation"])
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def threads(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/task"))

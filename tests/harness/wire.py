@@ -7,15 +7,14 @@ import socket
 from types import TracebackType
 from typing import Self
 
-from .processes import LIVENESS_S, Address
+from .processes import LIVENESS_S, Address, SocketPath
 
 
 class Wire:
     """One client connection. Reads fail instead of hanging; nothing is retried or hidden."""
 
-    def __init__(self, address: Address) -> None:
-        self._socket = socket.create_connection(address.pair, timeout=LIVENESS_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, address: Address | SocketPath) -> None:
+        self._socket = address.connect(LIVENESS_S)
         self._unread = b""
 
     def __enter__(self) -> Self:

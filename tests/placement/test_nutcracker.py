@@ -14,7 +14,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Connect
-from tests.harness.processes import LIVENESS_S, Address, Memcached, Process, Proxy, program, weir_binary
+from tests.harness.processes import (
+    LIVENESS_S,
+    Address,
+    Memcached,
+    Process,
+    Proxy,
+    SocketMemcached,
+    program,
+    weir_binary,
+)
 from tests.harness.wire import Wire
 from tests.placement.where import keys, where
 
@@ -46,7 +55,9 @@ FLEETS = {
 class Nutcracker(Process):
     """nutcracker with one or more pools in front of the same servers."""
 
-    def __init__(self, folder: Path, fleets: Mapping[str, Fleet], servers: Sequence[Memcached]) -> None:
+    def __init__(
+        self, folder: Path, fleets: Mapping[str, Fleet], servers: Sequence[Memcached | SocketMemcached]
+    ) -> None:
         self.addresses = {name: Address.free() for name in fleets}
         self.file = folder / "nutcracker.yml"
         lines = []
@@ -72,7 +83,7 @@ def start_nutcracker(stack: ExitStack, tmp_path: Path) -> Callable[..., Nutcrack
     except FileNotFoundError:
         pytest.skip("nutcracker is not installed: `make bench` installs it")
 
-    def start(fleets: Mapping[str, Fleet], servers: Sequence[Memcached]) -> Nutcracker:
+    def start(fleets: Mapping[str, Fleet], servers: Sequence[Memcached | SocketMemcached]) -> Nutcracker:
         nutcracker = stack.enter_context(Nutcracker(tmp_path, fleets, servers))
         nutcracker.wait_for_all()
         return nutcracker
@@ -98,20 +109,48 @@ def test_each_finds_what_the_other_stored(
     name: str,
 ) -> None:
     nutcracker = start_nutcracker({name: FLEETS[name]}, four_servers)
-    config = tmp_path / "weir.toml"
+    asked = tagged(keys(every_byte=False))
+    weir = start_converted(nutcracker, stack, tmp_path)
+    exchange(connect(nutcracker.addresses[name]), connect(weir.address), asked)
+    assert_spread(four_servers, len(asked))
+
+
+@pytest.mark.parametrize("distribution", ["ketama", "modula"])
+def test_servers_behind_sockets_keep_their_keys(
+    start_nutcracker: Callable[..., Nutcracker], stack: ExitStack, connect: Connect, tmp_path: Path, distribution: str
+) -> None:
+    """Without a name, nutcracker hashes the path of a socket and the colon behind it."""
+    servers = [stack.enter_context(SocketMemcached(tmp_path / f"m{number}.sock")) for number in range(SERVERS)]
+    for server in servers:
+        server.wait_ready(server.address)
+    fleet = Fleet([f"distribution: {distribution}", "hash: md5"], [":1", ":2", ":1 c", ":1"])
+    nutcracker = start_nutcracker({"sockets": fleet}, servers)
+    asked = keys(count=20_000, every_byte=False)
+    weir = start_converted(nutcracker, stack, tmp_path)
+    exchange(connect(nutcracker.addresses["sockets"]), connect(weir.address), asked)
+    assert_spread(servers, len(asked))
+
+
+def start_converted(nutcracker: Nutcracker, stack: ExitStack, folder: Path) -> Proxy:
+    config = folder / "weir.toml"
     config.write_text(convert(nutcracker.file))
     weir = stack.enter_context(Proxy([], "--config", str(config)))
     weir.wait_ready(weir.address)
+    return weir
 
-    asked = tagged(keys(every_byte=False))
-    through_nutcracker, through_weir = connect(nutcracker.addresses[name]), connect(weir.address)
+
+def exchange(through_nutcracker: Wire, through_weir: Wire, asked: list[bytes]) -> None:
+    """Each finds what the other stored."""
     store(through_nutcracker, asked, b"by nutcracker")
     check(through_weir, asked, b"by nutcracker")
     store(through_weir, asked, b"by weir")
     check(through_nutcracker, asked, b"by weir")
-    stored = sorted(int(statistics(server)[b"curr_items"]) for server in four_servers)
-    assert stored[1] > len(asked) / SERVERS / 10, "most servers have keys, or this says little"
-    assert sum(stored) == len(asked), "each key is on one server, and none was evicted"
+
+
+def assert_spread(servers: Sequence[Memcached | SocketMemcached], count: int) -> None:
+    stored = sorted(int(statistics(server)[b"curr_items"]) for server in servers)
+    assert stored[1] > count / SERVERS / 10, "most servers have keys, or this says little"
+    assert sum(stored) == count, "each key is on one server, and none was evicted"
 
 
 HASHES = [
@@ -176,7 +215,7 @@ def check(wire: Wire, keys: list[bytes], value: bytes) -> None:
             assert wire.values() == [(key, value)]
 
 
-def statistics(server: Memcached) -> dict[bytes, bytes]:
+def statistics(server: Memcached | SocketMemcached) -> dict[bytes, bytes]:
     with Wire(server.address) as wire:
         wire.send(b"stats\r\n")
         lines = iter(wire.line, b"END")

@@ -22,6 +22,8 @@ pub(crate) struct Again {
     names: Vec<u8>,
     /// How many writes the session had sent when this was sent.
     writes_before: u64,
+    /// The table by which it was sent. Another one's primaries are asked for nothing of it.
+    generation: u64,
     /// Which keys are asked for again, in order.
     positions: Vec<usize>,
     /// Of whom, and what they answered. There is one once it was needed.
@@ -33,15 +35,21 @@ pub(crate) struct Again {
 impl Dataplane {
     /// A multi-get has all its parts: asks the primaries for what others did not have. Returns whether there is anything to wait for.
     pub(crate) fn ask_again(&mut self, key: RequestKey, now: Instant) -> bool {
-        let Self { services, sessions, router, backends, config, counters, .. } = self;
+        let Self { services, sessions, router, generation, backends, config, counters, .. } = self;
         let service = &mut services[key];
         let session = &sessions[service.session];
         let Some(gather) = service.gather.as_deref_mut().filter(|_| !service.error && !session.gone) else {
             return false;
         };
         let Again { names, writes_before, .. } = &gather.again;
+        let is_old = gather.again.generation != *generation;
         let is_late = service.stamps.created.plus(config.timeout_ns) <= now;
-        if names.is_empty() || *writes_before != session.writes || gather.again.is_under_way() || is_late {
+        if names.is_empty()
+            || *writes_before != session.writes
+            || gather.again.is_under_way()
+            || is_late
+            || is_old
+        {
             return false;
         }
         let mut again = std::mem::take(&mut gather.again);
@@ -102,8 +110,14 @@ impl Again {
     }
 
     /// These keys may be asked for again as long as the session has sent no more than so many writes.
-    pub(crate) fn allow<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>, writes_before: u64) {
+    pub(crate) fn allow<'a>(
+        &mut self,
+        keys: impl Iterator<Item = &'a [u8]>,
+        writes_before: u64,
+        generation: u64,
+    ) {
         self.writes_before = writes_before;
+        self.generation = generation;
         for key in keys {
             self.names.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
             self.names.extend_from_slice(key);

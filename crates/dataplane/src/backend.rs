@@ -14,6 +14,8 @@
 //! Replies come in the order of the messages, so the head of `parts` owns the next reply. A part whose request has been
 //! answered already (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
 
+mod renewal;
+
 use crate::{Config, Fault, buffer::ByteQueue, key};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
@@ -70,6 +72,8 @@ pub(crate) struct Backend {
     pub(crate) state: State,
     /// The kernel took less than was offered; it will say when it takes more.
     pub(crate) blocked: bool,
+    /// The connection is to be replaced when all that was begun on it is answered.
+    pub(crate) renewing: bool,
     /// Failed attempts to connect since the last success.
     pub(crate) failures: u32,
     parts: VecDeque<Part>,
@@ -124,6 +128,7 @@ impl Backend {
         Self {
             state: State::Idle,
             blocked: false,
+            renewing: false,
             failures: 0,
             parts: VecDeque::new(),
             sent: 0,
@@ -228,17 +233,19 @@ impl Backend {
 
     /// Whether the driver should be asked to write.
     pub(crate) fn wants_write(&self) -> bool {
-        self.state == State::Up && !self.blocked && !self.out.is_empty()
+        self.state == State::Up && !self.blocked && !self.output().is_empty()
     }
 
     pub(crate) fn output(&self) -> &[u8] {
-        self.out.as_slice()
+        let out = self.out.as_slice();
+        if self.renewing { &out[..self.begun_bytes()] } else { out }
     }
 
     /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue.
     pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey)) {
+        let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
         let mut count = 0;
-        for part in self.parts.range(self.dequeued..) {
+        for part in self.parts.range(self.dequeued..taken_now) {
             count += u64::from(measured(part.expected));
             if let Some(request) = part.request {
                 taken(request);
@@ -246,7 +253,7 @@ impl Backend {
         }
         self.queued.leave_many(count, now);
         self.in_flight.enter_many(count, now);
-        self.dequeued = self.parts.len();
+        self.dequeued = taken_now;
     }
 
     /// `count` bytes were handed to the kernel; calls `forwarded` for each request whose message is complete there.
@@ -408,7 +415,7 @@ impl Backend {
                 lost(request, *part);
             }
         }
-        self.blocked = false;
+        (self.blocked, self.renewing) = (false, false);
         self.parts.clear();
         (self.sent, self.dequeued, self.unexpired) = (0, 0, 0);
         self.overtaking = None;

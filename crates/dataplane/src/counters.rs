@@ -65,6 +65,12 @@ counters! {
     server_connects_failed,
     /// Established connections to servers that were lost or given up.
     server_disconnects,
+    /// Tables of servers and routes that replaced an earlier one.
+    tables_replaced,
+    /// Servers that a new table did not name, and whose connections were dropped when everything on them was answered.
+    servers_left,
+    /// Connections to servers that were made anew because their names have other addresses now.
+    server_renewals,
     /// Replies that did not fit their request; each costs the connection.
     server_violations,
     /// Messages that were not sent because their server was marked down.

@@ -13,11 +13,12 @@ use crate::{
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
+    table::{Routes, Slot},
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
 use weir_protocol::{Parsed, Violation, binary};
-use weir_routing::Router;
+use weir_routing::Table;
 use weir_timing::{Instant, Recorder};
 
 /// Names one client connection until [`Dataplane::handle_client_closed`] was called for it and its requests are done; the
@@ -49,7 +50,17 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Dataplane {
     pub(crate) config: Config,
-    pub(crate) router: Arc<Router>,
+    pub(crate) router: Arc<Routes>,
+    /// Earlier ones, with which writes were begun that are being decided.
+    pub(crate) former: Vec<Arc<Routes>>,
+    /// What `router` will become as soon as there is room for its servers.
+    pub(crate) coming: Option<Arc<Table>>,
+    /// How many tables have been.
+    pub(crate) generation: u64,
+    /// Which server has which number, beside `backends`.
+    pub(crate) slots: Vec<Slot>,
+    /// Whether the connection of any of them is to be ended when it is settled.
+    pub(crate) settling: bool,
     pub(crate) sessions: Slab<Session>,
     pub(crate) backends: Vec<Backend>,
     pub(crate) services: Slab<Service>,
@@ -72,12 +83,17 @@ pub struct Dataplane {
 }
 
 impl Dataplane {
-    /// A dataplane that wants to be connected to all servers of `router`.
-    pub fn new(config: Config, router: Arc<Router>, now: Instant) -> Self {
-        let servers = router.servers().len();
+    /// A dataplane that wants to be connected to all servers of `table`.
+    pub fn new(config: Config, table: Arc<Table>, now: Instant) -> Self {
         let mut dataplane = Self {
-            backends: (0..servers).map(|_| Backend::new(now)).collect(),
-            recorder: Recorder::new(now, servers),
+            router: Arc::new(Routes::nowhere(&table)),
+            former: Vec::new(),
+            coming: None,
+            generation: 0,
+            slots: Vec::new(),
+            settling: false,
+            backends: Vec::new(),
+            recorder: Recorder::new(now, 0),
             sessions: Slab::new(),
             services: Slab::new(),
             counters: Counters::default(),
@@ -91,11 +107,8 @@ impl Dataplane {
             draining: false,
             jitter: config.seed | 1,
             config,
-            router,
         };
-        for server in 0..servers {
-            dataplane.connect(server, now);
-        }
+        dataplane.handle_table(table, now);
         dataplane
     }
 
@@ -300,6 +313,7 @@ impl Dataplane {
                 self.expire(server, now);
             }
         }
+        self.settle_all(now);
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
         }
@@ -314,7 +328,7 @@ impl Dataplane {
         }
         let timeout = self.config.timeout_ns;
         let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
-        busy.fold(self.memory_due, |earliest, backend| {
+        busy.fold(sooner(self.memory_due, self.next_settled()), |earliest, backend| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
                 State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
@@ -360,14 +374,15 @@ impl Dataplane {
 
     /// Everything that was measured and counted.
     pub fn report(&self, now: Instant) -> Report {
-        let servers = self.router.servers().iter().zip(&self.backends);
+        let servers = self.router.servers().iter().map(|&slot| usize::from(slot));
+        let servers = servers.map(|slot| (slot, &self.slots[slot].server, &self.backends[slot]));
         Report {
             timing: self.recorder.report(),
             counters: self.counters.clone(),
             sessions: self.sessions.len() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
             servers: servers
-                .map(|(server, backend)| ServerReport {
+                .map(|(slot, server, backend)| ServerReport {
                     server: server.name.clone(),
                     state: backend.state.name(),
                     requests: backend.requests,
@@ -375,6 +390,7 @@ impl Dataplane {
                     timeouts: backend.timeouts,
                     queued: backend.queued.report(now),
                     in_flight: backend.in_flight.report(now),
+                    time: self.recorder.server_time(slot).clone(),
                     last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                 })
                 .collect(),
@@ -384,7 +400,10 @@ impl Dataplane {
     /// Nothing is in service and nothing waits, anywhere: for tests.
     #[cfg(debug_assertions)]
     pub fn is_quiet(&self) -> bool {
-        self.services.is_empty() && self.backends.iter().all(Backend::is_quiet) && self.resumable.is_empty()
+        self.services.is_empty()
+            && self.backends.iter().all(Backend::is_quiet)
+            && self.resumable.is_empty()
+            && self.slots_are_settled()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -491,7 +510,7 @@ impl Dataplane {
 
     // ── connections to servers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    fn connect(&mut self, server: usize, now: Instant) {
+    pub(crate) fn connect(&mut self, server: usize, now: Instant) {
         self.backends[server].state = State::Connecting { since: now };
         self.events.push_back(Event::Connect(server));
     }

@@ -22,7 +22,7 @@ impl Dataplane {
         if self.services[key].degrades {
             self.degrade(key, server);
         } else {
-            self.services[key].fail(fault, server);
+            self.services[key].fail(fault, &self.slots[server].name);
         }
     }
 

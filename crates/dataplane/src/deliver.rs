@@ -192,13 +192,12 @@ impl Dataplane {
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
-        let Self { services, sessions, router, config, counters, spare_answers, .. } = self;
+        let Self { services, sessions, config, counters, spare_answers, .. } = self;
         let service = &mut services[key];
         let session = &mut sessions[service.session];
-        let server_name = |server: usize| router.servers()[server].name.clone();
         let mut gather = service.gather.take();
         let kept = mem::take(&mut service.answer);
-        let mut failure = service.failure_line(server_name);
+        let mut failure = service.failure_line();
         let len = match (&failure, &gather, reply) {
             (Some(line), ..) => line.len(),
             (None, Some(gather), _) => gather.len(),

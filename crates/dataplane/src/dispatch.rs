@@ -20,6 +20,7 @@ use crate::{
     key::WireKey,
     service::{Answer, Service},
 };
+use std::sync::Arc;
 use weir_protocol::{
     Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Storage, StorageVerb,
     Touch, binary,
@@ -182,7 +183,7 @@ impl Dataplane {
         }
         let service = &mut self.services[key];
         if count > 1 && service.outstanding > 0 {
-            service.followers = write.condition.map(|key| Box::new(Followers::of(key)));
+            service.followers = write.condition.map(|key| Box::new(Followers::of(key, &self.router)));
             service.is_decided_alone = write.condition.is_some();
             self.sessions[service.session].undecided += usize::from(service.is_decided_alone);
         }
@@ -192,8 +193,9 @@ impl Dataplane {
     fn flush_all(&mut self, request: Request<'_>, context: Context) {
         let key = self.begin(Operation::Local, 0, request.noreply(), context);
         let message = without_noreply(request);
-        for server in 0..self.router.servers().len() {
-            self.send(key, server, Expected::Flush, server == 0, context.now, |backend| {
+        let routes = Arc::clone(&self.router);
+        for (rank, &server) in routes.servers().iter().enumerate() {
+            self.send(key, usize::from(server), Expected::Flush, rank == 0, context.now, |backend| {
                 message.write_to(backend.message());
             });
         }

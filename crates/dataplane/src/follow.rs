@@ -10,7 +10,9 @@ use crate::{
     backend::{NewPart, RequestKey},
     dispatch::{REPLICAS_MAX, write_message},
     key::WireKey,
+    table::Routes,
 };
+use std::sync::Arc;
 use weir_protocol::{Deletion, Expected, Meta, MetaVerb, Request, Status};
 use weir_timing::Instant;
 
@@ -19,11 +21,13 @@ use weir_timing::Instant;
 pub(crate) struct Followers {
     key: Box<[u8]>,
     base64: bool,
+    /// As they were when the primary was asked: whoever is a replica by now, these had the old copies.
+    routes: Arc<Routes>,
 }
 
 impl Followers {
-    pub(crate) fn of(key: WireKey<'_>) -> Self {
-        Self { key: key.bytes.into(), base64: key.base64 }
+    pub(crate) fn of(key: WireKey<'_>, routes: &Arc<Routes>) -> Self {
+        Self { key: key.bytes.into(), base64: key.base64, routes: Arc::clone(routes) }
     }
 
     fn key(&self) -> WireKey<'_> {
@@ -37,7 +41,7 @@ impl Dataplane {
         let service = &mut self.services[request];
         service.following = true;
         let created = service.stamps.created;
-        self.for_each_follower(followers.key(), |dataplane, server, message, expected| {
+        self.for_each_follower(followers, |dataplane, server, message, expected| {
             match dataplane.backends[server].admit(&dataplane.config) {
                 Ok(()) => {
                     dataplane.send_invalidation(server, Some(request), message, expected, created, now);
@@ -50,7 +54,7 @@ impl Dataplane {
 
     /// As [`Dataplane::invalidate`], for a request that is answered without waiting for it.
     pub(crate) fn invalidate_unattended(&mut self, followers: &Followers, created: Instant, now: Instant) {
-        self.for_each_follower(followers.key(), |dataplane, server, message, expected| {
+        self.for_each_follower(followers, |dataplane, server, message, expected| {
             if dataplane.backends[server].admit(&dataplane.config).is_ok() {
                 dataplane.send_invalidation(server, None, message, expected, created, now);
             }
@@ -59,12 +63,13 @@ impl Dataplane {
 
     fn for_each_follower(
         &mut self,
-        key: WireKey<'_>,
+        followers: &Followers,
         mut tell: impl FnMut(&mut Self, usize, Request<'_>, Expected),
     ) {
+        let key = followers.key();
         let decoded = key.decoded();
         let mut replicas = [0; REPLICAS_MAX];
-        let count = self.router.replicas_of(key.placement_name(decoded.as_ref()), &mut replicas);
+        let count = followers.routes.replicas_of(key.placement_name(decoded.as_ref()), &mut replicas);
         let (message, expected) = invalidation(key);
         for &server in &replicas[1..count] {
             tell(self, usize::from(server), message, expected);

@@ -3,7 +3,7 @@
 //! A driver moves bytes and tells the time; everything else happens here: requests are parsed, placed, sent to one or
 //! more servers, and answered in each client's order, whatever the servers do. [`Dataplane`] is the first type to read. What
 //! goes in are calls named `handle_*`, with the instant at which the thing happened; what comes out is asked for by calls named
-//! `poll_*`. One event loop owns one dataplane; dataplanes share nothing but the immutable [`weir_routing::Router`].
+//! `poll_*`. One event loop owns one dataplane; dataplanes share nothing but the immutable [`weir_routing::Table`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -21,6 +21,7 @@
 //! | `gather` | a split multi-get, merged |
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
+//! | `table` | which servers there are, where keys go, and how both change |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
 //! | `memory` | what is given back when nobody uses it |
@@ -47,6 +48,7 @@ mod report;
 mod service;
 mod session;
 mod stats;
+mod table;
 
 pub use config::Config;
 pub use counters::Counters;

@@ -63,14 +63,14 @@ mod tests {
     use super::*;
     use crate::{Config, Event, buffer::IDLE_BYTES_MAX};
     use std::sync::Arc;
-    use weir_routing::{Placement, Router, Server};
+    use weir_routing::{Placement, Router, Server, Table};
 
     #[test]
     fn a_second_after_a_large_reply_its_memory_is_free() {
         let servers = [Server::new("a", 1), Server::new("b", 2)].to_vec();
-        let router = Arc::new(Router::new(servers, Placement::Modulo, 1).expect("valid"));
+        let router = Router::new(servers, Placement::Modulo, 1).expect("valid");
         let start = Instant::ZERO;
-        let mut dataplane = Dataplane::new(Config::default(), Arc::clone(&router), start);
+        let mut dataplane = Dataplane::new(Config::default(), Arc::new(Table::from(router.clone())), start);
         while let Some(Event::Connect(server)) = dataplane.poll_event() {
             dataplane.handle_server_connected(server, start);
         }

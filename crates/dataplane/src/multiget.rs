@@ -21,8 +21,9 @@ use crate::{
     dispatch::{Context, REPLICAS_MAX},
     gather::Gather,
     service::{Answer, retrieval_operation},
+    table::PoolSlots,
 };
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 use weir_protocol::{Expected, Retrieval, RetrievalVerb};
 use weir_routing::Balance;
 use weir_timing::Instant;
@@ -97,31 +98,36 @@ impl Dataplane {
 
     fn plan(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Plan {
         let first = retrieval.keys().next().expect("a retrieval with a key count above 0 has a key");
-        let (servers, replicas) = (self.router.servers().len(), self.router.replicas());
-        if servers == 1 {
-            return Plan::One(0);
-        }
         if retrieval.key_count() == 1 {
             return Plan::One(match retrieval.verb {
                 RetrievalVerb::Get => self.primary_or_next(first),
                 _ => self.router.primary(first),
             });
         }
+        let routes = Arc::clone(&self.router);
+        // A request that needs several pools is asked as if no key had a second server.
+        let pool = routes.pool_of_all(retrieval.keys());
+        if let Some(PoolSlots { servers: &[only], .. }) = pool {
+            return Plan::One(usize::from(only));
+        }
         let session = &self.sessions[self.services[key].session];
         let (undecided, writes) = (session.undecided > 0, session.writes);
-        if replicas == 1 || retrieval.verb != RetrievalVerb::Get || undecided {
+        let replicated = pool.filter(|pool| pool.replicas > 1);
+        let Some(PoolSlots { servers, replicas }) =
+            replicated.filter(|_| retrieval.verb == RetrievalVerb::Get && !undecided)
+        else {
             return Plan::Parts(self.by_primary(retrieval));
-        }
-        let mut gather = if replicas < servers {
-            self.balanced(retrieval)
+        };
+        let mut gather = if replicas < servers.len() {
+            self.balanced(retrieval, replicas)
         } else {
             let split = match self.way(key, retrieval.key_count()) {
                 Way::Whole => None,
-                Way::Sharded => self.evenly(retrieval),
+                Way::Sharded => self.evenly(retrieval, servers),
             };
             split.unwrap_or_else(|| self.at_one(first, retrieval.key_count()))
         };
-        gather.again.allow(retrieval.keys(), writes);
+        gather.again.allow(retrieval.keys(), writes, self.generation);
         Plan::Parts(gather)
     }
 
@@ -158,7 +164,7 @@ impl Dataplane {
     /// The key's primary, or the first replica after it that can be asked. Every acknowledged write has reached all of them.
     pub(crate) fn primary_or_next(&mut self, name: &[u8]) -> usize {
         let primary = self.router.primary(name);
-        if self.router.replicas() == 1 || self.backends[primary].admit(&self.config).is_ok() {
+        if !self.router.is_replicated() || self.backends[primary].admit(&self.config).is_ok() {
             return primary;
         }
         let mut replicas = [0; REPLICAS_MAX];
@@ -188,14 +194,14 @@ impl Dataplane {
 
     /// As many servers as there are keys, or all, for equal parts of the keys in their order. The server that comes first is
     /// another one with each request. `None`: none can be asked.
-    fn evenly(&mut self, retrieval: Retrieval<'_>) -> Option<Box<Gather>> {
+    fn evenly(&mut self, retrieval: Retrieval<'_>, of: &[u16]) -> Option<Box<Gather>> {
         let Self { planner: Planner { first, servers, .. }, backends, config, .. } = self;
-        let rotated = (0..backends.len()).map(|step| (*first + step) % backends.len());
+        let rotated = (0..of.len()).map(|step| usize::from(of[(*first + step) % of.len()]));
         servers.clear();
         servers.extend(
             rotated.filter(|&server| backends[server].admit(config).is_ok()).take(retrieval.key_count()),
         );
-        *first = (*first + 1) % backends.len();
+        *first = (*first + 1) % of.len();
         if servers.is_empty() {
             return None;
         }
@@ -208,9 +214,9 @@ impl Dataplane {
     }
 
     /// One of each key's replicas, so that the parts are as equal as can be.
-    fn balanced(&mut self, retrieval: Retrieval<'_>) -> Box<Gather> {
+    fn balanced(&mut self, retrieval: Retrieval<'_>, replicas_max: usize) -> Box<Gather> {
         let Self { planner: Planner { balance, .. }, router, backends, config, .. } = self;
-        balance.begin(backends.len(), router.replicas());
+        balance.begin(backends.len(), replicas_max);
         let mut replicas = [0; REPLICAS_MAX];
         for name in retrieval.keys() {
             let count = router.replicas_of(name, &mut replicas);

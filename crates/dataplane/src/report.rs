@@ -1,7 +1,7 @@
 //! What a dataplane tells about itself.
 
 use crate::Counters;
-use weir_timing::QueueReport;
+use weir_timing::{Distribution, QueueReport};
 
 /// Everything that one dataplane measured and counted, or the sum over several.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct Report {
     pub sessions: u64,
     /// The longest value that clients may store now, in bytes; over several loops the largest of theirs.
     pub value_bytes_max: usize,
-    /// One entry per server, in the order of the configuration.
+    /// One entry per server of the table in force, in its order.
     pub servers: Vec<ServerReport>,
 }
 
@@ -35,18 +35,31 @@ pub struct ServerReport {
     pub queued: QueueReport,
     /// Messages that wait for their reply.
     pub in_flight: QueueReport,
+    /// From the last byte of a message handed to the kernel to its reply complete, nanoseconds.
+    pub time: Distribution,
     /// Why a connection to it was given up last, if one ever was.
     pub last_trouble: Option<String>,
 }
 
 impl Report {
-    /// Adds what another dataplane of the same configuration measured.
+    /// Adds what another dataplane of the same proxy measured.
     pub fn merge(&mut self, other: &Self) {
         self.timing.merge(&other.timing);
         self.counters.merge(&other.counters);
         self.sessions += other.sessions;
         self.value_bytes_max = self.value_bytes_max.max(other.value_bytes_max);
-        for (mine, theirs) in self.servers.iter_mut().zip(&other.servers) {
+        for (place, theirs) in other.servers.iter().enumerate() {
+            // While a table is taken by one loop after the other, they do not have the same servers.
+            let same = |mine: &ServerReport| mine.server == theirs.server;
+            let place = if self.servers.get(place).is_some_and(same) {
+                Some(place)
+            } else {
+                self.servers.iter().position(same)
+            };
+            let Some(mine) = place.map(|place| &mut self.servers[place]) else {
+                self.servers.push(theirs.clone());
+                continue;
+            };
             mine.state = [mine.state, theirs.state]
                 .into_iter()
                 .max_by_key(|state| badness(state))
@@ -56,6 +69,7 @@ impl Report {
             mine.timeouts += theirs.timeouts;
             mine.queued += theirs.queued;
             mine.in_flight += theirs.in_flight;
+            mine.time.merge(&theirs.time);
             mine.last_trouble = mine.last_trouble.take().or_else(|| theirs.last_trouble.clone());
         }
     }

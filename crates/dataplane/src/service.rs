@@ -1,6 +1,7 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
 use crate::{Fault, auto::Way, follow::Followers, gather::Gather};
+use std::sync::Arc;
 use weir_protocol::{Refusal, RetrievalVerb, Status};
 use weir_timing::{Instant, Operation, Outcome, Stamps};
 
@@ -66,7 +67,7 @@ impl Answer {
 #[derive(Clone, Debug)]
 enum Failure {
     /// A server did not answer.
-    Fault(Fault, usize),
+    Fault(Fault, Arc<str>),
     /// A server answered with an error line.
     Line { line: Vec<u8>, status: Status },
 }
@@ -111,9 +112,9 @@ impl Service {
     }
 
     /// A server did not answer. The first failure is the one that is told.
-    pub(crate) fn fail(&mut self, fault: Fault, server: usize) {
+    pub(crate) fn fail(&mut self, fault: Fault, server: &Arc<str>) {
         self.error = true;
-        self.failure.get_or_insert(Failure::Fault(fault, server));
+        self.failure.get_or_insert_with(|| Failure::Fault(fault, Arc::clone(server)));
     }
 
     /// A server answered with an error line.
@@ -123,7 +124,7 @@ impl Service {
     }
 
     /// What the client is told instead of an answer, if anything failed.
-    pub(crate) fn failure_line(&self, server_name: impl Fn(usize) -> String) -> Option<Vec<u8>> {
+    pub(crate) fn failure_line(&self) -> Option<Vec<u8>> {
         if let Some(refusal) = self.refusal {
             return Some(refusal.reply().to_vec());
         }
@@ -131,7 +132,7 @@ impl Service {
             Failure::Line { line, .. } => line.clone(),
             Failure::Fault(fault, server) => {
                 let mut line = Vec::new();
-                fault.write_to(&server_name(*server), &mut line);
+                fault.write_to(server, &mut line);
                 line
             }
         })

@@ -94,7 +94,7 @@ impl Fleet {
             seed: case.seed,
             ..Config::default()
         };
-        let mut dataplane = Dataplane::new(config, Arc::clone(&router), Instant::ZERO);
+        let mut dataplane = Dataplane::new(config, Arc::new((*router).clone().into()), Instant::ZERO);
         let client = dataplane.handle_accept(Instant::ZERO).expect("there is room");
         let down = (case.trouble == Trouble::Down).then(|| rng.random_range(0..SERVERS));
         let mut fleet = Self {

@@ -25,7 +25,7 @@ impl Proxied {
         let servers = vec![Server::new("server", 11211)];
         let router = Router::new(servers, Placement::default(), 1).expect("one server is a pool");
         let config = Config { version: memcached::VERSION.to_owned(), ..Config::default() };
-        let mut dataplane = Dataplane::new(config, Arc::new(router), Instant::ZERO);
+        let mut dataplane = Dataplane::new(config, Arc::new(router.into()), Instant::ZERO);
         let session = dataplane.handle_accept(Instant::ZERO).expect("there is room for one session");
         Self {
             dataplane,

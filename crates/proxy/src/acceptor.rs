@@ -1,10 +1,13 @@
 //! Accepts clients and hands them to the event loops in turn, so that even few clients are spread evenly.
 
-use crate::event_loop::{LoopHandle, Message};
-use mio::{Events, Interest, Poll, Token, net::TcpListener};
+use crate::{
+    config::Listen,
+    event_loop::{LoopHandle, Message},
+    listener::Listener,
+};
+use mio::{Events, Poll, Token};
 use std::{
     io::{self, ErrorKind},
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,15 +18,12 @@ use std::{
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 
-/// Connections that wait in the kernel to be accepted.
-const BACKLOG: i32 = 1024;
-
 /// Pause after the process ran out of descriptors: accepting at once would only fail again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Acceptor {
     poll: Poll,
-    listener: TcpListener,
+    listener: Listener,
     loops: Vec<LoopHandle>,
     next: usize,
     stop: Arc<AtomicBool>,
@@ -44,10 +44,10 @@ impl AcceptorHandle {
 
 impl Acceptor {
     /// Listens; nothing is accepted before [`Acceptor::run`].
-    pub(crate) fn bind(address: SocketAddr, loops: Vec<LoopHandle>) -> io::Result<(Self, AcceptorHandle)> {
+    pub(crate) fn bind(listen: &Listen, loops: Vec<LoopHandle>) -> io::Result<(Self, AcceptorHandle)> {
         let poll = Poll::new()?;
-        let mut listener = listen(address)?;
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let mut listener = Listener::bind(listen)?;
+        listener.register(poll.registry(), LISTENER)?;
         let stop = Arc::new(AtomicBool::new(false));
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let handle = AcceptorHandle { waker, stop: Arc::clone(&stop) };
@@ -71,7 +71,7 @@ impl Acceptor {
     fn accept_all(&mut self) -> bool {
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => {
+                Ok(stream) => {
                     let handle = &self.loops[self.next];
                     self.next = (self.next + 1) % self.loops.len();
                     // A loop that has ended cannot serve; dropping the connection closes it.
@@ -85,17 +85,4 @@ impl Acceptor {
             }
         }
     }
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = socket2::Socket::new(
-        socket2::Domain::for_address(address),
-        socket2::Type::STREAM,
-        Some(socket2::Protocol::TCP),
-    )?;
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(TcpListener::from_std(socket.into()))
 }

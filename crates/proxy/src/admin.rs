@@ -1,4 +1,5 @@
-//! The admin port: `GET /metrics` for Prometheus, `GET /snapshot` as JSON. Formats: `docs/formats.md`.
+//! The admin port: `GET /metrics` for Prometheus, `GET /snapshot` as JSON, `GET /ready`, and `POST /reload`. Formats:
+//! `docs/formats.md`.
 
 use crate::{metrics, reporter::Reporter, snapshot};
 use http_body_util::Full;
@@ -19,12 +20,37 @@ const CONNECTIONS_MAX: usize = 64;
 /// How long an admin client may take to send its request, and then each next one.
 const HEADER_PATIENCE: Duration = Duration::from_secs(10);
 
-fn answer(reporter: &Reporter, method: &Method, path: &str) -> Response<Full<Bytes>> {
+async fn answer(reporter: Arc<Reporter>, method: Method, path: String) -> Response<Full<Bytes>> {
+    if method == Method::POST && path == "/reload" {
+        reload(&reporter).await
+    } else {
+        tell(&reporter, &method, &path)
+    }
+}
+
+/// Waits until the new configuration is in force.
+async fn reload(reporter: &Reporter) -> Response<Full<Bytes>> {
+    let Some(answer) = reporter.keeper.try_reload() else {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "too much is asked at once; try again\n".into());
+    };
+    match answer.await {
+        Ok(Ok(told)) => plain(StatusCode::OK, format!("{told}\n")),
+        Ok(Err(reason)) => plain(StatusCode::UNPROCESSABLE_ENTITY, format!("{reason}\n")),
+        Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "the proxy is ending\n".into()),
+    }
+}
+
+fn tell(reporter: &Reporter, method: &Method, path: &str) -> Response<Full<Bytes>> {
     let write: fn(&Reporter, &Report) -> String = match (method, path) {
         (&Method::GET, "/metrics") => metrics::write,
         (&Method::GET, "/snapshot") => snapshot::write,
+        (&Method::GET, "/ready") => ready,
+        (&Method::GET, "/reload") => {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "POST reads the configuration again\n".into());
+        }
         (&Method::GET, _) => {
-            return plain(StatusCode::NOT_FOUND, "there are /metrics and /snapshot here\n".into());
+            let pages = "there are /metrics, /snapshot and /ready here, and POST /reload\n";
+            return plain(StatusCode::NOT_FOUND, pages.into());
         }
         _ => return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".into()),
     };
@@ -39,6 +65,13 @@ fn answer(reporter: &Reporter, method: &Method, path: &str) -> Response<Full<Byt
             plain(StatusCode::SERVICE_UNAVAILABLE, format!("an event loop does not answer: {error}\n"))
         }
     }
+}
+
+/// Clients can connect and every loop answers; what it goes by.
+fn ready(reporter: &Reporter, _: &Report) -> String {
+    let in_force = reporter.keeper.in_force();
+    let (generation, loaded_unix_ns) = (in_force.generation, in_force.loaded_unix_ns);
+    serde_json::json!({"ready": true, "generation": generation, "loaded_unix_ns": loaded_unix_ns}).to_string()
 }
 
 fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {
@@ -66,8 +99,9 @@ async fn accept_all(listener: TcpListener, reporter: Arc<Reporter>) -> io::Resul
         let reporter = Arc::clone(&reporter);
         tokio::spawn(async move {
             let service = service_fn(|request: Request<Incoming>| {
-                let response = answer(&reporter, request.method(), request.uri().path());
-                async move { Ok::<_, Infallible>(response) }
+                let (reporter, path) = (Arc::clone(&reporter), request.uri().path().to_owned());
+                let response = answer(reporter, request.method().clone(), path);
+                async move { Ok::<_, Infallible>(response.await) }
             });
             let mut server = http1::Builder::new();
             server.timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(HEADER_PATIENCE);

@@ -1,25 +1,25 @@
 //! What a proxy is told, checked once.
 
+use crate::names::{Resolve, SystemResolver};
 use std::{
-    net::{SocketAddr, ToSocketAddrs},
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use weir_dataplane::{Multiget, NotWhole, OnFailure};
-use weir_routing::{Placement, Router};
+use weir_routing::{Endpoint, Server, Table};
 
 /// A proxy's configuration. Everything in it has been checked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// Where clients connect.
-    pub listen: SocketAddr,
-    /// Where `/metrics` and `/snapshot` are answered, if anywhere.
+    pub listen: Listen,
+    /// Where `/metrics`, `/snapshot` and `/reload` are answered, if anywhere.
     pub admin: Option<SocketAddr>,
     /// Keys to servers.
-    pub router: Router,
-    /// Addresses of the router's servers, in the same order.
-    pub server_addresses: Vec<SocketAddr>,
-    /// Name of the placement.
-    pub placement: Placement,
+    pub table: Arc<Table>,
     /// Event loops.
     pub threads: usize,
     /// How long a server may take to answer.
@@ -40,6 +40,38 @@ pub struct Config {
     pub server_buffer_bytes_max: usize,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
+    /// How often names of servers are looked up again.
+    pub resolve_every: Duration,
+    /// Who looks names up.
+    pub resolver: Arc<dyn Resolve>,
+    /// Reads the configuration again, for a reload.
+    pub reread: Reread,
+}
+
+/// How a configuration is read again: a new one, or a line that says why not.
+pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// By TCP.
+    Tcp(SocketAddr),
+    /// By a socket in the file system.
+    Unix {
+        /// Its path.
+        path: PathBuf,
+        /// Its permission bits: who may write to it may connect.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(formatter, "{address}"),
+            Self::Unix { path, .. } => write!(formatter, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// Why a configuration was refused.
@@ -55,36 +87,53 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
+    /// A path at which no socket can be.
+    #[error(
+        "--listen `{0}` is no path of a socket: give unix:/PATH of at most 107 bytes without spaces, commas and colons"
+    )]
+    Path(String),
     /// The number of threads is out of range.
     #[error("--threads {0} is out of range: give 1 to {THREADS_MAX}")]
     Threads(usize),
     /// A time of nothing.
     #[error("--timeout must be longer than nothing: every request would fail")]
     Timeout,
-    /// No server has all keys of a multi-get.
-    #[error("--multiget whole: {0}")]
-    NotWhole(#[from] NotWhole),
+    /// Names would be looked up all the time.
+    #[error("--resolve-every must be at least {RESOLVE_EVERY_MIN:?}")]
+    ResolveEvery,
+    /// The mode of a socket is none.
+    #[error("--listen-mode {0:o} is no mode: give three octal digits, for example 660")]
+    Mode(u32),
+    /// No server of a pool has all keys of a multi-get.
+    #[error("pool {pool}: --multiget whole: {reason}")]
+    NotWhole {
+        /// The pool.
+        pool: String,
+        /// Why.
+        reason: NotWhole,
+    },
 }
 
 /// More loops than this are a mistake.
 const THREADS_MAX: usize = 256;
 
+/// Names that are looked up more often than this burden those who know them.
+const RESOLVE_EVERY_MIN: Duration = Duration::from_millis(100);
+
+/// Who may connect to a socket unless something else is said: the same user and group.
+pub const LISTEN_MODE: u32 = 0o660;
+
 impl Config {
-    /// A proxy in front of the router's servers: checks what can be wrong and fills in the defaults of the rest.
-    pub fn new(listen: &str, router: Router, threads: usize) -> Result<Self, ConfigError> {
-        let servers = router.servers().iter();
-        let server_addresses =
-            servers.map(|server| resolve("--server", &server.address())).collect::<Result<Vec<_>, _>>()?;
+    /// A proxy in front of the table's servers: checks what can be wrong and fills in the defaults of the rest.
+    pub fn new(listen: &str, table: Table, threads: usize) -> Result<Self, ConfigError> {
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(ConfigError::Threads(threads));
         }
         let defaults = weir_dataplane::Config::default();
         Ok(Self {
-            listen: resolve("--listen", listen)?,
+            listen: parse_listen(listen)?,
             admin: None,
-            placement: router.placement(),
-            router,
-            server_addresses,
+            table: Arc::new(table),
             threads,
             timeout: Duration::from_millis(500),
             multiget: Multiget::default(),
@@ -95,12 +144,26 @@ impl Config {
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
             server_buffer_bytes_max: defaults.server_buffer_bytes_max,
             flush_allowed: false,
+            resolve_every: Duration::from_secs(30),
+            resolver: Arc::new(SystemResolver),
+            reread: Arc::new(|| Err("there is nothing to read again".to_owned())),
         })
     }
 
     /// Opens the admin port.
     pub fn with_admin(mut self, admin: Option<&str>) -> Result<Self, ConfigError> {
         self.admin = admin.map(|address| resolve("--admin", address)).transpose()?;
+        Ok(self)
+    }
+
+    /// Sets who may connect to the socket, where clients connect by one.
+    pub fn with_listen_mode(mut self, wanted: u32) -> Result<Self, ConfigError> {
+        if wanted > 0o777 {
+            return Err(ConfigError::Mode(wanted));
+        }
+        if let Listen::Unix { mode, .. } = &mut self.listen {
+            *mode = wanted;
+        }
         Ok(self)
     }
 
@@ -113,9 +176,53 @@ impl Config {
         Ok(self)
     }
 
+    /// Sets how often names are looked up again.
+    pub fn with_resolve_every(mut self, period: Duration) -> Result<Self, ConfigError> {
+        if period < RESOLVE_EVERY_MIN {
+            return Err(ConfigError::ResolveEvery);
+        }
+        self.resolve_every = period;
+        Ok(self)
+    }
+
+    /// What of a configuration that was read again only a restart would change, a line each.
+    pub(crate) fn unchangeable(&self, read: &Self) -> Vec<String> {
+        let admin = |config: &Self| config.admin.map_or("nowhere".to_owned(), |address| address.to_string());
+        let listen = |config: &Self| match &config.listen {
+            Listen::Unix { mode, .. } => format!("{} (mode {mode:o})", config.listen),
+            Listen::Tcp(_) => config.listen.to_string(),
+        };
+        let value = |config: &Self| {
+            config.value_bytes_max.map_or("what the servers store".to_owned(), |it| it.to_string())
+        };
+        type Told<'a> = &'a dyn Fn(&Config) -> String;
+        let settings: [(&str, Told<'_>); 11] = [
+            ("listen", &listen),
+            ("admin", &admin),
+            ("threads", &|it| it.threads.to_string()),
+            ("drain-timeout", &|it| format!("{:?}", it.drain_timeout)),
+            ("max-connections", &|it| it.sessions_max.to_string()),
+            ("max-value", &value),
+            ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
+            ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
+            ("allow-flush", &|it| it.flush_allowed.to_string()),
+            ("multiget", &|it| it.multiget.to_string()),
+            ("on-failure", &|it| it.on_failure.to_string()),
+        ];
+        let changed = settings.iter().map(|(name, told)| (name, told(self), told(read)));
+        changed
+            .filter(|(_, now, then)| now != then)
+            .map(|(name, now, then)| format!("{name} stays {now}: {then} needs a restart"))
+            .collect()
+    }
+
     /// Sets how multi-gets are asked for.
     pub fn with_multiget(mut self, multiget: Multiget) -> Result<Self, ConfigError> {
-        multiget.check(self.router.servers().len(), self.router.replicas())?;
+        for pool in self.table.pools() {
+            let (servers, replicas) = (pool.router().servers().len(), pool.router().replicas());
+            let refused = |reason| ConfigError::NotWhole { pool: pool.name().to_owned(), reason };
+            multiget.check(servers, replicas).map_err(refused)?;
+        }
         self.multiget = multiget;
         Ok(self)
     }
@@ -125,7 +232,7 @@ impl Config {
         let defaults = weir_dataplane::Config::default();
         let value_bytes_max = self.value_bytes_max.unwrap_or(defaults.limits.value_bytes_max);
         weir_dataplane::Config {
-            timeout_ns: u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX),
+            timeout_ns: nanos(self.timeout),
             multiget: self.multiget,
             on_failure: self.on_failure,
             sessions_max: self.sessions_max.div_ceil(self.threads),
@@ -143,8 +250,61 @@ impl Config {
     }
 }
 
+/// As the dataplane counts time.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn parse_listen(text: &str) -> Result<Listen, ConfigError> {
+    if !text.starts_with("unix:") && !text.starts_with('/') {
+        return Ok(Listen::Tcp(resolve("--listen", text)?));
+    }
+    match text.parse::<Server>().map(|server| (server.is_named(), server.endpoint)) {
+        Ok((false, Endpoint::Unix { path })) if text.ends_with(&path) => {
+            Ok(Listen::Unix { path: Path::new(&path).to_owned(), mode: LISTEN_MODE })
+        }
+        _ => Err(ConfigError::Path(text.to_owned())),
+    }
+}
+
 fn resolve(role: &'static str, address: &str) -> Result<SocketAddr, ConfigError> {
     let failed = |source| ConfigError::Resolve { role, address: address.to_owned(), source };
-    let nothing = || std::io::Error::other("the name has no address");
-    address.to_socket_addrs().map_err(failed)?.next().ok_or_else(nothing).map_err(failed)
+    let found = std::net::ToSocketAddrs::to_socket_addrs(address).map_err(failed)?.next();
+    found.ok_or_else(|| failed(std::io::Error::other("the name has no address")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_routing::{Placement, Router};
+
+    fn config(listen: &str, threads: usize) -> Result<Config, ConfigError> {
+        let router = Router::new(vec![Server::new("a", 1)], Placement::Modulo, 1);
+        Config::new(listen, router.expect("one server is a pool").into(), threads)
+    }
+
+    #[test]
+    fn sockets_are_told_from_addresses() {
+        for text in ["unix:/run/weir.sock", "/run/weir.sock"] {
+            let listen = config(text, 1).map(|config| config.listen.to_string());
+            assert_eq!(listen.ok().as_deref(), Some("unix:/run/weir.sock"), "{text}");
+        }
+        for text in ["unix:run/weir.sock", "/run/weir.sock:2", "/run/weir.sock name", "unix:"] {
+            assert!(matches!(config(text, 1), Err(ConfigError::Path(_))), "{text}");
+        }
+        assert!(matches!(config("127.0.0.1:21211", 1).map(|it| it.listen), Ok(Listen::Tcp(_))));
+    }
+
+    #[test]
+    fn what_needs_a_restart_is_said() {
+        let old = config("127.0.0.1:21211", 1).expect("valid");
+        let mut new = config("/run/weir.sock", 2).expect("valid");
+        new.timeout = Duration::from_secs(1);
+        let expected = [
+            "listen stays 127.0.0.1:21211: unix:/run/weir.sock (mode 660) needs a restart",
+            "threads stays 1: 2 needs a restart",
+        ];
+        assert_eq!(old.unchangeable(&new), expected);
+        assert!(old.unchangeable(&old).is_empty());
+    }
 }

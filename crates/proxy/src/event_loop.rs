@@ -6,13 +6,14 @@
 use crate::{
     clock::Clock,
     inband::{self, Question},
-    sockets::{self, Arrived},
+    names::AddressBook,
+    server_link::{ServerLink, Whereabouts},
+    sockets::{self, Arrived, Stream},
 };
-use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use mio::{Events, Interest, Poll, Token};
 use std::{
     io::{self, ErrorKind, Write as _},
     mem,
-    net::SocketAddr,
     sync::{
         Arc,
         mpsc::{Receiver, Sender, SyncSender, sync_channel},
@@ -20,13 +21,13 @@ use std::{
     time::Duration,
 };
 use weir_dataplane::{Dataplane, Event, Report, SessionId, StatsTopic};
-use weir_routing::Router;
+use weir_routing::Table;
 use weir_timing::Instant;
 
 /// What other threads ask of a loop.
 pub(crate) enum Message {
     /// Serve this client.
-    Accept(TcpStream),
+    Accept(Stream),
     /// Tell what was measured.
     Report(Sender<Report>),
     /// The answer to a client's `stats`.
@@ -36,6 +37,16 @@ pub(crate) enum Message {
         /// What the client gets.
         text: Vec<u8>,
     },
+    /// From now on keys go where this table says, and servers are where this book says.
+    Table {
+        table: Arc<Table>,
+        book: Arc<AddressBook>,
+        timeout_ns: u64,
+        /// Is told when they do.
+        taken: Sender<()>,
+    },
+    /// Some names of servers have other addresses.
+    Addresses(Arc<AddressBook>),
     /// Answer what was taken, then end.
     Drain,
 }
@@ -75,10 +86,11 @@ pub(crate) struct EventLoop {
     clock: Clock,
     /// What the clock said last.
     now: Instant,
-    dataplane: Dataplane,
-    server_addresses: Vec<SocketAddr>,
-    servers: Vec<Option<TcpStream>>,
-    clients: Vec<Option<TcpStream>>,
+    pub(crate) dataplane: Dataplane,
+    pub(crate) whereabouts: Whereabouts,
+    /// By the numbers that the dataplane gave the servers.
+    pub(crate) servers: Vec<ServerLink>,
+    clients: Vec<Option<Stream>>,
     scratch: Vec<u8>,
     /// Sockets that had more to read than one turn allows, or may be read again.
     unread: Vec<Peer>,
@@ -89,7 +101,7 @@ pub(crate) struct EventLoop {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Peer {
+pub(crate) enum Peer {
     Server(usize),
     Client(SessionId),
 }
@@ -99,8 +111,8 @@ pub(crate) struct LoopConfig {
     pub(crate) index: usize,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
-    pub(crate) router: Arc<Router>,
-    pub(crate) server_addresses: Vec<SocketAddr>,
+    pub(crate) table: Arc<Table>,
+    pub(crate) whereabouts: Whereabouts,
     pub(crate) clock: Clock,
     pub(crate) drain_timeout: Duration,
 }
@@ -112,9 +124,9 @@ impl EventLoop {
         let (sender, mailbox) = sync_channel(MAILBOX_LEN);
         let now = config.clock.now();
         let event_loop = Self {
-            dataplane: Dataplane::new(config.dataplane, config.router, now),
-            servers: config.server_addresses.iter().map(|_| None).collect(),
-            server_addresses: config.server_addresses,
+            dataplane: Dataplane::new(config.dataplane, config.table, now),
+            whereabouts: config.whereabouts,
+            servers: Vec::new(),
             poll,
             mailbox,
             clock: config.clock,
@@ -150,7 +162,7 @@ impl EventLoop {
 
     /// The clock is read after each call to the kernel, and before what waits for servers leaves its queue; the rest of a turn goes
     /// by the last reading. (It costs a fiftieth of a request, and every turn needs several.)
-    fn read_clock(&mut self) -> Instant {
+    pub(crate) fn read_clock(&mut self) -> Instant {
         self.now = self.clock.now();
         self.now
     }
@@ -187,7 +199,7 @@ impl EventLoop {
                 self.take_messages();
                 continue;
             }
-            let peer = self.peer(event.token());
+            let peer = peer(event.token());
             if event.is_writable() || event.is_error() || event.is_write_closed() {
                 self.handle_writable(peer);
             }
@@ -230,10 +242,10 @@ impl EventLoop {
 
     fn read_server(&mut self, server: usize, to_the_end: bool) {
         for _ in 0..READS_PER_TURN {
-            let Some(stream) = &mut self.servers[server] else { return };
             if !self.dataplane.server_is_up(server) {
                 return;
             }
+            let Some(stream) = &mut self.servers[server].stream else { return };
             match sockets::read(stream, &mut self.scratch) {
                 Arrived::Bytes(count) => {
                     let now = self.read_clock();
@@ -270,7 +282,7 @@ impl EventLoop {
     }
 
     fn write_server(&mut self, server: usize) {
-        let Some(stream) = &mut self.servers[server] else { return };
+        let Some(stream) = &mut self.servers[server].stream else { return };
         match sockets::write(stream, self.dataplane.server_output(server)) {
             Some(count) => {
                 let now = self.read_clock();
@@ -309,7 +321,7 @@ impl EventLoop {
         while let Some(event) = self.dataplane.poll_event() {
             match event {
                 Event::Connect(server) => self.connect(server),
-                Event::Disconnect(server) => self.servers[server] = None,
+                Event::Disconnect(server) => self.disconnect(server),
                 Event::Close(id) => self.close_client(id),
                 Event::Resume(id) => self.unread.push(Peer::Client(id)),
                 Event::Stats { request, topic } => self.ask(request, topic),
@@ -326,37 +338,6 @@ impl EventLoop {
         }
     }
 
-    fn connect(&mut self, server: usize) {
-        let token = self.token(Peer::Server(server));
-        let registry = self.poll.registry();
-        let stream = TcpStream::connect(self.server_addresses[server]).and_then(|mut stream| {
-            registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-            Ok(stream)
-        });
-        match stream {
-            Ok(stream) => self.servers[server] = Some(stream),
-            Err(_) => self.lose_server(server),
-        }
-    }
-
-    fn finish_connecting(&mut self, server: usize) {
-        let Some(stream) = &self.servers[server] else { return };
-        match sockets::connected(stream) {
-            Some(true) => {
-                // Requests are gathered before they are written; waiting for more would only add delay.
-                let _ = stream.set_nodelay(true);
-                self.dataplane.handle_server_connected(server, self.clock.now());
-            }
-            Some(false) => self.lose_server(server),
-            None => {}
-        }
-    }
-
-    fn lose_server(&mut self, server: usize) {
-        self.servers[server] = None;
-        self.dataplane.handle_server_disconnected(server, self.clock.now());
-    }
-
     fn take_messages(&mut self) {
         while let Ok(message) = self.mailbox.try_recv() {
             match message {
@@ -370,21 +351,27 @@ impl EventLoop {
                 Message::Stats { request, text } => {
                     self.dataplane.handle_stats(request, text, self.clock.now());
                 }
+                Message::Table { table, book, timeout_ns, taken } => {
+                    self.dataplane.set_timeout(timeout_ns);
+                    self.dataplane.handle_table(table, self.clock.now());
+                    self.take_addresses(book);
+                    // Whoever asked may have stopped waiting.
+                    let _ = taken.send(());
+                }
+                Message::Addresses(book) => self.take_addresses(book),
                 Message::Drain => self.begin_drain(),
             }
         }
     }
 
-    fn accept(&mut self, mut stream: TcpStream) {
+    fn accept(&mut self, mut stream: Stream) {
         let Some(id) = self.dataplane.handle_accept(self.clock.now()) else {
             // memcached's own words. One short line always fits a new socket's buffer.
             let _ = stream.write(b"ERROR Too many open connections\r\n");
             return;
         };
-        let _ = stream.set_nodelay(true);
-        let token = self.token(Peer::Client(id));
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.poll.registry().register(&mut stream, token, interest).is_err() {
+        stream.send_at_once();
+        if self.watch(Peer::Client(id), &mut stream).is_err() {
             return self.dataplane.handle_client_closed(id);
         }
         if id >= self.clients.len() {
@@ -410,18 +397,20 @@ impl EventLoop {
 
     // ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    fn token(&self, peer: Peer) -> Token {
-        match peer {
-            Peer::Server(server) => Token(1 + server),
-            Peer::Client(id) => Token(1 + self.servers.len() + id),
-        }
+    pub(crate) fn watch(&self, peer: Peer, stream: &mut Stream) -> io::Result<()> {
+        self.poll.registry().register(stream, token(peer), Interest::READABLE | Interest::WRITABLE)
     }
+}
 
-    fn peer(&self, token: Token) -> Peer {
-        let index = token.0 - 1;
-        match index.checked_sub(self.servers.len()) {
-            None => Peer::Server(index),
-            Some(id) => Peer::Client(id),
-        }
+/// Servers and clients share the numbers behind the waker's: there may be any number of either.
+fn token(peer: Peer) -> Token {
+    match peer {
+        Peer::Server(server) => Token(1 + 2 * server),
+        Peer::Client(id) => Token(2 + 2 * id),
     }
+}
+
+fn peer(token: Token) -> Peer {
+    let index = token.0 - 1;
+    if index.is_multiple_of(2) { Peer::Server(index / 2) } else { Peer::Client(index / 2) }
 }

@@ -4,7 +4,7 @@
 //! The names are memcached's where the meaning is the same, seen from the clients: `cmd_get` counts keys, `get_hits` and `get_misses`
 //! are those of retrievals, and so on. What belongs to one server's memory (`curr_items`, `evictions`, …) is not there.
 
-use crate::{event_loop::Message, reporter::Reporter, snapshot::Process};
+use crate::{config::Listen, event_loop::Message, reporter::Reporter, snapshot::Process};
 use std::{
     fmt::Display,
     io::{self, Write as _},
@@ -138,21 +138,34 @@ fn servers(page: &mut Page, report: &Report) {
 }
 
 fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
-    let config = &reporter.config;
+    let (config, in_force) = (&reporter.config, reporter.keeper.in_force());
+    let default = in_force.table.pools()[0].router();
     page.stat("weir_version", env!("CARGO_PKG_VERSION"));
     page.stat("maxconns", config.sessions_max);
-    page.stat("tcpport", config.listen.port());
-    page.stat("inter", config.listen.ip());
+    match &config.listen {
+        Listen::Tcp(address) => {
+            page.stat("tcpport", address.port());
+            page.stat("inter", address.ip());
+        }
+        Listen::Unix { path, .. } => {
+            page.stat("tcpport", 0);
+            page.stat("domain_socket", path.display());
+        }
+    }
     page.stat("num_threads", config.threads);
     page.stat("item_size_max", report.value_bytes_max);
     page.stat("flush_enabled", if config.flush_allowed { "yes" } else { "no" });
     page.stat("engine", "event");
-    page.stat("placement", config.placement);
-    page.stat("replicas", config.router.replicas());
-    page.stat("servers", config.router.servers().len());
+    page.stat("placement", default.placement());
+    page.stat("replicas", default.replicas());
+    page.stat("servers", in_force.table.servers().len());
+    page.stat("pools", in_force.table.pools().len());
     page.stat("multiget", config.multiget);
     page.stat("on_failure", config.on_failure);
-    page.stat("timeout_ms", config.timeout.as_millis());
+    page.stat("timeout_ms", in_force.timeout.as_millis());
+    page.stat("generation", in_force.generation);
+    page.stat("loaded", in_force.loaded_unix_ns / 1_000_000_000);
+    page.stat("reloads_refused", in_force.refused);
 }
 
 #[derive(Default)]

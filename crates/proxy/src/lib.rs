@@ -5,7 +5,8 @@
 //!   clients ─▶│  acceptor  │───────────────▶│ event loop 0: Dataplane 0   │──▶ servers
 //!             └────────────┘  in turn       │ event loop 1: Dataplane 1 … │──▶ servers
 //!                                           └──────────────▲──────────────┘
-//!   curl ────▶ admin port: /metrics /snapshot ─────────────┘ asks each loop for its report
+//!   curl ────▶ admin port: /metrics /snapshot ─────────────┤ asks each loop for its report
+//!   SIGHUP, /reload, names ─▶ keeper ──────────────────────┘ gives each loop the new table, and where servers are
 //!   SIGTERM ─▶ run: stop accepting, drain the loops, end
 //! ```
 //!
@@ -17,12 +18,20 @@ mod clock;
 mod config;
 mod event_loop;
 mod inband;
+mod keeper;
+mod listener;
 mod metrics;
+#[cfg(test)]
+mod name_tests;
+mod names;
 mod reporter;
 mod run;
+mod server_link;
 mod snapshot;
 mod sockets;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Reread};
+pub use keeper::Notice;
+pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
 pub use weir_dataplane::{Multiget, OnFailure};

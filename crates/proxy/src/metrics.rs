@@ -2,6 +2,7 @@
 
 use crate::{reporter::Reporter, snapshot::Process};
 use std::fmt::{Display, Write as _};
+use std::sync::atomic::Ordering;
 use weir_dataplane::Report;
 use weir_timing::{Distribution, Stage};
 
@@ -19,6 +20,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         page.family(&name, "counter", meaning);
         page.sample(&name, &[], value);
     }
+    keeper(&mut page, reporter);
     operations(&mut page, report);
     servers(&mut page, report);
     page.text
@@ -30,6 +32,30 @@ fn process(page: &mut Page) {
     page.sample("weir_process_cpu_seconds_total", &[], seconds(process.cpu_user_ns + process.cpu_system_ns));
     page.family("weir_process_resident_bytes", "gauge", "Memory of this process.");
     page.sample("weir_process_resident_bytes", &[], process.resident_bytes);
+}
+
+fn keeper(page: &mut Page, reporter: &Reporter) {
+    let in_force = reporter.keeper.in_force();
+    page.family("weir_config_generation", "gauge", "Configurations that were in force, the first included.");
+    page.sample("weir_config_generation", &[], in_force.generation);
+    page.family(
+        "weir_config_loaded_seconds",
+        "gauge",
+        "When the one in force was loaded, as seconds since 1970.",
+    );
+    page.sample("weir_config_loaded_seconds", &[], seconds(in_force.loaded_unix_ns));
+    page.family("weir_reloads_refused_total", "counter", "Configurations that were read again and refused.");
+    page.sample("weir_reloads_refused_total", &[], in_force.refused);
+    let counts = reporter.keeper.name_counts();
+    for (name, meaning, count) in [
+        ("weir_names_looked_up_total", "Names of servers that were looked up again.", &counts.looked_up),
+        ("weir_names_failed_total", "Lookups without an answer; the known addresses stay.", &counts.failed),
+        ("weir_names_changed_total", "Lookups that found other addresses.", &counts.changed),
+        ("weir_names_refused_total", "Lookups that were put off because too many waited.", &counts.refused),
+    ] {
+        page.family(name, "counter", meaning);
+        page.sample(name, &[], count.load(Ordering::Relaxed));
+    }
 }
 
 fn operations(page: &mut Page, report: &Report) {
@@ -91,8 +117,8 @@ fn servers(page: &mut Page, report: &Report) {
         "summary",
         "From the last byte of a message to the last byte of its reply.",
     );
-    for (index, server) in report.servers.iter().enumerate() {
-        page.summary("weir_server_seconds", &[("server", &server.server)], report.timing.server_time(index));
+    for server in &report.servers {
+        page.summary("weir_server_seconds", &[("server", &server.server)], &server.time);
     }
 }
 

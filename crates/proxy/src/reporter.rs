@@ -4,6 +4,7 @@ use crate::{
     Config,
     clock::Clock,
     event_loop::{LoopHandle, Message},
+    keeper::KeeperHandle,
 };
 use std::{io, sync::mpsc, time::Duration};
 use weir_dataplane::Report;
@@ -16,6 +17,7 @@ pub(crate) struct Reporter {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) loops: Vec<LoopHandle>,
+    pub(crate) keeper: KeeperHandle,
 }
 
 impl Reporter {

@@ -7,15 +7,17 @@ use crate::{
     clock::Clock,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
     inband::{self, Question},
+    keeper::{Keeper, KeeperHandle, Notice, Tell},
+    names::ResolveError,
     reporter::Reporter,
+    server_link::Whereabouts,
 };
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
 };
 use std::{
     io,
-    net::SocketAddr,
     sync::{
         Arc,
         mpsc::{Receiver, SyncSender, sync_channel},
@@ -32,7 +34,7 @@ pub enum RunError {
         /// What the port is for.
         role: &'static str,
         /// The port.
-        address: SocketAddr,
+        address: String,
         /// Why.
         source: io::Error,
     },
@@ -44,25 +46,36 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// A server's name has no address.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
     /// A thread ended that should not have.
     #[error("an event loop has ended: {0}")]
     Loop(String),
 }
 
-/// Serves until SIGTERM or SIGINT, then answers what was taken and returns. `ready` is called once, when clients can connect.
-pub fn run(config: &Config, ready: impl FnOnce(&Config)) -> Result<(), RunError> {
+/// Serves until SIGTERM or SIGINT, then answers what was taken and returns. On SIGHUP the configuration is read again. `tell` shows
+/// what an operator should see.
+pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Result<(), RunError> {
     let clock = Clock::start();
-    let mut signals = Signals::new([SIGTERM, SIGINT])
+    let tell: Tell = Arc::new(tell);
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
-    let (loops, loop_threads) = start_loops(config, clock, &questions)?;
+    let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
+    let (loops, loop_threads) = start_loops(config, clock, &questions, &keeper, &keeper_handle)?;
     let (acceptor, acceptor_thread) = start_acceptor(config, &loops)?;
-    start_reporting(&Reporter { config: config.clone(), clock, loops: loops.clone() }, asked)?;
-    ready(config);
+    let kept = loops.clone();
+    spawn("weir-keeper".into(), move || keeper.run(&kept))?;
+    let keeper = keeper_handle.clone();
+    start_reporting(&Reporter { config: config.clone(), clock, loops: loops.clone(), keeper }, asked)?;
+    tell(Notice::Ready(config));
 
-    signals.forever().next();
+    while signals.forever().next() == Some(SIGHUP) {
+        keeper_handle.reload();
+    }
     // A second signal ends the process at once.
-    thread::spawn(move || signals.forever().next().map(|_| std::process::exit(1)));
+    thread::spawn(move || signals.forever().find(|&signal| signal != SIGHUP).map(|_| std::process::exit(1)));
 
     let system = |what| move |source| RunError::System { what, source };
     acceptor.stop().map_err(system("stop accepting"))?;
@@ -79,16 +92,17 @@ fn start_loops(
     config: &Config,
     clock: Clock,
     questions: &SyncSender<Question>,
+    keeper: &Keeper,
+    keeper_handle: &KeeperHandle,
 ) -> Result<(Vec<LoopHandle>, Vec<LoopThread>), RunError> {
-    let router = Arc::new(config.router.clone());
     let (mut handles, mut threads) = (Vec::new(), Vec::new());
     for index in 0..config.threads {
         let (event_loop, handle) = EventLoop::new(LoopConfig {
             index,
             questions: questions.clone(),
             dataplane: config.dataplane(index),
-            router: Arc::clone(&router),
-            server_addresses: config.server_addresses.clone(),
+            table: Arc::clone(&config.table),
+            whereabouts: Whereabouts { book: keeper.book(), keeper: keeper_handle.clone() },
             clock,
             drain_timeout: config.drain_timeout,
         })
@@ -100,10 +114,10 @@ fn start_loops(
 }
 
 fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {
-    let address = config.listen;
-    let (acceptor, handle) = Acceptor::bind(address, loops.to_vec()).map_err(|source| RunError::Listen {
+    let bound = Acceptor::bind(&config.listen, loops.to_vec());
+    let (acceptor, handle) = bound.map_err(|source| RunError::Listen {
         role: "clients",
-        address,
+        address: config.listen.to_string(),
         source,
     })?;
     Ok((handle, spawn("weir-accept".into(), move || acceptor.run())?))
@@ -116,7 +130,7 @@ fn start_reporting(reporter: &Reporter, questions: Receiver<Question>) -> Result
     let Some(address) = reporter.config.admin else { return Ok(()) };
     let listener = std::net::TcpListener::bind(address).map_err(|source| RunError::Listen {
         role: "admin",
-        address,
+        address: address.to_string(),
         source,
     })?;
     let asked = reporter.clone();

@@ -3,14 +3,20 @@
 use crate::{clock, reporter::Reporter};
 use serde_json::{Map, Value, json};
 use weir_dataplane::{Report, ServerReport};
+use weir_routing::Pool;
 
 pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
-    let config = &reporter.config;
+    let (config, in_force) = (&reporter.config, reporter.keeper.in_force());
+    let table = &in_force.table;
+    let default = table.pools()[0].router();
     let counters: Map<_, _> =
         report.counters.entries().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
-    let servers: Vec<_> =
-        report.servers.iter().enumerate().map(|(index, it)| server(it, report, index)).collect();
-    let names: Vec<_> = config.router.servers().iter().map(|server| server.name.as_str()).collect();
+    let servers: Vec<_> = report.servers.iter().map(server).collect();
+    let names: Vec<_> = table.servers().iter().map(|server| server.name.as_str()).collect();
+    let routes: Vec<_> = table
+        .routes()
+        .map(|(prefix, pool)| json!({"prefix": String::from_utf8_lossy(prefix), "pool": pool}))
+        .collect();
     let value = json!({
         "schema": "weir.proxy/1",
         "weir_version": env!("CARGO_PKG_VERSION"),
@@ -20,12 +26,17 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
             "engine": "event",
             "listen": config.listen.to_string(),
             "servers": names,
-            "replicas": config.router.replicas(),
+            "replicas": default.replicas(),
             "threads": config.threads,
-            "placement": config.placement.to_string(),
+            "placement": default.placement().to_string(),
             "multiget": config.multiget.name(),
             "on_failure": config.on_failure.name(),
-            "timeout_ns": u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX),
+            "timeout_ns": crate::config::nanos(in_force.timeout),
+            "generation": in_force.generation,
+            "loaded_unix_ns": in_force.loaded_unix_ns,
+            "reloads_refused": in_force.refused,
+            "pools": table.pools().iter().map(pool).collect::<Vec<_>>(),
+            "routes": routes,
         },
         "process": process(),
         "sessions": report.sessions,
@@ -38,7 +49,17 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     value.to_string()
 }
 
-fn server(server: &ServerReport, report: &Report, index: usize) -> Value {
+fn pool(pool: &Pool) -> Value {
+    let router = pool.router();
+    json!({
+        "pool": pool.name(),
+        "servers": router.servers().iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
+        "placement": router.placement().to_string(),
+        "replicas": router.replicas(),
+    })
+}
+
+fn server(server: &ServerReport) -> Value {
     json!({
         "server": server.server,
         "state": server.state,
@@ -48,7 +69,7 @@ fn server(server: &ServerReport, report: &Report, index: usize) -> Value {
         "queued": server.queued,
         "in_flight": server.in_flight,
         "last_trouble": server.last_trouble,
-        "server_time": report.timing.server_time(index).report(),
+        "server_time": server.time.report(),
     })
 }
 

@@ -1,8 +1,80 @@
 //! Sockets as the event loop uses them: readiness is told once, at the edge, so reading stops at a short read and writing at
 //! a short write.
 
-use mio::net::TcpStream;
-use std::io::{ErrorKind, Read as _, Write as _};
+use mio::{
+    Interest, Registry, Token,
+    event::Source,
+    net::{TcpStream, UnixStream},
+};
+use std::io::{self, ErrorKind, Read, Write};
+
+/// A connection, by TCP or by a socket in the file system.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Does the same with either.
+macro_rules! with {
+    ($self:expr, $stream:ident => $result:expr) => {
+        match $self {
+            Stream::Tcp($stream) => $result,
+            Stream::Unix($stream) => $result,
+        }
+    };
+}
+
+impl Stream {
+    /// What is written is gathered before; waiting for more would only add delay.
+    pub(crate) fn send_at_once(&self) {
+        if let Self::Tcp(stream) = self {
+            let _ = stream.set_nodelay(true);
+        }
+    }
+
+    /// Whether a connection that was begun is established: `None` while that is open.
+    pub(crate) fn connected(&self) -> Option<bool> {
+        if !matches!(with!(self, stream => stream.take_error()), Ok(None)) {
+            return Some(false);
+        }
+        match with!(self, stream => stream.peer_addr().map(|_| ())) {
+            Ok(()) => Some(true),
+            Err(error) if error.kind() == ErrorKind::NotConnected => None,
+            Err(_) => Some(false),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        with!(self, stream => stream.read(buffer))
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        with!(self, stream => stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        with!(self, stream => stream.flush())
+    }
+}
+
+impl Source for Stream {
+    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        with!(self, stream => stream.register(registry, token, interests))
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        with!(self, stream => stream.reregister(registry, token, interests))
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        with!(self, stream => stream.deregister(registry))
+    }
+}
 
 /// What one read brought.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +90,7 @@ pub(crate) enum Arrived {
 }
 
 /// Reads once.
-pub(crate) fn read(stream: &mut TcpStream, scratch: &mut [u8]) -> Arrived {
+pub(crate) fn read(mut stream: impl Read, scratch: &mut [u8]) -> Arrived {
     loop {
         return match stream.read(scratch) {
             Ok(0) => Arrived::End,
@@ -33,7 +105,7 @@ pub(crate) fn read(stream: &mut TcpStream, scratch: &mut [u8]) -> Arrived {
 }
 
 /// Hands bytes to the kernel: how many it took, or `None` if the connection is broken.
-pub(crate) fn write(stream: &mut TcpStream, bytes: &[u8]) -> Option<usize> {
+pub(crate) fn write(mut stream: impl Write, bytes: &[u8]) -> Option<usize> {
     loop {
         return match stream.write(bytes) {
             Ok(count) => Some(count),
@@ -43,17 +115,5 @@ pub(crate) fn write(stream: &mut TcpStream, bytes: &[u8]) -> Option<usize> {
                 _ => None,
             },
         };
-    }
-}
-
-/// Whether a connection that was begun is established: `None` while that is open.
-pub(crate) fn connected(stream: &TcpStream) -> Option<bool> {
-    if !matches!(stream.take_error(), Ok(None)) {
-        return Some(false);
-    }
-    match stream.peer_addr() {
-        Ok(_) => Some(true),
-        Err(error) if error.kind() == ErrorKind::NotConnected => None,
-        Err(_) => Some(false),
     }
 }

@@ -97,7 +97,7 @@ fn check_pool(servers: &[Server], replicas: usize) -> Result<(), RoutingError> {
     }
     let (mut names, mut addresses) = (HashSet::new(), HashSet::new());
     for server in servers {
-        if !names.insert(server.label()) || !addresses.insert((&server.host, server.port)) {
+        if !names.insert(server.label()) || !addresses.insert(&server.endpoint) {
             return Err(RoutingError::Duplicate(server.name.clone()));
         }
         if server.weight.is_zero() {

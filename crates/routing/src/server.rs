@@ -11,21 +11,51 @@ const DEFAULT_PORT: u16 = 11_211;
 /// The longest host and the longest name, in bytes: as long as a host name may be. They stand in replies and metrics.
 const NAME_MAX: usize = 255;
 
+/// The longest path of a socket, in bytes: what `sockaddr_un` of unix(7) has room for before its final zero.
+const PATH_MAX: usize = 107;
+
 /// One memcached server of a pool.
 ///
-/// As text: `HOST:PORT`, then `:WEIGHT` if it is not 1, then a space and a name if it has one (the form of twemproxy's
-/// configuration). An IPv6 address stands in brackets.
+/// As text: `HOST:PORT` or `unix:/PATH` (or `/PATH`), then `:WEIGHT` if it is not 1, then a space and a name if it has one
+/// (the form of twemproxy's configuration). An IPv6 address stands in brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
-    /// What the server is called in records and metrics: `host:port` as it was given, unless it was given a name.
+    /// What the server is called in records and metrics: its address as it was given, unless it was given a name.
     pub name: String,
-    /// Host name or address, an IPv6 address without brackets.
-    pub host: String,
-    /// TCP port.
-    pub port: u16,
+    /// Where it is.
+    pub endpoint: Endpoint,
     /// Share of the keys relative to the other servers.
     pub weight: Weight,
 }
+
+/// Where a server can be connected to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// By TCP.
+    Tcp {
+        /// Host name or address, an IPv6 address without brackets.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// By a socket in the file system.
+    Unix {
+        /// Its absolute path.
+        path: String,
+    },
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } => formatter.pad(&address(host, *port)),
+            Self::Unix { path } => write!(formatter, "{UNIX}{path}"),
+        }
+    }
+}
+
+/// What a socket's path may stand behind.
+const UNIX: &str = "unix:";
 
 /// Why a text is no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +74,11 @@ pub enum ServerError {
     /// An IPv6 address whose end cannot be told from the port, or brackets around something else.
     #[error("server {0:?} has no valid IPv6 address: write [address]:port")]
     InvalidIpv6(String),
+    /// A path that no socket can have, or that could not be told from what stands around it.
+    #[error(
+        "server {0:?} has no valid path: write unix:/path without spaces, commas and colons, at most {PATH_MAX} bytes long"
+    )]
+    InvalidPath(String),
     /// What follows the port is no weight.
     #[error("server {server:?}: {error}")]
     InvalidWeight {
@@ -63,13 +98,17 @@ pub enum ServerError {
 impl Server {
     /// A server of weight 1 that is called by its address.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
-        let host = host.into();
-        Self { name: address(&host, port), host, port, weight: Weight::ONE }
+        Self::at(Endpoint::Tcp { host: host.into(), port })
     }
 
-    /// Where the server is, as `host:port` or `[address]:port`.
+    /// A server of weight 1 that is called by its address.
+    pub fn at(endpoint: Endpoint) -> Self {
+        Self { name: endpoint.to_string(), endpoint, weight: Weight::ONE }
+    }
+
+    /// Where the server is, as `host:port`, `[address]:port` or `unix:/path`.
     pub fn address(&self) -> String {
-        address(&self.host, self.port)
+        self.endpoint.to_string()
     }
 
     /// The same server with a weight.
@@ -93,12 +132,27 @@ impl Server {
     /// server can move to another machine and keep its keys; otherwise `host:port`, or `host` alone for memcached's
     /// own port.
     pub(crate) fn label(&self) -> String {
-        if !self.is_named() && self.port == DEFAULT_PORT { self.host.clone() } else { self.full_label() }
+        match &self.endpoint {
+            Endpoint::Tcp { host, port: DEFAULT_PORT } if !self.is_named() => host.clone(),
+            _ => self.full_label(),
+        }
     }
 
-    /// The same, with the port always.
+    /// The same, with the port always. A socket has port 0 in libmemcached, which writes that down like any other.
     pub(crate) fn full_label(&self) -> String {
-        if self.is_named() { self.name.clone() } else { format!("{}:{}", self.host, self.port) }
+        match &self.endpoint {
+            _ if self.is_named() => self.name.clone(),
+            Endpoint::Tcp { host, port } => format!("{host}:{port}"),
+            Endpoint::Unix { path } => format!("{path}:0"),
+        }
+    }
+
+    /// The host, or the path of the socket.
+    pub(crate) fn host(&self) -> &str {
+        match &self.endpoint {
+            Endpoint::Tcp { host, .. } => host,
+            Endpoint::Unix { path } => path,
+        }
     }
 }
 
@@ -113,11 +167,8 @@ impl FromStr for Server {
 
     fn from_str(text: &str) -> Result<Self, ServerError> {
         let (place, name) = text.split_once(' ').map_or((text, None), |(place, name)| (place, Some(name)));
-        let (host, after) = split_host(place).map_err(|error| error(text.to_owned()))?;
-        let (port, weight) =
-            after.split_once(':').map_or((after, None), |(port, weight)| (port, Some(weight)));
-        let port = parse_port(port).ok_or_else(|| ServerError::InvalidPort(text.to_owned()))?;
-        let mut server = Self::new(host, port);
+        let (endpoint, weight) = split_weight(place).map_err(|error| error(text.to_owned()))?;
+        let mut server = Self::at(endpoint);
         if let Some(weight) = weight {
             let invalid = |error| ServerError::InvalidWeight { server: text.to_owned(), error };
             server.weight = weight.parse().map_err(invalid)?;
@@ -134,6 +185,22 @@ impl FromStr for Server {
 
 /// Makes an error of a server as it was given.
 type Reason = fn(String) -> ServerError;
+
+/// Where a server is, and the text of its weight.
+fn split_weight(place: &str) -> Result<(Endpoint, Option<&str>), Reason> {
+    if let Some(path) = place.strip_prefix(UNIX).or_else(|| place.starts_with('/').then_some(place)) {
+        let (path, weight) = path.split_once(':').map_or((path, None), |(path, weight)| (path, Some(weight)));
+        let is_path = path.len() > 1 && path.len() <= PATH_MAX && path.starts_with('/');
+        if !is_path || path.contains(forbidden) {
+            return Err(ServerError::InvalidPath);
+        }
+        return Ok((Endpoint::Unix { path: path.to_owned() }, weight));
+    }
+    let (host, after) = split_host(place)?;
+    let (port, weight) = after.split_once(':').map_or((after, None), |(port, weight)| (port, Some(weight)));
+    let port = parse_port(port).ok_or(ServerError::InvalidPort as Reason)?;
+    Ok((Endpoint::Tcp { host: host.to_owned(), port }, weight))
+}
 
 /// The host, and what follows the colon behind it.
 fn split_host(place: &str) -> Result<(&str, &str), Reason> {
@@ -174,7 +241,8 @@ mod tests {
     fn addresses_are_taken_apart_and_put_together() {
         let check = |text: &str, host: &str, port: u16| {
             let server: Server = text.parse().unwrap();
-            assert_eq!((server.host.as_str(), server.port, server.weight), (host, port, Weight::ONE));
+            let endpoint = Endpoint::Tcp { host: host.to_owned(), port };
+            assert_eq!((&server.endpoint, server.weight), (&endpoint, Weight::ONE));
             assert_eq!((server.name.as_str(), server.address().as_str()), (text, text));
         };
         check("127.0.0.1:21211", "127.0.0.1", 21211);
@@ -193,6 +261,9 @@ mod tests {
         check("10.0.0.1:11211:0.5 red", "10.0.0.1:11211", "0.5", "red");
         check("10.0.0.1:11211 red:1", "10.0.0.1:11211", "1", "red:1");
         check("[::1]:11211:2 red", "[::1]:11211", "2", "red");
+        check("unix:/run/m.sock", "unix:/run/m.sock", "1", "unix:/run/m.sock");
+        check("/run/m.sock:3", "unix:/run/m.sock", "3", "unix:/run/m.sock");
+        check("/run/m.sock:3 red", "unix:/run/m.sock", "3", "red");
     }
 
     #[test]
@@ -214,6 +285,10 @@ mod tests {
         }
         check(&format!("{}:1", "a".repeat(256)), ServerError::InvalidHost);
         check(&format!("a:1 {}", "b".repeat(256)), ServerError::InvalidName);
+        for text in ["unix:", "unix:run/m.sock", "/", "unix:/a,b", "unix:/a\tb"] {
+            check(text, ServerError::InvalidPath);
+        }
+        check(&format!("/{}", "a".repeat(107)), ServerError::InvalidPath);
         for text in ["a:1 ", "a:1 b c", "a:1 b,c", "a:1  b"] {
             check(text, ServerError::InvalidName);
         }
@@ -230,5 +305,8 @@ mod tests {
         assert_eq!(Server::new("10.0.1.1", 11211).full_label(), "10.0.1.1:11211");
         let named = Server::new("10.0.1.1", 11212).with_name("red");
         assert_eq!(named.label(), "red");
+        let socket: Server = "unix:/run/m.sock".parse().unwrap();
+        assert_eq!(socket.label(), "/run/m.sock:0");
+        assert_eq!(socket.with_name("red").label(), "red");
     }
 }

@@ -36,6 +36,21 @@ impl Recorder {
         self.windows.open().record(operation, outcome.error, &stages, total);
     }
 
+    /// From now on there is a server of this number, of which nothing was recorded.
+    pub fn begin_server(&mut self, server: usize) {
+        if server >= self.server_times.len() {
+            self.server_times.resize_with(server + 1, Distribution::new);
+        }
+        self.server_times[server] = Distribution::new();
+    }
+
+    /// Time in nanoseconds that one server took, from its request handed to the kernel to its reply complete; empty for a
+    /// server that does not exist.
+    pub fn server_time(&self, server: usize) -> &Distribution {
+        static NEVER: Distribution = Distribution::new();
+        self.server_times.get(server).unwrap_or(&NEVER)
+    }
+
     /// A server replied: `nanos` nanoseconds passed from the moment its request was handed to the kernel until its
     /// reply was complete. A server that does not exist is ignored.
     pub fn record_server(&mut self, server: usize, nanos: u64) {
@@ -62,7 +77,6 @@ impl Recorder {
     pub fn report(&self) -> Report {
         Report {
             operations: self.operations.clone(),
-            server_times: self.server_times.clone(),
             loops: vec![LoopReport { turns: self.turn_time.count(), turn_time: self.turn_time.clone() }],
             windows: self.windows.closed().clone(),
         }
@@ -144,9 +158,14 @@ mod tests {
         recorder.record_server(1, 300);
         recorder.record_turn(10);
         recorder.record_turn(20);
+        assert!(recorder.server_time(0).is_empty() && recorder.server_time(7).is_empty());
+        assert_eq!(recorder.server_time(1).max(), Some(300));
+        recorder.begin_server(1);
+        recorder.begin_server(3);
+        recorder.record_server(3, 20);
+        assert!(recorder.server_time(1).is_empty());
+        assert_eq!(recorder.server_time(3).max(), Some(20));
         let report = recorder.report();
-        assert!(report.server_time(0).is_empty());
-        assert_eq!(report.server_time(1).max(), Some(300));
         assert_eq!(report.loops()[0].turns, 2);
         assert_eq!(report.loops()[0].turn_time.sum(), 30);
     }

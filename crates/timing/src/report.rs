@@ -11,7 +11,6 @@ use crate::{Distribution, Operation, Outcome};
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(crate) operations: Box<[OperationReport; Operation::COUNT]>,
-    pub(crate) server_times: Vec<Distribution>,
     pub(crate) loops: Vec<LoopReport>,
     pub(crate) windows: ClosedWindows,
 }
@@ -54,15 +53,9 @@ pub struct Operations<'a>(&'a Report);
 pub struct Windows<'a>(&'a Report);
 
 impl Report {
-    /// Adds what other loops have measured. Servers are matched by their place in the pool; windows stay as far as
-    /// both sides have them whole.
+    /// Adds what other loops have measured. Windows stay as far as both sides have them whole.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.operations.iter_mut().zip(other.operations.iter()) {
-            mine.merge(theirs);
-        }
-        let servers = self.server_times.len().max(other.server_times.len());
-        self.server_times.resize_with(servers, Distribution::new);
-        for (mine, theirs) in self.server_times.iter_mut().zip(&other.server_times) {
             mine.merge(theirs);
         }
         self.loops.extend_from_slice(&other.loops);
@@ -79,13 +72,6 @@ impl Report {
         Operations(self)
     }
 
-    /// Time in nanoseconds that one server took, from its request handed to the kernel to its reply complete; empty
-    /// for a server that does not exist.
-    pub fn server_time(&self, server: usize) -> &Distribution {
-        static NEVER: Distribution = Distribution::new();
-        self.server_times.get(server).unwrap_or(&NEVER)
-    }
-
     /// The turns of each loop, in the order of merging.
     pub fn loops(&self) -> &[LoopReport] {
         &self.loops
@@ -99,12 +85,7 @@ impl Report {
 
 impl Default for Report {
     fn default() -> Self {
-        Self {
-            operations: Box::default(),
-            server_times: Vec::new(),
-            loops: Vec::new(),
-            windows: ClosedWindows::none(),
-        }
+        Self { operations: Box::default(), loops: Vec::new(), windows: ClosedWindows::none() }
     }
 }
 
@@ -244,11 +225,10 @@ mod tests {
     }
 
     fn two_loops() -> (Report, Report) {
-        let [mut first, mut second] = [0, 0].map(|_| Recorder::new(Instant::ZERO, 2));
+        let [mut first, mut second] = [0, 0].map(|_| Recorder::new(Instant::ZERO, 0));
         get(&mut first, 100, 10);
         get(&mut second, 200, 30);
         get(&mut second, 1_000_000_000, 50);
-        second.record_server(1, 30);
         for recorder in [&mut first, &mut second] {
             recorder.record_turn(1000);
             recorder.advance(Instant::from_nanos(2_500_000_000));
@@ -263,8 +243,6 @@ mod tests {
         let get = merged.operation(Operation::Get);
         assert_eq!((get.requests, get.keys, get.hits), (3, 3, 3));
         assert_eq!(get.stage(Stage::Backend).sum(), 90);
-        assert_eq!(merged.server_time(1).count(), 1);
-        assert!(merged.server_time(7).is_empty());
         assert_eq!(merged.loops().len(), 2);
         let requests: Vec<_> =
             merged.windows().iter().map(|window| window.counts(Operation::Get).requests).collect();
@@ -279,7 +257,6 @@ mod tests {
         assert_eq!(json!(report.operations()), json!(merged.operations()));
         assert_eq!(json!(report.windows()), json!(merged.windows()));
         assert_eq!(json!(report.loops()), json!(merged.loops()));
-        assert_eq!(json!(report.server_time(1)), json!(merged.server_time(1)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::config_file::{self, Config};
+use crate::pool::Pool;
 
 /// The flags of `weir check`.
 #[derive(Args, Debug)]
@@ -30,9 +31,9 @@ impl CheckArgs {
     }
 }
 
-/// A line per pool.
+/// A line per pool, and one per route.
 fn summary(config: &Config) -> String {
-    let line = |(name, pool): (&String, &crate::pool::Pool)| {
+    let pool = |(name, pool): (&String, &Pool)| {
         let (router, options) = (&pool.router, pool.router.options());
         let hash = options.key_hash().map(|hash| format!(", hash {hash}")).unwrap_or_default();
         let (servers, replicas) = (router.servers().len(), router.replicas());
@@ -47,5 +48,8 @@ fn summary(config: &Config) -> String {
             options.placement
         )
     };
-    config.pools.iter().map(line).collect()
+    let route = |(prefix, pool): &(String, String)| format!("{prefix:?}: to pool {pool}\n");
+    let lonely = config.pools.keys().filter(|name| config.is_lonely(name));
+    let lonely = lonely.map(|name| format!("{name}: no route leads to it\n"));
+    config.pools.iter().map(pool).chain(config.routes.iter().map(route)).chain(lonely).collect()
 }

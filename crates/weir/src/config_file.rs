@@ -1,7 +1,7 @@
-//! The configuration file: pools by name, as TOML.
+//! The configuration file: pools by name, prefixes that lead to them, and settings of the proxy, as TOML.
 //!
-//! [`read`] makes a checked [`Config`] of a file, or says in which line it is wrong. [`PoolTable`] is the schema;
-//! `weir convert` writes it.
+//! [`read`] makes a checked [`Config`] of a file, or says in which line it is wrong. [`FileTable`] is the schema;
+//! `weir convert` writes it. docs/configuration.md tells of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -12,19 +12,26 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 use weir_proxy::Multiget;
-use weir_routing::{Options, Router, RoutingError, Server};
+use weir_routing::{Options, Router, RoutingError, Server, Table, TableError};
 
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolError, Routed};
+use crate::settings::{Settings, SettingsTable};
 use crate::units;
 
 /// The largest file that is read, in bytes: far more than the largest pools need.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// A file's pools, checked.
+/// A file, checked.
 #[derive(Debug)]
 pub(crate) struct Config {
     /// By name; at least one.
     pub(crate) pools: BTreeMap<String, Pool>,
+    /// The pool of keys that no route takes, if the file says so.
+    pub(crate) default: Option<String>,
+    /// Prefixes of keys, and the pools that they lead to.
+    pub(crate) routes: Vec<(String, String)>,
+    /// What it says about the proxy itself.
+    pub(crate) settings: Settings,
 }
 
 /// Why a file is refused.
@@ -51,6 +58,11 @@ impl fmt::Display for FileError {
 #[serde(deny_unknown_fields)]
 struct FileTable {
     pools: BTreeMap<Spanned<String>, PoolTable>,
+    /// `"PREFIX" = "POOL"`.
+    routes: Option<BTreeMap<Spanned<String>, Spanned<String>>>,
+    /// The pool of keys that no route takes.
+    default: Option<Spanned<String>>,
+    proxy: Option<SettingsTable>,
 }
 
 /// One pool, `[pools.NAME]`.
@@ -75,7 +87,7 @@ struct PoolTable {
 }
 
 /// A reason, and the bytes of the file that it is about.
-type Fault = (Option<Range<usize>>, String);
+pub(crate) type Fault = (Option<Range<usize>>, String);
 
 /// Reads and checks a file.
 pub(crate) fn read(file: &Path) -> Result<Config, FileError> {
@@ -101,7 +113,7 @@ pub(crate) fn read_text(file: &Path, bytes_max: u64) -> Result<String, FileError
 }
 
 fn parse(text: &str, file: &str) -> Result<Config, FileError> {
-    pools(text).map(|pools| Config { pools }).map_err(|(span, reason)| {
+    config(text).map_err(|(span, reason)| {
         let line = span.map(|span| line_of(&text.as_bytes()[..span.start.min(text.len())]));
         FileError { file: file.to_owned(), line, reason }
     })
@@ -112,17 +124,55 @@ fn line_of(before: &[u8]) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-fn pools(text: &str) -> Result<BTreeMap<String, Pool>, Fault> {
+fn config(text: &str) -> Result<Config, Fault> {
     let table: FileTable = toml::from_str(text).map_err(|error| {
         let reason = error.message().lines().collect::<Vec<_>>().join("; ");
         (error.span(), reason)
     })?;
     if table.pools.is_empty() {
-        return Err((None, "there is no pool: write [pools.NAME] and its servers".to_owned()));
+        let line = text.find("pools").unwrap_or(0);
+        return Err((Some(line..line), "there is no pool: write [pools.NAME] and its servers".to_owned()));
     }
+    let settings = table.proxy.map(SettingsTable::checked).transpose()?.unwrap_or_default();
+    let places = Places::of(&table.pools, table.routes.as_ref());
+    let pools = pools(table.pools, &settings)?;
+    if let Some(name) = &table.default
+        && !pools.contains_key(name.get_ref())
+    {
+        let known = pools.keys().cloned().collect::<Vec<_>>().join(", ");
+        let reason = format!("default pool {:?} is not there: there are {known}", name.get_ref());
+        return Err(fault(name.span(), &reason));
+    }
+    let routes = table.routes.into_iter().flatten();
+    let routes = routes.map(|(prefix, pool)| (prefix.into_inner(), pool.into_inner())).collect();
+    let config = Config { pools, default: table.default.map(Spanned::into_inner), routes, settings };
+    if !config.routes.is_empty() {
+        config.table(None).map_err(|error| (Some(places.of_error(&error)), error.to_string()))?;
+    }
+    Ok(config)
+}
+
+fn pools(
+    tables: BTreeMap<Spanned<String>, PoolTable>,
+    settings: &Settings,
+) -> Result<BTreeMap<String, Pool>, Fault> {
     let mut pools = BTreeMap::new();
     let mut listeners: HashMap<String, String> = HashMap::new();
-    for (name, table) in table.pools {
+    for (name, table) in tables {
+        let twice = |what: &str, span| {
+            let reason = format!("pool {}: {what} is set in [proxy] already: remove one", name.get_ref());
+            Err(fault(span, &reason))
+        };
+        for (what, of_pool, is_set) in [
+            ("listen", &table.listen, settings.listen.is_some()),
+            ("timeout", &table.timeout, settings.timeout.is_some()),
+            ("multiget", &table.multiget, settings.multiget.is_some()),
+            ("on_failure", &table.on_failure, settings.on_failure.is_some()),
+        ] {
+            if let Some(of_pool) = of_pool.as_ref().filter(|_| is_set) {
+                return twice(what, of_pool.span());
+            }
+        }
         if let Some(listen) = &table.listen
             && let Some(other) = listeners.insert(listen.get_ref().clone(), name.get_ref().clone())
         {
@@ -178,14 +228,14 @@ fn servers(list: Vec<Spanned<String>>) -> Result<Vec<(Server, Range<usize>)>, Fa
     list.into_iter().map(server).collect()
 }
 
-fn parsed<T>(text: Option<Spanned<String>>) -> Result<Option<T>, Fault>
+pub(crate) fn parsed<T>(text: Option<Spanned<String>>) -> Result<Option<T>, Fault>
 where
     T: std::str::FromStr<Err: fmt::Display>,
 {
     text.map(|text| text.get_ref().parse().map_err(|error| fault(text.span(), &error))).transpose()
 }
 
-fn checked_timeout(text: &Spanned<String>) -> Result<Duration, Fault> {
+pub(crate) fn checked_timeout(text: &Spanned<String>) -> Result<Duration, Fault> {
     match units::duration(text.get_ref()) {
         Ok(Duration::ZERO) => Err(fault(text.span(), &"timeout must be longer than nothing")),
         Ok(timeout) => Ok(timeout),
@@ -194,15 +244,124 @@ fn checked_timeout(text: &Spanned<String>) -> Result<Duration, Fault> {
 }
 
 /// A name is looked up when it is used, so that a file can be checked anywhere; its form is that of a server.
-fn checked_listen(text: Spanned<String>) -> Result<String, Fault> {
+pub(crate) fn checked_listen(text: Spanned<String>) -> Result<String, Fault> {
     match text.get_ref().parse::<Server>() {
         Ok(server) if server.address() == *text.get_ref() => Ok(text.into_inner()),
-        _ => Err(fault(text.span(), &format!("listen {:?} is no address: write host:port", text.get_ref()))),
+        Ok(server)
+            if text.get_ref().starts_with('/') && server.address().ends_with(text.get_ref().as_str()) =>
+        {
+            Ok(text.into_inner())
+        }
+        _ => Err(fault(
+            text.span(),
+            &format!("listen {:?} is no address: write host:port or unix:/path", text.get_ref()),
+        )),
     }
 }
 
-fn fault(span: Range<usize>, reason: &dyn fmt::Display) -> Fault {
+pub(crate) fn fault(span: Range<usize>, reason: &dyn fmt::Display) -> Fault {
     (Some(span), reason.to_string())
+}
+
+impl Config {
+    /// All pools that keys can get to, the one of `wanted`, or of the file's `default`, first.
+    pub(crate) fn table(&self, wanted: Option<&str>) -> Result<Routed, PoolError> {
+        let first = self.first(wanted)?;
+        if let Some((prefix, pool)) = self.routes.iter().find(|(_, pool)| !self.pools.contains_key(pool)) {
+            let known = self.pools.keys().cloned().collect();
+            return Err(TableError::NoSuchPool { prefix: prefix.clone(), pool: pool.clone(), known }.into());
+        }
+        let led_to = self.routes.iter().map(|(_, pool)| pool.as_str());
+        let mut names: Vec<&str> = vec![first];
+        names.extend(self.pools.keys().map(String::as_str).filter(|name| *name != first));
+        names.retain(|name| *name == first || led_to.clone().any(|led_to| led_to == *name));
+        let routers =
+            names.iter().map(|name| ((*name).to_owned(), self.pools[*name].router.clone())).collect();
+        let table = Table::new(routers, &self.routes)?;
+        let shared = |name: &str| {
+            let Pool { timeout, multiget, on_failure, .. } = &self.pools[name];
+            (*timeout, *multiget, *on_failure)
+        };
+        if let Some(other) = names.iter().find(|name| shared(name) != shared(first)) {
+            return Err(PoolError::Shared { first: first.to_owned(), other: (*other).to_owned() });
+        }
+        let (timeout, multiget, on_failure) = shared(first);
+        let listen = self.pools[first].listen.clone();
+        Ok(Routed {
+            table,
+            of_pools: Settings { listen, timeout, multiget, on_failure, ..Settings::default() },
+        })
+    }
+
+    /// Whether the file has routes, and no key gets to this pool.
+    pub(crate) fn is_lonely(&self, name: &str) -> bool {
+        let led_to = self.routes.iter().any(|(_, pool)| pool == name);
+        let is_default = self.first(None).is_ok_and(|first| first == name);
+        !self.routes.is_empty() && !led_to && !is_default
+    }
+
+    fn first<'a>(&'a self, wanted: Option<&'a str>) -> Result<&'a str, PoolError> {
+        let known = || self.pools.keys().cloned().collect::<Vec<_>>();
+        match wanted.or(self.default.as_deref()) {
+            Some(name) if self.pools.contains_key(name) => Ok(name),
+            Some(name) => Err(PoolError::NoSuchPool { pool: name.to_owned(), known: known() }),
+            None if self.pools.len() == 1 => Ok(self.pools.keys().next().expect("one pool")),
+            None if self.routes.is_empty() => Err(PoolError::WhichPool { known: known() }),
+            None => Err(PoolError::NoDefault { known: known() }),
+        }
+    }
+}
+
+/// Where pools and routes stand.
+struct Places {
+    /// Address and name of each server, of all pools in their order, with the place where it stands.
+    servers: Vec<(String, Range<usize>)>,
+    /// For each pool, what it should share with others.
+    shared: HashMap<String, Range<usize>>,
+    routes: HashMap<String, Range<usize>>,
+    first_route: Range<usize>,
+}
+
+impl Places {
+    fn of(
+        pools: &BTreeMap<Spanned<String>, PoolTable>,
+        routes: Option<&BTreeMap<Spanned<String>, Spanned<String>>>,
+    ) -> Self {
+        let servers = pools.values().flat_map(|pool| pool.servers.get_ref());
+        let shared = pools.iter().map(|(name, pool)| {
+            let settings = [&pool.timeout, &pool.multiget, &pool.on_failure];
+            let span = settings.into_iter().flatten().next().map_or(name.span(), Spanned::span);
+            (name.get_ref().clone(), span)
+        });
+        let prefixes = || routes.into_iter().flatten().map(|(prefix, _)| prefix);
+        let first = prefixes().map(Spanned::span).min_by_key(|span| span.start);
+        Self {
+            servers: servers.map(|server| (server.get_ref().clone(), server.span())).collect(),
+            shared: shared.collect(),
+            routes: prefixes().map(|prefix| (prefix.get_ref().clone(), prefix.span())).collect(),
+            first_route: first.unwrap_or(0..0),
+        }
+    }
+
+    /// What to point at for an error: the route or the server that it is about.
+    fn of_error(&self, error: &PoolError) -> Range<usize> {
+        let found = match error {
+            PoolError::Table(
+                TableError::Prefix(prefix)
+                | TableError::DuplicateRoute(prefix)
+                | TableError::NoSuchPool { prefix, .. },
+            ) => self.routes.get(prefix),
+            PoolError::Table(TableError::AmbiguousServer { name, second, .. }) => {
+                let is_second = |text: &str| {
+                    text.parse::<Server>().is_ok_and(|it| it.name == *name && it.address() == *second)
+                };
+                self.servers.iter().find(|(text, _)| is_second(text)).map(|(_, span)| span)
+            }
+            PoolError::Shared { other, .. } => self.shared.get(other),
+            _ => None,
+        };
+        found.unwrap_or(&self.first_route).clone()
+    }
 }
 
 /// Where a pool's settings stand.
@@ -235,115 +394,11 @@ impl Spans {
     }
 }
 
+/// Why a text is refused, if it is.
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use weir_proxy::OnFailure;
-
-    const GOOD: &str = r#"
-[pools.main]
-listen = "127.0.0.1:22121"
-servers = [
-  "127.0.0.1:11211:1 red",
-  "127.0.0.1:11212:2 blue",
-]
-placement = "twemproxy/ketama"
-hash = "fnv1a_64"
-hash_tag = "{}"
-replicas = 2
-timeout = "400ms"
-multiget = "whole"
-on_failure = "degrade"
-"#;
-
-    fn refusal(text: &str) -> String {
-        parse(text, "file").unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_good_file_is_read() {
-        let config = parse(GOOD, "file").unwrap();
-        let pool = &config.pools["main"];
-        assert_eq!(pool.router.placement().name(), "twemproxy/ketama");
-        assert_eq!((pool.router.servers().len(), pool.router.replicas()), (2, 2));
-        assert_eq!(pool.listen.as_deref(), Some("127.0.0.1:22121"));
-        assert_eq!(pool.timeout, Some(Duration::from_millis(400)));
-        assert_eq!((pool.multiget, pool.on_failure), (Some(Multiget::Whole), Some(OnFailure::Degrade)));
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_with_its_line() {
-        let check = |from: &str, to: &str, expected: &str| {
-            assert!(GOOD.contains(from), "{from}");
-            let message = refusal(&GOOD.replace(from, to));
-            assert!(message.starts_with(expected), "{message}");
-        };
-        check("hash = ", "hsh = ", "file:9: unknown field `hsh`, expected one of `servers`, `placement`, ");
-        check("replicas = 2", "replicas = \"2\"", "file:11: invalid type: string \"2\", expected usize");
-        check("replicas = 2", "replicas = -2", "file:11: invalid value: integer `-2`, expected usize");
-        check("replicas = 2", "replicas = 3", "file:11: pool main: 3 replicas are impossible with 2 servers");
-        check("11212:2 blue", "11211:1 red", "file:6: pool main: server red is in the pool twice");
-        check(
-            ":2 blue",
-            ":0 blue",
-            "file:6: pool main: server \"127.0.0.1:11212:0 blue\": weight \"0\" is no",
-        );
-        check("twemproxy/ketama", "ketam", "file:8: pool main: unknown placement \"ketam\": use one of ");
-        check("fnv1a_64", "sha1", "file:9: pool main: unknown hash \"sha1\"");
-        check(
-            "twemproxy/ketama",
-            "ketama",
-            "file:9: pool main: placement ketama knows no hash fnv1a_64: use md5",
-        );
-        check("\"{}\"", "\"{\"", "file:10: pool main: hash tag \"{\" is no pair");
-        check("400ms", "fast", "file:12: pool main: timeout: ");
-        check("400ms", "0s", "file:12: pool main: timeout must be longer than nothing");
-        check(
-            "replicas = 2",
-            "replicas = 1",
-            "file:13: pool main: multi-gets cannot be asked whole: each key",
-        );
-        check("\"whole\"", "\"all\"", "file:13: pool main: \"all\" is none of sharded, whole, auto");
-        check("degrade", "ignore", "file:14: pool main: \"ignore\" is none of strict, degrade");
-        check("127.0.0.1:22121", "localhost", "file:3: pool main: listen \"localhost\" is no address");
-        check("127.0.0.1:11212:2 blue", "localhost", "file:6: pool main: server \"localhost\" has no port");
-    }
-
-    #[test]
-    fn a_file_that_ends_too_early_is_refused() {
-        let complete = [GOOD.len() - 1, GOOD.len()];
-        let whole: Vec<usize> = (0..=GOOD.len()).filter(|end| parse(&GOOD[..*end], "file").is_ok()).collect();
-        assert!(complete.iter().all(|end| whole.contains(end)));
-        // Cut between settings that may be left out, it is a file; cut inside one, it never is.
-        for end in whole {
-            let (before, after) = GOOD.split_at(end);
-            assert!(before.ends_with('\n') || after.starts_with('\n') || after.is_empty(), "{before}");
-        }
-        assert!(refusal(&GOOD[..60]).starts_with("file:"), "{}", refusal(&GOOD[..60]));
-        assert_eq!(refusal(""), "file:1: missing field `pools`");
-        assert_eq!(refusal("[pools]\n"), "file: there is no pool: write [pools.NAME] and its servers");
-    }
-
-    /// Whatever a slip does to a file, it is read or refused.
-    #[test]
-    fn no_changed_byte_panics() {
-        for place in 0..GOOD.len() {
-            for other in ["", "\"", "[", "]", "=", "\n", "#", "0", "\u{7f}", "é"] {
-                let mut text = GOOD.to_owned();
-                text.replace_range(place..=place, other);
-                if let Err(error) = parse(&text, "file") {
-                    assert!(error.line.is_none_or(|line| line <= text.lines().count() + 1), "{error}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn pools_and_listeners_are_there_once() {
-        let twice = format!("{GOOD}{}", GOOD.replace("pools.main", "pools.other"));
-        assert_eq!(refusal(&twice), "file:17: pool main listens on 127.0.0.1:22121 already");
-        let duplicate = format!("{GOOD}{GOOD}");
-        assert!(refusal(&duplicate).starts_with("file:16: duplicate key"), "{}", refusal(&duplicate));
-    }
+pub(crate) fn refusal_of(text: &str) -> Option<String> {
+    parse(text, "file").err().map(|error| error.reason)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,12 +9,15 @@ mod convert;
 mod like;
 mod load;
 mod manual;
+#[cfg(test)]
+mod options_table;
 mod pool;
 mod proxy;
+mod settings;
 mod units;
 mod where_key;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{fmt::Display, process::ExitCode};
 
 /// Weir: a memcached proxy that measures itself, and the load to measure it with
@@ -28,7 +31,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Stand between memcached clients and memcached servers
-    Proxy(proxy::ProxyArgs),
+    Proxy(Box<proxy::ProxyArgs>),
     /// Generate load, closed loop or open loop, every reply verified
     Load(Box<load::LoadArgs>),
     /// Print which servers hold keys
@@ -50,10 +53,13 @@ fn main() -> ExitCode {
         Ok(words) => words,
         Err(ended) => return ended,
     };
-    match Cli::parse_from(words).command {
-        Command::Proxy(args) => args.run(),
+    let matches = Cli::command().get_matches_from(words);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let of_command = matches.subcommand().map_or(&matches, |(_, of_command)| of_command);
+    match cli.command {
+        Command::Proxy(args) => args.run(of_command),
         Command::Load(args) => load::run(*args),
-        Command::Where(args) => args.run(),
+        Command::Where(args) => args.run(of_command),
         Command::Check(args) => args.run(),
         Command::Convert(args) => args.run(),
         Command::Man(args) => args.run(Cli::command()),

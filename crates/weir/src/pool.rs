@@ -1,46 +1,59 @@
-//! The servers that a command is about, from flags or from a configuration file.
+//! The servers that a command is about, from flags, from the environment or from a configuration file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use weir_proxy::{Multiget, OnFailure};
-use weir_routing::{HashTag, KeyHash, Options, Placement, Router, RoutingError, Server, ServerError};
+use weir_routing::{
+    HashTag, KeyHash, Options, Placement, Router, RoutingError, Server, ServerError, Table, TableError,
+};
 
-use crate::config_file::{self, Config, FileError};
+use crate::config_file::{self, FileError};
+use crate::settings::Settings;
 
-/// Flags that say which servers there are and how keys are placed on them.
+/// Which servers there are and how keys are placed on them; or where that is written.
 #[derive(Args, Debug)]
 pub(crate) struct PoolArgs {
-    /// A memcached server as HOST:PORT, HOST:PORT:WEIGHT or "HOST:PORT:WEIGHT NAME"; repeat it for each
-    #[arg(long = "server", value_name = "SERVER", required_unless_present = "config")]
+    /// A memcached server as HOST:PORT or unix:/PATH, with :WEIGHT or ":WEIGHT NAME" behind it; repeat it for each, or write
+    /// commas between them
+    #[arg(long = "server", value_name = "SERVER", env = "WEIR_SERVER", value_delimiter = ',')]
     servers: Vec<String>,
-    /// On how many servers each key is kept
-    #[arg(long, value_name = "R", default_value_t = 1)]
-    replicas: usize,
+    /// On how many servers each key is kept [default: 1]
+    #[arg(long, value_name = "R", env = "WEIR_REPLICAS")]
+    replicas: Option<usize>,
     /// How keys are placed on servers (docs/placement.md): modulo, ring, jump, rendezvous, libmemcached/…, twemproxy/…,
-    /// mcrouter/…, memcached-proxy/…, spymemcached, ketama
-    #[arg(long, value_name = "NAME", default_value_t = Placement::default())]
-    placement: Placement,
+    /// mcrouter/…, memcached-proxy/…, spymemcached, ketama [default: libmemcached/ketama-weighted]
+    #[arg(long, value_name = "NAME", env = "WEIR_PLACEMENT")]
+    placement: Option<Placement>,
     /// The hash function of keys, where the placement has a choice; by default its own
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", env = "WEIR_HASH")]
     hash: Option<KeyHash>,
     /// Two characters: of keys with text between them, that text alone decides
-    #[arg(long, value_name = "PAIR")]
+    #[arg(long, value_name = "PAIR", env = "WEIR_HASH_TAG")]
     hash_tag: Option<HashTag>,
     /// mcrouter's salt, or the seed text of memcached's proxy (jump)
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    salt: String,
-    /// Take servers and placement from this file instead (docs/placement.md; `weir check` checks it)
-    #[arg(long, value_name = "FILE",
-          conflicts_with_all = ["servers", "replicas", "placement", "hash", "hash_tag", "salt"])]
+    #[arg(long, value_name = "TEXT", env = "WEIR_SALT")]
+    salt: Option<String>,
+    /// Take pools, routes and settings from this file instead (docs/configuration.md; `weir check` checks it)
+    #[arg(long, value_name = "FILE", env = "WEIR_CONFIG")]
     config: Option<PathBuf>,
-    /// Which of the file's pools, if it has several
-    #[arg(long, value_name = "NAME", requires = "config")]
+    /// Which of the file's pools takes the keys that no route takes; by default the file's `default`, or its only one
+    #[arg(long, value_name = "NAME", env = "WEIR_POOL")]
     pool: Option<String>,
 }
 
-/// A pool, ready to use.
+/// Where servers are written down.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// On the command line, or in the environment: all of it.
+    Servers(Box<Table>),
+    /// In a file, of which this pool is asked for.
+    File { file: PathBuf, pool: Option<String> },
+}
+
+/// One pool of a file, ready to use.
 #[derive(Debug)]
 pub(crate) struct Pool {
     /// Keys to servers.
@@ -55,6 +68,14 @@ pub(crate) struct Pool {
     pub(crate) on_failure: Option<OnFailure>,
 }
 
+/// Pools and routes, ready to use.
+#[derive(Debug)]
+pub(crate) struct Routed {
+    pub(crate) table: Table,
+    /// What its pools say: the first where clients connect, all of them the rest.
+    pub(crate) of_pools: Settings,
+}
+
 /// Why there is no pool.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PoolError {
@@ -63,45 +84,102 @@ pub(crate) enum PoolError {
     #[error(transparent)]
     Routing(#[from] RoutingError),
     #[error(transparent)]
+    Table(#[from] TableError),
+    #[error(transparent)]
     File(#[from] FileError),
-    #[error("{file} has no pool {pool:?}: it has {}", known.join(", "))]
-    NoSuchPool { file: String, pool: String, known: Vec<String> },
-    #[error("{file} has {} pools: choose one with --pool: {}", known.len(), known.join(", "))]
-    WhichPool { file: String, known: Vec<String> },
+    #[error("there is no pool {pool:?}: there are {}", known.join(", "))]
+    NoSuchPool { pool: String, known: Vec<String> },
+    #[error("there are {} pools: choose one with --pool, or write default = \"NAME\": {}", known.len(), known.join(", "))]
+    WhichPool { known: Vec<String> },
+    #[error("which pool takes the keys that no route takes? write default = \"NAME\" at the top: {}", known.join(", "))]
+    NoDefault { known: Vec<String> },
+    #[error(
+        "pools {first} and {other} are served together and differ in timeout, multiget or on_failure: give them the same, or write \
+         it in [proxy]"
+    )]
+    Shared { first: String, other: String },
+    #[error("{0}: {1}")]
+    OfFile(String, Box<PoolError>),
+    #[error("--pool names a pool of a file: give --config FILE")]
+    PoolOfNoFile,
+    #[error("there is no server: give --server for each, or --config FILE")]
+    Nothing,
+    #[error("{0} and {1} cannot both be given: the file of --config has servers and placement")]
+    Both(String, String),
 }
 
+/// What a file has instead: names here, and of flags.
+const OF_SERVERS: [(&str, &str); 6] = [
+    ("servers", "--server"),
+    ("replicas", "--replicas"),
+    ("placement", "--placement"),
+    ("hash", "--hash"),
+    ("hash_tag", "--hash-tag"),
+    ("salt", "--salt"),
+];
+
 impl PoolArgs {
-    /// The pool that the flags or the file describe.
-    pub(crate) fn load(&self) -> Result<Pool, PoolError> {
-        if let Some(file) = &self.config {
-            let config = config_file::read(file)?;
-            return choose(config, self.pool.as_deref(), &file.display().to_string());
+    /// Where the servers are written down. A file that was given on the command line comes before servers of the environment, and the
+    /// other way round.
+    pub(crate) fn source(&self, matches: &ArgMatches) -> Result<Source, PoolError> {
+        let layer = |id: &str| matches.value_source(id);
+        let given = |wanted: ValueSource| OF_SERVERS.into_iter().find(|(id, _)| layer(id) == Some(wanted));
+        let file = match (&self.config, layer("config")) {
+            (Some(file), Some(ValueSource::CommandLine)) => match given(ValueSource::CommandLine) {
+                Some((_, flag)) => return Err(PoolError::Both("--config".into(), flag.into())),
+                None => Some(file),
+            },
+            (Some(file), _) => match (given(ValueSource::CommandLine), given(ValueSource::EnvVariable)) {
+                (Some(_), _) => None,
+                (None, Some((_, flag))) => {
+                    return Err(PoolError::Both("WEIR_CONFIG".into(), variable(flag)));
+                }
+                (None, None) => Some(file),
+            },
+            (None, _) => None,
+        };
+        match file {
+            Some(file) => Ok(Source::File { file: file.clone(), pool: self.pool.clone() }),
+            None if layer("pool") == Some(ValueSource::CommandLine) => Err(PoolError::PoolOfNoFile),
+            None if self.servers.is_empty() => Err(PoolError::Nothing),
+            None => self.table().map(|table| Source::Servers(Box::new(table))),
         }
+    }
+
+    fn table(&self) -> Result<Table, PoolError> {
         let servers = self.servers.iter().map(|text| text.parse()).collect::<Result<Vec<Server>, _>>()?;
         let options = Options {
-            placement: self.placement,
+            placement: self.placement.unwrap_or_default(),
             hash: self.hash,
             hash_tag: self.hash_tag,
-            salt: self.salt.clone(),
-            replicas: self.replicas,
+            salt: self.salt.clone().unwrap_or_default(),
+            replicas: self.replicas.unwrap_or(1),
         };
-        Ok(Pool {
-            router: Router::with_options(servers, options)?,
-            listen: None,
-            timeout: None,
-            multiget: None,
-            on_failure: None,
-        })
+        Ok(Router::with_options(servers, options)?.into())
     }
 }
 
-fn choose(mut config: Config, wanted: Option<&str>, file: &str) -> Result<Pool, PoolError> {
-    let known: Vec<String> = config.pools.keys().cloned().collect();
-    let file = file.to_owned();
-    let name = match (wanted, known.as_slice()) {
-        (Some(name), _) => name.to_owned(),
-        (None, [only]) => only.clone(),
-        (None, _) => return Err(PoolError::WhichPool { file, known }),
-    };
-    config.pools.remove(&name).ok_or(PoolError::NoSuchPool { file, pool: name, known })
+impl Source {
+    /// The servers, and what is written with them about the proxy. A file is read now.
+    pub(crate) fn read(&self) -> Result<(Routed, Settings), PoolError> {
+        match self {
+            Self::Servers(table) => {
+                Ok((Routed { table: (**table).clone(), of_pools: Settings::default() }, Settings::default()))
+            }
+            Self::File { file, pool } => {
+                let config = config_file::read(file)?;
+                let routed = config.table(pool.as_deref()).map_err(|error| of_file(file, error))?;
+                Ok((routed, config.settings))
+            }
+        }
+    }
+}
+
+fn of_file(file: &Path, error: PoolError) -> PoolError {
+    PoolError::OfFile(file.display().to_string(), Box::new(error))
+}
+
+/// The variable of the environment that stands for a flag.
+pub(crate) fn variable(flag: &str) -> String {
+    flag.replacen("--", "WEIR_", 1).replace('-', "_").to_uppercase()
 }

@@ -5,8 +5,9 @@ use std::io::{self, BufRead, BufWriter, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
+use clap::ArgMatches;
 use clap::Args;
-use weir_routing::{Placement, REPLICAS_MAX, Router};
+use weir_routing::{Placement, REPLICAS_MAX, Table};
 
 use crate::pool::PoolArgs;
 
@@ -33,18 +34,19 @@ pub(crate) struct WhereArgs {
 
 impl WhereArgs {
     /// Prints the servers of every key.
-    pub(crate) fn run(&self) -> ExitCode {
+    pub(crate) fn run(&self, matches: &ArgMatches) -> ExitCode {
         let mut out = BufWriter::new(io::stdout().lock());
         if self.placements {
             return end(tell_placements(&mut out).and_then(|()| out.flush()));
         }
-        let router = match self.pool.load() {
-            Ok(pool) => pool.router,
+        let read = self.pool.source(matches).and_then(|source| source.read());
+        let table = match read {
+            Ok((routed, _)) => routed.table,
             Err(error) => return crate::fail(2, &error),
         };
         let told = match self.keys.as_slice() {
-            [only] if only == "-" => tell_lines(&router, &mut io::stdin().lock(), &mut out),
-            keys => keys.iter().try_for_each(|key| tell(&router, key.as_bytes(), &mut out)),
+            [only] if only == "-" => tell_lines(&table, &mut io::stdin().lock(), &mut out),
+            keys => keys.iter().try_for_each(|key| tell(&table, key.as_bytes(), &mut out)),
         };
         end(told.and_then(|()| out.flush()))
     }
@@ -67,7 +69,7 @@ fn tell_placements(out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn tell_lines(router: &Router, keys: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
+fn tell_lines(table: &Table, keys: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
     let mut line = Vec::new();
     for number in 1u64.. {
         line.clear();
@@ -81,17 +83,17 @@ fn tell_lines(router: &Router, keys: &mut dyn BufRead, out: &mut dyn Write) -> i
             }
             Some(_) => {}
         }
-        tell(router, &line, out)?;
+        tell(table, &line, out)?;
     }
     Ok(())
 }
 
-fn tell(router: &Router, key: &[u8], out: &mut dyn Write) -> io::Result<()> {
+fn tell(table: &Table, key: &[u8], out: &mut dyn Write) -> io::Result<()> {
     let mut places = [0; REPLICAS_MAX];
-    let count = router.replicas_of(key, &mut places);
+    let count = table.replicas_of(key, &mut places);
     for (rank, place) in places[..count].iter().enumerate() {
         let gap = if rank == 0 { "" } else { " " };
-        write!(out, "{gap}{}", router.servers()[usize::from(*place)])?;
+        write!(out, "{gap}{}", table.servers()[usize::from(*place)])?;
     }
     out.write_all(b"\n")
 }
@@ -99,16 +101,18 @@ fn tell(router: &Router, key: &[u8], out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_routing::{Options, Placement, Server};
+    use weir_routing::{Options, Placement, Router, Server};
 
-    fn router() -> Router {
+    fn table() -> Table {
         let servers = ["a", "b", "c"].map(|name| Server::new(name, 1).with_name(name)).into();
-        Router::with_options(servers, Options { replicas: 2, ..Options::new(Placement::Modulo) }).unwrap()
+        Router::with_options(servers, Options { replicas: 2, ..Options::new(Placement::Modulo) })
+            .unwrap()
+            .into()
     }
 
     fn told(keys: &[u8]) -> io::Result<String> {
         let mut out = Vec::new();
-        tell_lines(&router(), &mut &keys[..], &mut out)?;
+        tell_lines(&table(), &mut &keys[..], &mut out)?;
         Ok(String::from_utf8(out).unwrap())
     }
 

@@ -73,7 +73,7 @@ impl World {
         let router = Router::new(addresses, placement, setting.replicas).expect("a possible pool");
         let now = Instant::from_nanos(1_000_000);
         let mut world = Self {
-            dataplane: Dataplane::new(config.clone(), Arc::new(router), now),
+            dataplane: Dataplane::new(config.clone(), Arc::new(router.into()), now),
             config,
             now,
             clients: Default::default(),

@@ -18,9 +18,11 @@ The modules import one way only (tests/test_arrows.py): ``errors`` and ``histogr
 ``analysis``    records of a study -> every number of its report
 ``plots``       numbers -> figures (SVG)
 ``report``      numbers and figures -> one HTML file and its JSON twin; ``essence`` -> the terminal
-``testbed``     where roles run: processes of this machine
+``network``     machines out of one: namespaces, links, CPU quotas; what a killed lab left is known and removed
+``testbeds``    where roles run: ``local``, ``netns``, ``hosts``; ``topology`` is what a study says of it, ``places`` what is recorded
+``testbed``     one run of one cell on a testbed's machines; ``links`` loads their links up to their bounds
 ``run``         a study -> records
-``commands``    commands that need no runs; ``cli`` is the command line
+``commands``    commands that need no runs, ``testbed_commands`` those about testbeds; ``cli`` is the command line
 
 Leaves out: the proxy and the load generator, which are Rust; they meet the lab at the command line, the admin port and the
 record formats (docs/formats.md). Read `design.Study` first.

@@ -27,6 +27,8 @@ from weir_lab.essence import essence_table
 from weir_lab.report import build_report
 from weir_lab.run import expected_seconds, run_study
 from weir_lab.testbed import Executables
+from weir_lab.testbed_commands import clean, links, testbeds
+from weir_lab.testbeds import TestbedKind
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -68,16 +70,21 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder of the sweep; runs/NAME of the study by default")] = None,
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
     memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    testbed: Annotated[
+        TestbedKind, typer.Option(help="Where the roles run; docs/testbeds.md tells what each needs")
+    ] = TestbedKind.LOCAL,
+    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
 ) -> None:
     """Make all runs of a study that are not there yet."""
     study = load_study(study_path)
     require_reportable(study)
-    sweep = out or RUNS / study.name
+    sweep = out or RUNS / (study.name if testbed is TestbedKind.LOCAL else f"{study.name}-{testbed}")
     console = Console(highlight=False)
     try:
         with _progress(console) as progress:
             observer = _Shown(console, progress)
-            outcome = run_study(study_path, sweep, Executables(binary.absolute(), memcached), sys.argv, observer)
+            programs = Executables(binary.absolute(), memcached)
+            outcome = run_study(study_path, sweep, programs, sys.argv, observer, testbed, hosts)
     except KeyboardInterrupt:
         raise _InterruptedError from None
     if outcome.given_up:
@@ -115,6 +122,9 @@ app.command()(predict)
 app.command()(capacity)
 app.command()(merge)
 app.command("hash")(hash_keys)
+app.command()(testbeds)
+app.command()(links)
+app.command()(clean)
 
 
 def _latest() -> Path:

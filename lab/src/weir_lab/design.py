@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from weir_lab.errors import StudyError
+from weir_lab.topology import Topology
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,6 +139,7 @@ class Study(_Strict):
     factors: Annotated[dict[str, Annotated[list[Level], Field(min_length=1)]], Field(min_length=1)]
     plan: Plan
     gates: Gates = Gates()
+    topology: Topology = Topology()
     predictions: list[Prediction] = []
 
     @model_validator(mode="after")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-__all__ = ["Process", "Processes", "cpu_ns", "free_ports", "machine_busy_ns", "wait_until"]
+__all__ = ["Process", "Processes", "cpu_ns", "free_ports", "machine_busy_ns", "resident_bytes", "wait_until"]
 
 # Below the range from which the kernel takes ports for outgoing connections (32768 by default), so that a port found free is not
 # taken by a client connection before the server binds it.
@@ -81,16 +81,19 @@ class Processes:
         """Everything started so far, in order."""
         return list(self._started)
 
-    def start(self, role: str, name: str, argv: list[str], *, pipe_stderr: bool = False) -> Process:
+    def start(
+        self, role: str, name: str, argv: list[str], *, started_as: list[str] | None = None, pipe_stderr: bool = False
+    ) -> Process:
         """Start a process in a session of its own, its output in NAME.stdout and NAME.stderr.
 
-        With `pipe_stderr` the caller reads standard error and keeps the log.
+        `started_as` is the command line that runs `argv` on its machine, where it is not `argv` itself. With `pipe_stderr` the caller
+        reads standard error and keeps the log.
         """
         stderr_log = self._logs / f"{name}.stderr"
         with _uninterrupted(), (self._logs / f"{name}.stdout").open("w") as out, stderr_log.open("w") as err:
             try:
                 popen = subprocess.Popen(
-                    [*self._prefix, *argv],
+                    [*self._prefix, *(started_as or argv)],
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=subprocess.PIPE if pipe_stderr else err,
@@ -161,6 +164,14 @@ def cpu_ns(pid: int) -> int:
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
     except (OSError, IndexError, ValueError) as error:
         raise TestbedError(f"CPU time of process {pid} cannot be read from /proc ({error}).") from error
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory of a process that is in RAM now (second field of proc(5)'s statm)."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError) as error:
+        raise TestbedError(f"Memory of process {pid} cannot be read from /proc ({error}).") from error
 
 
 def machine_busy_ns() -> int:

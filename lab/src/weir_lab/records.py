@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from weir_lab.design import Settings
 from weir_lab.errors import RecordError
 from weir_lab.formats import Count, LoadRecord, Record, Snapshot
+from weir_lab.places import MachineUse, TestbedRecord
 
 __all__ = [
     "Command",
@@ -56,6 +57,7 @@ class CpuRecord(Record):
     roles: dict[str, RoleCpu]
     cores: Annotated[int, Field(ge=1)]
     busy_ns: Count
+    machines: dict[str, MachineUse] = Field(default_factory=dict)
 
     @property
     def other_share(self) -> float:
@@ -100,6 +102,7 @@ class RunMeta(Record):
     versions: dict[str, str]
     machine: dict[str, str | int | float]
     load_average: list[float]
+    testbed: TestbedRecord | None = None
     started_unix_ns: int
     ended_unix_ns: int
     verdict: Verdict

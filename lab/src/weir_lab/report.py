@@ -33,6 +33,7 @@ from weir_lab.records import Run, read_runs, read_sweep, runs_folder, write_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from weir_lab.places import TestbedRecord
     from weir_lab.sweeps import TwoLevelDesign
 
 __all__ = ["BYTES_MAX", "ReportFiles", "build_report", "load_analysis", "require_complete"]
@@ -62,7 +63,7 @@ def build_report(sweep: Path) -> ReportFiles:
     html, twin = sweep / "report.html", sweep / "report.json"
     part = html.with_name("report.html.part")
     part.write_text(page, encoding="utf-8")
-    write_json(twin, _twin(analysis, sweep))
+    write_json(twin, _twin(analysis, runs, sweep))
     os.replace(part, html)  # noqa: PTH105 - the atomic rename is the point
     return ReportFiles(html, twin, analysis)
 
@@ -136,6 +137,7 @@ def _render(sweep: Path, analysis: Analysis, runs: list[Run], interrupted: list[
         interrupted=[folder.name for folder in interrupted],
         newest=newest.meta,
         machine=describe(newest.meta.machine),
+        testbed=_testbed(analysis, runs),
         runs_folder=runs_folder(sweep).name,
         span=_span(run for run in runs),
         version=__version__,
@@ -171,13 +173,14 @@ def _utc(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _twin(analysis: Analysis, sweep: Path) -> dict[str, Any]:
+def _twin(analysis: Analysis, runs: list[Run], sweep: Path) -> dict[str, Any]:
     """Every number of the report, in the units that the names end in."""
     return {
         "schema": "weir.report/1",
         "weir_lab_version": __version__,
         "study": analysis.study.model_dump(mode="json", by_alias=True),
         "answer": answer(analysis),
+        "testbed": _plain(_testbed(analysis, runs), sweep),
         "points": [_plain(point, sweep) for point in analysis.points],
         "comparisons": [_plain(comparison, sweep) for comparison in analysis.comparisons],
         "designs": [_plain_design(design) for design in analysis.designs],
@@ -215,6 +218,13 @@ def _plain_design(design: TwoLevelDesign) -> dict[str, Any]:
             if fit is not None
         },
     }
+
+
+def _testbed(analysis: Analysis, runs: list[Run]) -> TestbedRecord | None:
+    """Where the newest of the used runs was made; ``None`` in records that are older than testbeds."""
+    used = {number.folder for number in analysis.used}
+    newest = max((run for run in runs if run.folder in used), key=lambda run: run.meta.started_unix_ns)
+    return newest.meta.testbed
 
 
 def _plain(value: Any, sweep: Path) -> Any:

@@ -7,20 +7,25 @@ stays, and a new folder is made beside it.
 from __future__ import annotations
 
 import fcntl
+import functools
 import shutil
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from weir_lab.design import ScheduledRun, Study, content_sha256, load_seed, load_study, schedule
+from weir_lab.design import ScheduledRun, Study, cells_of, content_sha256, load_seed, load_study, schedule
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.machine import executable_version, file_sha256, load_average, machine_facts, package_versions
 from weir_lab.records import RunMeta, SweepMeta, Verdict, read_measurements, read_runs, runs_folder, write_json
-from weir_lab.testbed import Executables, run_local
+from weir_lab.testbed import Executables, make_run, shape_of
+from weir_lab.testbeds import Testbed, TestbedKind, open_testbed
 from weir_lab.verdict import judge
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from weir_lab.topology import Shape
 
 __all__ = ["Observer", "SweepOutcome", "expected_seconds", "run_study"]
 
@@ -53,14 +58,22 @@ class SweepOutcome:
 
 
 def run_study(
-    study_path: Path, sweep: Path, executables: Executables, command: list[str], observer: Observer
+    study_path: Path,
+    sweep: Path,
+    executables: Executables,
+    command: list[str],
+    observer: Observer,
+    kind: TestbedKind = TestbedKind.LOCAL,
+    hosts: Path | None = None,
 ) -> SweepOutcome:
     """Make all runs of a study that are not there yet."""
     study = load_study(study_path)
-    hashes = _identify(executables)
+    programs = _identify(executables)
     runs_folder(sweep).mkdir(parents=True, exist_ok=True)
-    with (sweep / ".lock").open("w") as lock:
-        _lock(lock.fileno(), sweep)
+    with ExitStack() as stack:
+        _lock(stack.enter_context((sweep / ".lock").open("w")).fileno(), sweep)
+        testbed = stack.enter_context(open_testbed(kind, study.topology, _shape(study), hosts))
+        hashes = {**programs, **testbed.identity()}
         there = {run.meta.content_sha256 for run in read_runs(sweep)[0] if run.meta.verdict.valid}
         _keep_study(study_path, sweep / "study.toml")
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
@@ -70,7 +83,7 @@ def run_study(
         given_up: list[str] = []
         in_a_row = 0
         for run in missing:
-            valid = _attempt(study, run, sweep, executables, hashes, observer)
+            valid = _attempt(study, run, sweep, testbed, executables, hashes, observer)
             given_up += [] if valid else [run.name]
             in_a_row = 0 if valid else in_a_row + 1
             if in_a_row == _GIVEN_UP_IN_A_ROW_MAX:
@@ -84,6 +97,13 @@ def run_study(
 def expected_seconds(study: Study) -> float:
     """Rough time of one run: phases, and about a second to start, fill and stop."""
     return study.plan.warmup_s + study.plan.measured_s + 1.0
+
+
+def _shape(study: Study) -> Shape:
+    """Machines that every cell finds its own among."""
+    return functools.reduce(
+        lambda one, other: one.or_larger(other), (shape_of(cell.settings) for cell in cells_of(study))
+    )
 
 
 def _identify(executables: Executables) -> dict[str, str]:
@@ -111,6 +131,7 @@ def _attempt(
     study: Study,
     run: ScheduledRun,
     sweep: Path,
+    testbed: Testbed,
     executables: Executables,
     hashes: dict[str, str],
     observer: Observer,
@@ -119,7 +140,7 @@ def _attempt(
     for attempt in range(1, study.plan.attempts + 1):
         observer.started(run, attempt)
         folder = _new_folder(runs_folder(sweep), run.name)
-        verdict = _make(study, run, attempt, folder, executables, hashes)
+        verdict = _make(study, run, attempt, folder, testbed, executables, hashes)
         observer.finished(run, verdict, folder)
         if verdict.valid:
             return True
@@ -131,12 +152,13 @@ def _make(
     run: ScheduledRun,
     attempt: int,
     folder: Path,
+    testbed: Testbed,
     executables: Executables,
     hashes: dict[str, str],
 ) -> Verdict:
     seed = load_seed(study, run)
     load_before, started = load_average(), time.time_ns()
-    outcome = run_local(folder, executables, run.cell.settings, study.plan, seed)
+    outcome = make_run(testbed, folder, executables, run.cell.settings, study.plan, seed)
     meta = RunMeta(
         study=study.name,
         cell=run.cell.name,
@@ -157,6 +179,7 @@ def _make(
         },
         machine=machine_facts(),
         load_average=load_before,
+        testbed=testbed.record,
         started_unix_ns=started,
         ended_unix_ns=time.time_ns(),
         verdict=Verdict(valid=False, reasons=["not judged"], flags=[]),

@@ -15,8 +15,12 @@ from weir_lab.records import Run, Verdict
 
 if TYPE_CHECKING:
     from weir_lab.design import Gates, Settings
+    from weir_lab.records import CpuRecord
 
 __all__ = ["judge"]
+
+# A load generator that its own CPU quota holds for longer measures its quota.
+_CLIENT_THROTTLED_SHARE_MAX = 0.02
 
 
 def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
@@ -32,8 +36,10 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
             flags += _client_flags(run.load, settings, gates)
     if run.cpu is None:
         reasons.append("no cpu.json: the edges of the measured phase were not seen")
-    elif run.cpu.other_share > gates.other_cpu_share_max:
-        flags.append(f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went elsewhere")
+    else:
+        reasons += _client_throttled(run.cpu)
+        if run.cpu.other_share > gates.other_cpu_share_max:
+            flags.append(f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went elsewhere")
     if settings.path is RequestPath.PROXY:
         reasons += _proxy_faults(run)
         if not reasons:
@@ -61,6 +67,17 @@ def _client_faults(load: LoadRecord, settings: Settings) -> list[str]:
         faults.append(f"measured phase counts {load.measured.requests} requests, its operations {load.requests}")
     if (load.config.connections, load.config.depth) != (settings.clients, settings.depth):
         faults.append(f"ran {load.config.connections} connections x depth {load.config.depth}, not the cell's")
+    return faults
+
+
+def _client_throttled(cpu: CpuRecord) -> list[str]:
+    faults = []
+    for name, use in cpu.machines.items():
+        share = (use.throttled_ns or 0) / cpu.interval_ns
+        if name.startswith("client-") and share > _CLIENT_THROTTLED_SHARE_MAX:
+            faults.append(
+                f"{name} stood still for {100 * share:.1f} % of the measured phase because of its CPU quota: give clients more"
+            )
     return faults
 
 

@@ -3,6 +3,7 @@
 mod clients;
 mod limits;
 mod multigets;
+mod reload;
 mod replication;
 mod requests;
 mod servers;

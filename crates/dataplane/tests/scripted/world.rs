@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use weir_dataplane::{Config, Dataplane, Event, Report, SessionId};
-use weir_routing::{Placement, Router, Server};
+use weir_routing::{Placement, Router, Server, Table};
 use weir_timing::Instant;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -11,7 +11,7 @@ pub(crate) const TIMEOUT: u64 = 500 * MS;
 /// A dataplane with its driver's part played by the test. All servers are connected at the start.
 pub(crate) struct World {
     pub(crate) dataplane: Dataplane,
-    pub(crate) router: Arc<Router>,
+    pub(crate) router: Router,
     pub(crate) now: Instant,
     pub(crate) events: Vec<Event>,
 }
@@ -22,10 +22,15 @@ impl World {
     }
 
     pub(crate) fn with(servers: usize, replicas: usize, config: Config) -> Self {
-        let servers: Vec<_> = (1..=servers).map(|port| Server::new("s", port as u16)).collect();
-        let router = Arc::new(Router::new(servers, Placement::Modulo, replicas).expect("valid"));
+        let names: Vec<_> = (1..=servers).map(|port| format!("s:{port}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let router = router(&names, replicas);
         let now = Instant::from_nanos(MS);
-        let dataplane = Dataplane::new(Config { timeout_ns: TIMEOUT, ..config }, Arc::clone(&router), now);
+        let dataplane = Dataplane::new(
+            Config { timeout_ns: TIMEOUT, ..config },
+            Arc::new(Table::from(router.clone())),
+            now,
+        );
         let mut world = Self { dataplane, router, now, events: Vec::new() };
         for server in 0..world.router.servers().len() {
             world.dataplane.handle_server_connected(server, now);
@@ -33,6 +38,14 @@ impl World {
         world.turn();
         world.events.clear();
         world
+    }
+
+    /// Another table; what the driver is asked to do because of it.
+    pub(crate) fn reload(&mut self, table: impl Into<Table>) -> Vec<Event> {
+        self.events.clear();
+        self.dataplane.handle_table(Arc::new(table.into()), self.now);
+        self.turn();
+        self.events.clone()
     }
 
     pub(crate) fn client(&mut self) -> SessionId {
@@ -83,6 +96,12 @@ impl World {
         self.dataplane.report(self.now)
     }
 
+    /// What leaves for one client after a reply of a server.
+    pub(crate) fn hears(&mut self, client: SessionId, server: usize, reply: &str) -> String {
+        self.server_says(server, reply);
+        self.client_gets(client)
+    }
+
     /// A key whose primary is `server`.
     pub(crate) fn key_on(&self, server: usize) -> String {
         self.keys_on(server, 1).remove(0)
@@ -92,4 +111,10 @@ impl World {
         let mine = |key: &String| self.router.primary(key.as_bytes()) == server;
         (0..).map(|number| format!("k{number}")).filter(mine).take(count).collect()
     }
+}
+
+/// Keys over servers, by their bytes modulo the number of servers.
+pub(crate) fn router(servers: &[&str], replicas: usize) -> Router {
+    let servers: Vec<Server> = servers.iter().map(|text| text.parse().expect("a server")).collect();
+    Router::new(servers, Placement::Modulo, replicas).expect("valid")
 }

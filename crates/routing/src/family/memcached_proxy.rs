@@ -22,7 +22,7 @@ pub(super) fn ring(servers: &[Server], mode: Placement, hash: KeyHash) -> Result
     let name = |place: usize| match mode {
         Placement::MemcachedProxyRingTwemproxy => servers[place].label(),
         Placement::MemcachedProxyRingEvcache => {
-            format!("{}/{}", servers[place].host, servers[place].full_label())
+            format!("{}/{}", servers[place].host(), servers[place].full_label())
         }
         _ => servers[place].full_label(),
     };

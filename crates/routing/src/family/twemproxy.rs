@@ -3,13 +3,13 @@
 use super::{Refusal, SLOTS_MAX, bounded_weights, ketama_shares, md5_ring_points, slots, whole_weights};
 use crate::distribution::{Distribution, Ring, Slots};
 use crate::hash::KeyHash;
-use crate::server::Server;
+use crate::server::{Endpoint, Server};
 
 /// twemproxy cuts the text of a point to this many bytes.
 const LABEL_MAX: usize = 85;
 
 pub(super) fn ketama(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {
-    let labels: Vec<String> = servers.iter().map(Server::label).collect();
+    let labels: Vec<String> = servers.iter().map(label).collect();
     let weights = whole_weights(servers)?;
     let shares: Vec<(u16, u32)> = ketama_shares(&weights).collect();
     let shares = by_name(&labels).into_iter().map(|place| shares[usize::from(place)]);
@@ -22,10 +22,19 @@ pub(super) fn ketama(servers: &[Server], hash: KeyHash) -> Result<Distribution, 
 }
 
 pub(super) fn modula(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {
-    let labels: Vec<String> = servers.iter().map(Server::label).collect();
+    let labels: Vec<String> = servers.iter().map(label).collect();
     let weights = bounded_weights(servers, SLOTS_MAX)?;
     let held = by_name(&labels).into_iter().map(|place| (place, weights[usize::from(place)]));
     Ok(Distribution::Slots { slots: Slots::new(slots(held)), hash, empty_is_zero: true })
+}
+
+/// As [`Server::label`], but for a socket without a name: twemproxy takes its path with the colon that stands before the
+/// weight.
+fn label(server: &Server) -> String {
+    match &server.endpoint {
+        Endpoint::Unix { path } if !server.is_named() => format!("{path}:"),
+        _ => server.label(),
+    }
 }
 
 /// The servers in twemproxy's order of names: shorter ones first, those of one length by their bytes.

@@ -1,16 +1,19 @@
 //! One client: what it has asked, and what it makes of the replies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use weir_dataplane::SessionId;
+use weir_routing::Table;
 
 use super::beliefs::{Belief, Item};
 use super::link::Link;
 use super::replies;
 use super::script::{Asked, Expected, STATISTICS};
+use super::tables;
 
 /// The reply that the dataplane puts in the place of one for which there is no room.
 const NO_ROOM: &[u8] = b"SERVER_ERROR buffer-full client\r\n";
@@ -50,7 +53,8 @@ pub(super) struct Client {
     pub(super) cas_tokens: BTreeMap<Vec<u8>, u64>,
     pub(super) tally: Tally,
     pending: VecDeque<Pending>,
-    beliefs: BTreeMap<Vec<u8>, Belief>,
+    /// Of each key of its own, and of each server that was its primary.
+    beliefs: BTreeMap<(Vec<u8>, usize), Belief>,
     nature: Nature,
     versions: u64,
     sent_bytes: u64,
@@ -72,6 +76,8 @@ pub(super) struct Nature {
     pub(super) fails_over: bool,
     /// A key may be missed because its server did not answer.
     pub(super) degrades: bool,
+    /// It cannot know which server was asked, or what the others were told: only whether a value belongs to its key.
+    pub(super) blind: bool,
 }
 
 /// Whose answer a read is.
@@ -99,8 +105,8 @@ struct Pending {
     asked: Asked,
     /// Where in the client's stream it ends.
     end: u64,
-    /// When the proxy read its last byte.
-    read_ns: Option<u64>,
+    /// When the proxy read its last byte, and by which table it was sent on its way.
+    read: Option<(u64, Arc<Table>)>,
 }
 
 /// What every client knows about the values of the shared keys: who has written them with what.
@@ -144,15 +150,15 @@ impl Client {
     /// It asks; the bytes go on their way.
     pub(super) fn ask(&mut self, asked: Asked) {
         self.sent_bytes += asked.bytes.len() as u64;
-        self.pending.push_back(Pending { asked, end: self.sent_bytes, read_ns: None });
+        self.pending.push_back(Pending { asked, end: self.sent_bytes, read: None });
     }
 
     /// The proxy has read `count` more of its bytes.
-    pub(super) fn note_read(&mut self, count: usize, now_ns: u64) {
+    pub(super) fn note_read(&mut self, count: usize, now_ns: u64, table: &Arc<Table>) {
         self.read_bytes += count as u64;
-        for pending in self.pending.iter_mut().rev().take_while(|pending| pending.read_ns.is_none()) {
+        for pending in self.pending.iter_mut().rev().take_while(|pending| pending.read.is_none()) {
             if pending.end <= self.read_bytes {
-                pending.read_ns = Some(now_ns);
+                pending.read = Some((now_ns, Arc::clone(table)));
             }
         }
     }
@@ -169,12 +175,14 @@ impl Client {
             };
             // A value that is too large may be refused before it was read.
             let may_be_early = matches!(pending.asked.expected, Expected::Exactly(_)).then_some(now_ns);
-            let Some(read_ns) = pending.read_ns.or(may_be_early) else {
+            let read_ns = pending.read.as_ref().map(|(read_ns, _)| *read_ns);
+            let Some(read_ns) = read_ns.or(may_be_early) else {
                 return Err(format!("{:?} is answered before it was read", pending.asked));
             };
-            let asked = pending.asked.clone();
-            let Some(taken) =
-                self.check(&asked, issued).map_err(|error| format!("{error} (to {asked:?})"))?
+            let (asked, table) = (pending.asked.clone(), pending.table());
+            let Some(taken) = self
+                .check(&asked, table.as_deref(), issued)
+                .map_err(|error| format!("{error} (to {asked:?})"))?
             else {
                 return Ok(());
             };
@@ -203,8 +211,9 @@ impl Client {
             return Err("the connection ends in the middle of a reply".to_owned());
         }
         let untaken = |pending: &Pending| {
-            drained_ns
-                .is_some_and(|drained_ns| paused || pending.read_ns.is_none_or(|read| read >= drained_ns))
+            drained_ns.is_some_and(|drained_ns| {
+                paused || pending.read.as_ref().is_none_or(|(read, _)| *read >= drained_ns)
+            })
         };
         match self.pending.front() {
             Some(owed) if untaken(owed) => Ok(false),
@@ -220,12 +229,17 @@ impl Client {
             && let Some(pending) = self.pending.pop_front()
         {
             // Nothing contradicts a doubt.
-            let _ = self.fail(&pending.asked);
+            let _ = self.fail(&pending.asked, pending.table().as_deref());
         }
     }
 
     /// Compares the front of what was seen with what was asked; returns the length of the reply once it is complete.
-    fn check(&mut self, asked: &Asked, issued: &Issued) -> Result<Option<usize>, String> {
+    fn check(
+        &mut self,
+        asked: &Asked,
+        table: Option<&Table>,
+        issued: &Issued,
+    ) -> Result<Option<usize>, String> {
         if let Expected::Exactly(answer) = &asked.expected {
             return self.check_lines(answer);
         }
@@ -233,7 +247,7 @@ impl Client {
         if line.starts_with(b"SERVER_ERROR ") {
             check_failure(&line)?;
             self.tally.failures += 1;
-            self.fail(asked)?;
+            self.fail(asked, table)?;
             return Ok(Some(line.len()));
         }
         match &asked.expected {
@@ -247,12 +261,14 @@ impl Client {
                     (true, 2..) => From::PrimaryIfMissed,
                     _ => From::Primary,
                 };
-                self.check_values(keys, (*with_cas, from), values, issued)?;
+                self.check_values(keys, table, (*with_cas, from), values, issued)?;
                 return Ok(Some(length));
             }
-            Expected::Fitting { key } => self.belief(key).learn_reply(&asked.bytes, &line)?,
+            Expected::Fitting { key } => {
+                self.learn(key, table, |belief| belief.learn_reply(&asked.bytes, &line))?;
+            }
             Expected::FittingCas { key, stored } => {
-                self.belief(key).learn_cas(stored.clone(), Some(&line))?;
+                self.learn(key, table, |belief| belief.learn_cas(stored.clone(), Some(&line)))?;
             }
             Expected::OneOf(lines) if lines.iter().any(|expected| expected.as_bytes() == line) => {}
             _ => return Err(format!("found {:?}", String::from_utf8_lossy(&line))),
@@ -287,6 +303,7 @@ impl Client {
     fn check_values(
         &mut self,
         keys: &[Vec<u8>],
+        table: Option<&Table>,
         (with_cas, from): (bool, From),
         values: Vec<replies::Value>,
         issued: &Issued,
@@ -303,7 +320,7 @@ impl Client {
                 }
             }
             if key.starts_with(b"own") {
-                self.learn_item(key, value.map(|value| (value.data, value.flags)), from)?;
+                self.learn_item(key, table, value.map(|value| (value.data, value.flags)), from)?;
             } else if let Some(value) = value
                 && !issued.contains(&(key.clone(), value.data.clone()))
             {
@@ -317,31 +334,69 @@ impl Client {
     }
 
     /// A read of one of its own keys has `found` this.
-    fn learn_item(&mut self, key: &[u8], found: Item, from: From) -> Result<(), String> {
+    fn learn_item(
+        &mut self,
+        key: &[u8],
+        table: Option<&Table>,
+        found: Item,
+        from: From,
+    ) -> Result<(), String> {
         if found.is_none() && self.nature.degrades {
             return Ok(());
         }
-        let belief = self.belief(key);
-        match from {
+        if let Some((value, _)) = &found
+            && !belongs_to(value, key)
+        {
+            return Err(format!("{:?} is no value of this key", String::from_utf8_lossy(value)));
+        }
+        self.learn(key, table, |belief| match from {
             From::PrimaryIfMissed if found.is_none() => belief.learn_item(found),
             From::Anywhere | From::PrimaryIfMissed => belief.learn_item_anywhere(&found),
             From::Primary => belief.learn_item(found),
-        }
+        })
     }
 
     /// The request failed.
-    fn fail(&mut self, asked: &Asked) -> Result<(), String> {
+    fn fail(&mut self, asked: &Asked, table: Option<&Table>) -> Result<(), String> {
         match &asked.expected {
-            Expected::Fitting { key } => self.belief(key).doubt(&asked.bytes),
-            Expected::FittingCas { key, stored } => self.belief(key).learn_cas(stored.clone(), None)?,
-            _ => {}
+            Expected::Fitting { key } => self.learn(key, table, |belief| {
+                belief.doubt(&asked.bytes);
+                Ok(())
+            }),
+            Expected::FittingCas { key, stored } => {
+                self.learn(key, table, |belief| belief.learn_cas(stored.clone(), None))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    fn belief(&mut self, key: &[u8]) -> &mut Belief {
+    /// What was learned about a key, at the server that was its primary when the request was sent on its way.
+    fn learn(
+        &mut self,
+        key: &[u8],
+        table: Option<&Table>,
+        learn: impl FnOnce(&mut Belief) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let Some(table) = table.filter(|_| !self.nature.blind) else { return Ok(()) };
         let forgetful = self.nature.forgetful;
-        self.beliefs.entry(key.to_vec()).or_insert_with(|| Belief::new(key, forgetful))
+        let place = (key.to_vec(), tables::places(table, key)[0]);
+        learn(self.beliefs.entry(place).or_insert_with(|| Belief::new(key, forgetful)))
+    }
+}
+
+impl Pending {
+    fn table(&self) -> Option<Arc<Table>> {
+        self.read.as_ref().map(|(_, table)| Arc::clone(table))
+    }
+}
+
+/// Texts begin with their key, whatever is appended or prepended; numbers are numbers.
+fn belongs_to(value: &[u8], key: &[u8]) -> bool {
+    let is_number = key.rsplit(|byte| *byte == b'-').next().is_some_and(|kind| kind.starts_with(b"n"));
+    if is_number {
+        value.iter().all(|byte| byte.is_ascii_digit() || *byte == b' ')
+    } else {
+        value.starts_with(key)
     }
 }
 

@@ -3,6 +3,7 @@
 use rand::Rng;
 use weir_dataplane::{Event, SessionId};
 
+use super::tables;
 use super::world::{Happening, World};
 
 impl World {
@@ -12,9 +13,9 @@ impl World {
         self.carry_out_events();
         self.see_all();
         let mut last = None;
-        while let Some(server) = self.dataplane.poll_server_output(last, self.now()) {
-            self.write_server(server);
-            last = Some(server);
+        while let Some(slot) = self.dataplane.poll_server_output(last, self.now()) {
+            self.write_server(slot);
+            last = Some(slot);
         }
         while let Some(session) = self.dataplane.poll_client_output() {
             self.write_client(session);
@@ -26,8 +27,8 @@ impl World {
         while let Some(event) = self.dataplane.poll_event() {
             self.note(3, format!("{event:?}").as_bytes());
             match event {
-                Event::Connect(server) => self.connect(server),
-                Event::Disconnect(server) => self.servers[server].forget(),
+                Event::Connect(slot) => self.connect(slot),
+                Event::Disconnect(slot) => self.disconnect(slot),
                 Event::Close(session) => self.close_client(session),
                 Event::Stats { request, .. } => {
                     let delay_ns = self.rng.random_range(0..=self.scenario.conduct.delay_max_ns);
@@ -42,8 +43,9 @@ impl World {
         }
     }
 
-    fn write_server(&mut self, server: usize) {
-        let output = self.dataplane.server_output(server).to_vec();
+    fn write_server(&mut self, slot: usize) {
+        let server = tables::number_of(self.dataplane.server(slot));
+        let output = self.dataplane.server_output(slot).to_vec();
         let count = self.accepted(output.len());
         self.note(4, &output[..count]);
         let (attempt, conduct, now_ns) = (self.servers[server].attempt, self.scenario.conduct, self.now_ns);
@@ -51,7 +53,7 @@ impl World {
         for (at_ns, piece) in pieces {
             self.happens(at_ns, Happening::ToServer(server, attempt, piece));
         }
-        self.dataplane.handle_server_written(server, count, self.now());
+        self.dataplane.handle_server_written(slot, count, self.now());
         if count < output.len() {
             let delay_ns = self.rng.random_range(0..=conduct.delay_max_ns);
             self.happens(now_ns + delay_ns, Happening::ServerWritable(server, attempt));

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Links cut bytes anywhere and delay them; the kernel takes as much of a write as it likes. Time is a number, and the
-//! same seed always gives the same run: [`run`] twice, and the traces are equal.
+//! same seed always gives the same run: [`run`] twice, and the traces are equal. Tables replace each other at any moment: servers come and
+//! go, and prefixes lead elsewhere.
 //!
 //! What every run must show, whatever happens to the servers: replies come in the order of the requests and belong to
 //! them; what a client reads is what it may believe to be stored (see `beliefs`); its own mistakes are answered as
@@ -22,6 +23,7 @@ mod replies;
 mod scenario;
 mod script;
 mod server;
+mod tables;
 mod verdict;
 mod world;
 

@@ -29,19 +29,24 @@ pub(super) struct Scenario {
     pub(super) faults: usize,
     /// Limits are so small that requests are refused and sessions are paused.
     pub(super) tight: bool,
+    /// How often another table is taken, and how often a server's name gets other addresses.
+    pub(super) reloads: usize,
+    pub(super) moves: usize,
     /// The proxy is told to end while clients are asking.
     pub(super) drains: bool,
 }
 
 impl Scenario {
     pub(super) fn random(rng: &mut SmallRng) -> Self {
-        let servers = rng.random_range(1..=4);
+        let reloads = if rng.random_bool(0.5) { rng.random_range(1..=8) } else { 0 };
+        let servers = rng.random_range(1..=if reloads > 0 { 6 } else { 4 });
         let faults = if rng.random_bool(0.7) { rng.random_range(1..=12) } else { 0 };
         let tight = rng.random_bool(0.3);
         let delay_max_ns = rng.random_range(10 * MICROSECOND..=MILLISECOND);
         // A calm world's requests must never be late, however often a write is cut short.
         let patience = if faults == 0 { 1000 } else { rng.random_range(40..=100) };
-        let replicas = rng.random_range(1..=servers.min(3));
+        let replicas_max = if reloads > 0 && rng.random_bool(0.6) { 1 } else { servers.min(3) };
+        let replicas = rng.random_range(1..=replicas_max);
         let mut config = config(rng, tight, delay_max_ns * patience);
         config.multiget = *Multiget::ALL.choose(rng).expect("some ways");
         if config.multiget.check(servers, replicas).is_err() {
@@ -59,8 +64,16 @@ impl Scenario {
             short_write: *[0.0, 0.05, 0.4].choose(rng).expect("three shares"),
             faults,
             tight,
+            reloads,
+            moves: if rng.random_bool(0.3) { rng.random_range(1..=5) } else { 0 },
             drains: rng.random_bool(0.2),
         }
+    }
+
+    /// Where a session is paused, it cannot be seen from outside by which table its requests will go. And what copies hold that an
+    /// earlier table had elsewhere is not followed.
+    pub(super) fn hides_places(&self) -> bool {
+        self.reloads > 0 && (self.tight || self.replicas > 1)
     }
 
     pub(super) fn is_calm(&self) -> bool {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use weir_dataplane::{Dataplane, OnFailure, SessionId};
-use weir_routing::{Router, Server};
+use weir_routing::Table;
 use weir_timing::Instant;
 
 use super::Outcome;
@@ -14,6 +14,7 @@ use super::client::{Arrival, Client, Ending, Issued, Nature};
 use super::scenario::Scenario;
 use super::script::{self, Asked, Expected};
 use super::server::{Fault, SimulatedServer};
+use super::tables;
 
 /// A dataplane that wants to be woken at once so many times in a row is running in circles.
 const TURNS_PER_MOMENT_MAX: u32 = 10_000;
@@ -38,6 +39,10 @@ pub(super) enum Happening {
     FromServer(usize, u64, Option<Vec<u8>>),
     ServerWritable(usize, u64),
     Fault(usize, Fault),
+    /// The proxy gets another table.
+    Table,
+    /// A server's name has other addresses.
+    Move(usize),
     /// The proxy is told to end.
     Drain,
     /// The statistics that a client has asked for are there.
@@ -49,9 +54,11 @@ pub(super) struct World {
     pub(super) now_ns: u64,
     pub(super) scenario: Scenario,
     pub(super) dataplane: Dataplane,
-    pub(super) router: Arc<Router>,
+    pub(super) table: Arc<Table>,
     pub(super) clients: Vec<Client>,
     pub(super) servers: Vec<SimulatedServer>,
+    /// The number that each server has in the dataplane, while it is to be connected.
+    slots: Vec<Option<usize>>,
     /// `quit`s that the dataplane has counted as requests and that are answered by nothing.
     pub(super) quits: u64,
     /// When the proxy was told to end.
@@ -67,15 +74,13 @@ impl World {
     pub(super) fn new(seed: u64, scenario: impl Fn(&mut SmallRng) -> Scenario) -> Self {
         let mut rng = SmallRng::seed_from_u64(seed);
         let scenario = scenario(&mut rng);
-        let pool =
-            (0..scenario.servers).map(|number| Server::new(format!("server-{number}"), 11211)).collect();
-        let router = Router::new(pool, scenario.placement, scenario.replicas).expect("a possible pool");
-        let router = Arc::new(router);
+        let table = tables::first(&scenario, &mut rng);
         let nature = Nature {
             forgetful: scenario.faults > 0,
             replicated: scenario.replicas > 1,
             fails_over: !scenario.is_calm(),
             degrades: scenario.config.on_failure == OnFailure::Degrade && !scenario.is_calm(),
+            blind: scenario.hides_places(),
         };
         let clients = (0..scenario.clients)
             .map(|number| Client::new(number, scenario.requests, nature, &mut rng))
@@ -83,8 +88,9 @@ impl World {
         let mut world = Self {
             seed,
             now_ns: 0,
-            dataplane: Dataplane::new(scenario.config.clone(), Arc::clone(&router), Instant::ZERO),
-            router,
+            dataplane: Dataplane::new(scenario.config.clone(), Arc::clone(&table), Instant::ZERO),
+            table,
+            slots: vec![None; scenario.servers],
             clients,
             servers: (0..scenario.servers).map(|_| SimulatedServer::new()).collect(),
             quits: 0,
@@ -110,6 +116,15 @@ impl World {
         if self.scenario.drains {
             let at_ns = self.rng.random_range(0..=length_ns);
             self.happens(at_ns, Happening::Drain);
+        }
+        for _ in 0..self.scenario.reloads {
+            let at_ns = self.rng.random_range(0..=length_ns);
+            self.happens(at_ns, Happening::Table);
+        }
+        for _ in 0..self.scenario.moves {
+            let server = self.rng.random_range(0..self.servers.len());
+            let at_ns = self.rng.random_range(0..=length_ns);
+            self.happens(at_ns, Happening::Move(server));
         }
         for _ in 0..self.scenario.faults {
             let server = self.rng.random_range(0..self.servers.len());
@@ -177,12 +192,21 @@ impl World {
             Happening::Thaw(server) => self.serve(server),
             Happening::FromServer(server, attempt, bytes) => self.read_server(server, attempt, bytes),
             Happening::ServerWritable(server, attempt) => {
-                if self.servers[server].attempt == attempt && self.dataplane.server_is_up(server) {
-                    self.dataplane.handle_server_writable(server);
+                if let Some(slot) = self.up(server, attempt) {
+                    self.dataplane.handle_server_writable(slot);
                 }
             }
             Happening::Stats(request) => {
                 self.dataplane.handle_stats(request, script::STATISTICS.to_vec(), self.now());
+            }
+            Happening::Table => {
+                self.table = tables::random(&self.scenario, &mut self.rng);
+                self.dataplane.handle_table(Arc::clone(&self.table), self.now());
+            }
+            Happening::Move(server) => {
+                if let Some(slot) = self.slots[server] {
+                    self.dataplane.handle_server_moved(slot);
+                }
             }
             Happening::Drain => {
                 self.dataplane.begin_drain();
@@ -261,7 +285,7 @@ impl World {
                 None => return,
                 Some(Arrival::Bytes(bytes)) => {
                     self.note(1, &bytes);
-                    self.clients[number].note_read(bytes.len(), self.now_ns);
+                    self.clients[number].note_read(bytes.len(), self.now_ns, &self.table);
                     self.dataplane.handle_client_bytes(session, &bytes, self.now());
                 }
                 Some(Arrival::Finished) => return self.dataplane.handle_client_finished(session),
@@ -305,24 +329,40 @@ impl World {
 
     // ── servers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    pub(super) fn connect(&mut self, server: usize) {
+    pub(super) fn connect(&mut self, slot: usize) {
+        let server = tables::number_of(self.dataplane.server(slot));
         self.servers[server].forget();
+        self.slots[server] = Some(slot);
         let conduct = self.scenario.conduct;
         let (attempt, now_ns) = (self.servers[server].attempt, self.now_ns);
         let at_ns = self.servers[server].to_server.arrival(now_ns, conduct, &mut self.rng);
         self.happens(at_ns, Happening::Connected(server, attempt));
     }
 
-    fn finish_connecting(&mut self, server: usize, attempt: u64) {
-        if self.servers[server].attempt != attempt {
-            return;
+    /// The slot may be another server's already.
+    pub(super) fn disconnect(&mut self, slot: usize) {
+        if let Some(server) = self.slots.iter().position(|of| *of == Some(slot)) {
+            self.servers[server].forget();
+            self.slots[server] = None;
         }
+    }
+
+    /// The number of a server whose connection is the one of this attempt.
+    fn up(&self, server: usize, attempt: u64) -> Option<usize> {
+        let slot = self.slots[server].filter(|_| self.servers[server].attempt == attempt);
+        slot.filter(|slot| self.dataplane.server_is_up(*slot))
+    }
+
+    fn finish_connecting(&mut self, server: usize, attempt: u64) {
+        let Some(slot) = self.slots[server].filter(|_| self.servers[server].attempt == attempt) else {
+            return;
+        };
         match self.servers[server].accepts(self.now_ns) {
             Some(true) => {
                 self.servers[server].accept(attempt);
-                self.dataplane.handle_server_connected(server, self.now());
+                self.dataplane.handle_server_connected(slot, self.now());
             }
-            Some(false) => self.dataplane.handle_server_disconnected(server, self.now()),
+            Some(false) => self.dataplane.handle_server_disconnected(slot, self.now()),
             None => {}
         }
     }
@@ -362,17 +402,15 @@ impl World {
     }
 
     fn read_server(&mut self, server: usize, attempt: u64, bytes: Option<Vec<u8>>) {
-        if self.servers[server].attempt != attempt || !self.dataplane.server_is_up(server) {
-            return;
-        }
+        let Some(slot) = self.up(server, attempt) else { return };
         match bytes {
             Some(bytes) => {
                 self.note(2, &bytes);
-                self.dataplane.handle_server_bytes(server, &bytes, self.now());
+                self.dataplane.handle_server_bytes(slot, &bytes, self.now());
             }
             None => {
                 self.servers[server].forget();
-                self.dataplane.handle_server_disconnected(server, self.now());
+                self.dataplane.handle_server_disconnected(slot, self.now());
             }
         }
     }

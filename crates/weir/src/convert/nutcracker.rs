@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use weir_routing::{HashTag, KeyHash, Options, Placement, Server};
+use weir_routing::{Endpoint, HashTag, KeyHash, Options, Placement, Server};
 
 use super::{Converted, ConvertedPool};
 
@@ -66,13 +66,14 @@ fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {
         Some(pair) => Some(pair.parse::<HashTag>().map_err(|error| error.to_string())?),
     };
     let mut notes = Vec::new();
-    let listen = match yaml.listen.starts_with('/') {
-        true => {
-            notes.push(format!("listen: {} has no equal: give --listen HOST:PORT", yaml.listen));
-            None
-        }
-        false => Some(yaml.listen.clone()),
-    };
+    let (listen, mode) =
+        yaml.listen.split_once(' ').map_or((yaml.listen.as_str(), None), |(path, mode)| (path, Some(mode)));
+    if let Some(mode) = mode {
+        notes.push(format!(
+            "listen: the mode {mode} of the socket has no equal here: give --listen-mode {mode}"
+        ));
+    }
+    let listen = Some(listen.to_owned());
     let timeout_ms =
         yaml.timeout.and_then(|timeout| u64::try_from(timeout).ok()).filter(|timeout| *timeout > 0);
     if timeout_ms.is_none() {
@@ -93,16 +94,15 @@ fn hash(name: Option<&str>, placement: Placement) -> Result<KeyHash, String> {
 
 /// `HOST:PORT:WEIGHT` or `HOST:PORT:WEIGHT NAME`.
 fn server(text: &str) -> Result<Server, String> {
-    if text.starts_with('/') {
-        return Err(format!("server {text:?} has no equal: Weir reaches servers by TCP alone"));
-    }
     let address = text.split(' ').next().unwrap_or(text);
-    if address.split(':').count() < 3 {
-        return Err(format!("server {text:?} has no weight: nutcracker wants host:port:weight"));
+    let (parts, form) = if text.starts_with('/') { (2, "/path:weight") } else { (3, "host:port:weight") };
+    if address.split(':').count() < parts {
+        return Err(format!("server {text:?} has no weight: nutcracker wants {form}"));
     }
     let server: Server = text.parse().map_err(|error: weir_routing::ServerError| error.to_string())?;
     let named = text.len() > address.len();
-    if named && !server.is_named() && server.port == DEFAULT_PORT {
+    let on_default_port = matches!(server.endpoint, Endpoint::Tcp { port: DEFAULT_PORT, .. });
+    if named && !server.is_named() && on_default_port {
         return Err(format!(
             "server {text:?} has its own address as its name, which nutcracker hashes with the port and Weir \
              without: give it another name in both"
@@ -178,8 +178,9 @@ hash_tag = \"{}\"
 timeout = \"400ms\"
 
 [pools.beta]
-# listen: /tmp/socket 0666 has no equal: give --listen HOST:PORT
+# listen: the mode 0666 of the socket has no equal here: give --listen-mode 0666
 # without a timeout nutcracker waits for ever; Weir answers after 500 ms
+listen = \"/tmp/socket\"
 servers = [
   \"cache-1.example:11211:1\",
 ]
@@ -214,7 +215,7 @@ hash = \"fnv1a_64\"
         check("hash: md5", "hush: md5", "unknown field `hush`");
         check("hash: md5", "hash: murmur3", "is none of nutcracker's");
         check("\"{}\"", "\"{\"", "hash tag \"{\" is no pair");
-        check("127.0.0.1:11212:2", "/tmp/memcached:1 a", "has no equal: Weir reaches servers by TCP alone");
+        check("127.0.0.1:11212:2", "/tmp/memcached", "has no weight: nutcracker wants /path:weight");
         check("127.0.0.1:11212:2", "127.0.0.1:11212", "has no weight");
         check("11211:1 red", "11211:1 127.0.0.1:11211", "has its own address as its name");
         check("timeout: 400", "timeout: soon", "cannot be read as nutcracker's YAML");

@@ -1,0 +1,243 @@
+//! Names of servers that change, with a resolver that says what the test wants: loop, keeper and sockets are the real ones.
+
+use crate::{
+    Config, Notice, Resolve,
+    clock::Clock,
+    event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
+    keeper::{Keeper, KeeperHandle},
+    server_link::Whereabouts,
+    sockets::Stream,
+};
+use std::{
+    io::{self, BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex, atomic::Ordering, mpsc::sync_channel},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+use weir_routing::{Placement, Router, Server, Table};
+
+/// How long anything may take before a test says that it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a name stands for at this moment; nothing: it cannot be looked up.
+#[derive(Default)]
+struct Answers(Mutex<Vec<SocketAddr>>);
+
+impl Answers {
+    fn are(addresses: &[SocketAddr]) -> Arc<Self> {
+        let answers = Arc::new(Self::default());
+        answers.become_now(addresses);
+        answers
+    }
+
+    fn become_now(&self, addresses: &[SocketAddr]) {
+        *self.0.lock().expect("no test panicked with it") = addresses.to_vec();
+    }
+}
+
+impl Resolve for Answers {
+    fn resolve(&self, host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {
+        let answers = self.0.lock().expect("no test panicked with it").clone();
+        if host == "cache.test" && !answers.is_empty() {
+            Ok(answers)
+        } else {
+            Err(io::Error::other("no such name"))
+        }
+    }
+}
+
+/// A server that answers every line with its own letter.
+fn server(letter: char) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut writer = stream.try_clone().expect("descriptors are free");
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    let reply = if line.starts_with("stats") {
+                        "END\r\n".to_owned()
+                    } else {
+                        format!("VALUE k 0 1\r\n{letter}\r\nEND\r\n")
+                    };
+                    if writer.write_all(reply.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// An address at which nobody listens.
+fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free")
+}
+
+fn table(servers: &[&str]) -> Table {
+    let servers: Vec<Server> = servers.iter().map(|text| text.parse().expect("a server")).collect();
+    Router::new(servers, Placement::Modulo, 1).expect("a possible pool").into()
+}
+
+fn config(resolver: Arc<Answers>) -> Config {
+    let mut config = Config::new("127.0.0.1:0", table(&["cache.test:1"]), 1).expect("valid");
+    config.timeout = PATIENCE;
+    config.resolve_every = Duration::from_millis(10);
+    config.resolver = resolver;
+    config
+}
+
+/// One loop with its keeper, and a client.
+struct Proxy {
+    event_loop: LoopHandle,
+    keeper: KeeperHandle,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    client: BufReader<TcpStream>,
+}
+
+impl Proxy {
+    fn start(config: &Config) -> Self {
+        let clock = Clock::start();
+        let (keeper, handle) =
+            Keeper::new(config, clock, Arc::new(|_: Notice<'_>| {})).expect("the name is known");
+        let (questions, _) = sync_channel(1);
+        let (event_loop, loop_handle) = EventLoop::new(LoopConfig {
+            index: 0,
+            questions,
+            dataplane: config.dataplane(0),
+            table: Arc::clone(&config.table),
+            whereabouts: Whereabouts { book: keeper.book(), keeper: handle.clone() },
+            clock,
+            drain_timeout: PATIENCE,
+        })
+        .expect("descriptors are free");
+        let thread = thread::spawn(move || event_loop.run());
+        let kept = vec![loop_handle.clone()];
+        thread::spawn(move || keeper.run(&kept));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        client.set_read_timeout(Some(PATIENCE)).expect("a time above nothing");
+        let (accepted, _) = listener.accept().expect("a client has connected");
+        accepted.set_nonblocking(true).expect("a socket");
+        let stream = Stream::Tcp(mio::net::TcpStream::from_std(accepted));
+        loop_handle.send(Message::Accept(stream)).expect("the loop runs");
+        let client = BufReader::new(client);
+        Self { event_loop: loop_handle, keeper: handle, thread: Some(thread), client }
+    }
+
+    /// Which server answers; anything but an answer fails.
+    fn ask(&mut self) -> String {
+        self.client.get_mut().write_all(b"get k\r\n").expect("the loop serves");
+        let mut lines = Vec::new();
+        while lines.last().is_none_or(|line| line != "END\r\n") {
+            let mut line = String::new();
+            self.client.read_line(&mut line).expect("an answer within the time");
+            assert!(!line.starts_with("SERVER_ERROR") && !line.is_empty(), "{line:?} after {lines:?}");
+            lines.push(line);
+        }
+        lines[1].trim_end().to_owned()
+    }
+
+    /// Asks until that server answers; the other may until then.
+    fn ask_until(&mut self, wanted: &str, meanwhile: &str) {
+        let began = Clock::start();
+        loop {
+            let found = self.ask();
+            if found == wanted {
+                return;
+            }
+            assert_eq!(found, meanwhile);
+            assert!(began.now().as_nanos() < 30_000_000_000, "still {found}, not {wanted}");
+            thread::yield_now();
+        }
+    }
+
+    fn reload(&self) -> Result<String, String> {
+        let answer = self.keeper.try_reload().expect("nothing else is asked");
+        answer.blocking_recv().expect("the keeper runs")
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let ended = self.event_loop.send(Message::Drain).and_then(|()| {
+            self.client.get_ref().shutdown(std::net::Shutdown::Both)?;
+            self.thread.take().map_or(Ok(Ok(())), JoinHandle::join).unwrap_or(Ok(()))
+        });
+        if !thread::panicking() {
+            ended.expect("the loop ends in order");
+        }
+    }
+}
+
+#[test]
+fn a_server_whose_name_has_another_address_is_reconnected() {
+    let (old, new) = (server('A'), server('B'));
+    let answers = Answers::are(&[old]);
+    let mut proxy = Proxy::start(&config(Arc::clone(&answers)));
+    assert_eq!(proxy.ask(), "A");
+    // An address more changes nothing; that the one in use is gone does.
+    answers.become_now(&[new, old]);
+    while proxy.keeper.name_counts().changed.load(Ordering::Relaxed) == 0 {
+        assert_eq!(proxy.ask(), "A");
+    }
+    assert_eq!(proxy.ask(), "A");
+    answers.become_now(&[new]);
+    proxy.ask_until("B", "A");
+    assert_eq!(proxy.ask(), "B");
+}
+
+#[test]
+fn a_name_that_cannot_be_looked_up_keeps_its_address() {
+    let answers = Answers::are(&[server('A')]);
+    let mut proxy = Proxy::start(&config(Arc::clone(&answers)));
+    answers.become_now(&[]);
+    while proxy.keeper.name_counts().failed.load(Ordering::Relaxed) < 3 {
+        assert_eq!(proxy.ask(), "A");
+    }
+}
+
+#[test]
+fn addresses_of_one_name_are_tried_in_turn() {
+    let answers = Answers::are(&[nobody(), nobody(), server('A')]);
+    let mut proxy = Proxy::start(&config(answers));
+    // No request fails because of those that refuse.
+    assert_eq!(proxy.ask(), "A");
+}
+
+#[test]
+fn a_reload_with_a_name_that_nobody_knows_is_refused() {
+    let answers = Answers::are(&[server('A')]);
+    let mut config = config(Arc::clone(&answers));
+    let again = config.clone();
+    config.reread = Arc::new(move || {
+        let mut config = again.clone();
+        config.table = Arc::new(table(&["cache.test:1", "unknown.test:1"]));
+        Ok(config)
+    });
+    let mut proxy = Proxy::start(&config);
+    let reason = proxy.reload().expect_err("the name is unknown");
+    assert_eq!(
+        reason,
+        "server unknown.test:1 cannot be resolved: no such name; check the name, or give its address"
+    );
+    assert_eq!((proxy.keeper.in_force().generation, proxy.keeper.in_force().refused), (1, 1));
+    assert_eq!(proxy.ask(), "A");
+}
+
+#[test]
+fn a_reload_while_names_cannot_be_looked_up_keeps_the_servers_that_it_knows() {
+    let answers = Answers::are(&[server('A')]);
+    let mut config = config(Arc::clone(&answers));
+    let again = config.clone();
+    config.reread = Arc::new(move || Ok(again.clone()));
+    let mut proxy = Proxy::start(&config);
+    answers.become_now(&[]);
+    assert_eq!(
+        proxy.reload().expect("all names are known"),
+        "generation 2: 1 servers, 0 of them new, 0 removed"
+    );
+    assert_eq!(proxy.ask(), "A");
+}

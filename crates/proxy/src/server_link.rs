@@ -1,0 +1,130 @@
+//! Connections to servers, as one event loop makes them.
+
+use crate::{event_loop::EventLoop, keeper::KeeperHandle, names::AddressBook, sockets::Stream};
+use mio::net::{TcpStream, UnixStream};
+use std::{io, net::SocketAddr, path::Path, sync::Arc};
+use weir_routing::Endpoint;
+
+/// What a loop has of one server's number.
+#[derive(Debug, Default)]
+pub(crate) struct ServerLink {
+    pub(crate) stream: Option<Stream>,
+    /// Where `stream` leads, by TCP.
+    to: Option<SocketAddr>,
+    /// Which of the addresses is tried next.
+    next: usize,
+    /// How many were tried since the dataplane asked for a connection.
+    tried: usize,
+    /// A connection was asked for before.
+    known: bool,
+}
+
+/// Where servers are, and who is asked when that may have changed.
+pub(crate) struct Whereabouts {
+    pub(crate) book: Arc<AddressBook>,
+    pub(crate) keeper: KeeperHandle,
+}
+
+impl ServerLink {
+    /// Begins to connect to the next address that lets itself be begun with; `None` if there is none.
+    fn begin(&mut self, endpoint: &Endpoint, addresses: &[SocketAddr]) -> Option<Stream> {
+        if let Endpoint::Unix { path } = endpoint {
+            self.to = None;
+            let first = self.tried == 0;
+            self.tried = 1;
+            return first.then(|| UnixStream::connect(Path::new(path)).ok().map(Stream::Unix)).flatten();
+        }
+        while self.tried < addresses.len() {
+            let address = addresses[self.next % addresses.len()];
+            self.next = (self.next + 1) % addresses.len();
+            self.tried += 1;
+            if let Ok(stream) = TcpStream::connect(address) {
+                self.to = Some(address);
+                return Some(Stream::Tcp(stream));
+            }
+        }
+        None
+    }
+}
+
+impl EventLoop {
+    /// The dataplane wants a connection to this server.
+    pub(crate) fn connect(&mut self, slot: usize) {
+        if slot >= self.servers.len() {
+            self.servers.resize_with(slot + 1, ServerLink::default);
+        }
+        let link = &mut self.servers[slot];
+        link.tried = 0;
+        if std::mem::replace(&mut link.known, true) {
+            // It was lost, or could not be made. The next attempt will know what is found out now.
+            self.whereabouts.keeper.look_up(&self.dataplane.server(slot).endpoint);
+        }
+        self.try_next_address(slot);
+    }
+
+    /// The addresses of a name are tried in turn, each at once when the one before has failed.
+    fn try_next_address(&mut self, slot: usize) {
+        loop {
+            let endpoint = &self.dataplane.server(slot).endpoint;
+            let addresses = self.whereabouts.book.addresses(endpoint);
+            let Some(mut stream) = self.servers[slot].begin(endpoint, addresses) else {
+                return self.lose_server(slot);
+            };
+            if self.watch_server(slot, &mut stream).is_ok() {
+                self.servers[slot].stream = Some(stream);
+                return;
+            }
+        }
+    }
+
+    /// A connection that was begun has become ready for something.
+    pub(crate) fn finish_connecting(&mut self, slot: usize) {
+        let link = &mut self.servers[slot];
+        match link.stream.as_ref().map(Stream::connected) {
+            Some(Some(true)) => {
+                link.stream.iter().for_each(Stream::send_at_once);
+                let now = self.read_clock();
+                self.dataplane.handle_server_connected(slot, now);
+                self.renew_if_moved(slot);
+            }
+            Some(Some(false)) => {
+                link.stream = None;
+                self.try_next_address(slot);
+            }
+            Some(None) | None => {}
+        }
+    }
+
+    /// The dataplane wants no connection to this number's server any more; the next may be another server.
+    pub(crate) fn disconnect(&mut self, slot: usize) {
+        let link = &mut self.servers[slot];
+        link.stream = None;
+        link.known = self.dataplane.connected_servers().any(|connected| connected == slot);
+    }
+
+    pub(crate) fn lose_server(&mut self, slot: usize) {
+        self.servers[slot].stream = None;
+        let now = self.read_clock();
+        self.dataplane.handle_server_disconnected(slot, now);
+    }
+
+    /// Some names have other addresses.
+    pub(crate) fn take_addresses(&mut self, book: Arc<AddressBook>) {
+        self.whereabouts.book = book;
+        for slot in 0..self.servers.len() {
+            self.renew_if_moved(slot);
+        }
+    }
+
+    fn renew_if_moved(&mut self, slot: usize) {
+        let addresses = self.whereabouts.book.addresses(&self.dataplane.server(slot).endpoint);
+        let moved = self.servers[slot].to.is_some_and(|to| !addresses.is_empty() && !addresses.contains(&to));
+        if moved && self.servers[slot].stream.is_some() {
+            self.dataplane.handle_server_moved(slot);
+        }
+    }
+
+    fn watch_server(&self, slot: usize, stream: &mut Stream) -> io::Result<()> {
+        self.watch(crate::event_loop::Peer::Server(slot), stream)
+    }
+}

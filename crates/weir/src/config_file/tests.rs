@@ -1,0 +1,170 @@
+use super::*;
+use weir_proxy::OnFailure;
+
+const GOOD: &str = r#"
+[pools.main]
+listen = "127.0.0.1:22121"
+servers = [
+  "127.0.0.1:11211:1 red",
+  "127.0.0.1:11212:2 blue",
+]
+placement = "twemproxy/ketama"
+hash = "fnv1a_64"
+hash_tag = "{}"
+replicas = 2
+timeout = "400ms"
+multiget = "whole"
+on_failure = "degrade"
+"#;
+
+fn refusal(text: &str) -> String {
+    parse(text, "file").unwrap_err().to_string()
+}
+
+#[test]
+fn a_good_file_is_read() {
+    let config = parse(GOOD, "file").unwrap();
+    let pool = &config.pools["main"];
+    assert_eq!(pool.router.placement().name(), "twemproxy/ketama");
+    assert_eq!((pool.router.servers().len(), pool.router.replicas()), (2, 2));
+    assert_eq!(pool.listen.as_deref(), Some("127.0.0.1:22121"));
+    assert_eq!(pool.timeout, Some(Duration::from_millis(400)));
+    assert_eq!((pool.multiget, pool.on_failure), (Some(Multiget::Whole), Some(OnFailure::Degrade)));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line() {
+    let check = |from: &str, to: &str, expected: &str| {
+        assert!(GOOD.contains(from), "{from}");
+        let message = refusal(&GOOD.replace(from, to));
+        assert!(message.starts_with(expected), "{message}");
+    };
+    check("hash = ", "hsh = ", "file:9: unknown field `hsh`, expected one of `servers`, `placement`, ");
+    check("replicas = 2", "replicas = \"2\"", "file:11: invalid type: string \"2\", expected usize");
+    check("replicas = 2", "replicas = -2", "file:11: invalid value: integer `-2`, expected usize");
+    check("replicas = 2", "replicas = 3", "file:11: pool main: 3 replicas are impossible with 2 servers");
+    check("11212:2 blue", "11211:1 red", "file:6: pool main: server red is in the pool twice");
+    check(":2 blue", ":0 blue", "file:6: pool main: server \"127.0.0.1:11212:0 blue\": weight \"0\" is no");
+    check("twemproxy/ketama", "ketam", "file:8: pool main: unknown placement \"ketam\": use one of ");
+    check("fnv1a_64", "sha1", "file:9: pool main: unknown hash \"sha1\"");
+    check(
+        "twemproxy/ketama",
+        "ketama",
+        "file:9: pool main: placement ketama knows no hash fnv1a_64: use md5",
+    );
+    check("\"{}\"", "\"{\"", "file:10: pool main: hash tag \"{\" is no pair");
+    check("400ms", "fast", "file:12: pool main: timeout: ");
+    check("400ms", "0s", "file:12: pool main: timeout must be longer than nothing");
+    check("replicas = 2", "replicas = 1", "file:13: pool main: multi-gets cannot be asked whole: each key");
+    check("\"whole\"", "\"all\"", "file:13: pool main: \"all\" is none of sharded, whole, auto");
+    check("degrade", "ignore", "file:14: pool main: \"ignore\" is none of strict, degrade");
+    check("127.0.0.1:22121", "localhost", "file:3: pool main: listen \"localhost\" is no address");
+    check("127.0.0.1:11212:2 blue", "localhost", "file:6: pool main: server \"localhost\" has no port");
+}
+
+#[test]
+fn a_file_that_ends_too_early_is_refused() {
+    let complete = [GOOD.len() - 1, GOOD.len()];
+    let whole: Vec<usize> = (0..=GOOD.len()).filter(|end| parse(&GOOD[..*end], "file").is_ok()).collect();
+    assert!(complete.iter().all(|end| whole.contains(end)));
+    // Cut between settings that may be left out, it is a file; cut inside one, it never is.
+    for end in whole {
+        let (before, after) = GOOD.split_at(end);
+        assert!(before.ends_with('\n') || after.starts_with('\n') || after.is_empty(), "{before}");
+    }
+    assert!(refusal(&GOOD[..60]).starts_with("file:"), "{}", refusal(&GOOD[..60]));
+    assert_eq!(refusal(""), "file:1: missing field `pools`");
+    assert_eq!(refusal("[pools]\n"), "file:1: there is no pool: write [pools.NAME] and its servers");
+}
+
+/// Whatever a slip does to a file, it is read or refused.
+#[test]
+fn no_changed_byte_panics() {
+    for place in 0..GOOD.len() {
+        for other in ["", "\"", "[", "]", "=", "\n", "#", "0", "\u{7f}", "é"] {
+            let mut text = GOOD.to_owned();
+            text.replace_range(place..=place, other);
+            if let Err(error) = parse(&text, "file") {
+                assert!(error.line.is_none_or(|line| line <= text.lines().count() + 1), "{error}");
+            }
+        }
+    }
+}
+
+const ROUTED: &str = r#"
+default = "main"
+[proxy]
+threads = 2
+client_buffer = "1m"
+allow_flush = true
+[pools.main]
+timeout = "1s"
+servers = ["a:1"]
+[pools.users]
+servers = ["b:1 red", "c:1"]
+timeout = "1s"
+[pools.sessions]
+servers = ["b:1:3 red", "/run/m.sock"]
+timeout = "1s"
+[routes]
+"user:" = "users"
+"user:x:" = "main"
+"#;
+
+#[test]
+fn routes_lead_to_pools_of_one_table() {
+    let config = parse(ROUTED, "file").unwrap();
+    let routed = config.table(None).unwrap();
+    let names: Vec<_> = routed.table.pools().iter().map(weir_routing::Pool::name).collect();
+    assert_eq!(names, ["main", "users"]);
+    assert!(config.is_lonely("sessions") && !config.is_lonely("main"));
+    let by_wish = config.table(Some("sessions")).unwrap();
+    assert_eq!(by_wish.table.pools()[0].name(), "sessions");
+    assert_eq!(by_wish.table.servers().len(), 4);
+    assert_eq!(config.settings.threads, Some(2));
+    assert_eq!(config.settings.client_buffer, Some(1 << 20));
+    assert_eq!(routed.of_pools.timeout, Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn what_is_wrong_with_routes_and_settings_is_said_with_its_line() {
+    let check = |from: &str, to: &str, expected: &str| {
+        assert!(ROUTED.contains(from), "{from}");
+        let message = refusal(&ROUTED.replacen(from, to, 1));
+        assert!(message.starts_with(expected), "{message}");
+    };
+    check("\"1s\"", "\"2s\"", "file:12: pools main and users are served together and differ in timeout");
+    check(
+        "default = \"main\"",
+        "",
+        "file:17: which pool takes the keys that no route takes? write default =",
+    );
+    check(
+        "default = \"main\"",
+        "default = \"mine\"",
+        "file:2: default pool \"mine\" is not there: there are main,",
+    );
+    check(
+        "\"user:\" = \"users\"",
+        "\"user:\" = \"user\"",
+        "file:17: route \"user:\" leads to pool \"user\", which is",
+    );
+    check("\"user:x:\"", "\"user x\"", "file:18: route \"user x\" is no prefix of a key");
+    check("c:1", "c:1 a:1", "file:11: server name a:1 stands for a:1 and for c:1");
+    check("threads = 2", "threads = \"2\"", "file:4: invalid type: string");
+    check("threads = 2", "thread = 2", "file:4: unknown field `thread`, expected one of `listen`, ");
+    check("\"1m\"", "\"lots\"", "file:5: client_buffer: the unit \"lots\" is none of k, m, g");
+    check(
+        "threads = 2",
+        "timeout = \"1s\"",
+        "file:8: pool main: timeout is set in [proxy] already: remove one",
+    );
+}
+
+#[test]
+fn pools_and_listeners_are_there_once() {
+    let twice = format!("{GOOD}{}", GOOD.replace("pools.main", "pools.other"));
+    assert_eq!(refusal(&twice), "file:17: pool main listens on 127.0.0.1:22121 already");
+    let duplicate = format!("{GOOD}{GOOD}");
+    assert!(refusal(&duplicate).starts_with("file:16: duplicate key"), "{}", refusal(&duplicate));
+}

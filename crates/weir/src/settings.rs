@@ -1,0 +1,149 @@
+//! What a proxy is told besides its pools: by flags, by the environment, or by `[proxy]` of the configuration file.
+//!
+//! [`SettingsArgs`] are as they were given; [`Settings`] are checked one by one, whoever gave them. What a layer does not say, the
+//! next one may: flags over environment over file over defaults.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Deserialize;
+use toml::Spanned;
+
+use weir_proxy::{Multiget, OnFailure};
+
+use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
+use crate::units;
+
+/// Settings of a proxy. `None`: this layer says nothing.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Where clients connect: HOST:PORT, or unix:/PATH for a socket in the file system [default: 127.0.0.1:21211]
+    #[arg(long, value_name = "ADDRESS", env = "WEIR_LISTEN")]
+    pub(crate) listen: Option<String>,
+    /// Who may connect to a socket in the file system, as octal digits [default: 660]
+    #[arg(long, value_name = "MODE", env = "WEIR_LISTEN_MODE", value_parser = mode)]
+    pub(crate) listen_mode: Option<u32>,
+    /// Where /metrics, /snapshot, /ready and /reload are answered, as HOST:PORT; nowhere by default
+    #[arg(long, value_name = "ADDRESS", env = "WEIR_ADMIN")]
+    pub(crate) admin: Option<String>,
+    /// Event loops [default: 1]
+    #[arg(long, value_name = "N", env = "WEIR_THREADS")]
+    pub(crate) threads: Option<usize>,
+    /// How long a server may take to answer before the client gets SERVER_ERROR [default: 500ms]
+    #[arg(long, value_name = "TIME", env = "WEIR_TIMEOUT", value_parser = units::duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// How multi-gets are asked for where keys have several replicas: sharded over them, whole from one server (which must hold
+    /// every key: --replicas as many as servers), or auto: whichever was faster of late [default: sharded]
+    #[arg(long, value_name = "HOW", env = "WEIR_MULTIGET")]
+    pub(crate) multiget: Option<Multiget>,
+    /// What becomes of a get of which a server gave no answer: strict: SERVER_ERROR, or degrade: its keys are misses
+    /// [default: strict]
+    #[arg(long, value_name = "HOW", env = "WEIR_ON_FAILURE")]
+    pub(crate) on_failure: Option<OnFailure>,
+    /// How long sessions may take to end after a signal to stop [default: 10s]
+    #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_TIMEOUT", value_parser = units::duration)]
+    pub(crate) drain_timeout: Option<Duration>,
+    /// Client connections at once; more are told so and closed [default: 10000]
+    #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS")]
+    pub(crate) max_connections: Option<usize>,
+    /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max)
+    #[arg(long, value_name = "BYTES", env = "WEIR_MAX_VALUE", value_parser = units::bytes)]
+    pub(crate) max_value: Option<usize>,
+    /// How much one client may make the proxy keep: of a request that is not complete, and of replies that it does not read. Larger
+    /// values and replies are refused with SERVER_ERROR [default: 64m]
+    #[arg(long, value_name = "BYTES", env = "WEIR_CLIENT_BUFFER", value_parser = units::bytes)]
+    pub(crate) client_buffer: Option<usize>,
+    /// How much may wait for one server, and how much of an incomplete reply is kept. More is refused with SERVER_ERROR
+    /// [default: 64m]
+    #[arg(long, value_name = "BYTES", env = "WEIR_SERVER_BUFFER", value_parser = units::bytes)]
+    pub(crate) server_buffer: Option<usize>,
+    /// Let clients flush_all, on all servers; otherwise they get CLIENT_ERROR [default: false]
+    #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_FLUSH", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
+    pub(crate) allow_flush: Option<bool>,
+    /// How often names of servers are looked up again; a server whose name has other addresses is connected to anew [default: 30s]
+    #[arg(long, value_name = "TIME", env = "WEIR_RESOLVE_EVERY", value_parser = units::duration)]
+    pub(crate) resolve_every: Option<Duration>,
+}
+
+impl Settings {
+    /// What this layer says, and else what the one below it says.
+    pub(crate) fn over(self, below: Self) -> Self {
+        Self {
+            listen: self.listen.or(below.listen),
+            listen_mode: self.listen_mode.or(below.listen_mode),
+            admin: self.admin.or(below.admin),
+            threads: self.threads.or(below.threads),
+            timeout: self.timeout.or(below.timeout),
+            multiget: self.multiget.or(below.multiget),
+            on_failure: self.on_failure.or(below.on_failure),
+            drain_timeout: self.drain_timeout.or(below.drain_timeout),
+            max_connections: self.max_connections.or(below.max_connections),
+            max_value: self.max_value.or(below.max_value),
+            client_buffer: self.client_buffer.or(below.client_buffer),
+            server_buffer: self.server_buffer.or(below.server_buffer),
+            allow_flush: self.allow_flush.or(below.allow_flush),
+            resolve_every: self.resolve_every.or(below.resolve_every),
+        }
+    }
+}
+
+/// `[proxy]` of a configuration file: the names are those of the flags, the values what the flags take, numbers and truth values
+/// without quotes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettingsTable {
+    listen: Option<Spanned<String>>,
+    listen_mode: Option<Spanned<String>>,
+    admin: Option<Spanned<String>>,
+    threads: Option<usize>,
+    timeout: Option<Spanned<String>>,
+    multiget: Option<Spanned<String>>,
+    on_failure: Option<Spanned<String>>,
+    drain_timeout: Option<Spanned<String>>,
+    max_connections: Option<usize>,
+    max_value: Option<Spanned<String>>,
+    client_buffer: Option<Spanned<String>>,
+    server_buffer: Option<Spanned<String>>,
+    allow_flush: Option<bool>,
+    resolve_every: Option<Spanned<String>>,
+}
+
+impl SettingsTable {
+    /// What it says, if each is a value that the flag would take.
+    pub(crate) fn checked(self) -> Result<Settings, Fault> {
+        Ok(Settings {
+            listen: self.listen.map(checked_listen).transpose()?,
+            listen_mode: read("listen_mode", self.listen_mode.as_ref(), mode)?,
+            admin: self.admin.map(checked_listen).transpose()?,
+            threads: self.threads,
+            timeout: self.timeout.as_ref().map(checked_timeout).transpose()?,
+            multiget: parsed(self.multiget)?,
+            on_failure: parsed(self.on_failure)?,
+            drain_timeout: read("drain_timeout", self.drain_timeout.as_ref(), units::duration)?,
+            max_connections: self.max_connections,
+            max_value: read("max_value", self.max_value.as_ref(), units::bytes)?,
+            client_buffer: read("client_buffer", self.client_buffer.as_ref(), units::bytes)?,
+            server_buffer: read("server_buffer", self.server_buffer.as_ref(), units::bytes)?,
+            allow_flush: self.allow_flush,
+            resolve_every: read("resolve_every", self.resolve_every.as_ref(), units::duration)?,
+        })
+    }
+}
+
+fn read<T>(
+    name: &str,
+    text: Option<&Spanned<String>>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, Fault> {
+    text.map(|text| parse(text.get_ref()).map_err(|reason| fault(text.span(), &format!("{name}: {reason}"))))
+        .transpose()
+}
+
+/// Octal digits, as chmod(1) takes them.
+fn mode(text: &str) -> Result<u32, String> {
+    let digits = (1..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    let mode = digits.then(|| u32::from_str_radix(text, 8).ok()).flatten();
+    mode.filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| format!("{text:?} is no mode: give three octal digits, such as 660"))
+}

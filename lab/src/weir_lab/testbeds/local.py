@@ -1,0 +1,105 @@
+"""``local``: every role is a process of this machine, over its loopback interface."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, Self
+
+from weir_lab.places import MachineRecord, TestbedRecord
+from weir_lab.processes import cpu_ns, free_ports, machine_busy_ns, resident_bytes
+from weir_lab.testbeds.base import MachineState
+from weir_lab.testbeds.pinning import pinned
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from weir_lab.processes import Process
+    from weir_lab.testbeds.base import Machine
+    from weir_lab.topology import Shape, Topology
+
+__all__ = ["LocalMachine", "LocalTestbed"]
+
+_LOOPBACK = "127.0.0.1"
+
+
+class LocalTestbed:
+    """One machine under many names: the one that the lab runs on."""
+
+    def __init__(self, topology: Topology, shape: Shape) -> None:
+        self._topology = topology
+        machines = [
+            MachineRecord(name=name, address=_LOOPBACK, cores=list(topology.cores_of(name))) for name in shape.machines
+        ]
+        notes = ["every role is a process of one machine; the links of the study's topology are not built"]
+        if any(topology.cpus(name) is not None for name in shape.machines):
+            notes.append("the CPU quotas of the study's topology are not set")
+        self.record = TestbedRecord(kind="local", machines=machines, notes=notes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is there to be taken away."""
+
+    @property
+    def cores(self) -> int:
+        """Cores that this process may use."""
+        return len(os.sched_getaffinity(0))
+
+    def busy_ns(self) -> int:
+        """From /proc/stat."""
+        return machine_busy_ns()
+
+    def machine(self, name: str) -> Machine:
+        """The machine by one of its names."""
+        return LocalMachine(name, self._topology.cores_of(name))
+
+    def identity(self) -> dict[str, str]:
+        """Nothing but where processes are pinned."""
+        pins = {machine.name: machine.cores for machine in self.record.machines if machine.cores}
+        return {"cores": str(pins)} if pins else {}
+
+
+class LocalMachine:
+    """A name for this machine."""
+
+    def __init__(self, name: str, cores: tuple[int, ...] = ()) -> None:
+        self.name = name
+        self.address = _LOOPBACK
+        self.is_root = os.geteuid() == 0
+        self._cores = cores
+
+    def free_ports(self, count: int) -> list[int]:
+        """Ports of the loopback interface; from a random start, so that two calls seldom meet."""
+        return free_ports(count)
+
+    def command(self, _name: str, argv: list[str]) -> list[str]:
+        """The same, pinned where asked."""
+        return [*pinned(self._cores), *argv]
+
+    def file(self, path: Path) -> str:
+        """The path itself."""
+        return str(path)
+
+    def collect(self, path: Path) -> None:
+        """It is there already."""
+
+    def connect(self, port: int, timeout_s: float) -> socket.socket:
+        """Over the loopback interface."""
+        return socket.create_connection((_LOOPBACK, port), timeout=timeout_s)
+
+    def cpu_ns(self, process: Process) -> int:
+        """From /proc."""
+        return cpu_ns(process.popen.pid)
+
+    def resident_bytes(self, process: Process) -> int:
+        """From /proc."""
+        return resident_bytes(process.popen.pid)
+
+    def state(self) -> MachineState:
+        """Roles share the loopback interface: nothing can be told apart."""
+        return MachineState()

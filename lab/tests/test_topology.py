@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import csv
+from importlib import resources
+
+import pytest
+from pydantic import ValidationError
+
+from synthetic import STUDY_TEXT
+from weir_lab.design import parse_study
+from weir_lab.errors import StudyError
+from weir_lab.links import TRIALS
+from weir_lab.topology import Cpus, Links, Shape, Topology, tier_of
+
+
+def table(name: str) -> list[dict[str, str]]:
+    text = resources.files("weir_lab").joinpath(f"oracles/data/{name}.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_the_default_links_are_those_that_were_measured() -> None:
+    links = Links()
+    tiers = {"client": "client", "middleware": "proxy", "server": "server"}
+    round_trips: dict[frozenset[str], list[float]] = {}
+    for row in table("network"):
+        sender, receiver = tiers[row["from"]], tiers[row["to"]]
+        assert getattr(links, f"{sender}_mbit_s") == float(row["bandwidth_mbit_s"])
+        round_trips.setdefault(frozenset({sender, receiver}), []).append(float(row["min_latency_ms"]))
+    for pair, measured in round_trips.items():
+        one, other = pair
+        there_and_back = getattr(links, f"{one}_delay_ms") + getattr(links, f"{other}_delay_ms")
+        # Each pair was measured in both directions, and the two differ by up to 0.2 ms.
+        assert there_and_back == pytest.approx(sum(measured) / 2, abs=0.005)
+
+
+def test_bounds_are_those_of_the_reference_data() -> None:
+    rows = {
+        (row["workload"], row["client_machines"], row["servers"]): float(row["bound_ops_s"])
+        for row in table("recomputed_bandwidth_bounds")
+        if row["study"] == "S5" and row["middlewares"] == "0"
+    }
+    reads, one, three = (trial.bound_rps(Topology()) for trial in TRIALS)
+    assert reads == pytest.approx(rows["read", "3", "1"], rel=1e-9)
+    assert one == pytest.approx(rows["write", "1", "2"], rel=1e-9)
+    assert three == pytest.approx(rows["write", "3", "1"], rel=1e-9)
+
+
+def test_a_study_names_links_quotas_and_cores_or_takes_the_defaults() -> None:
+    assert parse_study(STUDY_TEXT).topology == Topology()
+    text = (
+        STUDY_TEXT + "\n[topology]\nlinks = { server_mbit_s = 50 }\ncpu = { client = 0.5 }\ncores = { proxy = [1] }\n"
+    )
+    topology = parse_study(text).topology
+    assert (topology.mbit_s("server-2"), topology.mbit_s("client-0")) == (50.0, 201.0)
+    assert (topology.cpus("client-0"), topology.cpus("server-0")) == (0.5, None)
+    assert (topology.cores_of("proxy-0"), topology.cores_of("client-0")) == ((1,), ())
+    assert topology.delay_ms("proxy-0") == 0.35
+    with pytest.raises(ValidationError, match="server_mbit"):
+        parse_study(STUDY_TEXT + "\n[topology.links]\nserver_mbit = 50\n")
+
+
+def test_quotas_that_nobody_could_keep_are_refused() -> None:
+    topology = Topology(cpu=Cpus(client=0.2, proxy=0.2, server=0.2))
+    topology.require_room(Shape(clients=3, proxies=2, servers=4), cpus=2)
+    with pytest.raises(StudyError, match=r"4 client, 2 proxy and 4 server machines ask for 2 CPUs together.*are 1\.8"):
+        topology.require_room(Shape(clients=4, proxies=2, servers=4), cpus=2)
+    Topology().require_room(Shape(clients=100, proxies=100, servers=100), cpus=1)
+
+
+def test_shapes_hold_each_other() -> None:
+    assert Shape(1, 0, 3).or_larger(Shape(2, 1, 1)) == Shape(2, 1, 3)
+    assert Shape(1, 1, 2).machines == ["client-0", "proxy-0", "server-0", "server-1"]
+    assert {tier_of(name) for name in Shape(1, 1, 1).machines} == {"client", "proxy", "server"}
+    for name in ("switch", "client", "client-", "router-0"):
+        with pytest.raises(ValueError, match="not the name of a machine"):
+            tier_of(name)

@@ -1,0 +1,334 @@
+"""Configurations: a wrong file is refused with its line and a reason, by `weir check` and by a reload.
+
+And who comes before whom: flags, environment, file, defaults."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.harness.processes import LIVENESS_S, Address, ConfiguredProxy, Memcached, Process, weir_binary
+from tests.harness.wire import Wire
+
+GOOD = """\
+default = "main"
+
+[proxy]
+threads = 1
+drain_timeout = "5s"
+max_connections = 1000
+client_buffer = "8m"
+allow_flush = false
+
+[pools.main]
+servers = [
+  "127.0.0.1:20001:1 red",
+  "127.0.0.1:20002:2 blue",
+  "127.0.0.1:20003 green",
+]
+placement = "twemproxy/ketama"
+hash = "fnv1a_64"
+hash_tag = "{}"
+replicas = 2
+timeout = "400ms"
+
+[pools.users]
+servers = ["localhost:20004", "unix:/run/memcached.sock:3"]
+placement = "ring"
+timeout = "400ms"
+
+[routes]
+"user:" = "users"
+"user:old:" = "main"
+"""
+
+# What is exchanged in the good file, for what, the line that is at fault, and words of the reason that name the mend.
+SLIPS: list[tuple[str, str, int, str]] = [
+    # Keys that are none.
+    ("default =", "defualt =", 1, "unknown field `defualt`, expected one of `pools`"),
+    ("threads =", "thread =", 4, "unknown field `thread`, expected one of `listen`"),
+    ("drain_timeout =", "drain-timeout =", 5, "unknown field `drain-timeout`, expected one of"),
+    ("max_connections =", "maxconns =", 6, "unknown field `maxconns`, expected one of"),
+    ("client_buffer =", "buffer =", 7, "unknown field `buffer`, expected one of"),
+    ("allow_flush =", "flush =", 8, "unknown field `flush`, expected one of"),
+    ("servers = [\n", "server = [\n", 11, "unknown field `server`, expected one of `servers`"),
+    ('placement = "t', 'placements = "t', 16, "unknown field `placements`, expected one of"),
+    ("hash = ", "hsh = ", 17, "unknown field `hsh`, expected one of"),
+    ("hash_tag =", "hashtag =", 18, "unknown field `hashtag`, expected one of"),
+    ("replicas =", "replica =", 19, "unknown field `replica`, expected one of"),
+    ("[routes]", "[route]", 27, "unknown field `route`, expected one of `pools`"),
+    ("[proxy]", "[proxies]", 3, "unknown field `proxies`, expected one of `pools`"),
+    # Types that are others.
+    ('default = "main"', "default = 1", 1, "invalid type: integer `1`, expected a string"),
+    ('default = "main"', 'default = ["main"]', 1, "invalid type: sequence, expected a string"),
+    ("threads = 1", 'threads = "1"', 4, 'invalid type: string "1", expected usize'),
+    ("threads = 1", "threads = -1", 4, "invalid value: integer `-1`, expected usize"),
+    ("threads = 1", "threads = 1.5", 4, "invalid type: floating point `1.5`, expected usize"),
+    ('drain_timeout = "5s"', "drain_timeout = 5", 5, "invalid type: integer `5`, expected a string"),
+    ("max_connections = 1000", 'max_connections = "1k"', 6, 'invalid type: string "1k", expected usize'),
+    ('client_buffer = "8m"', "client_buffer = 8", 7, "invalid type: integer `8`, expected a string"),
+    ("allow_flush = false", 'allow_flush = "no"', 8, 'invalid type: string "no", expected a boolean'),
+    ("allow_flush = false", "allow_flush = 0", 8, "invalid type: integer `0`, expected a boolean"),
+    ("replicas = 2", 'replicas = "2"', 19, 'invalid type: string "2", expected usize'),
+    ("replicas = 2", "replicas = true", 19, "invalid type: boolean `true`, expected usize"),
+    ("replicas = 2", "replicas = -2", 19, "invalid value: integer `-2`, expected usize"),
+    ('timeout = "400ms"', "timeout = 400", 20, "invalid type: integer `400`, expected a string"),
+    ('"127.0.0.1:20003 green"', "20003", 14, "invalid type: integer `20003`, expected a string"),
+    ('"127.0.0.1:20003 green"', '["127.0.0.1:20003"]', 14, "invalid type: sequence, expected a string"),
+    ('["localhost:20004", "unix:/run/memcached.sock:3"]', '"localhost:20004"', 23, "expected a sequence"),
+    ('"user:" = "users"', '"user:" = 1', 28, "invalid type: integer `1`, expected a string"),
+    ('"user:" = "users"', '"user:" = ["users"]', 28, "invalid type: sequence, expected a string"),
+    # What is missing.
+    ('default = "main"\n', "\n", 28, 'write default = "NAME" at the top: main, users'),
+    ('servers = ["localhost:20004", "unix:/run/memcached.sock:3"]\n', "\n", 22, "missing field `servers`"),
+    ('["localhost:20004", "unix:/run/memcached.sock:3"]', "[]", 23, "the pool has no servers: give at least one"),
+    # What is there twice.
+    ("threads = 1\n", "threads = 1\nthreads = 2\n", 5, "duplicate key"),
+    ("replicas = 2\n", "replicas = 2\nreplicas = 2\n", 20, "duplicate key"),
+    ("[pools.users]", "[pools.main]", 22, "duplicate key"),
+    ('"user:old:" =', '"user:" =', 29, "duplicate key"),
+    ("20002:2 blue", "20001:2 blue", 13, "server blue is in the pool twice: remove one"),
+    ("20002:2 blue", "20002:2 red", 13, "server red is in the pool twice: remove one, or give them different names"),
+    ("20002:2 blue", "20001:1 red", 13, "server red is in the pool twice"),
+    (
+        "localhost:20004",
+        "localhost:20004 red",
+        23,
+        "server name red stands for 127.0.0.1:20001 and for localhost:20004",
+    ),
+    ("[proxy]\n", '[proxy]\ntimeout = "1s"\n', 21, "timeout is set in [proxy] already: remove one"),
+    # Names of nothing.
+    ('default = "main"', 'default = "mine"', 1, 'default pool "mine" is not there: there are main, users'),
+    ('default = "main"', 'default = ""', 1, 'default pool "" is not there: there are main, users'),
+    ('"user:" = "users"', '"user:" = "user"', 28, 'leads to pool "user", which is not there: there are main, users'),
+    ('"user:old:" = "main"', '"user:old:" = ""', 29, 'leads to pool "", which is not there: there are main, users'),
+    ("twemproxy/ketama", "ketamas", 16, 'unknown placement "ketamas": use one of modulo, ring'),
+    ("twemproxy/ketama", "Twemproxy/Ketama", 16, "use one of modulo, ring"),
+    ("twemproxy/ketama", "", 16, 'unknown placement "": use one of'),
+    ("fnv1a_64", "sha1", 17, 'unknown hash "sha1"'),
+    ("fnv1a_64", "", 17, 'unknown hash ""'),
+    ("fnv1a_64", "murmur3", 17, "placement twemproxy/ketama knows no hash murmur3: use fnv1a_64"),
+    ("twemproxy/ketama", "mcrouter/Ch3", 17, "it has one of its own; leave the hash out"),
+    # Prefixes that no key has.
+    ('"user:"', '""', 28, "is no prefix of a key: write 1 to 250 bytes"),
+    ('"user:"', '"user :"', 28, "without spaces and control characters"),
+    ('"user:"', '"user\\n"', 28, "without spaces and control characters"),
+    ('"user:"', '"user\\u007f"', 28, "without spaces and control characters"),
+    ('"user:"', '"' + "u" * 251 + '"', 28, "is no prefix of a key: write 1 to 250 bytes"),
+    # Servers that are none.
+    ("127.0.0.1:20003 green", "127.0.0.1", 14, "has no port: write host:port"),
+    ("127.0.0.1:20003 green", "", 14, "has no port: write host:port"),
+    ("127.0.0.1:20003 green", "127.0.0.1:", 14, "has no valid port: write host:port with a port from 1 to 65535"),
+    ("127.0.0.1:20003 green", "127.0.0.1:0", 14, "with a port from 1 to 65535"),
+    ("127.0.0.1:20003 green", "127.0.0.1:65536", 14, "with a port from 1 to 65535"),
+    ("127.0.0.1:20003 green", "127.0.0.1:http", 14, "with a port from 1 to 65535"),
+    ("127.0.0.1:20003 green", ":20003", 14, "has no valid host: write host:port without spaces"),
+    ("127.0.0.1:20003 green", "a/b:20003", 14, "has no valid host"),
+    ("127.0.0.1:20003 green", "h" * 256 + ":20003", 14, "the host at most 255 bytes long"),
+    ("127.0.0.1:20003 green", "::1:20003", 14, "has no valid IPv6 address: write [address]:port"),
+    ("127.0.0.1:20003 green", "[::1:20003", 14, "write [address]:port"),
+    ("127.0.0.1:20003 green", "[host]:20003", 14, "write [address]:port"),
+    ("127.0.0.1:20003 green", "127.0.0.1:20003 ", 14, "has no valid name: write host:port name"),
+    ("127.0.0.1:20003 green", "127.0.0.1:20003 a b", 14, "without spaces or commas"),
+    ("127.0.0.1:20003 green", "127.0.0.1:20003 a,b", 14, "without spaces or commas"),
+    ("127.0.0.1:20003 green", "127.0.0.1:20003 " + "n" * 256, 14, "the name at most 255 bytes long"),
+    ("unix:/run/memcached.sock:3", "unix:", 23, "has no valid path: write unix:/path"),
+    ("unix:/run/memcached.sock:3", "unix:run/memcached.sock", 23, "has no valid path: write unix:/path"),
+    ("unix:/run/memcached.sock:3", "unix:/run/" + "m" * 110, 23, "at most 107 bytes long"),
+    # Weights that are none.
+    ("20002:2 blue", "20002:0 blue", 13, 'weight "0" is no number above 0'),
+    ("20002:2 blue", "20002:-2 blue", 13, "is no number above 0 with at most nine digits"),
+    ("20002:2 blue", "20002:two blue", 13, "is no number above 0"),
+    ("20002:2 blue", "20002: blue", 13, "is no number above 0"),
+    ("20002:2 blue", "20002:1234567890 blue", 13, "at most nine digits before and after the point"),
+    ("20002:2 blue", "20002:0.5 blue", 13, "takes whole weights only"),
+    ("sock:3", "sock:9000", 23, "divide all by the same number"),
+    ("sock:3", "sock:x", 23, "is no number above 0"),
+    # Numbers and times out of range.
+    ("replicas = 2", "replicas = 0", 19, "0 replicas are impossible with 3 servers: choose 1 to 3"),
+    ("replicas = 2", "replicas = 4", 19, "4 replicas are impossible with 3 servers: choose 1 to 3"),
+    ('timeout = "400ms"', 'timeout = "0s"', 20, "timeout must be longer than nothing"),
+    ('timeout = "400ms"', 'timeout = "fast"', 20, "timeout: "),
+    ('timeout = "400ms"', 'timeout = "-1s"', 20, "timeout: "),
+    (
+        'timeout = "400ms"',
+        'timeout = "1s"',
+        25,
+        "differ in timeout, multiget or on_failure: give them the same, or write it in [proxy]",
+    ),
+    ('drain_timeout = "5s"', 'drain_timeout = "5 years"', 5, "drain_timeout: "),
+    ('client_buffer = "8m"', 'client_buffer = "8t"', 7, 'client_buffer: the unit "t" is none of k, m, g'),
+    ('client_buffer = "8m"', 'client_buffer = ""', 7, "a size is a number, and perhaps a unit, such as 64k or 1m"),
+    ("threads = 1", 'listen_mode = "999"', 4, "is no mode: give three octal digits, such as 660"),
+    ("threads = 1", 'listen = "nowhere"', 4, "is no address: write host:port or unix:/path"),
+    ("threads = 1", 'admin = "21280"', 4, "is no address: write host:port"),
+    ("threads = 1", 'resolve_every = "often"', 4, "resolve_every: "),
+    ('hash_tag = "{}"', 'hash_tag = "{"', 18, 'hash tag "{" is no pair'),
+    ('hash_tag = "{}"', 'hash_tag = "{}}"', 18, "is no pair"),
+    ("replicas = 2", 'salt = "pepper"', 19, "placement twemproxy/ketama knows no salt: remove it"),
+    # What is no TOML.
+    ('"127.0.0.1:20001:1 red",', '"127.0.0.1:20001:1 red"', 13, ""),
+    ('"127.0.0.1:20002:2 blue",', '"127.0.0.1:20002:2 blue,', 14, "missing comma"),
+    ("threads = 1", "threads: 1", 4, ""),
+    ("threads = 1", "threads =", 4, ""),
+    ("[pools.users]", "[pools.users", 22, ""),
+    ("[pools.users]", "pools.users]", 22, ""),
+    ("[pools.users]", "[pools.]", 22, ""),
+    ('"ring"', "ring", 24, ""),
+    ("allow_flush = false", "allow_flush = maybe", 8, ""),
+]
+
+# A file that was cut while it was written: at so many of its lines, in the middle of the next.
+CUTS = [
+    (GOOD.index(mark) + len(mark), line)
+    for mark, line in [
+        ('default = "ma', 1),
+        ("[pro", 3),
+        ("threads", 4),
+        ('drain_timeout = "5', 5),
+        ("allow_flush = fal", 8),
+        ("[pools.ma", 10),
+        ("servers = [\n", 11),
+        ('"127.0.0.1:20002:2', 13),
+        ('placement = "twem', 16),
+        ("replicas =", 19),
+        ("[pools.users]\n", 22),
+        ('"user:" =', 28),
+    ]
+]
+
+
+def files() -> dict[str, tuple[str, int, str]]:
+    """Each wrong file by a name: its text, the line at fault, and what the reason says."""
+    slips = {
+        f"{number:03} {wrong[:40]!r}": (GOOD.replace(right, wrong, 1), line, says)
+        for number, (right, wrong, line, says) in enumerate(SLIPS)
+    }
+    cuts = {f"cut after {GOOD[:end][-20:]!r}": (GOOD[:end], line, "") for end, line in CUTS}
+    others = {
+        "empty": ("", 1, "missing field `pools`"),
+        "no pool": ("[pools]\n", 1, "there is no pool: write [pools.NAME] and its servers"),
+        "binary": ("\0\1\2", 1, ""),
+        "another proxy's": ("alpha:\n  listen: 127.0.0.1:22121\n", 1, ""),
+    }
+    return {**slips, **cuts, **others}
+
+
+def check(file: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        [str(weir_binary()), "check", str(file)], capture_output=True, text=True, timeout=LIVENESS_S, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_good_file_is_good(tmp_path: Path) -> None:
+    file = tmp_path / "good.toml"
+    file.write_text(GOOD)
+    status, said = check(file)
+    assert status == 0, said
+    assert '"user:": to pool users\n' in said
+    assert len(files()) >= 100
+    assert all(text != GOOD for text, _, _ in files().values()), "each slip changes the file"
+
+
+def test_wrong_files_are_refused_with_line_and_reason(
+    servers: list[Memcached], stack: ExitStack, tmp_path: Path
+) -> None:
+    file = tmp_path / "weir.toml"
+    file.write_text(f'[pools.main]\nservers = ["{servers[0].address}"]\n')
+    proxy = stack.enter_context(ConfiguredProxy(file, "--timeout", f"{LIVENESS_S}s"))
+    proxy.wait_ready(proxy.address)
+    proxy.wait_ready(proxy.admin)
+    wrong = []
+    with Wire(proxy.address) as wire:
+        for name, (text, line, says) in files().items():
+            file.write_text(text)
+            status, said = check(file)
+            expected = rf"weir: {re.escape(str(file))}:{line}: .*{re.escape(says)}"
+            if status != 2 or re.match(expected, said, re.DOTALL) is None:
+                wrong.append(f"{name}: status {status}, line {line} and {says!r} expected: {said}")
+            reloaded = proxy.reload()
+            if (reloaded[0], f"weir: {reloaded[1]}") != (422, said):
+                wrong.append(f"{name}: a reload says {reloaded}, check says {said!r}")
+            # The old table still serves, and this client was not disturbed.
+            assert wire.store(b"key", name.encode()) == b"STORED", name
+    assert not wrong, "\n".join(wrong)
+    config = proxy.snapshot()["config"]
+    assert (config["generation"], config["reloads_refused"]) == (1, len(files()))
+    with Wire(servers[0].address) as direct:
+        assert direct.get(b"key") == [(b"key", name.encode())]
+
+
+class Layered(Process):
+    """A proxy with variables of the environment."""
+
+    def __init__(self, environment: dict[str, str], *flags: str) -> None:
+        self.address, self.admin = Address.free(), Address.free()
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+        variables = {"WEIR_LISTEN": str(self.address), "WEIR_ADMIN": str(self.admin), **environment}
+        command = ["env", "-i", *(f"{name}={value}" for name, value in {**kept, **variables}.items())]
+        super().__init__([*command, str(weir_binary()), "proxy", *flags])
+
+
+def settings(stack: ExitStack, environment: dict[str, str], *flags: str) -> dict[str, str]:
+    """What is in force under these variables and flags."""
+    proxy = stack.enter_context(Layered(environment, *flags))
+    proxy.wait_ready(proxy.address)
+    with Wire(proxy.address) as wire:
+        wire.send(b"stats settings\r\n")
+        return dict(line.decode().split(" ", 2)[1:] for line in iter(wire.line, b"END"))
+
+
+def test_flags_come_before_environment_before_file_before_defaults(stack: ExitStack, tmp_path: Path) -> None:
+    file = tmp_path / "weir.toml"
+    file.write_text(
+        "[proxy]\nthreads = 2\nmax_connections = 22\nallow_flush = true\n"
+        '[pools.main]\nservers = ["127.0.0.1:20001", "127.0.0.1:20002"]\ntimeout = "2222ms"\n'
+    )
+    by_file = settings(stack, {"WEIR_CONFIG": str(file)})
+    names = ("num_threads", "maxconns", "timeout_ms", "flush_enabled", "servers")
+    assert [by_file[name] for name in names] == ["2", "22", "2222", "yes", "2"]
+    variables = {"WEIR_THREADS": "3", "WEIR_TIMEOUT": "3333ms", "WEIR_ALLOW_FLUSH": "no"}
+    by_variable = settings(stack, variables, "--config", str(file))
+    assert [by_variable[name] for name in names] == ["3", "22", "3333", "no", "2"]
+    flags = ("--threads", "4", "--max-connections", "44", "--allow-flush", "--config", str(file))
+    by_flag = settings(stack, variables, *flags)
+    assert [by_flag[name] for name in names] == ["4", "44", "3333", "yes", "2"]
+    by_default = settings(stack, {"WEIR_SERVER": "127.0.0.1:20001,127.0.0.1:20002:2 red,127.0.0.1:20003"})
+    assert [by_default[name] for name in names] == ["1", "10000", "500", "no", "3"]
+
+
+def test_servers_of_flags_come_before_a_file_of_the_environment(stack: ExitStack, tmp_path: Path) -> None:
+    file = tmp_path / "weir.toml"
+    file.write_text('[pools.main]\nservers = ["127.0.0.1:20001", "127.0.0.1:20002"]\n')
+    by_flag = settings(stack, {"WEIR_CONFIG": str(file)}, "--server", "127.0.0.1:20003")
+    assert by_flag["servers"] == "1"
+    by_file = settings(stack, {"WEIR_SERVER": "127.0.0.1:20003", "WEIR_REPLICAS": "1"}, "--config", str(file))
+    assert by_file["servers"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("environment", "flags", "says"),
+    [
+        ({"WEIR_THREADS": "many"}, ("--server", "127.0.0.1:20001"), "many"),
+        ({"WEIR_ALLOW_FLUSH": "perhaps"}, ("--server", "127.0.0.1:20001"), "perhaps"),
+        ({}, ("--config", "a.toml", "--server", "127.0.0.1:20001"), "--config and --server cannot both be given"),
+        ({}, ("--config", "a.toml", "--hash-tag", "{}"), "--config and --hash-tag cannot both be given"),
+        ({"WEIR_CONFIG": "a.toml", "WEIR_SERVER": "a:1"}, (), "WEIR_CONFIG and WEIR_SERVER cannot both be given"),
+        ({"WEIR_CONFIG": "a.toml"}, ("--replicas", "1"), "give --server for each, or --config FILE"),
+        ({"WEIR_CONFIG": "/nonexistent/a.toml"}, (), "/nonexistent/a.toml: cannot be read"),
+        ({}, ("--server", "a:1", "--pool", "main"), "--pool names a pool of a file: give --config FILE"),
+        ({"WEIR_SERVER": "a"}, (), 'server "a" has no port'),
+    ],
+)
+def test_contradictions_are_named(
+    stack: ExitStack, environment: dict[str, str], flags: tuple[str, ...], says: str
+) -> None:
+    proxy = stack.enter_context(Layered(environment, *flags))
+    assert proxy.wait() == 2
+    assert says in proxy.output(), proxy.output()
