@@ -24,6 +24,10 @@ CASES: dict[str, Callable[[], object]] = {
     "closed network, N = 10,000, three stations of 100 servers": lambda: solve_closed(
         [*NETWORK, Station("b", 0.001, servers=100), Station("c", 0.0015, servers=100)], 10_000
     ),
+    "closed network, N = 10,000, one station of 10,000 servers": lambda: solve_closed(
+        [Station("delay", 1.0, kind=Kind.DELAY), Station("workers", 0.5, servers=10_000)], 10_000
+    ),
+    "closed network, N = 100,000, one station of 100 servers": lambda: solve_closed(NETWORK, 100_000),
     "approximation, N = 100,000": lambda: approximate_closed(NETWORK, 100_000),
     "capacity plan, two tiers, 1e6/s": lambda: plan_capacity([Tier("a", 10e-6), Tier("b", 20e-6)], 1e6, 99.0, 200e-6),
 }

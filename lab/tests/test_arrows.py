@@ -19,11 +19,12 @@ LAYERS = [
     {"laws", "queueing", "factorial", "formats", "network", "units"},
     {"places"},
     {"testbeds"},
-    {"records", "knee", "calibration", "capacity", "merging", "subjects", "windows", "importers"},
+    {"records", "knee", "calibration", "capacity", "merging", "hashing", "drawing", "subjects", "windows", "importers"},
+    {"sweeps", "tier_text", "simulation"},
     {"verdict", "analysis", "testbed", "audit", "planning", "progress"},
     {"findings", "plots", "essence", "summary", "gathering", "links", "oracles"},
-    {"run"},
-    {"report", "commands", "study_commands", "testbed_commands", "live"},
+    {"run", "plots_sweeps"},
+    {"report", "commands", "commands_hash", "study_commands", "testbed_commands", "live"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

@@ -20,7 +20,7 @@ from weir_lab.calibration import (
 )
 from weir_lab.capacity import Tier, plan_capacity, predict_open
 from weir_lab.cli import app
-from weir_lab.queueing import Kind, Station, UnstableError, solve_closed, solve_open
+from weir_lab.queueing import Station, UnstableError, finite_source, solve_open
 
 SEED = 20_161_118
 TRUTH = ClosedModel(delay_s=0.004, service_time_s=0.001, servers=4)
@@ -170,20 +170,8 @@ def test_an_open_chain_against_simulation() -> None:
     assert np.quantile(times, 0.99) == pytest.approx(model.response_time_quantile_s(0.99), rel=0.08)
 
 
-def test_a_closed_loop_against_simulation() -> None:
-    """Six requests circulate between a delay, three workers and one link: all there at the start, none leaves."""
-    stations = [Station("think", 1.0, kind=Kind.DELAY), Station("workers", 1.0, servers=3), Station("link", 0.2)]
-    network = ciw.create_network(
-        arrival_distributions=[ciw.dists.Sequential([0.001] * 6 + [float("inf")]), None, None],
-        service_distributions=[ciw.dists.Exponential(rate) for rate in (1.0, 1.0, 5.0)],
-        number_of_servers=[float("inf"), 3, 1],
-        routing=[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]],
-    )
-    ciw.seed(SEED)
-    simulation = ciw.Simulation(network)
-    simulation.simulate_until_max_time(3000.0)
-    cycles = [record for record in simulation.get_all_records() if record.node == 3 and record.exit_date > 100.0]
-    solution = solve_closed(stations, 6)
-    assert len(cycles) / 2900.0 == pytest.approx(float(solution.throughput_per_s[-1]), rel=0.04)
-    waits = [record.waiting_time + record.service_time for record in cycles]
-    assert np.mean(waits) == pytest.approx(float(solution.residence_time_s[2, -1]), rel=0.06)
+@given(st.integers(1, 300), st.floats(0.0, 50.0), st.integers(1, 40))
+def test_the_fitted_model_is_the_finite_source_model(clients: int, delay: float, servers: int) -> None:
+    model = ClosedModel(delay, 0.5, servers)
+    known = finite_source(clients, delay, 2.0, servers).throughput_per_s
+    assert model.throughput([clients])[0] == pytest.approx(known, rel=1e-9)

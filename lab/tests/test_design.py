@@ -3,13 +3,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthetic import EXECUTABLES, STUDY_TEXT, study
-from weir_lab.analysis import require_reportable
+from weir_lab.analysis import compares_paths, require_reportable
 from weir_lab.design import (
     FaultsError,
     amended,
@@ -22,6 +24,9 @@ from weir_lab.design import (
     study_schema,
 )
 from weir_lab.errors import ReportError, StudyError
+
+if TYPE_CHECKING:
+    from weir_lab.design import Study
 
 DEMO = Path(__file__).parents[2] / "studies" / "demo.toml"
 
@@ -130,12 +135,16 @@ def test_a_missing_study_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_design_that_the_report_cannot_show_is_refused_early() -> None:
+    """Any study of loads has a report; comparing paths is for studies of paths and clients alone."""
     text = STUDY_TEXT.replace("depth = 1\n", "").replace("[factors]", "[factors]\ndepth = [1, 4]")
-    with pytest.raises(ReportError, match=r"move the others to \[fixed\]"):
-        require_reportable(parse_study(text))
     only_proxy = STUDY_TEXT.replace('path = ["direct", "proxy"]', 'path = ["proxy"]')
-    with pytest.raises(ReportError, match="at least two levels"):
-        require_reportable(parse_study(only_proxy))
+    assert compares_paths(parse_study(STUDY_TEXT))
+    for other in (text, only_proxy):
+        require_reportable(parse_study(other))
+        assert not compares_paths(parse_study(other))
+    without_load = cast("Study", SimpleNamespace(name="placement", kind="hash"))
+    with pytest.raises(ReportError, match="kind hash has no loads"):
+        require_reportable(without_load)
 
 
 def changed(*changes: tuple[str, str]) -> str:

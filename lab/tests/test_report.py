@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from synthetic import STUDY_TEXT, World, write_sweep
-from weir_lab import plots, units
+from weir_lab import drawing, plots, units
 from weir_lab.analysis import Analysis
 from weir_lab.design import RequestPath, Response, parse_study
 from weir_lab.errors import ReportError
@@ -172,9 +172,9 @@ def test_a_missing_number_stops_the_report(value: object) -> None:
 
 
 def test_an_empty_figure_stops_the_report() -> None:
-    canvas, _ = plots._canvas(1)
+    canvas, _ = drawing.canvas_of(1)
     with pytest.raises(ReportError, match="empty panel"):
-        plots._figure("empty", "Empty", "Nothing.", canvas)
+        drawing.finish("empty", "Empty", "Nothing.", canvas)
 
 
 def test_every_figure_states_n_and_method(analysis: Analysis) -> None:

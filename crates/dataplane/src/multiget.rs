@@ -167,6 +167,11 @@ impl Dataplane {
         if !self.router.is_replicated() || self.backends[primary].admit(&self.config).is_ok() {
             return primary;
         }
+        self.next_or(primary, name)
+    }
+
+    #[cold]
+    fn next_or(&mut self, primary: usize, name: &[u8]) -> usize {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
         let mut others = replicas[1..count].iter().map(|&server| usize::from(server));

@@ -160,6 +160,24 @@ impl Placement {
         }
     }
 
+    /// Whether servers have points on a ring, so that their shares of the keys differ by the luck of those points.
+    pub const fn has_points(self) -> bool {
+        matches!(
+            self,
+            Self::Ring
+                | Self::LibmemcachedConsistent
+                | Self::LibmemcachedKetama
+                | Self::LibmemcachedKetamaWeighted
+                | Self::Spymemcached
+                | Self::Ketama
+                | Self::TwemproxyKetama
+                | Self::MemcachedProxyRingDefault
+                | Self::MemcachedProxyRingKetama
+                | Self::MemcachedProxyRingTwemproxy
+                | Self::MemcachedProxyRingEvcache
+        )
+    }
+
     /// Whether it is one of mcrouter's, which cut keys in their own way.
     pub const fn is_mcrouter(self) -> bool {
         matches!(

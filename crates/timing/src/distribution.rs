@@ -18,10 +18,11 @@ const P9999_COUNT_MIN: u64 = 29_956;
 /// All distributions have the same bounds, so they add and subtract bucket by bucket without loss, in this process and
 /// in whatever reads its records. An empty distribution owns no memory; 8 KiB are allocated for every power of two in
 /// which times are recorded, and nothing when times like them are recorded again.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Distribution {
     count: u64,
     sum_ns: u128,
+    /// Larger than all times while there is none.
     min_ns: u64,
     max_ns: u64,
     buckets: Buckets,
@@ -67,18 +68,21 @@ pub struct DistributionReport {
     pub histogram: Option<String>,
 }
 
+impl Default for Distribution {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Distribution {
     /// An empty distribution.
     pub const fn new() -> Self {
-        Self { count: 0, sum_ns: 0, min_ns: 0, max_ns: 0, buckets: Buckets::new() }
+        Self { count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, buckets: Buckets::new() }
     }
 
     /// Records one time.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
-        if self.count == 0 {
-            self.min_ns = nanos;
-        }
         self.min_ns = self.min_ns.min(nanos);
         self.max_ns = self.max_ns.max(nanos);
         self.count += 1;
@@ -91,7 +95,7 @@ impl Distribution {
         if other.is_empty() {
             return;
         }
-        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
+        self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.count += other.count;
         self.sum_ns += other.sum_ns;

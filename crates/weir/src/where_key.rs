@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use clap::Args;
-use weir_routing::{REPLICAS_MAX, Table};
+use weir_routing::{Placement, REPLICAS_MAX, Table};
 
 use crate::pool::PoolArgs;
 
@@ -27,28 +27,46 @@ pub(crate) struct WhereArgs {
     /// The keys; `-` alone reads them from standard input, one per line
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<OsString>,
+    /// Instead: print every placement, one per line, and whether it is `even` or spreads keys by `points` on a ring
+    #[arg(long, exclusive = true)]
+    placements: bool,
 }
 
 impl WhereArgs {
     /// Prints the servers of every key.
     pub(crate) fn run(&self, matches: &ArgMatches) -> ExitCode {
+        let mut out = BufWriter::new(io::stdout().lock());
+        if self.placements {
+            return end(tell_placements(&mut out).and_then(|()| out.flush()));
+        }
         let read = self.pool.source(matches).and_then(|source| source.read());
         let table = match read {
             Ok((routed, _)) => routed.table,
             Err(error) => return crate::fail(2, &error),
         };
-        let mut out = BufWriter::new(io::stdout().lock());
         let told = match self.keys.as_slice() {
             [only] if only == "-" => tell_lines(&table, &mut io::stdin().lock(), &mut out),
             keys => keys.iter().try_for_each(|key| tell(&table, key.as_bytes(), &mut out)),
         };
-        match told.and_then(|()| out.flush()) {
-            Ok(()) => ExitCode::SUCCESS,
-            // Whoever reads has read enough.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Err(error) => crate::fail(1, &error),
-        }
+        end(told.and_then(|()| out.flush()))
     }
+}
+
+fn end(told: io::Result<()>) -> ExitCode {
+    match told {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has read enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => crate::fail(1, &error),
+    }
+}
+
+fn tell_placements(out: &mut dyn Write) -> io::Result<()> {
+    for placement in Placement::ALL {
+        let spread = if placement.has_points() { "points" } else { "even" };
+        writeln!(out, "{placement} {spread}")?;
+    }
+    Ok(())
 }
 
 fn tell_lines(table: &Table, keys: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
@@ -103,6 +121,15 @@ mod tests {
         // Of one character, the Java hash is its code: 'b' is 98, 'c' is 99, byte 255 is 255.
         assert_eq!(told(b"b\nc\n\n\xff").unwrap(), "c a\na b\na b\na b\n");
         assert_eq!(told(b"").unwrap(), "");
+    }
+
+    #[test]
+    fn every_placement_is_listed_with_its_way_to_spread() {
+        let mut out = Vec::new();
+        tell_placements(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), Placement::ALL.len());
+        assert!(text.starts_with("modulo even\nring points\njump even\n"), "{text}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 """Records of a study become every number of its report.
 
 `analyse` selects the runs that belong to the study as it stands, refuses what is too thin for an interval, and computes one `Point` per
-cell and one `Comparison` per level of clients. Text is made in `findings`, figures in `plots`.
+cell, one `Comparison` per level of clients where the study compares paths, and what `sweeps` finds: 2^k r designs, knees, models.
+Text is made in `findings`, figures in `plots` and `plots_sweeps`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weir_lab.design import RequestPath, Response, Role, Study, cells_of, content_sha256, schedule
+from weir_lab.design import Cell, RequestPath, Response, Role, Study, cells_of, content_sha256, schedule
 from weir_lab.errors import ReportError
 from weir_lab.formats import STAGES, LoadRecord, SnapshotDifference, subtract_snapshots
 from weir_lab.laws import interactive_law
 from weir_lab.records import Run, SweepMeta
 from weir_lab.stats import Change, Interval, coefficient_of_variation, holm, mean_interval, paired_change
+from weir_lab.sweeps import ClientSeries, Observation, TwoLevelDesign, client_series, two_level_designs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,8 +34,11 @@ __all__ = [
     "ProxyPoint",
     "RunNumbers",
     "analyse",
+    "compares_paths",
     "require_reportable",
 ]
+
+Level = int | float | str
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
 
@@ -54,10 +59,14 @@ class RunNumbers:
     """One valid run, reduced to its means and percentiles."""
 
     folder: Path
+    levels: tuple[tuple[str, Level], ...]
     path: RequestPath
     clients: int
+    population: int
     repetition: int
+    position: int
     throughput_rps: float
+    workers: int | None
     throughput_window_cv: float | None
     response_time_mean_ns: float
     response_time_count: int
@@ -86,8 +95,9 @@ class ProxyPoint:
 
 @dataclass(frozen=True)
 class Point:
-    """One cell: intervals over its runs."""
+    """One cell: intervals over its runs. ``levels`` are those of the study's factors."""
 
+    levels: tuple[tuple[str, Level], ...]
     path: RequestPath
     clients: int
     population: int
@@ -106,6 +116,15 @@ class Point:
     client_cpu_share: Interval
     other_cpu_share: Interval
     proxy: ProxyPoint | None
+
+    @property
+    def label(self) -> str:
+        """``clients 4, path proxy``."""
+        return _label(self.levels)
+
+    def level(self, factor: str) -> Level:
+        """Its level of a factor."""
+        return dict(self.levels)[factor]
 
     @property
     def cpu_per_request_total_ns(self) -> float:
@@ -136,11 +155,19 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Every number of a study."""
+    """Every number of a study.
+
+    ``factors`` are those that vary. ``comparisons`` is empty unless the study compares paths over clients. ``designs`` is empty where the
+    factors allow no 2^k r table; ``no_design`` says why.
+    """
 
     study: Study
+    factors: tuple[str, ...]
     points: list[Point]
     comparisons: list[Comparison]
+    designs: list[TwoLevelDesign]
+    no_design: str
+    series: list[ClientSeries]
     used: list[RunNumbers]
     invalid: list[Run]
     flagged: list[Run]
@@ -155,15 +182,18 @@ class Analysis:
         return sorted((point for point in self.points if point.path is path), key=lambda point: point.clients)
 
 
-def require_reportable(study: Study) -> None:
-    """Refuse, before hours of runs, a design that the report does not know how to show."""
+def compares_paths(study: Study) -> bool:
+    """Whether direct and proxy are compared over two or more levels of clients, and nothing else varies."""
     varied = {name for name, levels in study.factors.items() if len(levels) > 1}
     paths = {cell.settings.path for cell in cells_of(study)}
-    if varied - {"clients", "path"} or len(study.levels_of_clients) < 2 or paths != set(RequestPath):
-        raise ReportError(
-            f"{study.name}: the report compares path = [direct, proxy] over at least two levels of clients. "
-            "Make these the factors, and move the others to [fixed]."
-        )
+    return not varied - {"clients", "path"} and len(study.levels_of_clients) >= 2 and paths == set(RequestPath)
+
+
+def require_reportable(study: Study) -> None:
+    """Refuse, before hours of runs, a study of which no report can be made."""
+    kind = str(getattr(study, "kind", "load"))
+    if kind in ("hash", "links"):
+        raise ReportError(f"{study.name}: a study of kind {kind} has no loads to report on; its tables show it.")
 
 
 def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
@@ -173,16 +203,42 @@ def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
     current = [run for run in runs if run.meta.content_sha256 in expected]
     valid = _first_per_content(run for run in current if run.meta.verdict.valid)
     used = [_numbers_of_run(run) for run in valid]
-    points = [_point(study, cell.settings.path, cell.settings.clients, used) for cell in cells_of(study)]
+    cells = cells_of(study)
+    points = [_point(study, cell, used) for cell in cells]
+    compared = compares_paths(study)
+    observations = [_observation(run) for run in used]
+    designs, no_design = two_level_designs(observations)
     return Analysis(
         study=study,
-        points=sorted(points, key=lambda point: (point.clients, point.path)),
-        comparisons=_comparisons(study, used),
+        factors=tuple(name for name in study.factors if len({dict(cell.levels)[name] for cell in cells}) > 1),
+        points=sorted(points, key=lambda point: (point.clients, point.path)) if compared else points,
+        comparisons=_comparisons(study, used) if compared else [],
+        designs=designs,
+        no_design=no_design,
+        series=client_series(observations, np.random.default_rng(study.plan.seed)),
         used=used,
         invalid=[run for run in current if not run.meta.verdict.valid],
         flagged=[run for run in valid if run.meta.verdict.flags],
         stale=len(runs) - len(current),
     )
+
+
+def _observation(run: RunNumbers) -> Observation:
+    p99 = run.percentiles_ns["p99"]
+    return Observation(
+        run.levels,
+        run.repetition,
+        run.position,
+        run.population,
+        run.throughput_rps,
+        run.response_time_mean_ns / 1e9,
+        None if p99 is None else p99 / 1e9,
+        run.workers,
+    )
+
+
+def _label(levels: Iterable[tuple[str, Level]]) -> str:
+    return ", ".join(f"{name} {level}" for name, level in levels)
 
 
 def _first_per_content(runs: Iterable[Run]) -> list[Run]:
@@ -209,10 +265,14 @@ def _numbers_of_run(run: Run) -> RunNumbers:
     rates[Role.CLIENT] = client_ns / load.measured.duration_ns
     return RunNumbers(
         folder=run.folder,
+        levels=tuple(run.meta.levels.items()),
         path=settings.path,
         clients=settings.clients,
+        population=settings.population,
         repetition=run.meta.repetition,
+        position=run.meta.position,
         throughput_rps=throughput,
+        workers=getattr(settings, "workers", None),
         throughput_window_cv=_window_cv(load),
         response_time_mean_ns=mean,
         response_time_count=load.response_time_count,
@@ -252,11 +312,12 @@ def _proxy_numbers(run: Run, response_time_mean_ns: float) -> ProxyNumbers:
     )
 
 
-def _point(study: Study, path: RequestPath, clients: int, used: list[RunNumbers]) -> Point:
-    runs = [run for run in used if (run.path, run.clients) == (path, clients)]
+def _point(study: Study, cell: Cell, used: list[RunNumbers]) -> Point:
+    settings = cell.settings
+    runs = [run for run in used if dict(run.levels) == dict(cell.levels)]
     if len(runs) < 2:
         raise ReportError(
-            f"{study.name}: the cell clients {clients}, path {path} has {len(runs)} valid runs; an interval needs 2. "
+            f"{study.name}: the cell {_label(cell.levels)} has {len(runs)} valid runs; an interval needs 2. "
             "Run `weir-lab run` again to make the missing ones, and look at the verdicts of the failed ones."
         )
 
@@ -266,9 +327,10 @@ def _point(study: Study, path: RequestPath, clients: int, used: list[RunNumbers]
     within = [run.throughput_window_cv for run in runs if run.throughput_window_cv is not None]
     deviation = over(lambda run: run.law_deviation)
     return Point(
-        path=path,
-        clients=clients,
-        population=next(cell.settings.population for cell in cells_of(study) if cell.settings.clients == clients),
+        levels=cell.levels,
+        path=settings.path,
+        clients=settings.clients,
+        population=settings.population,
         n=len(runs),
         throughput_rps=over(lambda run: run.throughput_rps),
         throughput_cv_between_runs=coefficient_of_variation([run.throughput_rps for run in runs]),
@@ -283,7 +345,7 @@ def _point(study: Study, path: RequestPath, clients: int, used: list[RunNumbers]
         cores_used=_by_role(runs, lambda run: run.cores_used),
         client_cpu_share=over(lambda run: run.client_cpu_share),
         other_cpu_share=over(lambda run: run.other_cpu_share),
-        proxy=_proxy_point(runs) if path is RequestPath.PROXY else None,
+        proxy=_proxy_point(runs) if settings.path is RequestPath.PROXY else None,
     )
 
 

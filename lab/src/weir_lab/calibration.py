@@ -3,7 +3,7 @@
 1. `demand_from_utilization`: service demands from the utilization law, which holds at any load. Never from response times near
    saturation, where waiting cannot be told from service.
 2. `fit_closed_model`: think-like delay and service time of a closed model from a throughput curve.
-3. `hold_out`: fit candidates on some populations, predict the others, and rank them by what they did not see.
+3. `hold_out` and `leave_one_out`: fit candidates to some populations, predict the others, and rank them by what they did not see.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import gammaln, stdtrit
 
-from weir_lab.queueing import Kind, Station, fit_scalability, mm1, solve_closed
+from weir_lab.queueing import fit_scalability, mm1
 from weir_lab.stats import Interval, bootstrap_interval, mean_interval
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ __all__ = [
     "demand_from_utilization",
     "fit_closed_model",
     "hold_out",
+    "leave_one_out",
     "standard_candidates",
 ]
 
@@ -63,6 +64,11 @@ class Point:
         return sum(self.throughput_per_s) / len(self.throughput_per_s)
 
 
+if TYPE_CHECKING:
+    # Fits points, and gives a predictor of X(N).
+    Candidate = Callable[[Sequence[Point]], Callable[[Sequence[int]], NDArray[np.float64]]]
+
+
 @dataclass(frozen=True)
 class ClosedModel:
     """A delay and one station of m servers: N clients, away for ``delay_s`` between requests, share m servers of ``service_time_s``."""
@@ -72,13 +78,22 @@ class ClosedModel:
     servers: int
 
     def throughput(self, populations: Sequence[int]) -> NDArray[np.float64]:
-        """X(N), exact."""
-        stations = [
-            Station("station", self.service_time_s, servers=self.servers),
-            Station("delay", self.delay_s, kind=Kind.DELAY),
-        ]
-        curve = solve_closed(stations, max(populations)).throughput_per_s
-        return np.array([curve[population - 1] for population in populations])
+        """X(N) = G(N-1) / G(N), exact: `queueing.finite_source` without what a fit does not need.
+
+        G(N) = sum_n Z^(N-n)/(N-n)! S^n/(1 2 ... m m ...), in logarithms.
+        """
+        counts = np.arange(max(populations) + 1.0)
+        busy = np.minimum(counts, self.servers)
+        served = counts * math.log(self.service_time_s) - gammaln(busy + 1.0) - (counts - busy) * math.log(self.servers)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            away = np.where(counts > 0.0, counts * np.log(self.delay_s), 0.0) - gammaln(counts + 1.0)
+
+        def log_norm(size: int) -> float:
+            terms = served[: size + 1] + away[size::-1]
+            top = float(terms.max())
+            return top + math.log(float(np.exp(terms - top).sum()))
+
+        return np.array([math.exp(log_norm(n - 1) - log_norm(n)) for n in populations])
 
 
 @dataclass(frozen=True)
@@ -172,7 +187,7 @@ def fit_closed_model(points: Sequence[Point], servers: int) -> ClosedModel:
         delay, time = np.exp(np.clip(logs, -40.0, 20.0)).tolist()
         return np.asarray(np.log(ClosedModel(delay, time, servers).throughput(populations)) - observed)
 
-    fit = least_squares(residual, start, xtol=1e-12, ftol=1e-12, gtol=1e-12, max_nfev=100)
+    fit = least_squares(residual, start, xtol=1e-10, ftol=1e-10, gtol=1e-10, max_nfev=60)
     delay, time = np.exp(np.clip(fit.x, -40.0, 20.0)).tolist()
     return ClosedModel(delay, time, servers)
 
@@ -183,10 +198,15 @@ def closed_model_intervals(
     """Intervals of delay and service time by drawing runs anew (all populations share the run numbers), in seconds."""
     runs = min(len(point.throughput_per_s) for point in points)
 
+    known: dict[tuple[int, ...], ClosedModel] = {}
+
     def refit(chosen: list[int]) -> ClosedModel:
-        return fit_closed_model(
-            [Point(point.population, tuple(point.throughput_per_s[i] for i in chosen)) for point in points], servers
-        )
+        """Fitted once for both parameters; which runs were drawn counts, not their order."""
+        draw = tuple(sorted(chosen))
+        if draw not in known:
+            drawn = [Point(point.population, tuple(point.throughput_per_s[i] for i in draw)) for point in points]
+            known[draw] = fit_closed_model(drawn, servers)
+        return known[draw]
 
     state = rng.bit_generator.state
     delay = bootstrap_interval(list(range(runs)), lambda chosen: refit(chosen).delay_s, rng, level, resamples)
@@ -195,12 +215,12 @@ def closed_model_intervals(
     return delay, service
 
 
-def standard_candidates(
-    servers: int,
-) -> dict[str, Callable[[Sequence[Point]], Callable[[Sequence[int]], NDArray[np.float64]]]]:
+def standard_candidates(servers: int) -> dict[str, Candidate]:
     """Models by name: each fits points and returns a predictor of X(N)."""
     return {
-        f"closed, delay and {servers} servers": lambda points: fit_closed_model(points, servers).throughput,
+        f"closed, delay and {servers} server{'s' if servers > 1 else ''}": lambda points: (
+            fit_closed_model(points, servers).throughput
+        ),
         "asymptotes": lambda points: _asymptotes(fit_closed_model(points, servers)),
         "universal scalability law": lambda points: (
             fit_scalability([point.population for point in points], [point.mean for point in points]).throughput
@@ -212,7 +232,7 @@ def standard_candidates(
 def hold_out(
     points: Sequence[Point],
     fit_to: Sequence[int],
-    candidates: Mapping[str, Callable[[Sequence[Point]], Callable[[Sequence[int]], NDArray[np.float64]]]],
+    candidates: Mapping[str, Candidate],
     think_time_s: float = 0.0,
 ) -> list[Score]:
     """Fit each candidate to the populations in `fit_to`, predict the others, best first by the error of the throughput.
@@ -220,14 +240,50 @@ def hold_out(
     Response times follow by the interactive law, R = N/X - Z, on both sides.
     """
     seen = [point for point in points if point.population in set(fit_to)]
-    unseen = [point for point in points if point.population not in set(fit_to)]
-    if not seen or not unseen:
+    if not seen or len(seen) == len(points):
         raise ValueError("A hold-out needs populations to fit to and others to predict.")
-    populations = [point.population for point in points]
+    known = {point.population for point in seen}
+    return _ranked(points, candidates, think_time_s, lambda _: seen, known)
+
+
+def leave_one_out(
+    points: Sequence[Point], candidates: Mapping[str, Candidate], think_time_s: float = 0.0
+) -> list[Score]:
+    """Predict each population but the smallest and the largest from a fit to all others; best first by the error of the throughput.
+
+    With few populations a single hold-out judges a model by one or two points, which a bad one meets by luck now and then. The two ends
+    are always fitted to: no model is asked beyond what it saw.
+    """
+    sizes = sorted(point.population for point in points)
+    if len(sizes) < 3:
+        raise ValueError("Leaving one out needs at least 3 populations.")
+    ends = {sizes[0], sizes[-1]}
+
+    def others(population: int) -> list[Point]:
+        return [point for point in points if population in ends or point.population != population]
+
+    return _ranked(points, candidates, think_time_s, others, ends)
+
+
+def _ranked(
+    points: Sequence[Point],
+    candidates: Mapping[str, Candidate],
+    think_time_s: float,
+    seen_for: Callable[[int], list[Point]],
+    known: set[int],
+) -> list[Score]:
+    """Scores of all candidates; `seen_for` gives what a model may see to predict a population, `known` those it has seen itself."""
     scores = []
     for name, fit in candidates.items():
+        predicted: dict[int, float] = {}
         try:
-            predicted = fit(seen)(populations)
+            fits: dict[tuple[int, ...], Callable[[Sequence[int]], NDArray[np.float64]]] = {}
+            for point in points:
+                seen = seen_for(point.population)
+                key = tuple(one.population for one in seen)
+                if key not in fits:
+                    fits[key] = fit(seen)
+                predicted[point.population] = float(fits[key]([point.population])[0])
         except ValueError as error:
             scores.append(Score(name, (), None, None, None, str(error)))
             continue
@@ -235,12 +291,12 @@ def hold_out(
             Prediction(
                 point.population,
                 point.mean,
-                float(x),
+                predicted[point.population],
                 point.population / point.mean - think_time_s,
-                point.population / float(x) - think_time_s,
-                point.population in set(fit_to),
+                point.population / predicted[point.population] - think_time_s,
+                point.population in known,
             )
-            for point, x in zip(points, predicted, strict=True)
+            for point in points
         )
         fresh = [prediction for prediction in predictions if not prediction.fitted]
         errors = np.array([prediction.error_percent for prediction in fresh])

@@ -1,13 +1,16 @@
-"""What if: response times of a system that is not built yet, and how many units of each tier a load needs.
+"""What if: throughput and response times of a system that is not built yet, and how many units of each tier a load needs.
 
 ::
 
     requests λ ──▶ tier "proxy": 3 units, 4 servers each ──▶ tier "memcached": 8 units, 1 server each ──▶ network delay
 
-A *unit* has a queue of its own (a proxy process, a memcached server) and gets its share of the requests; its *servers* share that queue
-(event loops, worker threads). Placement by hash does not balance queues, so units are M/M/m queues side by side, not one large queue. The
+A *unit* has a queue of its own (a proxy process, a memcached server, a link) and gets its share of the requests; its *servers* share that
+queue (event loops, worker threads). Placement by hash does not balance queues, so units are queues side by side, not one large queue. The
 busiest unit gets ``imbalance`` times the mean share, and all requests are taken to meet busiest units: the answer is on the safe side for
-placement. It is on the optimistic side for service times that vary more than exponential ones, and for pauses.
+placement. A share ``writes`` of the requests goes to R replicas at once and waits for ``needed`` of them (`TierResponse`).
+
+`predict_open` answers for a rate, `predict_closed` for clients, `plan_capacity` for a limit on a percentile. Times known with an error
+(``service_error_s``) give answers with intervals. They are optimistic for pauses, which no tier here has.
 """
 
 from __future__ import annotations
@@ -16,20 +19,54 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weir_lab.queueing import OpenStation, UnstableError, chain_quantile_s, mmm
+import numpy as np
+
+from weir_lab.queueing import (
+    GeneralStation,
+    Kind,
+    OpenStation,
+    Station,
+    UnstableError,
+    approximate_closed,
+    chain_quantile_s,
+    mg1,
+    mmm,
+    replicated_write_response_time,
+    solve_closed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Plan", "Tier", "plan_capacity", "predict_open"]
+    from numpy.typing import NDArray
+
+__all__ = ["Answer", "ClosedPlan", "Plan", "Tier", "TierResponse", "plan_capacity", "predict_closed", "predict_open"]
 
 UNITS_MAX = 100_000
 SERVERS_MAX = 10_000
+# Closed networks of more units are approximated: an exact one convolves all of them.
+EXACT_UNITS_MAX = 256
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A number with the interval that the errors of the tiers' times imply; ``low`` and ``high`` equal it where no error is known.
+
+    ``high`` is infinite where the upper ends of the times leave no steady state.
+    """
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
 class Tier:
-    """Equal units that requests visit ``visits`` times. ``service_time_s`` is one server's time per visit."""
+    """Equal units that requests visit ``visits`` times. ``service_time_s`` is one server's time per visit, ``service_cv2`` its variability.
+
+    ``service_error_s`` is the half-width of a 95 % interval of the time. A share ``writes`` of the visits goes to ``replicas`` units in
+    parallel and is answered when ``needed`` of them have (all by default). ``service_cv2`` other than 1 (exponential) is for one server.
+    """
 
     name: str
     service_time_s: float
@@ -37,6 +74,11 @@ class Tier:
     visits: float = 1.0
     units: int = 1
     imbalance: float = 1.0
+    service_error_s: float = 0.0
+    service_cv2: float = 1.0
+    replicas: int = 1
+    needed: int | None = None
+    writes: float = 0.0
 
     def __post_init__(self) -> None:
         times = 0.0 < self.service_time_s < math.inf and 0.0 < self.visits < math.inf
@@ -50,16 +92,103 @@ class Tier:
                 f"Tier {self.name}: service time and visits are positive, servers 1 to {SERVERS_MAX}, "
                 f"units 1 to {UNITS_MAX}, imbalance at least 1."
             )
+        if not 0.0 <= self.service_error_s < self.service_time_s:
+            raise ValueError(f"Tier {self.name}: the error of a time is at least 0 and less than the time.")
+        if self.service_cv2 != 1.0 and self.servers > 1:
+            raise ValueError(f"Tier {self.name}: a variability other than 1 is for units of one server.")
+        if not 1 <= self.replicas_needed <= self.replicas or not 0.0 <= self.writes <= 1.0:
+            raise ValueError(f"Tier {self.name}: 1 <= needed <= replicas, and writes is a share.")
 
-    def busiest(self, rate_per_s: float) -> OpenStation:
+    @property
+    def replicas_needed(self) -> int:
+        """Replies that a write waits for."""
+        return self.replicas if self.needed is None else self.needed
+
+    @property
+    def visits_with_copies(self) -> float:
+        """Visits per request with every copy of a write counted."""
+        return self.visits * (1.0 - self.writes + self.writes * self.replicas)
+
+    def utilization(self, rate_per_s: float) -> float:
+        """Share of time that a server of the busiest unit is busy."""
+        return rate_per_s * self.visits_with_copies * self._share * self.service_time_s / self.servers
+
+    def busiest(self, rate_per_s: float) -> OpenStation | GeneralStation:
         """The busiest unit at a rate of requests."""
-        share = min(1.0, self.imbalance / self.units)
-        return mmm(rate_per_s * self.visits * share, 1.0 / self.service_time_s, self.servers)
+        arrivals = rate_per_s * self.visits_with_copies * self._share
+        if self.service_cv2 != 1.0:
+            return mg1(arrivals, self.service_time_s, self.service_cv2)
+        return mmm(arrivals, 1.0 / self.service_time_s, self.servers)
+
+    def response(self, rate_per_s: float) -> TierResponse:
+        """Time of one visit at a rate of requests, reads and writes together."""
+        if self.replicas > self.units:
+            raise ValueError(
+                f"Tier {self.name}: {self.replicas} replicas need as many units, and there are {self.units}."
+            )
+        station = self.busiest(rate_per_s)
+        return TierResponse(station, self.writes if self.replicas > 1 else 0.0, self.replicas, self.replicas_needed)
+
+    @property
+    def _share(self) -> float:
+        """Of all visits, those that the busiest unit gets."""
+        return min(1.0, self.imbalance / self.units)
+
+
+@dataclass(frozen=True)
+class TierResponse:
+    """Time of one visit: a read's at one unit, or a write's at ``replicas`` units until ``needed`` have answered.
+
+    The mean of a write is fork-join's where that is known (one exponential server), else that of independent parts. Its distribution is
+    that of the k-th of R independent exponential times: of their own mean where all must answer (high percentiles then are right within a
+    few percent), scaled to the mean of the write where fewer do. docs/method.md has the errors against simulation.
+    """
+
+    station: OpenStation | GeneralStation
+    writes: float
+    replicas: int
+    needed: int
+
+    @property
+    def slowest_mean_s(self) -> float:
+        """Mean time until enough replicas have answered."""
+        one = self.station
+        if isinstance(one, OpenStation) and one.servers == 1:
+            rates = one.arrival_rate_per_s, one.service_rate_per_s
+            return replicated_write_response_time(*rates, self.replicas, self.needed).mean_s
+        return one.mean_response_time_s * self._spread
+
+    @property
+    def mean_response_time_s(self) -> float:
+        """Over reads and writes."""
+        if self.writes == 0.0:
+            return self.station.mean_response_time_s
+        return (1.0 - self.writes) * self.station.mean_response_time_s + self.writes * self.slowest_mean_s
+
+    def response_transform(self, s: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Laplace transform of its density."""
+        read = self.station.response_transform(s)
+        if self.writes == 0.0:
+            return read
+        everyone = self.needed == self.replicas
+        rate = 1.0 / self.station.mean_response_time_s if everyone else self._spread / self.slowest_mean_s
+        write = np.ones_like(s)
+        for j in range(self.replicas - self.needed + 1, self.replicas + 1):
+            write = write * (j * rate) / (j * rate + s)
+        return (1.0 - self.writes) * read + self.writes * write
+
+    @property
+    def _spread(self) -> float:
+        """1/(R-k+1) + ... + 1/R: mean of the k-th of R independent exponential times of mean 1."""
+        return math.fsum(1.0 / j for j in range(self.replicas - self.needed + 1, self.replicas + 1))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A system under an open load. Times in seconds; ``utilization`` is that of each tier's busiest unit."""
+    """A system under an open load. Times in seconds; ``utilization`` is that of each tier's busiest unit.
+
+    ``mean`` and ``percentiles`` are the same answers with their intervals.
+    """
 
     tiers: tuple[Tier, ...]
     rate_per_s: float
@@ -67,11 +196,24 @@ class Plan:
     utilization: tuple[float, ...]
     mean_response_time_s: float
     percentiles_s: dict[float, float]
+    mean: Answer
+    percentiles: dict[float, Answer]
 
     @property
     def bottleneck(self) -> Tier:
         """The tier with the highest utilization."""
         return self.tiers[max(range(len(self.tiers)), key=self.utilization.__getitem__)]
+
+
+@dataclass(frozen=True)
+class ClosedPlan:
+    """A system under N clients that wait for each reply; ``response_time`` is the time in the tiers. Per second and seconds."""
+
+    clients: int
+    throughput: Answer
+    response_time: Answer
+    utilization: tuple[float, ...]
+    method: str
 
 
 def predict_open(
@@ -85,14 +227,43 @@ def predict_open(
     """
     if not tiers or not 0.0 < rate_per_s < math.inf or not 0.0 <= delay_s < math.inf:
         raise ValueError("A prediction needs tiers, a positive rate and a delay of at least 0.")
-    busy = [_load(tier, rate_per_s) for tier in tiers]
+    busy = [tier.utilization(rate_per_s) for tier in tiers]
     late = [f"{tier.name} ({load:.3g})" for tier, load in zip(tiers, busy, strict=True) if load >= 1.0]
     if late:
         raise UnstableError(f"At {rate_per_s:g} requests/s the utilization reaches 1 at {', '.join(late)}: add units.")
-    stations = [(tier.visits, tier.busiest(rate_per_s)) for tier in tiers]
-    mean = math.fsum(visits * station.mean_response_time_s for visits, station in stations)
-    quantiles = {percent: delay_s + chain_quantile_s(stations, percent / 100.0) for percent in percentiles}
-    return Plan(tuple(tiers), rate_per_s, delay_s, tuple(busy), delay_s + mean, quantiles)
+
+    def times(system: Sequence[Tier]) -> list[float]:
+        stations = [(tier.visits, tier.response(rate_per_s)) for tier in system]
+        mean = math.fsum(visits * station.mean_response_time_s for visits, station in stations)
+        return [delay_s + mean, *(delay_s + chain_quantile_s(stations, percent / 100.0) for percent in percentiles)]
+
+    mean, *quantiles = _with_intervals(tiers, times)
+    known = dict(zip(percentiles, quantiles, strict=True))
+    values = {percent: answer.value for percent, answer in known.items()}
+    return Plan(tuple(tiers), rate_per_s, delay_s, tuple(busy), mean.value, values, mean, known)
+
+
+def predict_closed(tiers: Sequence[Tier], clients: int, delay_s: float = 0.0) -> ClosedPlan:
+    """Throughput and response time with N clients that spend `delay_s` between a reply and the next request.
+
+    Without replicated writes exact for exponential service (product form; beyond 256 units Bard and Schweitzer's approximation). A write
+    to R replicas is R jobs at once: the network is solved for the number of jobs N' >= N at which the requests, each counted once for
+    the time until enough replicas have answered, are N. ``imbalance`` and ``service_cv2`` are for open loads.
+
+    >>> plan = predict_closed([Tier("proxy", 10e-6, servers=2), Tier("memcached", 20e-6, units=4)], 64, 100e-6)
+    >>> round(plan.throughput.value), round(plan.utilization[0], 3)
+    (183601, 0.918)
+    """
+    if not tiers or clients < 1 or not 0.0 <= delay_s < math.inf:
+        raise ValueError("A prediction needs tiers, at least 1 client and a delay of at least 0.")
+    if any(tier.imbalance != 1.0 or tier.service_cv2 != 1.0 for tier in tiers):
+        raise ValueError("A closed load knows neither imbalance nor variability of tiers; give a rate instead.")
+    if any(tier.replicas > tier.units for tier in tiers):
+        raise ValueError("Replicas need as many units.")
+    throughput, response = _with_intervals(tiers, lambda system: list(_closed(system, clients, delay_s)[:2]))
+    method = _closed(tiers, clients, delay_s)[2]
+    busy = tuple(tier.utilization(throughput.value) for tier in tiers)
+    return ClosedPlan(clients, throughput, response, busy, method)
 
 
 def plan_capacity(
@@ -114,8 +285,14 @@ def plan_capacity(
     """
     if not 0.0 < load_max < 1.0 or not 0.0 < percentile < 100.0:
         raise ValueError("The largest utilization lies between 0 and 1, and a percentile between 0 and 100.")
+
+    def reached(candidate: Sequence[Tier]) -> float:
+        stations = [(tier.visits, tier.response(rate_per_s)) for tier in candidate]
+        return delay_s + chain_quantile_s(stations, percentile / 100.0)
+
     idle = [replace(tier, units=UNITS_MAX, imbalance=1.0) for tier in tiers]
-    best = predict_open(idle, rate_per_s, delay_s, (percentile,)).percentiles_s[percentile]
+    busy = [tier.name for tier in idle if tier.utilization(rate_per_s) >= 1.0]
+    best = math.inf if busy else reached(idle)
     if best > limit_s:
         raise ValueError(
             f"Even without any waiting the {percentile:g}th percentile is {best:.3g} s, above the limit of {limit_s:.3g} s: "
@@ -123,10 +300,6 @@ def plan_capacity(
         )
     least = [_with_units(tier, _least_units(tier, rate_per_s, load_max)) for tier in tiers]
     chosen = list(least)
-
-    def reached(candidate: Sequence[Tier]) -> float:
-        return predict_open(candidate, rate_per_s, delay_s, (percentile,)).percentiles_s[percentile]
-
     while reached(chosen) > limit_s:
         options = []
         for index, tier in enumerate(chosen):
@@ -139,6 +312,78 @@ def plan_capacity(
     return predict_open(chosen, rate_per_s, delay_s, tuple(sorted({50.0, percentile})))
 
 
+def _with_intervals(tiers: Sequence[Tier], compute: Callable[[Sequence[Tier]], list[float]]) -> list[Answer]:
+    """Answers at the tiers' times, and how far they move when each time moves to its ends; independent errors add in squares."""
+    values = compute(tiers)
+    down, up = np.zeros(len(values)), np.zeros(len(values))
+    for index, tier in enumerate(tiers):
+        if tier.service_error_s == 0.0:
+            continue
+        for sign in (-1.0, 1.0):
+            moved = [*tiers]
+            moved[index] = replace(
+                tier, service_time_s=tier.service_time_s + sign * tier.service_error_s, service_error_s=0.0
+            )
+            try:
+                gaps = np.array(compute(moved)) - values
+            except UnstableError:
+                gaps = np.full(len(values), math.inf)
+            down += np.minimum(gaps, 0.0) ** 2
+            up += np.maximum(gaps, 0.0) ** 2
+    return [
+        Answer(value, max(0.0, value - math.sqrt(low)), value + math.sqrt(high))
+        for value, low, high in zip(values, down.tolist(), up.tolist(), strict=True)
+    ]
+
+
+def _closed(tiers: Sequence[Tier], clients: int, delay_s: float) -> tuple[float, float, str]:
+    """Throughput, time in the tiers, and how they were found."""
+    stations = [
+        Station(f"{tier.name} {unit}", tier.service_time_s, tier.visits_with_copies / tier.units, tier.servers)
+        for tier in tiers
+        for unit in range(tier.units)
+    ]
+    stations.append(Station("delay", delay_s, kind=Kind.DELAY))
+    copied = [tier for tier in tiers if tier.writes > 0.0 and tier.replicas > 1]
+    exact = sum(tier.units for tier in tiers) <= EXACT_UNITS_MAX
+    if not copied:
+        solution = solve_closed(stations, clients) if exact else approximate_closed(stations, clients)
+        return float(solution.throughput_per_s[-1]), float(solution.response_time_s[-1]), solution.method
+    most = clients * max(tier.replicas for tier in copied)
+    curve = solve_closed(stations, most) if exact else None
+    first = np.cumsum([0, *(tier.units for tier in tiers)])[:-1].tolist()
+
+    def requests(jobs: int) -> tuple[float, float, float]:
+        """How many requests `jobs` jobs are, their rate and their time."""
+        solution, column = (curve, jobs - 1) if curve is not None else (approximate_closed(stations, jobs), 0)
+        x, total = float(solution.throughput_per_s[column]), 0.0
+        for tier, row in zip(tiers, first, strict=True):
+            visit = float(solution.residence_time_s[row, column]) * tier.units / tier.visits_with_copies
+            total += tier.visits * visit * (1.0 - tier.writes + tier.writes * _parallel(tier, x))
+        return x * (delay_s + total), x, total
+
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if requests(middle)[0] >= clients else (middle + 1, high)
+    after, before = requests(low), requests(max(1, low - 1))
+    part = 1.0 if after[0] == before[0] else min(1.0, max(0.0, (clients - before[0]) / (after[0] - before[0])))
+    x = before[1] + part * (after[1] - before[1])
+    return x, clients / x - delay_s, "product form with parallel writes, approximate"
+
+
+def _parallel(tier: Tier, rate_per_s: float) -> float:
+    """Time until enough replicas have answered, over the time of one: fork-join's at this utilization."""
+    if tier.replicas == 1:
+        return 1.0
+    spread = math.fsum(1.0 / j for j in range(tier.replicas - tier.replicas_needed + 1, tier.replicas + 1))
+    if tier.servers > 1:
+        return spread
+    load = min(0.999, tier.utilization(rate_per_s))
+    one = mmm(load, 1.0, 1).mean_response_time_s
+    return replicated_write_response_time(load, 1.0, tier.replicas, tier.replicas_needed).mean_s / one
+
+
 def _fewest(chosen: list[Tier], index: int, low: int, high: int, good: Callable[[list[Tier]], bool]) -> Tier:
     """Bisect the units of one tier between a lower bound and a number that is enough."""
     while low < high:
@@ -149,15 +394,11 @@ def _fewest(chosen: list[Tier], index: int, low: int, high: int, good: Callable[
     return _with_units(chosen[index], high)
 
 
-def _load(tier: Tier, rate_per_s: float) -> float:
-    return rate_per_s * tier.visits * min(1.0, tier.imbalance / tier.units) * tier.service_time_s / tier.servers
-
-
 def _least_units(tier: Tier, rate_per_s: float, load_max: float) -> int:
-    demand = rate_per_s * tier.visits * tier.imbalance * tier.service_time_s / (tier.servers * load_max)
+    work = rate_per_s * tier.visits_with_copies * tier.service_time_s / (tier.servers * load_max)
     # A single unit gets everything, whatever the imbalance.
-    alone = rate_per_s * tier.visits * tier.service_time_s / tier.servers <= load_max
-    return 1 if alone else max(1, math.ceil(demand - 1e-9))
+    alone = 1 if work <= 1.0 else max(1, math.ceil(work * tier.imbalance - 1e-9))
+    return max(alone, tier.replicas)
 
 
 def _with_units(tier: Tier, units: int) -> Tier:

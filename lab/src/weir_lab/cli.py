@@ -19,6 +19,7 @@ from rich.console import Console
 from weir_lab import __version__
 from weir_lab.analysis import require_reportable
 from weir_lab.commands import audit, capacity, merge, predict, selfcheck
+from weir_lab.commands_hash import hash_keys
 from weir_lab.design import load_study
 from weir_lab.errors import LabError, ReportError
 from weir_lab.essence import essence_table
@@ -135,6 +136,7 @@ app.command()(audit)
 app.command()(predict)
 app.command()(capacity)
 app.command()(merge)
+app.command("hash")(hash_keys)
 app.command()(testbeds)
 app.command()(links)
 app.command()(clean)

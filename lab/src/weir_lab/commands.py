@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import re
+import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weir_lab.audit import Severity, audit_tables, read_tables
-from weir_lab.capacity import Plan, Tier, plan_capacity, predict_open
+from weir_lab.capacity import Answer, Plan, plan_capacity, predict_closed, predict_open
 from weir_lab.errors import StudyError
 from weir_lab.formats import LoadRecord
 from weir_lab.merging import MergedOperation, merge_loads
 from weir_lab.oracles import selfcheck as compare_with_oracles
-from weir_lab.queueing import Kind, Station, solve_closed
 from weir_lab.records import read_json
+from weir_lab.tier_text import TIER_HELP, read_seconds, read_tier
 from weir_lab.units import microseconds, number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["audit", "capacity", "merge", "predict", "selfcheck"]
 
-_CLOSED_UNITS_MAX = 256
-_TIER_HELP = (
-    "NAME:TIME[:servers=M][:units=K][:visits=V][:imbalance=I], such as proxy:12us:servers=4; repeat for each tier"
-)
-_Tiers = Annotated[list[str], typer.Option("--tier", metavar="TIER", help=_TIER_HELP)]
+_Tiers = Annotated[list[str], typer.Option("--tier", metavar="TIER", help=TIER_HELP)]
 _Delay = Annotated[str, typer.Option(help="Time outside the tiers per request (network, think time), such as 80us")]
+_Value = Annotated[int, typer.Option("--value", help="Bytes per value, for tiers with per_kib= and for links")]
 
 
 def selfcheck() -> None:
@@ -101,34 +102,26 @@ def predict(
     rate: Annotated[float | None, typer.Option(help="Open load: requests per second")] = None,
     clients: Annotated[str, typer.Option(metavar="N,N,...", help="Closed load: numbers of clients")] = "",
     delay: _Delay = "0s",
+    value: _Value = 0,
 ) -> None:
     """Predict throughput and response times of a system, for an open or a closed load."""
-    tiers, outside = [_tier(text) for text in tier], _seconds(delay)
+    tiers, outside = [read_tier(text, value) for text in tier], read_seconds(delay)
     populations = _populations(clients)
     if (rate is None) == (not populations):
         raise StudyError("Give either --rate for an open load or --clients for a closed one.")
-    if populations and sum(one.units for one in tiers) > _CLOSED_UNITS_MAX:
-        raise StudyError(
-            f"A closed load is solved for up to {_CLOSED_UNITS_MAX} units; give --rate for larger systems."
-        )
     try:
         if rate is not None:
             _show(predict_open(tiers, rate, outside))
             return
-        stations = [
-            Station(f"{one.name} {unit}", one.service_time_s, one.visits / one.units, one.servers)
-            for one in tiers
-            for unit in range(1, one.units + 1)
-        ]
-        solution = solve_closed([*stations, Station("delay", outside, kind=Kind.DELAY)], max(populations))
+        plans = [predict_closed(tiers, n, outside) for n in populations]
     except ValueError as error:
         raise StudyError(str(error)) from error
-    typer.echo(f"closed, {solution.method}; bottleneck {solution.bottleneck.name}")
-    typer.echo(f"{'clients':>9} {'requests/s':>14} {'mean in tiers':>14} {'bottleneck busy':>16}")
-    for n in populations:
-        x, r = float(solution.throughput_per_s[n - 1]), float(solution.response_time_s[n - 1])
-        busy = 100.0 * float(solution.utilization[:, n - 1].max())
-        typer.echo(f"{n:>9} {x:>14,.0f} {_duration(r):>14} {busy:>14.1f} %")
+    busiest = max(range(len(tiers)), key=lambda index: plans[-1].utilization[index])
+    typer.echo(f"closed, {plans[-1].method}; bottleneck {tiers[busiest].name}")
+    typer.echo(f"{'clients':>9} {'requests/s':>28} {'mean in tiers':>28} {'bottleneck busy':>16}")
+    for plan in plans:
+        x, r = _answer(plan.throughput, "{:,.0f}".format), _answer(plan.response_time, _duration)
+        typer.echo(f"{plan.clients:>9} {x:>28} {r:>28} {100.0 * plan.utilization[busiest]:>14.1f} %")
 
 
 def capacity(
@@ -137,48 +130,45 @@ def capacity(
     p99: Annotated[str, typer.Option(help="Limit of the 99th percentile of the response time, such as 2ms")],
     delay: _Delay = "0s",
     load_max: Annotated[float, typer.Option(help="No unit may be busier than this share of the time")] = 0.8,
+    value: _Value = 0,
 ) -> None:
     """Say how many units of each tier a load needs to keep its 99th percentile."""
+    tiers = [read_tier(text, value) for text in tier]
+
+    def planned(sign: float) -> Plan:
+        """At the times, or at one end of their intervals."""
+        moved = [
+            replace(one, service_time_s=one.service_time_s + sign * one.service_error_s, service_error_s=0.0)
+            if sign
+            else one
+            for one in tiers
+        ]
+        return plan_capacity(moved, rate, 99.0, read_seconds(p99), read_seconds(delay), load_max)
+
     try:
-        plan = plan_capacity([_tier(text) for text in tier], rate, 99.0, _seconds(p99), _seconds(delay), load_max)
+        _show(planned(0.0))
+        if any(one.service_error_s > 0.0 for one in tiers):
+            ends = [", ".join(f"{one.name} {one.units}" for one in planned(sign).tiers) for sign in (-1.0, 1.0)]
+            typer.echo(f"  units if all times are at their lower ends: {ends[0]}; at their upper ends: {ends[1]}")
     except ValueError as error:
         raise StudyError(str(error)) from error
-    _show(plan)
 
 
 def _show(plan: Plan) -> None:
-    typer.echo(f"open, M/M/m units side by side, {plan.rate_per_s:,.0f} requests/s; bottleneck {plan.bottleneck.name}")
+    typer.echo(f"open, units side by side, {plan.rate_per_s:,.0f} requests/s; bottleneck {plan.bottleneck.name}")
     for tier, busy in zip(plan.tiers, plan.utilization, strict=True):
         typer.echo(f"  {tier.name}: {tier.units} x {tier.servers}, busiest unit {100.0 * busy:.1f} % busy")
-    times = [f"mean {_duration(plan.mean_response_time_s)}"]
-    times += [f"p{percent:g} {_duration(value)}" for percent, value in plan.percentiles_s.items()]
+    times = [f"mean {_answer(plan.mean, _duration)}"]
+    times += [f"p{percent:g} {_answer(answer, _duration)}" for percent, answer in plan.percentiles.items()]
     typer.echo("  " + ", ".join(times))
 
 
-def _tier(text: str) -> Tier:
-    name, _, rest = text.partition(":")
-    time, *options = rest.split(":")
-    known: dict[str, float] = {"servers": 1, "units": 1, "visits": 1.0, "imbalance": 1.0}
-    for option in options:
-        key, _, value = option.partition("=")
-        if key not in known or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value):
-            raise StudyError(
-                f"--tier {text!r}: {option!r} is not one of servers=, units=, visits=, imbalance= with a number."
-            )
-        known[key] = float(value)
-    try:
-        return Tier(
-            name, _seconds(time), int(known["servers"]), known["visits"], int(known["units"]), known["imbalance"]
-        )
-    except ValueError as error:
-        raise StudyError(str(error)) from error
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)(ns|us|µs|ms|s)", text.strip())
-    if match is None:
-        raise StudyError(f"{text!r} is not a time such as 80us, 2ms or 1.5s.")
-    return float(match[1]) * {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}[match[2]]
+def _answer(answer: Answer, text: Callable[[float], str]) -> str:
+    """A number, and its interval where the tiers' times have errors."""
+    if answer.low == answer.high:
+        return text(answer.value)
+    high = text(answer.high) if math.isfinite(answer.high) else "no steady state"
+    return f"{text(answer.value)} ({text(answer.low)} to {high})"
 
 
 def _duration(seconds: float) -> str:

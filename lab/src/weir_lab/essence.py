@@ -18,11 +18,12 @@ __all__ = ["essence_table"]
 
 
 def essence_table(analysis: Analysis) -> Table:
-    """Clients against throughput, response times, overhead and CPU time by role; means over runs."""
+    """Clients against throughput, response times, overhead and CPU time by role; means over runs. Other studies: a row per cell."""
     table = Table(title=analysis.study.title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    table.add_column("clients", justify="right")
-    table.add_column("path")
-    for heading in ("requests/s", "mean\nµs", "p99\nµs", "throughput\nchange %"):
+    for heading in ("clients", "path") if analysis.comparisons else analysis.factors:
+        table.add_column(heading.replace("_", " "), justify="right" if heading != "path" else "left")
+    changes = ["throughput\nchange %"] if analysis.comparisons else []
+    for heading in ("requests/s", "mean\nµs", "p99\nµs", *changes):
         table.add_column(heading, justify="right", no_wrap=True)
     for role in Role:
         table.add_column(f"CPU µs\n{role}", justify="right", no_wrap=True)
@@ -30,25 +31,34 @@ def essence_table(analysis: Analysis) -> Table:
         for path in RequestPath:
             point = analysis.point(path, comparison.clients)
             table.add_row(*_row(point, comparison), end_section=path is RequestPath.PROXY)
+    if not analysis.comparisons:
+        for point in analysis.points:
+            table.add_row(*(str(point.level(factor)) for factor in analysis.factors), *_numbers(point), *_cpu(point))
     table.caption = Text(_caption(analysis))
     table.caption_justify = "left"
     return table
 
 
 def _row(point: Point, comparison: Comparison) -> list[str | Text]:
-    p99 = point.percentiles_ns["p99"]
     through_proxy = point.path is RequestPath.PROXY
-    cpu = [
-        microseconds(point.cpu_per_request_ns[role].mean) if role in point.cpu_per_request_ns else "–" for role in Role
-    ]
     return [
         "" if through_proxy else str(point.clients),
         point.path,
-        rate(point.throughput_rps.mean),
-        microseconds(point.response_time_mean_ns.mean),
-        microseconds(p99.mean) if p99 else "too few",
+        *_numbers(point),
         Text(_change(comparison)) if through_proxy else "",
-        *cpu,
+        *_cpu(point),
+    ]
+
+
+def _numbers(point: Point) -> list[str]:
+    p99 = point.percentiles_ns["p99"]
+    mean = microseconds(point.response_time_mean_ns.mean)
+    return [rate(point.throughput_rps.mean), mean, microseconds(p99.mean) if p99 else "too few"]
+
+
+def _cpu(point: Point) -> list[str]:
+    return [
+        microseconds(point.cpu_per_request_ns[role].mean) if role in point.cpu_per_request_ns else "–" for role in Role
     ]
 
 

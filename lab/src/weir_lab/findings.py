@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Prediction, RequestPath, Response
-from weir_lab.units import change_text, count_text, microseconds, rate, signed_percent
+from weir_lab.units import change_text, count_text, interval_text, microseconds, number, rate, signed_percent
 
 if TYPE_CHECKING:
     from weir_lab.analysis import Analysis, Comparison, Point
     from weir_lab.stats import Change
+    from weir_lab.sweeps import TwoLevelDesign
 
 __all__ = ["RESPONSE_NAMES", "PredictionVerdict", "answer", "judge_predictions"]
 
@@ -23,6 +24,9 @@ RESPONSE_NAMES = {
     Response.MEAN_RESPONSE_TIME: "mean response time",
     Response.P99_RESPONSE_TIME: "99th percentile of the response time",
 }
+
+# More series than this are counted in the answer, not named.
+_SERIES_MAX = 4
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class PredictionVerdict:
 
 def judge_predictions(analysis: Analysis) -> list[PredictionVerdict]:
     """Compare every prediction of the study with the observed interval."""
+    if not analysis.comparisons:
+        return []
     by_clients = {comparison.clients: comparison for comparison in analysis.comparisons}
     return [
         _judge(prediction, by_clients[prediction.clients].effects[prediction.response].change)
@@ -48,15 +54,16 @@ def judge_predictions(analysis: Analysis) -> list[PredictionVerdict]:
 
 def answer(analysis: Analysis) -> str:
     """One paragraph that answers the study's question."""
-    sentences = [
-        _costs(analysis, Response.THROUGHPUT),
-        _costs(analysis, Response.MEAN_RESPONSE_TIME),
-        _where_time_goes(analysis),
-        _cpu(analysis),
-        _checks(analysis),
-        _predictions(analysis),
-        _caveats(analysis),
-    ]
+    if analysis.comparisons:
+        sentences = [
+            _costs(analysis, Response.THROUGHPUT),
+            _costs(analysis, Response.MEAN_RESPONSE_TIME),
+            _where_time_goes(analysis),
+            _cpu(analysis),
+        ]
+    else:
+        sentences = [_best_cell(analysis), *(_effects(design) for design in analysis.designs)]
+    sentences += [_knees(analysis), _checks(analysis), _predictions(analysis), _caveats(analysis)]
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -126,6 +133,42 @@ def _cpu(analysis: Analysis) -> str:
     )
 
 
+def _best_cell(analysis: Analysis) -> str:
+    """The largest throughput, and which other cells it cannot be told from."""
+    best = max(analysis.points, key=lambda point: point.throughput_rps.mean)
+    near = [
+        point for point in analysis.points if point is not best and point.throughput_rps.high >= best.throughput_rps.low
+    ]
+    doubt = f"; the intervals of {count_text(len(near), 'other cell')} reach it" if near else ""
+    return (
+        f"The largest throughput is {interval_text(best.throughput_rps)} requests/s ({best.label}), with a mean response time of "
+        f"{microseconds(best.response_time_mean_ns.mean)} µs{doubt}."
+    )
+
+
+def _effects(design: TwoLevelDesign) -> str:
+    """What varies a response most, by its share of the variation, and whether that is more than error."""
+    terms = [effect for effect in design.read.effects if effect.percent_of_variation is not None]
+    strongest = max(terms, key=lambda effect: effect.percent_of_variation or 0.0)
+    scale = " (on logarithms)" if design.on_logarithms else ""
+    word = "significant" if strongest.significant else "not significant"
+    return (
+        f"Of the variation of {design.response}{scale}, {number(strongest.percent_of_variation or 0.0, 1)} % comes from "
+        f"{design.name_of(strongest.term)} ({word} at 95 %), {number(design.read.percent_error, 1)} % is error."
+    )
+
+
+def _knees(analysis: Analysis) -> str:
+    known = [series for series in analysis.series if series.knee is not None]
+    if not known:
+        return ""
+    if len(known) > _SERIES_MAX:
+        told = sum(series.knee is not None and series.knee.verdict.startswith("between") for series in known)
+        return f"The knee is bracketed in {told} of {len(known)} series."
+    parts = [f"{series.knee.verdict} ({series.name})" for series in known if series.knee is not None]
+    return f"Knee of throughput over clients: {'; '.join(parts)}."
+
+
 def _checks(analysis: Analysis) -> str:
     rows, off = len(analysis.points), [point for point in analysis.points if not point.law_holds]
     worst = max(analysis.points, key=lambda point: abs(point.law_deviation.mean))
@@ -133,7 +176,7 @@ def _checks(analysis: Analysis) -> str:
     counted = sum(point.proxy.client_requests for point in analysis.points if point.proxy)
     law = f"The interactive law holds within {limit} on {rows - len(off)} of {rows} rows"
     where = f"largest deviation {signed_percent(100 * worst.law_deviation.mean)} %, {worst.path}, {count_text(worst.clients, 'client')}"
-    return f"{law} ({where}); client and proxy counted the same {counted:,} requests."
+    return f"{law} ({where})" + (f"; client and proxy counted the same {counted:,} requests." if counted else ".")
 
 
 def _predictions(analysis: Analysis) -> str:

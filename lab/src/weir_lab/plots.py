@@ -6,21 +6,16 @@ Series differ in colour, marker and line, stacked bars in lightness and hatching
 
 from __future__ import annotations
 
-import io
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
-from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
 from weir_lab.design import RequestPath, Role
-from weir_lab.errors import ReportError
+from weir_lab.drawing import Figure, canvas_of, errorbar, finish, legend, log_axis, stack
 from weir_lab.formats import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from matplotlib.axes import Axes
 
@@ -28,7 +23,6 @@ if TYPE_CHECKING:
     from weir_lab.stats import Interval
 
 __all__ = [
-    "Figure",
     "all_figures",
     "cpu_figure",
     "percentiles_figure",
@@ -54,31 +48,6 @@ _PERCENTILES = {
 _DODGE = (0.94, 0.98, 1.02, 1.06)
 _ROLE_COLOURS = {Role.CLIENT: "#56B4E9", Role.PROXY: "#D55E00", Role.SERVERS: "#F0E442"}
 _ROLE_HATCHES = {Role.CLIENT: "", Role.PROXY: "///", Role.SERVERS: "..."}
-# Any: the names of the settings are a type of their own in matplotlib, spelled nowhere but in its stubs.
-_RC: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 10.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#dddddd",
-    "hatch.linewidth": 0.6,
-    "svg.fonttype": "path",
-}
-
-
-_THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.10g}")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One figure: its place in the report, a title, how it was made, and the drawing."""
-
-    name: str
-    title: str
-    caption: str
-    svg: str
 
 
 def all_figures(analysis: Analysis) -> list[Figure]:
@@ -89,64 +58,64 @@ def all_figures(analysis: Analysis) -> list[Figure]:
 
 def throughput_figure(analysis: Analysis) -> Figure:
     """Throughput over clients."""
-    canvas, (axes,) = _canvas(1)
+    canvas, (axes,) = canvas_of(1)
     for path in RequestPath:
         _line(axes, analysis.points_of(path), lambda point: point.throughput_rps.scaled(1e-3), path)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("Throughput (1,000 requests/s)")
-    _legend(canvas, axes, "Path")
+    legend(canvas, axes, "Path")
     _clients_axis(axes, analysis)
-    return _figure("throughput", "Throughput over clients", _method(analysis, "run means"), canvas)
+    return finish("throughput", "Throughput over clients", _method(analysis, "run means"), canvas)
 
 
 def response_time_figure(analysis: Analysis) -> Figure:
     """Mean response time over clients."""
-    canvas, (axes,) = _canvas(1)
+    canvas, (axes,) = canvas_of(1)
     for path in RequestPath:
         _line(axes, analysis.points_of(path), lambda point: point.response_time_mean_ns.scaled(1e-3), path)
-    _log_axis(axes, [point.response_time_mean_ns.mean / 1e3 for point in analysis.points])
+    log_axis(axes, [point.response_time_mean_ns.mean / 1e3 for point in analysis.points])
     axes.set_ylabel("Mean response time (µs)")
-    _legend(canvas, axes, "Path")
+    legend(canvas, axes, "Path")
     _clients_axis(axes, analysis)
     caption = _method(analysis, "run means") + " Both axes are logarithmic; bars that reach lower are cut at the edge."
-    return _figure("response_time", "Mean response time over clients", caption, canvas)
+    return finish("response_time", "Mean response time over clients", caption, canvas)
 
 
 def percentiles_figure(analysis: Analysis) -> Figure:
     """Percentiles of the response time over clients, one panel per path."""
-    canvas, panels = _canvas(2)
+    canvas, panels = canvas_of(2)
     for axes, path in zip(panels, RequestPath, strict=True):
         for (name, (marker, style, colour)), beside in zip(_PERCENTILES.items(), _DODGE, strict=True):
             known = [(point, point.percentiles_ns[name]) for point in analysis.points_of(path)]
             points = [(point.clients, interval.scaled(1e-3)) for point, interval in known if interval is not None]
             if points:
                 look = {"marker": marker, "linestyle": style, "color": colour}
-                _errorbar(axes, [x * beside for x, _ in points], [y for _, y in points], name, look)
+                errorbar(axes, [x * beside for x, _ in points], [y for _, y in points], name, look)
         axes.set_title(f"Path: {path}", fontsize=10.5, loc="left")
-        _log_axis(
+        log_axis(
             axes, [point.percentiles_ns["p50"].mean / 1e3 for point in analysis.points if point.percentiles_ns["p50"]]
         )
         _clients_axis(axes, analysis)
     panels[0].set_ylabel("Response time (µs)")
-    _legend(canvas, panels[0], "Percentile")
+    legend(canvas, panels[0], "Percentile")
     fewest = min(point.samples_per_run_min for point in analysis.points)
     caption = (
         _method(analysis, "one percentile per run, from the run's merged histograms")
         + f" At least {fewest:,} requests per run; percentiles with too few are left out. Axes are logarithmic; longer bars are cut."
     )
-    return _figure("percentiles", "Percentiles of the response time over clients", caption, canvas)
+    return finish("percentiles", "Percentiles of the response time over clients", caption, canvas)
 
 
 def stages_figure(analysis: Analysis) -> Figure:
     """Where the time of a request goes: stages inside the proxy beside the client's whole."""
     points = analysis.points_of(RequestPath.PROXY)
-    canvas, (left, right) = _canvas(2, sharey=False)
+    canvas, (left, right) = canvas_of(2, sharey=False)
     parts: list[tuple[str, list[float]]] = [
         (stage, [point.proxy.stage_mean_ns[stage].mean / 1e3 for point in points if point.proxy]) for stage in STAGES
     ]
     outside = ("outside the proxy", [max(0.0, point.proxy.outside_ns.mean) / 1e3 for point in points if point.proxy])
     labels = [str(point.clients) for point in points]
-    _stack(left, labels, [*parts, outside], _STACK, _HATCHES)
+    stack(left, labels, [*parts, outside], _STACK, _HATCHES)
     left.set_ylabel("Mean time per request (µs)")
     left.set_title("Time", fontsize=10.5, loc="left")
     totals = [sum(values[index] for _, values in [*parts, outside]) for index in range(len(points))]
@@ -154,122 +123,45 @@ def stages_figure(analysis: Analysis) -> Figure:
         (name, [100.0 * value / total for value, total in zip(values, totals, strict=True)])
         for name, values in [*parts, outside]
     ]
-    _stack(right, labels, shares, _STACK, _HATCHES)
+    stack(right, labels, shares, _STACK, _HATCHES)
     right.set_ylabel("Share of the client's response time (%)")
     right.set_title("Share", fontsize=10.5, loc="left")
     right.set_ylim(0, 100)
     for axes in (left, right):
         axes.set_xlabel("Clients (connections)")
-    _legend(canvas, left, "Stage")
+    legend(canvas, left, "Stage")
     caption = (
         "Means over all operations of the measured phase, then over "
         f"{_n_text(points)} runs per bar; intervals are in the table. Stages are differences of the proxy's stamps; outside the proxy = "
         "the client's mean response time less the proxy's total: network, kernel buffers and the load generator."
     )
-    return _figure("stages", "Stages of a request through the proxy", caption, canvas)
+    return finish("stages", "Stages of a request through the proxy", caption, canvas)
 
 
 def cpu_figure(analysis: Analysis) -> Figure:
     """CPU time per request by role."""
-    canvas, panels = _canvas(2)
+    canvas, panels = canvas_of(2)
     for axes, path in zip(panels, RequestPath, strict=True):
         points = analysis.points_of(path)
         roles = [role for role in Role if role in points[0].cpu_per_request_ns]
         parts = [(str(role), [point.cpu_per_request_ns[role].mean / 1e3 for point in points]) for role in roles]
         colours, hatches = [_ROLE_COLOURS[role] for role in roles], [_ROLE_HATCHES[role] for role in roles]
-        _stack(axes, [str(point.clients) for point in points], parts, colours, hatches)
+        stack(axes, [str(point.clients) for point in points], parts, colours, hatches)
         axes.set_title(f"Path: {path}", fontsize=10.5, loc="left")
         axes.set_xlabel("Clients (connections)")
     panels[0].set_ylabel("CPU time per request (µs)")
-    _legend(canvas, panels[1], "Role")
+    legend(canvas, panels[1], "Role")
     caption = (
         f"CPU time of each role's processes in the measured phase over requests completed; means over {_n_text(analysis.points)} runs per "
         "bar, intervals are in the table. User and system time; kernel work that is charged to no process is not in it."
     )
-    return _figure("cpu", "CPU time per request by role", caption, canvas)
-
-
-def _legend(canvas: Canvas, axes: Axes, title: str) -> None:
-    """Beside the panels, where no point or bar can lie under it; stacks are listed as they stand."""
-    handles, names = axes.get_legend_handles_labels()
-    stacked = bool(axes.patches)
-    order = slice(None, None, -1 if stacked else 1)
-    canvas.legend(handles[order], names[order], title=title, loc="outside right center", frameon=False)
-
-
-def _canvas(columns: int, *, sharey: bool = True) -> tuple[Canvas, list[Axes]]:
-    with mpl.rc_context(_RC):
-        canvas = Canvas(figsize=(9.2, 3.9), layout="constrained")
-        grid = canvas.subplots(1, columns, sharey=sharey, squeeze=False)
-    return canvas, list(grid[0])
+    return finish("cpu", "CPU time per request by role", caption, canvas)
 
 
 def _line(axes: Axes, points: list[Point], value: Callable[[Point], Interval], path: RequestPath) -> None:
     beside = _DODGE[0] if path is RequestPath.DIRECT else _DODGE[-1]
     x = [point.clients * beside for point in points]
-    _errorbar(axes, x, [value(point) for point in points], path, _SERIES[path])
-
-
-def _errorbar(axes: Axes, x: Sequence[float], intervals: list[Interval], label: str, look: dict[str, str]) -> None:
-    means = [interval.mean for interval in intervals]
-    # The end of a bar must stay above zero on a logarithmic axis; the table has the number.
-    below = [min(interval.half_width, 0.999 * interval.mean) for interval in intervals]
-    above = [interval.half_width for interval in intervals]
-    axes.errorbar(
-        x,
-        means,
-        yerr=[below, above],
-        label=label,
-        capsize=3.5,
-        markersize=5.5,
-        linewidth=1.5,
-        color=look["color"],
-        marker=look["marker"],
-        linestyle=look["linestyle"],
-    )
-
-
-def _stack(
-    axes: Axes,
-    labels: list[str],
-    parts: list[tuple[str, list[float]]],
-    colours: Sequence[str],
-    hatches: Sequence[str],
-) -> None:
-    base = [0.0] * len(labels)
-    for (name, values), colour, hatch in zip(parts, colours, hatches, strict=True):
-        axes.bar(
-            labels,
-            values,
-            bottom=base,
-            label=name,
-            color=colour,
-            hatch=hatch,
-            width=0.62,
-            edgecolor="#333333",
-            linewidth=0.4,
-        )
-        base = [under + value for under, value in zip(base, values, strict=True)]
-    axes.grid(axis="x", visible=False)
-    axes.yaxis.set_major_formatter(_THOUSANDS)
-
-
-def _clients_axis(axes: Axes, analysis: Analysis) -> None:
-    levels = analysis.study.levels_of_clients
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(levels, [str(level) for level in levels])
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.minorticks_off()
-    axes.set_xlabel("Clients (connections)")
-
-
-def _log_axis(axes: Axes, means: list[float]) -> None:
-    """Logarithmic times. A wide interval may reach down to zero or below, which no such axis can show: it is cut at the edge."""
-    axes.set_yscale("log")
-    axes.set_ylim(bottom=0.4 * min(means))
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(_THOUSANDS)
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    errorbar(axes, x, [value(point) for point in points], path, _SERIES[path])
 
 
 def _method(analysis: Analysis, what: str) -> str:
@@ -281,22 +173,10 @@ def _n_text(points: list[Point]) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _figure(name: str, title: str, caption: str, canvas: Canvas) -> Figure:
-    for axes in canvas.axes:
-        if not axes.has_data():
-            raise ReportError(f"Figure {name} has an empty panel. Look at the records that should fill it.")
-    buffer = io.StringIO()
-    # A salt per figure keeps ids apart when all figures stand in one page, and the same from build to build.
-    with mpl.rc_context({**_RC, "svg.hashsalt": name}):
-        canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return Figure(name, title, caption, _inline(buffer.getvalue(), name, title))
-
-
-def _inline(svg: str, name: str, title: str) -> str:
-    """The drawing without XML prologue and metadata, with ids of its own and a name for screen readers."""
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r'(id="|xlink:href="#|url\(#)', rf"\g<1>{name}-", body)
-    body = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", body, count=1)
-    body = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", body, count=1)
-    return body.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+def _clients_axis(axes: Axes, analysis: Analysis) -> None:
+    levels = analysis.study.levels_of_clients
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(levels, [str(level) for level in levels])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.minorticks_off()
+    axes.set_xlabel("Clients (connections)")

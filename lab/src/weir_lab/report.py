@@ -7,6 +7,7 @@ or a page above the size limit stops it.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
 from datetime import UTC, datetime
@@ -20,17 +21,20 @@ from pydantic import BaseModel
 from weir_lab import __version__, units
 from weir_lab.analysis import PERCENTILES, Analysis, analyse
 from weir_lab.design import RequestPath, Response, Role, Settings, load_study
+from weir_lab.drawing import Figure
 from weir_lab.errors import ReportError
 from weir_lab.findings import RESPONSE_NAMES, answer, judge_predictions
 from weir_lab.formats import STAGES
 from weir_lab.machine import describe
-from weir_lab.plots import Figure, all_figures
+from weir_lab.plots import all_figures
+from weir_lab.plots_sweeps import SERIES_SHOWN, model_figure, residual_figure, sweep_figures
 from weir_lab.records import Run, read_runs, read_sweep, runs_folder, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weir_lab.places import TestbedRecord
+    from weir_lab.sweeps import TwoLevelDesign
 
 __all__ = ["BYTES_MAX", "ReportFiles", "build_report", "load_analysis", "require_complete"]
 
@@ -54,7 +58,7 @@ class ReportFiles:
 def build_report(sweep: Path) -> ReportFiles:
     """Build the report of a sweep's folder into that folder."""
     analysis, runs, interrupted = load_analysis(sweep)
-    page = _render(sweep, analysis, runs, interrupted, all_figures(analysis))
+    page = _render(sweep, analysis, runs, interrupted, _figures(analysis))
     require_complete(page)
     html, twin = sweep / "report.html", sweep / "report.json"
     part = html.with_name("report.html.part")
@@ -62,6 +66,13 @@ def build_report(sweep: Path) -> ReportFiles:
     write_json(twin, _twin(analysis, runs, sweep))
     os.replace(part, html)  # noqa: PTH105 - the atomic rename is the point
     return ReportFiles(html, twin, analysis)
+
+
+def _figures(analysis: Analysis) -> list[Figure]:
+    figures = all_figures(analysis) if analysis.comparisons else sweep_figures(analysis)
+    figures += [residual_figure(design, number) for number, design in enumerate(analysis.designs)]
+    shown = [series for series in analysis.series if series.knee is not None][:SERIES_SHOWN]
+    return figures + [model_figure(series, number) for number, series in enumerate(shown)]
 
 
 def load_analysis(sweep: Path) -> tuple[Analysis, list[Run], list[Path]]:
@@ -100,6 +111,8 @@ def _render(sweep: Path, analysis: Analysis, runs: list[Run], interrupted: list[
         signed=units.signed_percent,
         change=units.change_text,
         count=units.count_text,
+        digits=_digits,
+        exp=math.exp,
     )
     template = resources.files("weir_lab").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
     newest = max(runs, key=lambda run: run.meta.started_unix_ns)
@@ -109,9 +122,12 @@ def _render(sweep: Path, analysis: Analysis, runs: list[Run], interrupted: list[
         analysis=analysis,
         answer=answer(analysis),
         predictions=judge_predictions(analysis),
-        figures={figure.name: figure for figure in figures},
+        figures=_Named({figure.name: figure for figure in figures}),
+        columns=_columns(analysis),
         direct=analysis.points_of(RequestPath.DIRECT),
         proxy=analysis.points_of(RequestPath.PROXY),
+        known=[series for series in analysis.series if series.knee is not None],
+        series_shown=SERIES_SHOWN,
         stages=STAGES,
         roles=list(Role),
         responses={response: RESPONSE_NAMES[response] for response in Response},
@@ -126,6 +142,24 @@ def _render(sweep: Path, analysis: Analysis, runs: list[Run], interrupted: list[
         span=_span(run for run in runs),
         version=__version__,
     )
+
+
+class _Named(dict[str, Figure]):
+    """Figures by name; one that this report does not have is empty, not an error."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def _digits(value: float) -> str:
+    """Three significant digits below 1,000."""
+    return units.number(value, 0 if abs(value) >= 100.0 else 1 if abs(value) >= 10.0 else 2)
+
+
+def _columns(analysis: Analysis) -> dict[str, str]:
+    """Factors that name a row, with their headings; clients before path where these are compared."""
+    names = ["clients", "path"] if analysis.comparisons else list(analysis.factors)
+    return {name: name.replace("_", " ").capitalize() for name in names}
 
 
 def _span(runs: Iterable[Run]) -> tuple[str, str]:
@@ -149,11 +183,40 @@ def _twin(analysis: Analysis, runs: list[Run], sweep: Path) -> dict[str, Any]:
         "testbed": _plain(_testbed(analysis, runs), sweep),
         "points": [_plain(point, sweep) for point in analysis.points],
         "comparisons": [_plain(comparison, sweep) for comparison in analysis.comparisons],
+        "designs": [_plain_design(design) for design in analysis.designs],
+        "no_design": analysis.no_design,
+        "series": [_plain(series, sweep) for series in analysis.series],
         "predictions": [_plain(judged, sweep) for judged in judge_predictions(analysis)],
         "runs": [_plain(run, sweep) for run in analysis.used],
         "invalid": [{"folder": run.folder.name, "reasons": run.meta.verdict.reasons} for run in analysis.invalid],
         "flagged": [{"folder": run.folder.name, "flags": run.meta.verdict.flags} for run in analysis.flagged],
         "stale_runs": analysis.stale,
+    }
+
+
+def _plain_design(design: TwoLevelDesign) -> dict[str, Any]:
+    """A 2^k r design: its terms on both scales, and the checks of the one to read."""
+    scales = {"additive": design.choice.additive, "logarithmic": design.choice.logarithmic}
+    return {
+        "response": design.response,
+        "unit": design.unit,
+        "factors": [dataclasses.asdict(factor) for factor in design.factors],
+        "scale": str(design.choice.scale),
+        "reasons": list(design.choice.reasons),
+        "checks": dataclasses.asdict(design.checks),
+        "repetitions": design.read.repetitions,
+        **{
+            name: {
+                "effects": [dataclasses.asdict(effect) for effect in fit.effects],
+                "sse": fit.sse,
+                "sst": fit.sst,
+                "percent_error": fit.percent_error,
+                "sd_error": fit.sd_error,
+                "residuals": fit.residuals.tolist(),
+            }
+            for name, fit in scales.items()
+            if fit is not None
+        },
     }
 
 

@@ -1,7 +1,10 @@
 """Queueing models: from arrival rates and service demands to response times, and back. Pure functions; seconds and requests per second.
 
-``stations``     one station: M/M/1, M/M/m, M/M/m/K, and m servers with finitely many clients
+``stations``     one station with an unlimited queue: M/M/1, M/M/m
+``general``      one server with any service time: M/G/1, M/D/1
+``finite``       one station with at most K jobs: M/M/m/K, and m servers with finitely many clients
 ``closed``       product-form networks with a population: exact by log-domain convolution, or approximate by Bard and Schweitzer
+``convolution``  what `closed` computes with: sums of products of numbers beyond the range of doubles
 ``open``         product-form networks with an arrival rate, with percentiles of the whole response time
 ``bounds``       what can be said without solving: asymptotic, balanced-job, geometric
 ``scalability``  Gunther's universal scalability law, fitted within its constraints
@@ -12,8 +15,9 @@ state: it raises `UnstableError` and never returns a number. Start with `mmm`, `
 """
 
 from weir_lab.queueing.bounds import Bounds, asymptotic_bounds, balanced_job_bounds, geometric_bounds
-from weir_lab.queueing.closed import ClosedSolution, Kind, Station, approximate_closed, solve_closed
+from weir_lab.queueing.closed import ClosedSolution, Kind, Station, approximate_closed, solve_closed, station_in_closed
 from weir_lab.queueing.errors import UnstableError
+from weir_lab.queueing.finite import FiniteStation, finite_source, mmmk
 from weir_lab.queueing.forkjoin import (
     ForkJoin,
     fork_join,
@@ -21,28 +25,22 @@ from weir_lab.queueing.forkjoin import (
     multiget_response_time,
     replicated_write_response_time,
 )
-from weir_lab.queueing.open import OpenSolution, chain_quantile_s, solve_open
+from weir_lab.queueing.general import GeneralStation, md1, mg1
+from weir_lab.queueing.open import OpenSolution, ResponseTime, chain_quantile_s, solve_open
 from weir_lab.queueing.scalability import Parameter, ScalabilityFit, fit_scalability, scalability_peak
-from weir_lab.queueing.stations import (
-    FiniteStation,
-    OpenStation,
-    erlang_b,
-    erlang_c,
-    finite_source,
-    mm1,
-    mmm,
-    mmmk,
-)
+from weir_lab.queueing.stations import OpenStation, erlang_b, erlang_c, mm1, mmm
 
 __all__ = [
     "Bounds",
     "ClosedSolution",
     "FiniteStation",
     "ForkJoin",
+    "GeneralStation",
     "Kind",
     "OpenSolution",
     "OpenStation",
     "Parameter",
+    "ResponseTime",
     "ScalabilityFit",
     "Station",
     "UnstableError",
@@ -56,6 +54,8 @@ __all__ = [
     "fit_scalability",
     "fork_join",
     "geometric_bounds",
+    "md1",
+    "mg1",
     "mm1",
     "mmm",
     "mmmk",
@@ -65,4 +65,5 @@ __all__ = [
     "scalability_peak",
     "solve_closed",
     "solve_open",
+    "station_in_closed",
 ]

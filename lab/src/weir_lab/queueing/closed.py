@@ -7,7 +7,8 @@
 
 `solve_closed` is exact. It convolves the stations' capacity functions in logarithms: only sums of positive terms, so neither overflow nor
 cancellation. The textbook's load-dependent mean value analysis subtracts probabilities and returns *negative* throughputs for multi-server
-stations near saturation; it is not here. `approximate_closed` takes a population of any size and says that it approximates.
+stations near saturation; it is not here. `station_in_closed` looks into one station. `approximate_closed` takes a population of any size,
+and says that it approximates.
 
 References: Buzen, CACM 16 (1973); Reiser and Lavenberg, JACM 27 (1980); Casale, A note on stable flow-equivalent aggregation (2008).
 """
@@ -20,14 +21,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
+
+from weir_lab.queueing.convolution import log_convolution
+from weir_lab.queueing.finite import FiniteStation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["ClosedSolution", "Kind", "Station", "approximate_closed", "solve_closed"]
+__all__ = ["ClosedSolution", "Kind", "Station", "approximate_closed", "solve_closed", "station_in_closed"]
 
 POPULATION_MAX = 100_000
 SERVERS_MAX = 100_000
@@ -107,7 +111,9 @@ def solve_closed(stations: Sequence[Station], population: int) -> ClosedSolution
     """Exact solution for all populations up to N by convolution in logarithms: X(n) = G(n-1) / G(n).
 
     A station's capacity function is f(k) = D^k / product of its speedups; behind the last speedup it is geometric, so a station with m
-    servers costs m + 2 passes over an array of length N. Delays are one: (Z1 + Z2)^k / k!.
+    servers costs a convolution with m terms, done in blocks (`convolution`), and a running sum. Delays are one: (Z1 + Z2)^k / k!.
+    A population of 10,000 with three different stations of 100 servers takes 0.13 s on one core of 2.5 GHz; with one of 10,000 servers
+    0.15 s (``lab/bench/models.py``).
 
     >>> disks = [Station("cpu", 0.125, 16), Station("disk a", 0.3, 10), Station("disk b", 0.2, 5)]
     >>> solution = solve_closed([*disks, Station("terminals", 4.0, kind=Kind.DELAY)], 20)
@@ -141,6 +147,41 @@ def solve_closed(stations: Sequence[Station], population: int) -> ClosedSolution
                 alike[same] = np.exp(weighted[1:] - whole[1:])
             jobs[row] = alike[same]
     return _solution(stations, sizes, throughput, jobs, exact=True, method="convolution in logarithms")
+
+
+def station_in_closed(stations: Sequence[Station], population: int, name: str) -> FiniteStation:
+    """Everything about one station of a closed network with N requests: probabilities, variances, waiting and response time quantiles.
+
+    P(j jobs | N) = f(j) G_others(N-j) / G(N), and an arrival sees the network with N-1 requests (arrival theorem: Sevcik and Mitrani,
+    Lavenberg and Reiser 1980/81). Times are per visit, and exact for exponential service, first come first served.
+
+    >>> station = station_in_closed([Station("s", 0.25, servers=2), Station("z", 1.0, kind=Kind.DELAY)], 10, "s")
+    >>> round(station.throughput_per_s * (station.mean_response_time_s + 1.0), 9)
+    10.0
+    """
+    _check(stations, population)
+    chosen = next((station for station in stations if station.name == name), None)
+    if chosen is None or chosen.kind is Kind.DELAY or chosen.speedup is not None or chosen.demand_s == 0.0:
+        known = [station.name for station in _queues(stations) if station.speedup is None]
+        raise ValueError(f"{name} is no station with servers and a demand; there are {', '.join(known)}.")
+    queues, think = _queues(stations), _delay(stations)
+    unit = max(queue.demand_s / queue.peak_speedup for queue in queues)
+    others = _delay_capacity(think / unit, population)
+    for queue in queues:
+        if queue is not chosen:
+            others = _convolved(others, queue, unit, population)
+    capacity, ratio = _capacity(chosen, unit, population)
+    beyond = capacity[-1] + ratio * np.arange(1.0, population + 2.0 - capacity.size)
+    own = np.concatenate((capacity, beyond))[: population + 1]
+
+    def marginal(size: int) -> tuple[NDArray[np.float64], float]:
+        logs = own[: size + 1] + others[size::-1]
+        whole = float(logsumexp(logs))
+        return np.exp(logs - whole), whole
+
+    (probabilities, now), (seen, before) = marginal(population), marginal(population - 1)
+    throughput = chosen.visit_ratio * math.exp(before - now) / unit
+    return FiniteStation(chosen.servers, 1.0 / chosen.service_time_s, throughput, 0.0, probabilities, seen)
 
 
 def approximate_closed(stations: Sequence[Station], population: int, tolerance: float = 1e-10) -> ClosedSolution:
@@ -229,23 +270,26 @@ def _convolved(
     """
     if station.demand_s == 0.0:
         return np.full(population + 1, -np.inf) if weighted else others
-    speedups = station.speedups()[:population]
-    log_demand = math.log(station.demand_s / unit)
-    log_capacity = np.concatenate(([0.0], np.cumsum(log_demand - np.log(speedups))))
-    last = speedups.size
-    total = np.full(population + 1, -np.inf)
-    for k in range(1 if weighted else 0, last):
-        weight = math.log(k) if weighted else 0.0
-        total[k:] = np.logaddexp(total[k:], log_capacity[k] + weight + others[: population + 1 - k])
-    log_ratio = log_demand - math.log(speedups[-1])
+    log_capacity, log_ratio = _capacity(station, unit, population)
+    last = log_capacity.size - 1
     head = np.full(population + 1, -np.inf)
     head[last:] = log_capacity[last] + others[: population + 1 - last]
     tail = _geometric_sum(head, log_ratio)
+    weights = log_capacity[:last]
     if weighted:
         # sum_k k f(k) others(n-k) over the tail: each step back adds one more T.
         grown = np.concatenate(([-np.inf], tail[:-1] + log_ratio))
         tail = _geometric_sum(np.logaddexp(head + math.log(last), grown), log_ratio)
-    return np.asarray(np.logaddexp(total, tail))
+        with np.errstate(divide="ignore"):
+            weights = weights + np.log(np.arange(last))
+    return np.asarray(np.logaddexp(log_convolution(weights, others), tail))
+
+
+def _capacity(station: Station, unit: float, population: int) -> tuple[NDArray[np.float64], float]:
+    """Logarithms of f(0..L) in units of `unit`, and of the ratio f(k+1) / f(k) from L on."""
+    speedups = station.speedups()[:population]
+    log_demand = math.log(station.demand_s / unit)
+    return np.concatenate(([0.0], np.cumsum(log_demand - np.log(speedups)))), log_demand - math.log(speedups[-1])
 
 
 def _geometric_sum(head: NDArray[np.float64], log_ratio: float) -> NDArray[np.float64]:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from weir_lab.queueing.closed import Kind, Station
 from weir_lab.queueing.errors import UnstableError
+from weir_lab.queueing.inversion import tail_from_transform
 from weir_lab.queueing.stations import OpenStation, mmm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["OpenSolution", "chain_quantile_s", "solve_open"]
+    from numpy.typing import NDArray
+
+__all__ = ["OpenSolution", "ResponseTime", "chain_quantile_s", "solve_open"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,19 @@ class OpenSolution:
     def response_time_s(self) -> float:
         """Sum of the residence times."""
         return math.fsum(self.residence_time_s)
+
+    @property
+    def var_response_time_s2(self) -> float:
+        """Sum over stations of V times the variance of a visit, for independent visits; delays are constant."""
+        queues = (s for s in self.stations if s.kind is Kind.QUEUE and s.demand_s > 0.0)
+        return math.fsum(s.visit_ratio * _at(s, self.arrival_rate_per_s).var_response_time_s2 for s in queues)
+
+    def station(self, name: str) -> OpenStation:
+        """One station alone, an M/M/m queue: its probabilities, variances and quantiles."""
+        for one in self.stations:
+            if one.name == name and one.kind is Kind.QUEUE and one.demand_s > 0.0:
+                return _at(one, self.arrival_rate_per_s)
+        raise ValueError(f"{name} is no station with a queue and a demand.")
 
     @property
     def bottleneck(self) -> Station:
@@ -58,7 +74,18 @@ class OpenSolution:
         return constant + chain_quantile_s([(s.visit_ratio, station) for s, station in parts], q)
 
 
-def chain_quantile_s(parts: Sequence[tuple[float, OpenStation]], q: float) -> float:
+class ResponseTime(Protocol):
+    """A station's time per visit, as `chain_quantile_s` needs it."""
+
+    @property
+    def mean_response_time_s(self) -> float:
+        """Mean."""
+
+    def response_transform(self, s: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Laplace transform of the density."""
+
+
+def chain_quantile_s(parts: Sequence[tuple[float, ResponseTime]], q: float) -> float:
     """Quantile of the sum of independent response times; each part is how often a station is visited, and the station.
 
     >>> round(chain_quantile_s([(1.0, mmm(300.0, 100.0, 4))], 0.99) / mmm(300.0, 100.0, 4).response_time_quantile_s(0.99), 6)
@@ -111,17 +138,13 @@ def _at(station: Station, rate: float) -> OpenStation:
     return mmm(rate * station.visit_ratio, 1.0 / station.service_time_s, station.servers)
 
 
-def _tail(parts: Sequence[tuple[float, OpenStation]], t: float) -> float:
-    """P(response time > t): Euler summation of the transform of the tail, (1 - f(s)) / s."""
-    terms, averaged, scale = 15, 11, 18.4  # discretisation error e^-18.4 = 1e-8
-    k = np.arange(terms + averaged + 1)
-    s = (scale + 2j * math.pi * k) / (2.0 * t)
-    transform = np.ones_like(s)
-    for visits, queue in parts:
-        mu, wait = queue.service_rate_per_s, queue.prob_queueing
-        drain = queue.servers * mu - queue.arrival_rate_per_s
-        transform = transform * (((1.0 - wait) + wait * drain / (drain + s)) * mu / (mu + s)) ** visits
-    values = ((1.0 - transform) / s).real * np.where(k == 0, 0.5, (-1.0) ** k)
-    sums = np.cumsum(values)[terms:]
-    weights = np.array([math.comb(averaged, j) for j in range(averaged + 1)]) / 2.0**averaged
-    return float(math.exp(scale / 2.0) / t * (weights @ sums))
+def _tail(parts: Sequence[tuple[float, ResponseTime]], t: float) -> float:
+    """P(response time > t) of a chain."""
+
+    def transform(s: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        product = np.ones_like(s)
+        for visits, station in parts:
+            product = product * station.response_transform(s) ** visits
+        return product
+
+    return tail_from_transform(transform, t)

@@ -41,6 +41,7 @@ from weir_lab.stats.placement import (
     Uniformity,
     expected_distance_if_uniform,
     placement_uniformity,
+    same_shares,
     statistical_distance,
 )
 from weir_lab.stats.resampling import bootstrap_interval
@@ -77,6 +78,7 @@ __all__ = [
     "placement_uniformity",
     "running_half_widths",
     "runs_for_precision",
+    "same_shares",
     "sample_size",
     "statistical_distance",
     "unpaired_change",

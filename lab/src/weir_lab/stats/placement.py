@@ -14,7 +14,13 @@ from weir_lab.stats._inputs import finite
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Uniformity", "expected_distance_if_uniform", "placement_uniformity", "statistical_distance"]
+__all__ = [
+    "Uniformity",
+    "expected_distance_if_uniform",
+    "placement_uniformity",
+    "same_shares",
+    "statistical_distance",
+]
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,28 @@ def placement_uniformity(counts: ArrayLike, shares: ArrayLike | None = None) -> 
         expected_distance_if_uniform(int(keys), observed.size, share),
         float(np.abs(observed / expected - 1.0).max() * 100.0),
     )
+
+
+def same_shares(left: ArrayLike, right: ArrayLike) -> float:
+    """P value of two sets of keys having the same shares, whatever these are: chi-square of homogeneity, servers - 1 degrees of freedom.
+
+    With n and m keys the expected counts are in proportion to the sums of both. Reference: Pearson, Biometrika 8 (1911).
+
+    >>> same_shares([300, 700], [600, 1400])
+    1.0
+    """
+    first, second = _counts(left), _counts(right)
+    if first.size != second.size:
+        raise ValueError(f"Two sets of keys are compared over the same servers, not {first.size} and {second.size}.")
+    together = first + second
+    # A server that neither set touches says nothing about their difference.
+    touched = together > 0
+    first, second, together = first[touched], second[touched], together[touched]
+    if together.size < 2:
+        return 1.0
+    n, m = float(first.sum()), float(second.sum())
+    chi_square = float(((first * m - second * n) ** 2 / together).sum() / (n * m))
+    return float(chdtrc(together.size - 1, chi_square))
 
 
 def statistical_distance(counts: ArrayLike, shares: ArrayLike | None = None) -> float:

@@ -1,0 +1,251 @@
+"""How evenly placements spread keys: asked of the ``weir`` binary, judged here.
+
+::
+
+    keys ──▶ weir where --placement P -  ──▶ keys per server ──▶ chi-square, distance, verdict by Holm over all placements and pools
+
+A placement that is *even* gives each server its share (its weight over all weights), so chi-square against the shares tells whether its
+hash is one. A ring gives each server the arcs behind its *points*: the shares differ by the luck of some hundred points, whatever the
+keys. For it the question is another: do these keys fall as keys without any order would? Independent random keys show the ring's own
+shares, and chi-square compares both. Its distance from equal shares is a figure to know, not a fault to report.
+
+`read_keys` and `generate_keys` give keys, `PlacementCounts` come from `count_placement`, and `judge_placements` is pure.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weir_lab.errors import StudyError, TestbedError
+from weir_lab.stats import Uniformity, holm, placement_uniformity, same_shares
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = [
+    "KEYS_MAX",
+    "KeyForm",
+    "PlacementCheck",
+    "PlacementCounts",
+    "PlacementRule",
+    "Spread",
+    "count_placement",
+    "generate_keys",
+    "judge_placements",
+    "known_placements",
+    "read_keys",
+]
+
+KEYS_MAX = 10_000_000
+# Enough for 10,000,000 keys on a slow machine; a binary that hangs must not hang the lab.
+_TIMEOUT_S = 300.0
+_ALPHA = 0.05
+# "More even than chance" is a remark, not a fault: it must be hard to come by.
+_ALPHA_TOO_EVEN = 0.001
+_LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", dtype=np.uint8)
+
+
+class KeyForm(StrEnum):
+    """Forms of keys that studies and load generators used."""
+
+    RANDOM = "random"
+    """16 random letters and digits, as S2 tested its hash with."""
+    MEMTIER = "memtier"
+    """``memtier-1``, ``memtier-2``, ...: memtier_benchmark's, in S3 and S5."""
+    NUMBERED = "numbered"
+    """``user:0``, ``user:1``, ...: an application's."""
+
+
+class Spread(StrEnum):
+    """What the counts say about a placement."""
+
+    EVEN = "even"
+    """No departure from the shares is shown."""
+    UNEVEN = "uneven"
+    """It should be even and is not."""
+    IN_SEQUENCE = "more even than chance"
+    """Neighbouring keys fall on servers in turn: even, but not as a hash of independent keys would be."""
+    BY_POINTS = "uneven by design"
+    """A ring's own shares; these keys follow them."""
+    KEYS_CLUSTER = "keys cluster"
+    """A ring on which these keys fall otherwise than random ones: the hash keeps some order of the keys."""
+
+
+@dataclass(frozen=True)
+class PlacementRule:
+    """A placement that the binary knows, and whether it gives servers points on a ring."""
+
+    name: str
+    by_points: bool
+
+
+@dataclass(frozen=True)
+class PlacementCounts:
+    """Keys per server, in the order of the servers; ``reference`` the same for random keys, asked for rings only."""
+
+    rule: PlacementRule
+    keys: tuple[int, ...]
+    reference: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class PlacementCheck:
+    """A placement over a number of servers, with its verdict.
+
+    ``uniformity`` compares with the intended shares. ``p`` is that of the question asked (the shares, or for rings whether keys fall as
+    random ones do), ``p_holm`` adjusted for all checks made together. ``ring_distance`` is how far the ring's own shares, as random keys
+    show them, are from the intended ones.
+    """
+
+    rule: PlacementRule
+    servers: int
+    keys: int
+    uniformity: Uniformity
+    ring_distance: float | None
+    p: float
+    p_holm: float
+    spread: Spread
+    reason: str
+
+
+def judge_placements(
+    counts: Sequence[PlacementCounts], shares: Sequence[float] | None = None, alpha: float = _ALPHA
+) -> list[PlacementCheck]:
+    """Verdicts on all placements together, at the error rate `alpha` for the whole family (Holm).
+
+    ``shares`` are the intended ones if servers have weights, which all counts must then be about. That keys are spread *more* evenly than
+    chance is judged by the other tail of chi-square, adjusted in the same way.
+
+    >>> rule = PlacementRule("jump", by_points=False)
+    >>> judge_placements([PlacementCounts(rule, (5010, 4990), None)])[0].spread.value
+    'even'
+    """
+    fits = [placement_uniformity(one.keys, shares) for one in counts]
+    p_values = [
+        same_shares(one.keys, one.reference) if one.reference is not None else fit.p
+        for one, fit in zip(counts, fits, strict=True)
+    ]
+    adjusted = holm(p_values)
+    too_even = holm([1.0 if one.reference is not None else 1.0 - fit.p for one, fit in zip(counts, fits, strict=True)])
+    checks = []
+    for one, fit, p, p_holm, p_even in zip(counts, fits, p_values, adjusted, too_even, strict=True):
+        ring = None if one.reference is None else placement_uniformity(one.reference, shares)
+        spread, reason = _verdict(fit, ring, p_holm, p_even, alpha)
+        distance = None if ring is None else ring.distance
+        checks.append(PlacementCheck(one.rule, len(one.keys), sum(one.keys), fit, distance, p, p_holm, spread, reason))
+    return checks
+
+
+def _verdict(
+    fit: Uniformity, ring: Uniformity | None, p_holm: float, p_even: float, alpha: float
+) -> tuple[Spread, str]:
+    off = f"a server is {fit.largest_deviation_percent:.1f} % off its share"
+    if ring is not None and p_holm < alpha:
+        return (
+            Spread.KEYS_CLUSTER,
+            f"{off}; {ring.largest_deviation_percent:.1f} % with random keys: the hash keeps some order of these keys",
+        )
+    if ring is not None:
+        return Spread.BY_POINTS, f"{off}, from the points on the ring: random keys show the same shares"
+    if p_holm < alpha:
+        return Spread.UNEVEN, f"{off}: the hash or the rule does not spread these keys"
+    if p_even < _ALPHA_TOO_EVEN:
+        return Spread.IN_SEQUENCE, "neighbouring keys fall on the servers in turn"
+    return Spread.EVEN, "no departure from the shares is shown"
+
+
+def generate_keys(form: KeyForm, count: int, rng: np.random.Generator) -> list[bytes]:
+    """Distinct keys of a form.
+
+    >>> generate_keys(KeyForm.MEMTIER, 2, np.random.default_rng(1))
+    [b'memtier-1', b'memtier-2']
+    """
+    if not 1 <= count <= KEYS_MAX:
+        raise StudyError(f"A placement is judged by 1 to {KEYS_MAX:,} keys, not {count:,}.")
+    if form is KeyForm.MEMTIER:
+        return [b"memtier-%d" % number for number in range(1, count + 1)]
+    if form is KeyForm.NUMBERED:
+        return [b"user:%d" % number for number in range(count)]
+    # 62^16 keys: two equal ones among ten million have a chance of 1e-15.
+    return [row.tobytes() for row in _LETTERS[rng.integers(0, _LETTERS.size, (count, 16))]]
+
+
+def read_keys(path: Path) -> list[bytes]:
+    """The different keys of a file, one per line; a key that is there twice would count twice, so it is taken once."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise StudyError(
+            f"{path}: the keys cannot be read ({error.strerror}). Give a file with a key per line."
+        ) from error
+    keys = list(dict.fromkeys(line for line in lines if line))
+    if not 1 <= len(keys) <= KEYS_MAX:
+        raise StudyError(f"{path}: {len(keys):,} keys; a placement is judged by 1 to {KEYS_MAX:,}.")
+    return keys
+
+
+def known_placements(binary: Path) -> list[PlacementRule]:
+    """All placements of a binary, as ``weir where --placements`` lists them."""
+    lines = _weir(binary, ["--placements"], b"").decode().splitlines()
+    pairs = [line.split(" ") for line in lines]
+    if not pairs or any(len(pair) != 2 or pair[1] not in ("even", "points") for pair in pairs):
+        raise TestbedError(f"{binary} where --placements: no list of placements. Use a weir of the same version.")
+    return [PlacementRule(name, spread == "points") for name, spread in pairs]
+
+
+def count_placement(
+    binary: Path,
+    rule: PlacementRule,
+    servers: Sequence[str],
+    keys: Sequence[bytes],
+    reference: Sequence[bytes],
+    options: Sequence[str] = (),
+) -> PlacementCounts:
+    """Ask the binary for the primary of every key. `StudyError` if it refuses the placement with these servers and options.
+
+    ``servers`` are HOST:PORT or HOST:PORT:WEIGHT; ``options`` further flags of ``weir where``, such as ``--hash``.
+    """
+    flags = [flag for server in servers for flag in ("--server", server)]
+    names = [":".join(server.split(":")[:2]) for server in servers]
+    asked = [*keys, *(reference if rule.by_points else [])]
+    told = _weir(binary, ["--placement", rule.name, *flags, *options, "-"], b"\n".join(asked) + b"\n")
+    lines = told.decode().splitlines()
+    if len(lines) != len(asked):
+        raise TestbedError(
+            f"{binary} where: {len(lines)} answers to {len(asked)} keys. Use a weir of the same version."
+        )
+
+    def per_server(part: list[str]) -> tuple[int, ...]:
+        found = Counter(part)
+        if found.keys() - set(names):
+            raise TestbedError(
+                f"{binary} where: unknown servers {sorted(found.keys() - set(names))[:3]} in its answer."
+            )
+        return tuple(found[name] for name in names)
+
+    rest = per_server(lines[len(keys) :]) if rule.by_points else None
+    return PlacementCounts(rule, per_server(lines[: len(keys)]), rest)
+
+
+def _weir(binary: Path, arguments: list[str], keys: bytes) -> bytes:
+    try:
+        done = subprocess.run(
+            [binary, "where", *arguments], input=keys, capture_output=True, check=False, timeout=_TIMEOUT_S
+        )
+    except OSError as error:
+        raise TestbedError(
+            f"{binary}: cannot be started ({error.strerror}). Build it with `make build`, or name another with --bin."
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise TestbedError(f"{binary} where: no answer within {_TIMEOUT_S:g} s. Ask about fewer keys.") from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise StudyError(said[0] if said else f"{binary} where ended with status {done.returncode}.")
+    return done.stdout
