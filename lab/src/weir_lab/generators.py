@@ -110,8 +110,9 @@ def memcaslap_argv(plan: Plan, share: Share, config: str) -> list[str]:
     binds its threads to servers, and none would ask the second one if there is one thread.
     """
     argv = ["stdbuf", "-oL", MEMCASLAP, "--servers", share.targets[0], "--threads", str(share.threads)]
-    seconds = round(plan.warmup_s) + round(plan.measured_s) + round(plan.cooldown_s)
-    argv += ["--concurrency", str(share.connections), "--cfg_cmd", config, "--time", f"{max(1, seconds)}s"]
+    # A second more at least, so that its threads are still there when their CPU time is read.
+    seconds = round(plan.warmup_s) + round(plan.measured_s) + max(1, round(plan.cooldown_s))
+    argv += ["--concurrency", str(share.connections), "--cfg_cmd", config, "--time", f"{seconds}s"]
     return [*argv, "--stat_freq", "1s", "--win_size", "1k"]
 
 

@@ -22,6 +22,9 @@ __all__ = ["judge"]
 
 # A load generator that its own CPU quota holds for longer measures its quota.
 _CLIENT_THROTTLED_SHARE_MAX = 0.02
+# Readings that cover less than half of the measured phase, or twice as much, are about something else. In runs of seconds they are
+# some milliseconds off; in runs of half a second on a machine that others use, a fifth.
+_EDGES_APART_MIN, _EDGES_APART_MAX = 0.5, 2.0
 
 
 def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
@@ -39,6 +42,7 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
         reasons.append("no cpu.json: the edges of the measured phase were not seen")
     else:
         reasons += _client_throttled(run.cpu)
+        reasons += _edges_apart(run.cpu, run.load) if run.load is not None else []
         if run.cpu.other_share > gates.other_cpu_share_max:
             flags.append(f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went elsewhere")
     if settings.path is RequestPath.PROXY and settings.subject == WEIR:
@@ -96,6 +100,16 @@ def _client_flags(run: Run, load: LoadRecord, gates: Gates) -> list[str]:
     if abs(law.deviation) > gates.law_deviation_max:
         flags.append(f"mean response time is {100 * law.deviation:+.1f} % off the interactive law")
     return flags
+
+
+def _edges_apart(cpu: CpuRecord, load: LoadRecord) -> list[str]:
+    measured_ns = load.measured.duration_ns
+    if not measured_ns or _EDGES_APART_MIN <= cpu.interval_ns / measured_ns <= _EDGES_APART_MAX:
+        return []
+    return [
+        f"the edges of the measured phase were read {cpu.interval_ns / 1e9:.2f} s apart, and it took {measured_ns / 1e9:.2f} s: "
+        "the machine was too busy to be watched"
+    ]
 
 
 def _busy_share(load: LoadRecord) -> float:

@@ -272,4 +272,5 @@ def _next_line(lines: queue.Queue[_Line], until: float) -> _Line | None:
 def _cpu_between(first: Edge, second: Edge, name: str) -> int | None:
     if name not in first.client_ns or name not in second.client_ns:
         return None
-    return second.client_ns[name] - first.client_ns[name]
+    spent = second.client_ns[name] - first.client_ns[name]
+    return spent if spent >= 0 else None  # its threads had ended by then, and their time is lost
