@@ -22,6 +22,8 @@ from weir_lab.stats import Decision
 from weir_lab.testbed import Executables, Job, RunOutcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weir_lab.design import ScheduledRun, Study
     from weir_lab.progress import CellProgress
     from weir_lab.records import Verdict
@@ -53,8 +55,9 @@ class Bench:
         write_measurements(folder, job.settings, np.random.default_rng([job.seed]), world)
         return RunOutcome([], [])
 
-    def planned(self, study: Study, total: int, reused: int) -> None:
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
         assert study.name == "tiny"
+        assert cells
         self.plans.append((total, reused))
 
     def started(self, run: ScheduledRun, attempt: int) -> None:

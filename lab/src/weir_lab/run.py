@@ -57,6 +57,7 @@ from weir_lab.verdict import judge
 from weir_lab.windows import NO_CUT, Cut, find_cut
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from weir_lab.design import Cell, Level
@@ -72,8 +73,8 @@ _GIVEN_UP_IN_A_ROW_MAX = 3
 class Observer(Protocol):
     """Hears how a sweep goes on."""
 
-    def planned(self, study: Study, total: int, reused: int) -> None:
-        """Called before the first run, and again when refinement has added cells."""
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
+        """Called before the first run, and again when refinement has added cells; `cells` change while the sweep goes on."""
 
     def started(self, run: ScheduledRun, attempt: int) -> None:
         """An attempt begins."""
@@ -291,7 +292,7 @@ class _Sweep:
     def _announce(self) -> None:
         selected = [cell for cell in self._cells.values() if self._selected(cell.cell)]
         total = sum(max(len(cell.values), repetitions_least(self.study)) for cell in selected)
-        self._observer.planned(self.study, total, sum(len(cell.values) for cell in selected))
+        self._observer.planned(self.study, total, sum(len(cell.values) for cell in selected), selected)
 
 
 def selects(only: str, cell: Cell) -> bool:
