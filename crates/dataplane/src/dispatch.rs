@@ -113,7 +113,7 @@ impl Dataplane {
         now: Instant,
     ) {
         if !large.erases {
-            return self.refuse(session, Refusal::TooLarge, large.silent, first_byte, now);
+            return self.refuse(session, large.refusal, large.silent, first_byte, now);
         }
         self.counters.requests += 1;
         self.counters.requests_refused += 1;
@@ -125,7 +125,7 @@ impl Dataplane {
         let name = wire.placement_name(decoded.as_ref());
         let context = Context { session, first_byte, now };
         let key = self.begin(Operation::Set, 1, large.silent, context);
-        self.services[key].refuse(Refusal::TooLarge);
+        self.services[key].refuse(large.refusal);
         self.send_to_replicas(key, name, write, now);
     }
 
@@ -333,6 +333,7 @@ pub(crate) struct Large<'a> {
     pub(crate) base64: bool,
     pub(crate) silent: bool,
     pub(crate) erases: bool,
+    pub(crate) refusal: Refusal,
 }
 
 /// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before

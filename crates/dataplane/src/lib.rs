@@ -25,12 +25,15 @@
 //! | `table` | which servers there are, where keys go, and how both change |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
+//! | `budget` | how much memory all buffers may take together |
+//! | `patience` | clients that take too long |
 //! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
 mod again;
 mod auto;
 mod backend;
+mod budget;
 mod buffer;
 mod config;
 mod counters;
@@ -46,17 +49,20 @@ mod item_size;
 mod key;
 mod memory;
 mod multiget;
+mod patience;
 mod report;
 mod service;
 mod session;
 mod stats;
 mod table;
 
+pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
 pub use config::Config;
 pub use counters::Counters;
 pub use dataplane::{Dataplane, Event, SessionId};
 pub use fault::Fault;
 pub use hosted::{Taken, Unsent, parse_whole, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
+pub use patience::{Doing, Overdue, Patience, choose_unread};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;

@@ -2,7 +2,9 @@
 
 mod clients;
 mod limits;
+mod memory;
 mod multigets;
+mod patience;
 mod reload;
 mod replication;
 mod requests;
