@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Connect, StartProxy
-from tests.harness.processes import LIVENESS_S, Memcached, Process, Proxy, eventually
+from tests.harness.processes import Memcached, Process, Proxy, eventually
 from tests.harness.wire import Wire
 
 pytestmark = pytest.mark.every_engine
