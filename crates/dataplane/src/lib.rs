@@ -28,12 +28,15 @@
 //! | `table` | which servers there are, where keys go, and how both change |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
+//! | `budget` | how much memory all buffers may take together |
+//! | `patience` | clients that take too long |
 //! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
 mod again;
 mod auto;
 mod backend;
+mod budget;
 mod buffer;
 mod config;
 mod connection;
@@ -51,6 +54,7 @@ mod key;
 mod memory;
 mod multiget;
 mod ownership;
+mod patience;
 mod report;
 mod sequence;
 mod service;
@@ -58,6 +62,7 @@ mod session;
 mod stats;
 mod table;
 
+pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
 pub use config::Config;
 #[cfg(feature = "mutations")]
 pub use config::Mutation;
@@ -67,5 +72,6 @@ pub use fault::Fault;
 pub use hosted::{Taken, Unsent, parse_whole, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
 pub use ownership::{Mail, owner_of};
+pub use patience::{Doing, Overdue, Patience, choose_unread};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;

@@ -22,7 +22,7 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{Dataplane, Event, Report, SessionId, StatsTopic};
+use weir_dataplane::{Budget, Dataplane, Event, Report, SessionId, StatsTopic};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -131,6 +131,7 @@ pub(crate) struct LoopConfig {
     pub(crate) index: usize,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) table: Arc<Table>,
     pub(crate) whereabouts: Whereabouts,
     pub(crate) clock: Clock,
@@ -142,8 +143,10 @@ impl EventLoop {
         let poll = Poll::new()?;
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
+        let mut dataplane = Dataplane::new(config.dataplane, config.table, now);
+        dataplane.share_budget(&config.budget);
         let event_loop = Self {
-            dataplane: Dataplane::new(config.dataplane, config.table, now),
+            dataplane,
             whereabouts: config.whereabouts,
             servers: Vec::new(),
             poll,

@@ -6,6 +6,7 @@ use crate::{
     admin,
     clock::Clock,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
+    heap,
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle, Notice, Tell},
     mail::MailRoom,
@@ -26,6 +27,7 @@ use std::{
     },
     thread::{self, JoinHandle},
 };
+use weir_dataplane::Budget;
 
 /// Why a proxy could not run.
 #[derive(Debug, thiserror::Error)]
@@ -59,14 +61,21 @@ pub enum RunError {
 /// Serves until SIGTERM or SIGINT, then answers what was taken and returns. On SIGHUP the configuration is read again. `tell` shows
 /// what an operator should see.
 pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Result<(), RunError> {
+    heap::give_large_buffers_back();
     let clock = Clock::start();
     let tell: Tell = Arc::new(tell);
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
     let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
-    let making =
-        Making { config, clock, questions: &questions, keeper: &keeper, keeper_handle: &keeper_handle };
+    let making = Making {
+        config,
+        clock,
+        budget: Budget::new(config.buffer_bytes_max),
+        questions: &questions,
+        keeper: &keeper,
+        keeper_handle: &keeper_handle,
+    };
     let Started { reporting, doors, threads } = start_engine(&making)?;
     let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
     let kept = doors.clone();
@@ -106,6 +115,8 @@ pub(crate) struct Started {
 pub(crate) struct Making<'a> {
     pub(crate) config: &'a Config,
     pub(crate) clock: Clock,
+    /// The memory that all loops share.
+    pub(crate) budget: Arc<Budget>,
     pub(crate) questions: &'a SyncSender<Question>,
     pub(crate) keeper: &'a Keeper,
     pub(crate) keeper_handle: &'a KeeperHandle,
@@ -118,6 +129,7 @@ impl Making<'_> {
             index,
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
+            budget: Arc::clone(&self.budget),
             table: Arc::clone(&self.config.table),
             whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
             clock: self.clock,

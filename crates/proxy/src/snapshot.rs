@@ -40,6 +40,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         },
         "process": process(),
         "sessions": report.sessions,
+        "buffered_bytes": report.buffered_bytes,
         "counters": counters,
         "operations": report.timing.operations(),
         "servers": servers,
