@@ -66,6 +66,8 @@ pub struct Dataplane {
     pub(crate) services: Slab<Service>,
     pub(crate) recorder: Recorder,
     pub(crate) counters: Counters,
+    /// The counters as they were when the last window was handed out.
+    pub(crate) counters_told: Counters,
     pub(crate) events: VecDeque<Event>,
     pub(crate) dirty: VecDeque<SessionId>,
     /// Sessions that were paused and may go on.
@@ -97,6 +99,7 @@ impl Dataplane {
             sessions: Slab::new(),
             services: Slab::new(),
             counters: Counters::default(),
+            counters_told: Counters::default(),
             events: VecDeque::new(),
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
@@ -121,6 +124,7 @@ impl Dataplane {
             return None;
         }
         self.counters.sessions_accepted += 1;
+        self.recorder.use_window();
         Some(self.sessions.insert(Session::new(self.config.limits, now)))
     }
 
@@ -156,9 +160,10 @@ impl Dataplane {
 
     /// The client's connection is gone, or was closed by the driver. Its requests are carried out, and nobody is told.
     pub fn handle_client_closed(&mut self, id: SessionId) {
-        let Self { sessions, services, counters, .. } = self;
+        let Self { sessions, services, counters, recorder, .. } = self;
         let Some(session) = sessions.get_mut(id).filter(|session| !session.gone) else { return };
         counters.sessions_closed += 1;
+        recorder.use_window();
         let mut done = 0;
         session.abandon(|key, appended| {
             // The others are still at their servers; they find the session gone when they come back.
@@ -225,6 +230,7 @@ impl Dataplane {
     /// The connection that [`Event::Connect`] asked for is there.
     pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
         self.counters.server_connects += 1;
+        self.recorder.use_window();
         let backend = &mut self.backends[server];
         backend.state = State::Up;
         backend.failures = 0;
@@ -328,7 +334,8 @@ impl Dataplane {
         }
         let timeout = self.config.timeout_ns;
         let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
-        busy.fold(sooner(self.memory_due, self.next_settled()), |earliest, backend| {
+        let quiet = sooner(sooner(self.memory_due, self.next_settled()), self.window_ends());
+        busy.fold(quiet, |earliest, backend| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
                 State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
@@ -378,7 +385,7 @@ impl Dataplane {
         let servers = servers.map(|slot| (slot, &self.slots[slot].server, &self.backends[slot]));
         Report {
             timing: self.recorder.report(),
-            counters: self.counters.clone(),
+            counters: self.counters_now(),
             sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
             queue: None,
@@ -391,7 +398,7 @@ impl Dataplane {
                     timeouts: backend.timeouts,
                     queued: backend.queued.report(now),
                     in_flight: backend.in_flight.report(now),
-                    time: self.recorder.server_time(slot).clone(),
+                    time: self.recorder.server_time(slot),
                     last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                 })
                 .collect(),
@@ -561,6 +568,7 @@ impl Dataplane {
 
     fn connect_failed(&mut self, server: usize, now: Instant) {
         self.counters.server_connects_failed += 1;
+        self.recorder.use_window();
         let delay = self.next_delay(server);
         let backend = &mut self.backends[server];
         backend.failures = backend.failures.saturating_add(1);

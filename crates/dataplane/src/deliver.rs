@@ -150,7 +150,7 @@ impl Dataplane {
         let id = service.session;
         self.sessions[id].undecided -= usize::from(service.is_decided_alone);
         if service.has_failed() {
-            self.counters.requests_failed += 1;
+            self.counters.count_failure(service.fault());
             self.counters.requests_failed_silently += u64::from(service.silent);
         }
         if self.sessions[id].gone || service.silent {

@@ -23,6 +23,7 @@
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `table` | which servers there are, where keys go, and how both change |
+//! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
 //! | `memory` | what is given back when nobody uses it |
@@ -51,6 +52,7 @@ mod service;
 mod session;
 mod stats;
 mod table;
+mod window;
 
 pub use config::Config;
 pub use counters::Counters;
@@ -60,3 +62,4 @@ pub use hosted::{Taken, Unsent, parse_whole, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;
+pub use window::{LoopWindow, ServerWindow};

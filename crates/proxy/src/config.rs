@@ -41,6 +41,8 @@ pub struct Config {
     pub client_buffer_bytes_max: usize,
     /// How much may wait for one server, in bytes, and how much of an incomplete reply is kept.
     pub server_buffer_bytes_max: usize,
+    /// The file to which a record per second is appended, if there is one.
+    pub windows_file: Option<PathBuf>,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
     /// How often names of servers are looked up again.
@@ -153,6 +155,7 @@ impl Config {
             value_bytes_max: None,
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
             server_buffer_bytes_max: defaults.server_buffer_bytes_max,
+            windows_file: None,
             flush_allowed: false,
             resolve_every: Duration::from_secs(30),
             resolver: Arc::new(SystemResolver),
@@ -247,7 +250,7 @@ impl Config {
             Engine::Event => (0, 0),
             Engine::Pool { workers, queue_len_max } => (workers, queue_len_max),
         };
-        let settings: [(&str, Told<'_>); 14] = [
+        let settings: [(&str, Told<'_>); 15] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -259,6 +262,7 @@ impl Config {
             ("max-value", &value),
             ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
             ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
+            ("windows", &|it| file(it.windows_file.as_deref())),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
@@ -302,6 +306,10 @@ impl Config {
             ..defaults
         }
     }
+}
+
+fn file(path: Option<&Path>) -> String {
+    path.map_or("nowhere".to_owned(), |path| path.display().to_string())
 }
 
 /// As the dataplane counts time.

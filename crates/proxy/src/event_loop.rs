@@ -9,6 +9,7 @@ use crate::{
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
     sockets::{self, Arrived, Stream},
+    windows::{Hub, Outlet},
 };
 use mio::{Events, Interest, Poll, Token};
 use std::{
@@ -104,6 +105,7 @@ pub(crate) struct EventLoop {
     /// What the clock said last.
     now: Instant,
     pub(crate) dataplane: Dataplane,
+    outlet: Outlet,
     pub(crate) whereabouts: Whereabouts,
     /// By the numbers that the dataplane gave the servers.
     pub(crate) servers: Vec<ServerLink>,
@@ -124,8 +126,11 @@ pub(crate) enum Peer {
 }
 
 /// What an [`EventLoop`] is made of.
-pub(crate) struct LoopConfig {
+pub(crate) struct LoopConfig<'a> {
     pub(crate) index: usize,
+    /// What the thread is called in records.
+    pub(crate) name: String,
+    pub(crate) windows: &'a Hub,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) table: Arc<Table>,
@@ -135,12 +140,14 @@ pub(crate) struct LoopConfig {
 }
 
 impl EventLoop {
-    pub(crate) fn new(config: LoopConfig) -> io::Result<(Self, LoopHandle)> {
+    pub(crate) fn new(config: LoopConfig<'_>) -> io::Result<(Self, LoopHandle)> {
         let poll = Poll::new()?;
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
+        let mut dataplane = Dataplane::new(config.dataplane, config.table, now);
         let event_loop = Self {
-            dataplane: Dataplane::new(config.dataplane, config.table, now),
+            outlet: config.windows.outlet(&config.name, &mut dataplane),
+            dataplane,
             whereabouts: config.whereabouts,
             servers: Vec::new(),
             poll,
@@ -167,7 +174,13 @@ impl EventLoop {
             self.read_ready(&events);
             self.finish_turn(began);
         }
+        self.end();
         Ok(())
+    }
+
+    /// Hands over what was measured last.
+    pub(crate) fn end(mut self) {
+        self.outlet.finish(&mut self.dataplane, |_| {});
     }
 
     /// What follows from all that was read in a turn that began at `began`.
@@ -179,6 +192,7 @@ impl EventLoop {
             self.read_clock();
         }
         self.dataplane.record_turn(self.now.saturating_since(began));
+        self.outlet.hand_over(&mut self.dataplane, |_| {});
     }
 
     /// The clock is read after each call to the kernel, and before what waits for servers leaves its queue; the rest of a turn goes

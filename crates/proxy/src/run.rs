@@ -6,12 +6,14 @@ use crate::{
     admin,
     clock::Clock,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
+    files::Files,
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle, Notice, Tell},
     names::ResolveError,
     pool,
     reporter::Reporter,
     server_link::Whereabouts,
+    windows::{self, Collector, Hub, Ring},
 };
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -47,6 +49,14 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// A file of records could not be opened.
+    #[error("cannot append records to {path}: {source}")]
+    Record {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
     /// A server's name has no address.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -64,15 +74,30 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
     let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
-    let making =
-        Making { config, clock, questions: &questions, keeper: &keeper, keeper_handle: &keeper_handle };
-    let Started { reporting, doors, threads } = start_engine(&making)?;
+    let mut files = Files::open(config, &tell)?;
+    let (hub, parts, shared) = Hub::new(config.serving_threads());
+    let making = Making {
+        config,
+        clock,
+        questions: &questions,
+        keeper: &keeper,
+        keeper_handle: &keeper_handle,
+        windows: &hub,
+    };
+    let Started { reporting, doors, threads, queues } = start_engine(&making)?;
+    drop(hub);
+    let windows = Arc::new(Ring::default());
+    let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
+    let collector = spawn("weir-windows".into(), move || collector.run())?;
+    let windows_file = files.windows_counts();
     let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
     let kept = doors.clone();
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
-    start_reporting(&Reporter { config: config.clone(), clock, loops: reporting, keeper }, asked)?;
-    tell(Notice::Ready(config));
+    let config = config.clone();
+    let reporter = Reporter { config, clock, loops: reporting, keeper, windows, windows_file };
+    start_reporting(&reporter, asked)?;
+    tell(Notice::Ready(&reporter.config));
 
     while signals.forever().next() == Some(SIGHUP) {
         keeper_handle.reload();
@@ -86,7 +111,9 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     for handle in &doors {
         handle.send(Message::Drain).map_err(system("drain an event loop"))?;
     }
-    threads.into_iter().try_for_each(join)
+    threads.into_iter().try_for_each(join)?;
+    join(collector)?;
+    files.finish()
 }
 
 pub(crate) type LoopThread = JoinHandle<io::Result<()>>;
@@ -99,6 +126,8 @@ pub(crate) struct Started {
     pub(crate) doors: Vec<LoopHandle>,
     /// All, in the order in which they are waited for.
     pub(crate) threads: Vec<LoopThread>,
+    /// Queues that are not a thread's own.
+    pub(crate) queues: Vec<Arc<dyn windows::Queue>>,
 }
 
 /// What an engine is made of.
@@ -108,13 +137,16 @@ pub(crate) struct Making<'a> {
     pub(crate) questions: &'a SyncSender<Question>,
     pub(crate) keeper: &'a Keeper,
     pub(crate) keeper_handle: &'a KeeperHandle,
+    pub(crate) windows: &'a Hub,
 }
 
 impl Making<'_> {
     /// The event loop with this number.
-    pub(crate) fn event_loop(&self, index: usize) -> io::Result<(EventLoop, LoopHandle)> {
+    pub(crate) fn event_loop(&self, index: usize, name: String) -> io::Result<(EventLoop, LoopHandle)> {
         EventLoop::new(LoopConfig {
             index,
+            name,
+            windows: self.windows,
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
             table: Arc::clone(&self.config.table),
@@ -135,13 +167,13 @@ pub(crate) fn start_engine(making: &Making<'_>) -> Result<Started, RunError> {
 fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
     let (mut handles, mut threads) = (Vec::new(), Vec::new());
     for index in 0..making.config.threads {
-        let made = making.event_loop(index);
+        let made = making.event_loop(index, format!("loop-{index}"));
         let (event_loop, handle) =
             made.map_err(|source| RunError::System { what: "make an event loop", source })?;
         threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
         handles.push(handle);
     }
-    Ok(Started { reporting: handles.clone(), doors: handles, threads })
+    Ok(Started { reporting: handles.clone(), doors: handles, threads, queues: Vec::new() })
 }
 
 fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {
