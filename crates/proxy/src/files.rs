@@ -3,9 +3,9 @@
 use crate::{
     Config,
     keeper::{Notice, Tell},
-    records::{RecordCounts, RecordWriter, Records},
+    records::{Complaint, RecordCounts, RecordWriter, Records},
     run::{LoopThread, RunError, spawn},
-    windows::{self, Window},
+    windows::{self, Taker, Window},
 };
 use std::{
     io,
@@ -51,7 +51,7 @@ impl Files {
     }
 
     /// Takes each window, and gives it to the file if there is one.
-    pub(crate) fn windows_taker(&mut self) -> Box<dyn FnMut(&Arc<Window>) + Send> {
+    pub(crate) fn windows_taker(&mut self) -> Taker {
         match self.windows.take() {
             Some(records) => Box::new(move |window| records.give(Arc::clone(window))),
             None => Box::new(|_| {}),
@@ -90,7 +90,7 @@ fn start<T: Send + 'static>(
     })
 }
 
-fn lost(tell: &Tell) -> Box<dyn FnOnce(&str) + Send> {
+fn lost(tell: &Tell) -> Complaint {
     let tell = Arc::clone(tell);
     Box::new(move |reason| tell(Notice::RecordsLost(reason)))
 }

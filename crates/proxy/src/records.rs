@@ -51,6 +51,9 @@ impl<T> Records<T> {
 /// Appends the text of a record to a line. It is told how many records were dropped before.
 pub(crate) type Format<T> = Box<dyn FnMut(&T, u64, &mut Vec<u8>) + Send>;
 
+/// Says once what went wrong.
+pub(crate) type Complaint = Box<dyn FnOnce(&str) + Send>;
+
 /// The thread that writes. It ends when nobody gives records any more and all are written.
 pub(crate) struct RecordWriter<T> {
     path: PathBuf,
@@ -59,7 +62,7 @@ pub(crate) struct RecordWriter<T> {
     counts: Arc<RecordCounts>,
     format: Format<T>,
     /// Says once what went wrong.
-    tell: Option<Box<dyn FnOnce(&str) + Send>>,
+    tell: Option<Complaint>,
 }
 
 /// How long bytes may wait for more to be written with them.
@@ -73,7 +76,7 @@ impl<T> RecordWriter<T> {
         header: Option<&str>,
         waiting_max: usize,
         format: Format<T>,
-        tell: Box<dyn FnOnce(&str) + Send>,
+        tell: Complaint,
     ) -> io::Result<(Records<T>, Self)> {
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         if let Some(header) = header {

@@ -59,6 +59,9 @@ impl Ring {
     }
 }
 
+/// Takes each window that is over.
+pub(crate) type Taker = Box<dyn FnMut(&Arc<Window>) + Send>;
+
 /// The thread that collects.
 pub(crate) struct Collector {
     parts: Receiver<Part>,
@@ -67,7 +70,7 @@ pub(crate) struct Collector {
     ring: Arc<Ring>,
     clock: Clock,
     /// Takes each window; a slow disk must not hold it up.
-    tell: Box<dyn FnMut(&Arc<Window>) + Send>,
+    tell: Taker,
     /// The window that is closed next.
     next: u64,
     pending: BTreeMap<u64, Sum>,
@@ -81,7 +84,7 @@ impl Collector {
         queues: Vec<Arc<dyn Queue>>,
         ring: Arc<Ring>,
         clock: Clock,
-        tell: Box<dyn FnMut(&Arc<Window>) + Send>,
+        tell: Taker,
     ) -> Self {
         let sum_before = Sum::begin(&queues);
         Self { parts, shared, queues, ring, clock, tell, next: 0, pending: BTreeMap::new(), sum_before }
@@ -138,7 +141,7 @@ impl Collector {
             self.ring.parts_late.fetch_add(1, Ordering::Relaxed);
             index = self.next;
         }
-        self.pending.entry(index).or_default().add(part.thread, part.window);
+        self.pending.entry(index).or_default().add(part.thread, &part.window);
     }
 
     fn look_at_queues(&mut self) {

@@ -14,7 +14,7 @@
 mod collector;
 mod window;
 
-pub(crate) use collector::{Collector, Ring};
+pub(crate) use collector::{Collector, Ring, Taker};
 pub(crate) use window::{Window, record};
 
 use std::sync::{

@@ -40,7 +40,7 @@ impl Sum {
         Self { queues: vec![QueueReport::default(); queues.len()], ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, thread: usize, part: LoopWindow) {
+    pub(super) fn add(&mut self, thread: usize, part: &LoopWindow) {
         self.counters.merge(&part.counters);
         for server in &part.servers {
             match self.servers.iter_mut().find(|mine| mine.server == server.server) {
@@ -328,7 +328,7 @@ mod tests {
     fn window(parts: impl IntoIterator<Item = LoopWindow>, before: &mut Sum) -> Window {
         let queues: Vec<Arc<dyn Queue>> = vec![Arc::new(Workers)];
         let mut sum = Sum::default();
-        parts.into_iter().enumerate().for_each(|(thread, part)| sum.add(thread, part));
+        parts.into_iter().enumerate().for_each(|(thread, part)| sum.add(thread, &part));
         sum.queues = vec![QueueReport { length: 1, arrivals: 5, ..QueueReport::default() }];
         let mut window = sum.close(7, 1_000_000_000, before, &["loop-0".into(), "loop-1".into()], &queues);
         (window.ended_unix_ns, window.cpu_ns) = (1_700_000_000_000_000_000, 4000);
