@@ -169,7 +169,7 @@ mod tests {
 
     fn open(path: &Path, waiting_max: usize) -> io::Result<(Records<u32>, RecordWriter<u32>)> {
         let format: Format<u32> = Box::new(|record, dropped, line| {
-            line.extend_from_slice(format!("{record},{dropped}").as_bytes())
+            line.extend_from_slice(format!("{record},{dropped}").as_bytes());
         });
         RecordWriter::open(path, Some("a,b"), waiting_max, format, Box::new(|_| {}))
     }

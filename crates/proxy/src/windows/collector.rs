@@ -102,14 +102,14 @@ impl Collector {
             let late = ends.plus(PATIENCE_NS);
             while self.shared.is_awaited(self.next) && self.clock.now() < late {
                 match self.parts.recv_timeout(LOOK_EVERY) {
-                    Ok(part) => self.take(part),
+                    Ok(part) => self.take(&part),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
             // Whoever has moved on has handed over before.
             while let Ok(part) = self.parts.try_recv() {
-                self.take(part);
+                self.take(&part);
             }
             self.close(WINDOW_NS);
             if !goes_on {
@@ -128,14 +128,14 @@ impl Collector {
                 return true;
             }
             match self.parts.recv_timeout(Duration::from_nanos(until.saturating_since(now))) {
-                Ok(part) => self.take(part),
+                Ok(part) => self.take(&part),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
     }
 
-    fn take(&mut self, part: Part) {
+    fn take(&mut self, part: &Part) {
         let mut index = part.window.index;
         if index < self.next {
             self.ring.parts_late.fetch_add(1, Ordering::Relaxed);
