@@ -16,7 +16,7 @@
 
 mod renewal;
 
-use crate::{Config, Fault, buffer::ByteQueue, key};
+use crate::{Config, Fault, buffer::ByteQueue, key, window::Told};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Instant, QueueGauge};
@@ -120,6 +120,8 @@ pub(crate) struct Backend {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
+    /// What of it was told with the windows before.
+    pub(crate) told: Told,
     pub(crate) last_trouble: Option<Violation>,
     /// Why nothing may be added now, if that is the driver's wish.
     pub(crate) denial: Option<Fault>,
@@ -166,6 +168,7 @@ impl Backend {
             requests: 0,
             errors: 0,
             timeouts: 0,
+            told: Told::default(),
             last_trouble: None,
             denial: None,
             requests_before: 0,

@@ -168,16 +168,22 @@ impl Dataplane {
         if let Some(sender) = service.sender {
             return self.answer_by_mail(key, sender, reply);
         }
-        let failed = service.has_failed();
-        self.conclude((key, failed), reply, now);
+        let blame = service.has_failed().then(|| service.fault());
+        self.conclude(key, blame, reply, now);
     }
 
-    /// A request of a client is done. `failed`: a server is to blame for that.
-    pub(crate) fn conclude(&mut self, (key, failed): (RequestKey, bool), reply: Option<&[u8]>, now: Instant) {
+    /// A request of a client is done. `blame`: a server is to blame for that it failed, and why, unless it said so itself.
+    pub(crate) fn conclude(
+        &mut self,
+        key: RequestKey,
+        blame: Option<Option<Fault>>,
+        reply: Option<&[u8]>,
+        now: Instant,
+    ) {
         let service = &mut self.services[key];
         let (id, claim) = (service.session, service.claim);
-        if failed {
-            self.counters.requests_failed += 1;
+        if let Some(fault) = blame {
+            self.counters.count_failure(fault);
             self.counters.requests_failed_silently += u64::from(service.silent);
         }
         if !claim.is_empty() {

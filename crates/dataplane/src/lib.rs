@@ -26,6 +26,7 @@
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `table` | which servers there are, where keys go, and how both change |
+//! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
 //! | `budget` | how much memory all buffers may take together |
@@ -61,6 +62,7 @@ mod service;
 mod session;
 mod stats;
 mod table;
+mod window;
 
 pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
 pub use config::Config;
@@ -75,3 +77,4 @@ pub use ownership::{Mail, owner_of};
 pub use patience::{Doing, Overdue, Patience, choose_unread};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;
+pub use window::{LoopWindow, ServerWindow};

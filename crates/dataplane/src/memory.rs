@@ -10,6 +10,7 @@ use weir_timing::Instant;
 impl Dataplane {
     /// Something is going on, so there may be memory to give back a while later.
     pub(crate) fn memory_is_used(&mut self, now: Instant) {
+        self.recorder.use_window();
         if self.memory_due.is_none() {
             self.memory_due = Some(now.plus(PAUSE_NS));
         }

@@ -49,6 +49,8 @@ pub struct Config {
     pub server_buffer_bytes_max: usize,
     /// How much memory all buffers together may take, in bytes.
     pub buffer_bytes_max: usize,
+    /// The file to which a record per second is appended, if there is one.
+    pub windows_file: Option<PathBuf>,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
     /// How often names of servers are looked up again.
@@ -174,6 +176,7 @@ impl Config {
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
             server_buffer_bytes_max: defaults.server_buffer_bytes_max,
             buffer_bytes_max: defaults.buffer_bytes_max,
+            windows_file: None,
             flush_allowed: false,
             resolve_every: Duration::from_secs(30),
             resolver: Arc::new(SystemResolver),
@@ -289,7 +292,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 20] = [
+        let settings: [(&str, Told<'_>); 21] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -307,6 +310,7 @@ impl Config {
             ("buffer-limit", &|it| it.buffer_bytes_max.to_string()),
             ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
             ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
+            ("windows", &|it| file(it.windows_file.as_deref())),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
@@ -357,6 +361,10 @@ impl Config {
             ..defaults
         }
     }
+}
+
+fn file(path: Option<&Path>) -> String {
+    path.map_or("nowhere".to_owned(), |path| path.display().to_string())
 }
 
 /// As the dataplane counts time.

@@ -10,6 +10,7 @@ use crate::{
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
     sockets::{self, Arrived, Stream},
+    windows::{Hub, Outlet},
 };
 use mio::{Events, Interest, Poll, Token};
 use std::{
@@ -105,6 +106,7 @@ pub(crate) struct EventLoop {
     /// What the clock said last.
     now: Instant,
     pub(crate) dataplane: Dataplane,
+    outlet: Outlet,
     pub(crate) whereabouts: Whereabouts,
     /// By the numbers that the dataplane gave the servers.
     pub(crate) servers: Vec<ServerLink>,
@@ -127,8 +129,11 @@ pub(crate) enum Peer {
 }
 
 /// What an [`EventLoop`] is made of.
-pub(crate) struct LoopConfig {
+pub(crate) struct LoopConfig<'a> {
     pub(crate) index: usize,
+    /// What the thread is called in records.
+    pub(crate) name: String,
+    pub(crate) windows: &'a Hub,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) budget: Arc<Budget>,
@@ -139,13 +144,14 @@ pub(crate) struct LoopConfig {
 }
 
 impl EventLoop {
-    pub(crate) fn new(config: LoopConfig) -> io::Result<(Self, LoopHandle)> {
+    pub(crate) fn new(config: LoopConfig<'_>) -> io::Result<(Self, LoopHandle)> {
         let poll = Poll::new()?;
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
         let mut dataplane = Dataplane::new(config.dataplane, config.table, now);
         dataplane.share_budget(&config.budget);
         let event_loop = Self {
+            outlet: config.windows.outlet(&config.name, &mut dataplane),
             dataplane,
             whereabouts: config.whereabouts,
             servers: Vec::new(),
@@ -181,7 +187,13 @@ impl EventLoop {
             self.finish_turn(began);
             self.send_mail()?;
         }
+        self.end();
         Ok(())
+    }
+
+    /// Hands over what was measured last.
+    pub(crate) fn end(mut self) {
+        self.outlet.finish(&mut self.dataplane, |_| {});
     }
 
     /// What follows from all that was read in a turn that began at `began`.
@@ -193,6 +205,7 @@ impl EventLoop {
             self.read_clock();
         }
         self.dataplane.record_turn(self.now.saturating_since(began));
+        self.outlet.hand_over(&mut self.dataplane, |_| {});
     }
 
     /// The clock is read after each call to the kernel, and before what waits for servers leaves its queue; the rest of a turn goes

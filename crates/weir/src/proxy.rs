@@ -6,7 +6,7 @@ use crate::{
     settings::Settings,
 };
 use clap::{ArgMatches, Args};
-use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
+use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, Patience};
 
 /// Stand between memcached clients and memcached servers.
@@ -80,6 +80,7 @@ impl Given {
         config.server_buffer_bytes_max = settings.server_buffer.unwrap_or(BUFFER);
         config.progress_bytes_min = settings.progress.unwrap_or(PROGRESS);
         config.patience = patience(&settings);
+        config.windows_file = settings.windows.map(PathBuf::from);
         config.flush_allowed = settings.allow_flush.unwrap_or(false);
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
@@ -143,6 +144,7 @@ fn announce(notice: &Notice<'_>) {
         Notice::Reloaded { generation, told } => {
             eprintln!("weir proxy: the configuration was read again; generation {generation}: {told}");
         }
+        Notice::RecordsLost(reason) => eprintln!("weir proxy: {reason}"),
         Notice::ReloadRefused(reason) => {
             eprintln!(
                 "weir proxy: the configuration was read again and refused, the old one stays: {reason}"

@@ -92,6 +92,9 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_FLUSH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) allow_flush: Option<bool>,
+    /// A file to which one record of measurements is appended per second, as a line of JSON (docs/formats.md); none by default
+    #[arg(long, value_name = "FILE", env = "WEIR_WINDOWS")]
+    pub(crate) windows: Option<String>,
     /// How often names of servers are looked up again; a server whose name has other addresses is connected to anew [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_RESOLVE_EVERY", value_parser = units::duration)]
     pub(crate) resolve_every: Option<Duration>,
@@ -123,6 +126,7 @@ impl Settings {
             server_buffer: self.server_buffer.or(below.server_buffer),
             buffer_limit: self.buffer_limit.or(below.buffer_limit),
             allow_flush: self.allow_flush.or(below.allow_flush),
+            windows: self.windows.or(below.windows),
             resolve_every: self.resolve_every.or(below.resolve_every),
         }
     }
@@ -155,6 +159,7 @@ pub(crate) struct SettingsTable {
     server_buffer: Option<Spanned<String>>,
     buffer_limit: Option<Spanned<String>>,
     allow_flush: Option<bool>,
+    windows: Option<String>,
     resolve_every: Option<Spanned<String>>,
 }
 
@@ -184,6 +189,7 @@ impl SettingsTable {
             server_buffer: read("server_buffer", self.server_buffer.as_ref(), units::bytes)?,
             buffer_limit: read("buffer_limit", self.buffer_limit.as_ref(), units::bytes)?,
             allow_flush: self.allow_flush,
+            windows: self.windows.clone(),
             resolve_every: read("resolve_every", self.resolve_every.as_ref(), units::duration)?,
         })
     }
