@@ -1,5 +1,6 @@
 //! What a proxy is told, checked once.
 
+use crate::batching::Batching;
 use crate::engine::{Engine, WORKERS_MAX};
 use crate::names::{Resolve, SystemResolver};
 use std::{
@@ -25,6 +26,8 @@ pub struct Config {
     pub engine: Engine,
     /// Event loops, where the engine is that.
     pub threads: usize,
+    /// When a loop gathers more before it writes (engine event).
+    pub batching: Batching,
     /// How long a server may take to answer.
     pub timeout: Duration,
     /// How multi-gets are asked for where keys have several replicas.
@@ -107,6 +110,9 @@ pub enum ConfigError {
     /// A time of nothing.
     #[error("--timeout must be longer than nothing: every request would fail")]
     Timeout,
+    /// Requests would be held up.
+    #[error("--batch-pause must be at most {BATCH_PAUSE_MAX:?}: requests would be held up for nothing")]
+    BatchPause,
     /// Names would be looked up all the time.
     #[error("--resolve-every must be at least {RESOLVE_EVERY_MIN:?}")]
     ResolveEvery,
@@ -129,6 +135,9 @@ const THREADS_MAX: usize = 256;
 /// Names that are looked up more often than this burden those who know them.
 const RESOLVE_EVERY_MIN: Duration = Duration::from_millis(100);
 
+/// Longer pauses gain nothing: more clients than can be read in one turn have come by then.
+const BATCH_PAUSE_MAX: Duration = Duration::from_millis(1);
+
 /// Who may connect to a socket unless something else is said: the same user and group.
 pub const LISTEN_MODE: u32 = 0o660;
 
@@ -145,6 +154,7 @@ impl Config {
             table: Arc::new(table),
             engine: Engine::default(),
             threads,
+            batching: Batching::default(),
             timeout: Duration::from_millis(500),
             multiget: Multiget::default(),
             on_failure: OnFailure::default(),
@@ -183,6 +193,20 @@ impl Config {
             return Err(ConfigError::Timeout);
         }
         self.timeout = timeout;
+        Ok(self)
+    }
+
+    /// Sets how long a loop may wait for more before it writes; nothing: never. With `always` it waits as long in every turn, which is
+    /// for tests and benchmarks.
+    pub fn with_batch_pause(mut self, pause: Duration, always: bool) -> Result<Self, ConfigError> {
+        if pause > BATCH_PAUSE_MAX {
+            return Err(ConfigError::BatchPause);
+        }
+        self.batching = match nanos(pause) {
+            0 => Batching::Off,
+            pause_ns if always => Batching::Always { pause_ns },
+            pause_max_ns => Batching::Adaptive { pause_max_ns },
+        };
         Ok(self)
     }
 
@@ -247,13 +271,14 @@ impl Config {
             Engine::Event => (0, 0),
             Engine::Pool { workers, queue_len_max } => (workers, queue_len_max),
         };
-        let settings: [(&str, Told<'_>); 14] = [
+        let settings: [(&str, Told<'_>); 15] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
             ("workers", &|it| limits(it).0.to_string()),
             ("queue", &|it| limits(it).1.to_string()),
             ("threads", &|it| it.threads.to_string()),
+            ("batch-pause", &|it| format!("{:?}", it.batching)),
             ("drain-timeout", &|it| format!("{:?}", it.drain_timeout)),
             ("max-connections", &|it| it.sessions_max.to_string()),
             ("max-value", &value),
