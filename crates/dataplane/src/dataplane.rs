@@ -13,6 +13,7 @@ use crate::{
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
+    spare::SpareAnswers,
     table::{Routes, Slot},
 };
 use slab::Slab;
@@ -75,7 +76,7 @@ pub struct Dataplane {
     pub(crate) spare_gathers: Vec<Box<Gather>>,
     pub(crate) planner: Planner,
     /// Memory of answers that were parked, to be used again.
-    pub(crate) spare_answers: Vec<Vec<u8>>,
+    pub(crate) spare_answers: SpareAnswers,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     pub(crate) memory_due: Option<Instant>,
     draining: bool,
@@ -102,7 +103,7 @@ impl Dataplane {
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
-            spare_answers: Vec::new(),
+            spare_answers: SpareAnswers::default(),
             memory_due: None,
             draining: false,
             jitter: config.seed | 1,

@@ -26,6 +26,7 @@
 //! | `table` | which servers there are, where keys go, and how both change |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
+//! | `spare` | memory of parked answers, used again |
 //! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
@@ -51,6 +52,7 @@ mod multiget;
 mod report;
 mod service;
 mod session;
+mod spare;
 mod stats;
 mod table;
 
