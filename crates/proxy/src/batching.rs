@@ -10,7 +10,7 @@
 //! if it would bring less than a client or two; and none if a good part of the active clients is in hand already, as it is when all share
 //! few cores.
 
-use std::num::NonZeroU64;
+use std::{fmt, num::NonZeroU64, time::Duration};
 use weir_timing::Instant;
 
 /// When an event loop gathers more before it writes.
@@ -28,6 +28,16 @@ pub enum Batching {
         /// How long, in nanoseconds.
         pause_ns: u64,
     },
+}
+
+impl fmt::Display for Batching {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Off => formatter.write_str("0"),
+            Self::Adaptive { pause_max_ns } => write!(formatter, "{:?}", Duration::from_nanos(pause_max_ns)),
+            Self::Always { pause_ns } => write!(formatter, "{:?} in every turn", Duration::from_nanos(pause_ns)),
+        }
+    }
 }
 
 /// The longest pause unless something else is said.

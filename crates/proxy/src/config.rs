@@ -278,7 +278,7 @@ impl Config {
             ("workers", &|it| limits(it).0.to_string()),
             ("queue", &|it| limits(it).1.to_string()),
             ("threads", &|it| it.threads.to_string()),
-            ("batch-pause", &|it| format!("{:?}", it.batching)),
+            ("batch-pause", &|it| it.batching.to_string()),
             ("drain-timeout", &|it| format!("{:?}", it.drain_timeout)),
             ("max-connections", &|it| it.sessions_max.to_string()),
             ("max-value", &value),
