@@ -15,6 +15,7 @@ use crate::{
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
+    spare::SpareAnswers,
     table::{Routes, Slot},
 };
 use slab::Slab;
@@ -79,7 +80,7 @@ pub struct Dataplane {
     pub(crate) spare_gathers: Vec<Box<Gather>>,
     pub(crate) planner: Planner,
     /// Memory of answers that were parked, to be used again.
-    pub(crate) spare_answers: Vec<Vec<u8>>,
+    pub(crate) spare_answers: SpareAnswers,
     /// What goes to other loops and comes from them; none where there is one loop.
     pub(crate) post: Option<Box<Post>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
@@ -112,7 +113,7 @@ impl Dataplane {
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
-            spare_answers: Vec::new(),
+            spare_answers: SpareAnswers::default(),
             post: None,
             memory_due: None,
             clients_due: None,

@@ -31,6 +31,7 @@
 //! | `item_size` | the longest value, as the servers tell it |
 //! | `budget` | how much memory all buffers may take together |
 //! | `patience` | clients that take too long |
+//! | `spare` | memory of parked answers, used again |
 //! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
@@ -60,6 +61,7 @@ mod report;
 mod sequence;
 mod service;
 mod session;
+mod spare;
 mod stats;
 mod table;
 mod window;

@@ -160,6 +160,7 @@ impl Making<'_> {
             table: Arc::clone(&self.config.table),
             whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
             clock: self.clock,
+            batching: self.config.batching,
             drain_timeout: self.config.drain_timeout,
         })
     }
