@@ -57,16 +57,17 @@ class Truth:
             del costs["get"]
         shares = {name: ratio if name == "set" else 1.0 - ratio for name in costs}
         alone_ms = self.alone_ms * sum(costs[name] * share for name, share in shares.items())
-        rate = 1e3 * settings.population / alone_ms
+        event = settings.engine.value == "event" and settings.path is RequestPath.PROXY
+        rate = 1e3 * settings.population / alone_ms * (self.event_gain if event else 1.0)
         if self.links:
             bound = tightest(settings, Study.model_fields["topology"].default.links)
             rate = min(rate, HEADERS * bound.requests_per_s)
         if settings.path is RequestPath.PROXY and settings.workers:
             rate = min(rate, 1e3 * settings.workers * settings.proxies / self.worker_ms)
-        if settings.engine.value == "event" and settings.path is RequestPath.PROXY:
-            rate *= self.event_gain
         mean_ms = 1e3 * settings.population / rate
-        return rate, {name: mean_ms * costs[name] * self.alone_ms / alone_ms for name, share in shares.items() if share > 0}
+        return rate, {
+            name: mean_ms * costs[name] * self.alone_ms / alone_ms for name, share in shares.items() if share > 0
+        }
 
 
 def write_whole(root: Path, study_set: StudySet, truth: Truth, *, leave_out: tuple[str, ...] = ()) -> None:
@@ -101,7 +102,10 @@ def _write_run(folder: Path, made: Study, run: ScheduledRun, truth: Truth) -> No
         _write_load(folder, settings, rng, truth, made.kind)
     meta = run_meta(made, run)
     verdict = Verdict(valid=True, reasons=[], flags=[])
-    write_json(folder / "run.json", meta.model_copy(update={"verdict": verdict, "testbed": testbed(settings) if truth.links else None}))
+    write_json(
+        folder / "run.json",
+        meta.model_copy(update={"verdict": verdict, "testbed": testbed(settings) if truth.links else None}),
+    )
 
 
 def _write_load(folder: Path, settings: Settings, rng: np.random.Generator, truth: Truth, kind: Kind) -> None:
@@ -122,13 +126,19 @@ def _write_load(folder: Path, settings: Settings, rng: np.random.Generator, trut
     write_json(folder / "load.json", _load(settings, times, rate, duration_ns, rng, truth, kind))
     roles = {role.value: RoleCpu(cpu_ns=int(share * duration_ns)) for role, share in _cores(settings).items()}
     busy = sum(role.cpu_ns for role in roles.values())
-    write_json(folder / "cpu.json", CpuRecord(start_unix_ns=1, interval_ns=duration_ns, roles=roles, cores=8, busy_ns=busy))
+    write_json(
+        folder / "cpu.json", CpuRecord(start_unix_ns=1, interval_ns=duration_ns, roles=roles, cores=8, busy_ns=busy)
+    )
     if settings.path is RequestPath.PROXY:
-        for name, uptime_ns, part in (("before", SECOND, 0), ("after", SECOND + duration_ns, 1), ("end", 2 * SECOND + duration_ns, 1)):
-            snapshot = _snapshot(uptime_ns, times if part else {}, settings, truth)
+        for name, uptime_ns, part in (
+            ("before", SECOND, 0),
+            ("after", SECOND + duration_ns, 1),
+            ("end", 2 * SECOND + duration_ns, 1),
+        ):
+            snapshot = _snapshot(uptime_ns, times if part else {}, truth)
             for place in range(settings.proxies):
                 file = f"snapshot-{name}.json" if place == 0 else f"snapshot-{name}-{place}.json"
-                write_json(folder / file, snapshot if place == 0 else _snapshot(uptime_ns, {}, settings, truth))
+                write_json(folder / file, snapshot if place == 0 else _snapshot(uptime_ns, {}, truth))
 
 
 def _cores(settings: Settings) -> dict[Role, float]:
@@ -137,12 +147,19 @@ def _cores(settings: Settings) -> dict[Role, float]:
 
 
 def _load(
-    settings: Settings, times: dict[str, Any], rate: float, duration_ns: int, rng: np.random.Generator, truth: Truth, kind: Kind
+    settings: Settings,
+    times: dict[str, Any],
+    rate: float,
+    duration_ns: int,
+    rng: np.random.Generator,
+    truth: Truth,
+    kind: Kind,
 ) -> dict[str, Any]:
     total = sum(part.size for part in times.values())
     measured = {**phase(total), "duration_ns": duration_ns}
     operations = {
-        name: {"requests": part.size, "misses": 0, "errors": 0, "response_time": distribution(part)} for name, part in times.items()
+        name: {"requests": part.size, "misses": 0, "errors": 0, "response_time": distribution(part)}
+        for name, part in times.items()
     }
     count = 60 if kind is Kind.TRACE else 2
     mean_ns = settings.population / rate * 1e9
@@ -150,7 +167,12 @@ def _load(
     for index in range(count):
         here = rate * (1.0 + truth.drift * index / count) * float(np.exp(rng.normal(0.0, 0.005)))
         windows.append(
-            {"start_ns": index * SECOND, "length_ns": SECOND, "requests": round(here), "response_time_sum_ns": round(here * mean_ns)}
+            {
+                "start_ns": index * SECOND,
+                "length_ns": SECOND,
+                "requests": round(here),
+                "response_time_sum_ns": round(here * mean_ns),
+            }
         )
     return {
         "schema": "weir.load/1", "weir_version": "0.1.0",
@@ -161,7 +183,7 @@ def _load(
     }  # fmt: skip
 
 
-def _snapshot(uptime_ns: int, times: dict[str, Any], settings: Settings, truth: Truth) -> dict[str, Any]:
+def _snapshot(uptime_ns: int, times: dict[str, Any], truth: Truth) -> dict[str, Any]:
     """The proxy sees all but 0.2 ms of each request; a request holds its worker for `worker_ms`, the rest is queued."""
     operations = {}
     for name, part in times.items():
@@ -171,7 +193,8 @@ def _snapshot(uptime_ns: int, times: dict[str, Any], settings: Settings, truth: 
         stages = {"read": small, "dispatch": small, "send": small, "reply": small, "backend": backend}
         stages["queue"] = inside - backend - 4 * small
         operations[name] = {
-            "requests": part.size, "errors": 0, "total": distribution(inside), "stages": {stage: distribution(stages[stage]) for stage in STAGES},
+            "requests": part.size, "errors": 0, "total": distribution(inside),
+            "stages": {stage: distribution(stages[stage]) for stage in STAGES},
         }  # fmt: skip
     return {
         "schema": "weir.proxy/1", "weir_version": "0.1.0", "taken_unix_ns": 1, "uptime_ns": uptime_ns,
@@ -183,7 +206,9 @@ def testbed(settings: Settings) -> TestbedRecord:
     """A network with the links of study S5."""
     names = [("client-0", 201.0), ("proxy-0", 804.0), ("server-0", 101.0)]
     machines = [
-        MachineRecord(name=name, address="10.0.0.1", link_mbit_s=rate, sends=RateRecord(to="server-0", payload_mbit_s=0.94 * rate))
+        MachineRecord(
+            name=name, address="10.0.0.1", link_mbit_s=rate, sends=RateRecord(to="server-0", payload_mbit_s=0.94 * rate)
+        )
         for name, rate in names
         if name != "proxy-0" or settings.path is RequestPath.PROXY
     ]

@@ -248,7 +248,8 @@ def _summary(
     flagged, invalid = sum(one.flagged for one in sweeps), sum(one.invalid for one in sweeps)
     testbeds = sorted({one.testbed.kind for one in sweeps if one.testbed is not None})
     first = (
-        f"{count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on the testbed {' and '.join(testbeds) or 'of this machine'}; "
+        f"{count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on "
+        f"the testbed {' and '.join(testbeds) or 'of this machine'}; "
         f"{flagged} carry a flag, {count_text(invalid, 'attempt')} failed a gate and are left out."
     )
     kinds = {spec.name: spec.kind for spec in study_set.sections}
@@ -257,9 +258,13 @@ def _summary(
     last = []
     if findings:
         counted = Counter(finding.verdict for finding in findings)
-        told = ", ".join(
-            f"{counted[word]} {word}" for word in ("holds", "does not hold", "undecided", "no data") if counted[word]
-        )
+        verbs = {
+            "holds": "hold",
+            "does not hold": "do not hold",
+            "undecided": "are undecided",
+            "no data": "have no data",
+        }
+        told = ", ".join(f"{counted[word]} {verb}" for word, verb in verbs.items() if counted[word])
         last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {told}.")
     missing = [section.title for section in sections if section.missing]
     if missing:

@@ -45,7 +45,8 @@ class Value:
     @property
     def text(self) -> str:
         """``12.3 ± 0.4``; digits that suit the number where none are given."""
-        places = self.digits if self.digits is not None else _places(self.value)
+        whole = self.low is None and float(self.value).is_integer()
+        places = self.digits if self.digits is not None else 0 if whole else _places(self.value)
         shown = number(self.value, places)
         if self.signed and self.value > 0 and not shown.startswith("+"):
             shown = f"+{shown}"

@@ -22,6 +22,7 @@ __all__ = ["LOOKS", "Axis", "Bar", "Line", "Look", "Mark", "Panel", "draw", "swa
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 14.0, 26.0, 46.0
 # Advance of a digit at 11 px in common sans-serif faces, with some room.
 _CHARACTER = 6.4
+_SLANTED_MAX = 16
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line:
-    """A series: ``line`` with marks and bars, ``plain`` without marks, ``points`` alone, ``level`` across the panel, ``band`` low to high."""
+    """A series: ``line`` has marks and bars, ``plain`` and ``dotted`` no marks; ``points`` no line; ``level`` crosses, ``band`` fills."""
 
     name: str
     marks: tuple[Mark, ...]
@@ -178,7 +179,7 @@ class _Inside:
         places = [(self.at_x(mark.x), self.at_y(mark.y)) for mark in marks]
         if line.kind == "level":
             y = places[0][1]
-            path = f'<path class="l thin {line.look.colour}" {_dash(line.look, "level")}d="M{_LEFT:g} {y:.1f}H{self.width - _RIGHT:g}"/>'
+            path = f'<path class="l thin {line.look.colour}" {_dash(line.look, line.kind)}d="M{_LEFT:g} {y:.1f}H{self.width - _RIGHT:g}"/>'
             hit = f'<path class="h" d="M{_LEFT:g} {y:.1f}H{self.width - _RIGHT:g}"><title>{self._told(line, marks[0])}</title></path>'
             return path + hit
         if line.kind == "band":
@@ -200,7 +201,8 @@ class _Inside:
             bar = ""
             if mark.low is not None and mark.high is not None:
                 top, bottom = self.at_y(mark.high), self.at_y(max(mark.low, self.y_low))
-                bar = f'<path class="e {line.look.colour}" d="M{x:.1f} {top:.1f}V{bottom:.1f}M{x - 3:.1f} {top:.1f}h6M{x - 3:.1f} {bottom:.1f}h6"/>'
+                ends = "".join(f"M{x - 3:.1f} {y_end:.1f}h6" for y_end in (top, bottom))
+                bar = f'<path class="e {line.look.colour}" d="M{x:.1f} {top:.1f}V{bottom:.1f}{ends}"/>'
             told = f'<circle class="h" cx="{x:.1f}" cy="{y:.1f}" r="7"><title>{self._told(line, mark)}</title></circle>'
             out.append(bar + _marker(line.look, x, y, hollow=line.kind == "points") + told)
         return "".join(out)
@@ -226,16 +228,17 @@ class _Inside:
             ticks = axis.ticks or tuple(_nice(self.x_low, self.x_high, 6))
             names = [(self.at_x(tick), _tick(tick)) for tick in ticks if self.x_low <= tick <= self.x_high]
         room = min((b[0] - a[0] for a, b in itertools.pairwise(names)), default=math.inf)
-        slanted = bool(axis.names or self.panel.bars) and room < max(len(name) for _, name in names) * _CHARACTER
+        crowded = room < max(len(name) for _, name in names) * _CHARACTER
+        # Names of categories are slanted where they would touch; edges of bins are thinned out like numbers.
+        slanted = crowded and bool(axis.names or self.panel.bars) and len(names) <= _SLANTED_MAX
         last = -math.inf
         for x, name in names:
             half = len(name) * _CHARACTER / 2
             if slanted:
-                if x - last < 11.0:
+                if x - last < 13.0:
                     continue
-                out.append(
-                    f'<text class="n" transform="translate({x + 3:.1f} {bottom + 11:g}) rotate(-28)" text-anchor="end">{escape(name)}</text>'
-                )
+                turned = f'transform="translate({x + 3:.1f} {bottom + 11:g}) rotate(-28)"'
+                out.append(f'<text class="n" {turned} text-anchor="end">{escape(name)}</text>')
                 last = x
                 continue
             if x - half < last + 4.0:
@@ -323,7 +326,7 @@ def _unit(label: str) -> str:
 
 
 def _dash(look: Look, kind: str) -> str:
-    dash = {"dotted": "1.5 3", "level": "7 4"}.get(kind, look.dash)
+    dash = "1.5 3" if kind == "dotted" else look.dash
     return f'stroke-dasharray="{dash}" ' if dash else ""
 
 

@@ -76,7 +76,8 @@ def _limited_by(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Ver
     bound = tightest(cell.settings, task.first.study.topology.links)
     share = cell.mean_throughput / bound.requests_per_s
     evidence = (
-        f"{rate(cell.mean_throughput)} requests/s at {cell.settings.clients} clients are {100 * share:.1f} % of what the {bound.tier} carry "
+        f"{rate(cell.mean_throughput)} requests/s at {cell.settings.clients} clients "
+        f"are {100 * share:.1f} % of what the {bound.tier} carry "
         f"({rate(bound.requests_per_s)})"
     )
     least = float(claim.args.get("share", 0.9))
@@ -93,7 +94,10 @@ def _not_reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Ve
     cell = _best(cells)
     bound = tightest(cell.settings, task.first.study.topology.links)
     share = cell.mean_throughput / bound.requests_per_s
-    evidence = f"{rate(cell.mean_throughput)} requests/s are {100 * share:.1f} % of what the {bound.tier} carry ({rate(bound.requests_per_s)})"
+    evidence = (
+        f"{rate(cell.mean_throughput)} requests/s are {100 * share:.1f} % of what "
+        f"the {bound.tier} carry ({rate(bound.requests_per_s)})"
+    )
     return (HOLDS if share < float(claim.args["share"]) else NOT), evidence
 
 
@@ -102,9 +106,10 @@ def _reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Verdic
         return NO_DATA, "no cell has these settings"
     cell, wanted, margin = _best(cells), float(claim.args["value"]), float(claim.args.get("percent", 6.0))
     off = 100.0 * (cell.mean_throughput / wanted - 1.0)
-    evidence = f"{rate(cell.mean_throughput)} requests/s at {cell.settings.clients} clients, {off:+.1f} % of the printed {rate(wanted)}".replace(
-        "-", "−"
-    )
+    evidence = (
+        f"{rate(cell.mean_throughput)} requests/s at {cell.settings.clients} "
+        f"clients, {off:+.1f} % of the printed {rate(wanted)}"
+    ).replace("-", "−")
     if claim.args.get("links", True) and not task.first.links_built:
         return UNDECIDED, f"{evidence}; these runs were made without limited links"
     return (HOLDS if abs(off) <= margin else NOT), evidence
@@ -274,7 +279,9 @@ def _stable(_claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> _Verdi
     }
     if not found:
         return NO_DATA, "no run is long enough"
-    told = "; ".join(f"{name} {number(one.drift_percent, 2)} % from half to half" for name, one in found.items())
+    told = "; ".join(
+        f"{name} {number(one.drift_percent, 2)} % from the first tenth to the last" for name, one in found.items()
+    )
     return (HOLDS if all(one.stable for one in found.values()) else NOT), told
 
 

@@ -411,7 +411,8 @@ def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
     return Table(
         f"{task.spec.name}-knees",
         "Saturation and knee by several rules, in clients, with 95 % bootstrap intervals over runs. They answer different questions; "
-        "the bracket is what the runs can tell: the last level certainly below 95 % of the largest throughput, and the first certainly above.",
+        "the bracket is what the runs can tell: the last level certainly below 95 "
+        "% of the largest throughput, and the first certainly above.",
         ("Workload", "Series", "Estimator", "N", "Rule"),
         tuple(rows),
         folded=len(rows) > 20,

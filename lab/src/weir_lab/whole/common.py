@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 EVENT = Look("cx", "*", "")
-PRINTED = Look("cp", "D", "")
+PRINTED = Look("c1", "D", "2 4")
 BOUND = Look("cp", "", "7 4")
 # Operations and stages have the same colour in every figure of every report.
 OPERATION_LOOKS = {"get": Look("c0", "o", ""), "set": Look("c1", "s", "6 3"), "multiget": Look("c2", "D", "2 2")}
@@ -175,7 +175,8 @@ def figure(
     if not shown:
         return None
     runs = tuple(
-        f"{sweep.file}: {count_text(len(sweep.run_names), 'run')}" for sweep in sweeps or (*task.sweeps, *task.beside)
+        f"{sweep.folder.name}: {count_text(len(sweep.run_names), 'run')}"
+        for sweep in sweeps or (*task.sweeps, *task.beside)
     )
     return Figure(f"{task.spec.name}-{name}", title, text, shown, task.spec.redraws.get(name, ""), runs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from weir_lab.sweeps import TwoLevelDesign, two_level_designs
 from weir_lab.units import number
 from weir_lab.whole.blocks import Figure, Table, Text, Value
 from weir_lab.whole.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.whole.common import Task, figure
+from weir_lab.whole.common import Task, figure, with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ def build(task: Task) -> list[Block]:
             blocks += [Text(_sentence(workload, design)), _table(task, workload, design)]
             residuals = _residuals(task, workload, design)
             if residuals is not None:
-                blocks.append(residuals)
+                blocks += with_tables([residuals])
             blocks.append(_cells(task, workload, design))
     return blocks
 
@@ -139,10 +140,12 @@ def _printed(task: Task, workload: str, response: str) -> dict[str, tuple[float,
                 row["term"]: float(row[column])
                 for row in read_table(name)
                 if row["study"] == task.label
+                and "repeats" not in row.get("note", "")
                 and (row["workload"], row["response"].replace(" ", "_")) == key
                 and row[column]
             }
         )
+    # Where the study printed no raw data of its own, nothing can be held against its shares.
     return {term: (share, tables[1].get(term, share)) for term, share in tables[0].items()}
 
 
@@ -186,7 +189,8 @@ def _table(task: Task, workload: str, design: TwoLevelDesign) -> Table:
     )
     return Table(
         f"{task.spec.name}-{workload}-{design.response}".replace(" ", "-").replace("%", "percent"),
-        f"{workload.capitalize()}, {design.response} ({design.unit}): 2^k r with {additive.repetitions} repetitions, {factors}. Effect q: half "
+        f"{workload.capitalize()}, {design.response} ({design.unit}): 2^k r with "
+        f"{additive.repetitions} repetitions, {factors}. Effect q: half "
         "of the change from −1 to +1, with its 95 % t interval; share: of the variation around the mean (importance); significant: the "
         "interval is without 0. Read: " + str(design.choice.scale) + ".",
         (
@@ -223,8 +227,6 @@ def _cells(task: Task, workload: str, design: TwoLevelDesign) -> Table:
 
 
 def _corners(design: TwoLevelDesign) -> list[tuple[Level, ...]]:
-    import itertools
-
     return list(itertools.product(*((factor.low, factor.high) for factor in design.factors)))
 
 
@@ -258,7 +260,8 @@ def _residuals(task: Task, workload: str, design: TwoLevelDesign) -> Figure | No
         ),
     ]
     text = (
-        f"{residuals.size} runs, {fit.repetitions} in each of {len(fit.predicted)} cells; observed less the mean of the cell. The first should "
+        f"{residuals.size} runs, {fit.repetitions} in each of {len(fit.predicted)} "
+        "cells; observed less the mean of the cell. The first should "
         "have the same spread everywhere, the second lie on the line, the third show no trend."
     )
     return figure(

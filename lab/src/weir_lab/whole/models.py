@@ -128,7 +128,8 @@ def open_predictions(series: Series) -> list[Guess]:
             model = mm1(rate, service) if servers == 1 else mmm(rate, service, servers)
         except UnstableError:
             reason = (
-                f"no steady state: {number(rate, 0)} requests/s arrive and {number(servers * service, 0)} could be served at the lightest load's "
+                f"no steady state: {number(rate, 0)} requests/s arrive and "
+                f"{number(servers * service, 0)} could be served at the lightest load's "
                 "pace; an open model knows no clients that wait"
             )
             found.append(
@@ -208,7 +209,8 @@ def _network_reason(error: float, busiest: str, light_s: float, heavy_s: float) 
     slower = 100.0 * (heavy_s / light_s - 1.0)
     if error > 0:
         return (
-            f"too fast by {number(error, 0)} %: a request holds its worker {number(slower, 0)} % longer than at the lightest load; CPU that the "
+            f"too fast by {number(error, 0)} %: a request holds its worker {number(slower, 0)} "
+            "% longer than at the lightest load; CPU that the "
             "roles share, or memcached, is no station here"
         )
     return f"too slow by {number(-error, 0)} %: batches make requests cheaper under load than at the lightest"
@@ -232,8 +234,10 @@ def _open_table(task: Task, lines: Sequence[Series]) -> Table:
             )
     return Table(
         f"{task.spec.name}-predicted",
-        "Predicted against observed at the most clients. M/M/1: all workers as one server of their joint rate; M/M/m: m workers; both are held "
-        "against queue and service time in the proxy. Network of queues: held against the clients' response time. Service times are those of "
+        "Predicted against observed at the most clients. M/M/1: all workers as one "
+        "server of their joint rate; M/M/m: m workers; both are held "
+        "against queue and service time in the proxy. Network of queues: held against "
+        "the clients' response time. Service times are those of "
         "the fewest clients.",
         ("Series", "Model", "Clients", "Utilization (%)", "R predicted (ms)", "R observed (ms)", "Error (%)", "Reason"),
         tuple(rows),
@@ -330,14 +334,16 @@ def _calibrated_blocks(task: Task, calibrated: Sequence[tuple[Series, ClientSeri
             rows.append(
                 (
                     f"{series.workload}, {series.name}", best.name, Value(made.population), "seen" if made.fitted else "predicted",
-                    Value(made.observed_per_s, digits=0), Value(made.predicted_per_s, digits=0), Value(made.error_percent, digits=1, signed=True),
+                    Value(made.observed_per_s, digits=0), Value(made.predicted_per_s, digits=0),
+                    Value(made.error_percent, digits=1, signed=True),
                     Value(1e3 * made.observed_response_s), Value(1e3 * made.predicted_response_s),
                 )
             )  # fmt: skip
         points += [f"{series.workload}, {series.name}: {miss}" for miss in found.misses]
     table = Table(
         f"{task.spec.name}-calibrated",
-        "The model that predicted best what it had not seen: each level of clients but the ends is predicted from a fit to all others. R by N / X.",
+        "The model that predicted best what it had not seen: each level of clients but "
+        "the ends is predicted from a fit to all others. R by N / X.",
         (
             "Series",
             "Model",

@@ -12,7 +12,6 @@ from weir_lab.whole.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.whole.common import EVENT, STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
 
 if TYPE_CHECKING:
-
     from weir_lab.histogram import Histogram
     from weir_lab.stats import Change
     from weir_lab.whole.blocks import Block, Entry
@@ -34,7 +33,7 @@ def build(task: Task) -> list[Block]:
         _composition(task, modes),
         _histograms(task, modes),
     ]
-    return [Text(_sentence(modes)), *with_tables([_comparison(task, modes), *figures])]
+    return [Text(f"The data say: {_sentence(modes)}"), *with_tables([_comparison(task, modes), *figures])]
 
 
 def summary(task: Task) -> str:
@@ -198,7 +197,10 @@ def _sentence(modes: dict[str, list[CellReadings]]) -> str:
     largest, times, _, p = pairs[-1]
     size = Value(times.percent, times.low, times.high, 1, signed=True).text
     if pays is not None:
-        return f"splitting a multi-get over the servers pays from {pays} keys on; with {largest} keys its mean response time changes by {size} %."
+        return (
+            f"splitting a multi-get over the servers pays from {pays} keys on; with "
+            f"{largest} keys its mean response time changes by {size} %."
+        )
     if p < 0.05:
         return (
             f"splitting costs time at the largest size: with {largest} keys the mean response time changes by {size} %."

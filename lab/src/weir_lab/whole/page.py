@@ -118,11 +118,12 @@ def _right(numeric: bool) -> str:
 def _html_figure(figure: Figure, number: int) -> str:
     wide = len(figure.panels) == 1
     size = (720.0, 280.0) if wide else (360.0, 250.0)
+    columns = {1: " wide", 3: " three"}.get(len(figure.panels), "")
     drawn = "\n".join(draw(panel, f"{figure.title}: {panel.title}", *size) for panel in figure.panels)
     redraws = f" Redraws {figure.redraws} of the study." if figure.redraws else ""
     source = f" Runs: {'; '.join(figure.runs)}." if figure.runs else ""
     return (
-        f'<figure id="fig-{escape(figure.name)}"><div class="panels{" wide" if wide else ""}">{drawn}</div>\n{_legend(figure)}'
+        f'<figure id="fig-{escape(figure.name)}"><div class="panels{columns}">{drawn}</div>\n{_legend(figure)}'
         f"<figcaption><b>Figure {number}. {escape(figure.title)}.</b> {escape(figure.method)}"
         f"{escape(redraws)}{escape(source)}</figcaption></figure>"
     )

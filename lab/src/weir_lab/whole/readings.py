@@ -258,9 +258,8 @@ class SweepReadings:
     @property
     def run_names(self) -> tuple[str, ...]:
         """All run folders that numbers come from."""
-        return tuple(
-            [*(run.name for cell in self.cells for run in cell.runs), *(run.folder.name for run in self.unloaded)]
-        )
+        loaded = tuple(run.name for cell in self.cells for run in cell.runs)
+        return loaded + tuple(run.folder.name for run in self.unloaded)
 
     def observations(self, keep: Callable[[CellReadings], bool] = lambda _: True) -> list[Observation]:
         """One per run, as `sweeps` takes them."""

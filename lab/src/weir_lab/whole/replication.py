@@ -94,10 +94,7 @@ def _response_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure
         for servers in _servers(cells):
             group = _of(cells, servers=servers)
             look = OPERATION_LOOKS[operation]
-            mean = [
-                mark(cell, cell.settings.replicas, operation_s(operation), 1e3)
-                for cell in group
-            ]
+            mean = [mark(cell, cell.settings.replicas, operation_s(operation), 1e3) for cell in group]
             band, median = [], []
             for cell in group:
                 times = cell.merged(operation_times(operation))
@@ -164,10 +161,7 @@ def _scalability(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
         lines = []
         for place, (name, replicas) in enumerate(kinds):
             chosen = [cell for count in servers for cell in _of(cells, servers=count, replicas=replicas(count))]
-            marks = [
-                mark(cell, cell.settings.servers, operation_s(operation), 1e3)
-                for cell in chosen
-            ]
+            marks = [mark(cell, cell.settings.servers, operation_s(operation), 1e3) for cell in chosen]
             known = tuple(one for one in marks if one)
             if known:
                 lines.append(Line(name, known, LOOKS[place]))
@@ -197,10 +191,7 @@ def _stage_percentiles(task: Task, cells: Sequence[CellReadings]) -> Figure | No
         for operation in _OPERATIONS:
             names, lines = [], []
             ordered = [cell for servers in _servers(cells) for cell in _of(cells, servers=servers)]
-            found: list[Histogram | None] = [
-                cell.merged(stage_times(operation, stage))
-                for cell in ordered
-            ]
+            found: list[Histogram | None] = [cell.merged(stage_times(operation, stage)) for cell in ordered]
             names = [f"S{cell.settings.servers} R{cell.settings.replicas}" for cell in ordered]
             for place, percent in enumerate(_QUARTILES):
                 marks = tuple(
@@ -232,10 +223,7 @@ def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
                 Value(settings.replicas),
                 Value(100 * settings.write_ratio, digits=0),
                 over(cell.throughputs, digits=0),
-                *(
-                    over(found, 1e3) if (found := cell.of(operation_s(name))) else "–"
-                    for name in _OPERATIONS
-                ),
+                *(over(found, 1e3) if (found := cell.of(operation_s(name))) else "–" for name in _OPERATIONS),
                 over(cell.of(lambda run: 100 * run.law_deviation)),
                 over(outside, 1e3) if outside else "–",
                 Value(len(cell.runs)),
@@ -314,7 +302,10 @@ def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
                 doubt = "" if not change.low <= 0.0 <= change.high else ", no difference shown"
                 parts.append(f"{name} {change_text(change)}{doubt}")
         stages = [_dominant(cell, "set") for cell in (group[0], group[-1])]
-        told = f" A SET waits longest in stage {stages[0]} at R = {group[0].settings.replicas}, {stages[1]} at R = {group[-1].settings.replicas}."
+        told = (
+            f" A SET waits longest in stage {stages[0]} at R = {group[0].settings.replicas}, "
+            f"{stages[1]} at R = {group[-1].settings.replicas}."
+        )
         points.append(
             f"{count_text(servers, 'server')}, R = {group[0].settings.replicas} to {group[-1].settings.replicas}: {'; '.join(parts)}."
             + (told if all(stages) else "")

@@ -91,14 +91,16 @@ def build_overhead(task: Task) -> list[Block]:
     direct, proxied, rows = found
     table = Table(
         f"{task.spec.name}-overhead",
-        "From direct access to the proxy at the same clients per server, with 95 % Welch intervals on the log ratio where both have two runs. "
+        "From direct access to the proxy at the same clients per server, with 95 % "
+        "Welch intervals on the log ratio where both have two runs. "
         "The study printed ratios as overheads; its changes are computed from its own numbers.",
         ("Response", "Direct", "Through the proxy", "Change (%)", "Study, change (%)", "Study printed (%)"),
         tuple(rows),
     )
     sentence = (
         f"{direct.settings.clients} clients on {count_text(direct.settings.servers, 'server')} without a proxy against "
-        f"{proxied.settings.clients} clients on {count_text(proxied.settings.servers, 'server')} (R = {proxied.settings.replicas}) through it."
+        f"{proxied.settings.clients} clients on {count_text(proxied.settings.servers, 'server')} "
+        f"(R = {proxied.settings.replicas}) through it."
     )
     return [Text(sentence), *with_tables([table])]
 
@@ -193,7 +195,8 @@ def build_micro(task: Task) -> list[Block]:
         return [Text("No run has the stages of a proxy.")]
     table = Table(
         f"{task.spec.name}-dispatch",
-        "Time from the complete request to its queue (parsing, hashing, choosing a server): mean over runs with 95 % t intervals, its share of "
+        "Time from the complete request to its queue (parsing, hashing, choosing a "
+        "server): mean over runs with 95 % t intervals, its share of "
         "the time in the proxy, and what the study quoted for hashing alone.",
         ("Servers", "Dispatch (µs)", "Share (%)", "Study (µs)", "Runs"),
         tuple(rows),
@@ -279,7 +282,8 @@ def _beside_table(task: Task, lines: Sequence[Series]) -> Table:
             change = Value(found.percent, found.low, found.high, 1, signed=True)
         rows.append(
             (
-                workload, name, Value(cell.settings.clients), over(cell.throughputs, digits=0), over(cell.of(lambda run: run.response_s), 1e3),
+                workload, name, Value(cell.settings.clients), over(cell.throughputs, digits=0),
+                over(cell.of(lambda run: run.response_s), 1e3),
                 over(tail, 1e3) if (tail := cell.percentile_s(99.0)) else "too few", change, Value(len(cell.runs)),
             )
         )  # fmt: skip

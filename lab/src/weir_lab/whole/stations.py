@@ -174,7 +174,8 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
     busiest = found[0]
     return Limit(
         "",
-        f"No station is full: the busiest are the {busiest.station} with {100 * busiest.share:.0f} % ({busiest.evidence}).{grown[queue_grows]}",
+        f"No station is full: the busiest are the {busiest.station} with "
+        f"{100 * busiest.share:.0f} % ({busiest.evidence}).{grown[queue_grows]}",
     )
 
 

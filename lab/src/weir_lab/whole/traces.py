@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import stdtrit
 
 from weir_lab.stats import batch_means
 from weir_lab.units import number
@@ -15,6 +17,8 @@ from weir_lab.whole.common import Task, figure, with_tables
 from weir_lab.windows import Window, read_hdr_log, windows_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from weir_lab.whole.blocks import Block, Entry
     from weir_lab.whole.readings import CellReadings, Reading, SweepReadings
 
@@ -27,19 +31,23 @@ _BATCHES = 10
 
 @dataclass(frozen=True)
 class Steadiness:
-    """A run over time: its windows, their coefficient of variation, the change from the first half to the second, and the law."""
+    """A run over time: its windows, their coefficient of variation, its drift, and the law.
+
+    ``drift_percent`` is the change along a straight line through ten batch means, from the first batch to the last; ``chance_percent``
+    is what such a line shows by chance in 1 of 100 steady runs (t of the slope, batches taken as independent: see ``lag1``).
+    """
 
     windows: tuple[Window, ...]
     cv_percent: float
     drift_percent: float
-    drift_noise_percent: float
+    chance_percent: float
     lag1: float
     law_percent: float
 
     @property
     def stable(self) -> bool:
-        """No drift beyond three standard errors of the batch means (and half a percent)."""
-        return abs(self.drift_percent) <= max(3.0 * self.drift_noise_percent, 0.5)
+        """No drift beyond chance, or one of less than a percent."""
+        return abs(self.drift_percent) <= max(self.chance_percent, 1.0)
 
 
 def build(task: Task) -> list[Block]:
@@ -58,7 +66,8 @@ def build(task: Task) -> list[Block]:
                 (
                     sweep.study.name, Value(len(found.windows)), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
                     Value(found.cv_percent, digits=1), Value(found.drift_percent, digits=2, signed=True),
-                    Value(3 * found.drift_noise_percent, digits=2), Value(found.lag1, digits=2), Value(found.law_percent, digits=2, signed=True),
+                    Value(found.chance_percent, digits=2), Value(found.lag1, digits=2),
+                    Value(found.law_percent, digits=2, signed=True),
                     "stable" if found.stable else "drifts",
                 )
             )  # fmt: skip
@@ -67,8 +76,9 @@ def build(task: Task) -> list[Block]:
         return [Text("No run is long enough for windows.")]
     table = Table(
         f"{task.spec.name}-steadiness",
-        "Spread (coefficient of variation) of throughput between windows, change of the mean from the first half to the second with three "
-        "standard errors of its batch means, correlation of neighbouring batches, and the deviation from the interactive law.",
+        "Spread (coefficient of variation) of throughput between windows; change along a straight line through ten batch means, from the "
+        "first to the last, beside what chance alone shows in 1 of 100 steady runs; correlation of neighbouring batches; deviation from "
+        "the interactive law.",
         (
             "Trace",
             "Windows",
@@ -76,7 +86,7 @@ def build(task: Task) -> list[Block]:
             "R (ms)",
             "Spread (%)",
             "Drift (%)",
-            "Three errors (%)",
+            "By chance (%)",
             "Lag 1",
             "Law (%)",
             "Verdict",
@@ -100,34 +110,43 @@ def summary(task: Task) -> str:
 
 
 def steadiness(run: Reading, width_s: int) -> Steadiness | None:
-    """How a run went over time; ``None`` with fewer than four windows."""
+    """How a run went over time; ``None`` with fewer than six windows."""
     log = run.run.folder / "load.hdr"
     seconds = read_hdr_log(log).get("") if log.exists() else None
     windows = windows_of(run.load, seconds, width_s)
-    if len(windows) < 4:
+    if len(windows) < 6:
         return None
     rates = np.array([window.throughput_rps for window in windows])
-    half = len(rates) // 2
-    first, second = float(rates[:half].mean()), float(rates[-half:].mean())
-    batches = batch_means(rates, min(_BATCHES, len(rates) // 2))
-    error = batches.interval.half_width / 2.0
-    return Steadiness(
-        tuple(windows),
-        100.0 * float(rates.std(ddof=1) / rates.mean()),
-        100.0 * (second / first - 1.0),
-        # The difference of two halves has twice the standard error of their common mean.
-        100.0 * 2.0 * error / float(rates.mean()),
-        batches.lag1,
-        100.0 * run.law_deviation,
-    )
+    count = min(_BATCHES, len(rates) // 2)
+    length = len(rates) // count
+    means = rates[: count * length].reshape(count, length).mean(axis=1) / rates.mean()
+    drift, chance = _drift(means)
+    lag1 = batch_means(rates, count).lag1
+    spread = 100.0 * float(rates.std(ddof=1) / rates.mean())
+    return Steadiness(tuple(windows), spread, 100.0 * drift, 100.0 * chance, lag1, 100.0 * run.law_deviation)
+
+
+def _drift(means: NDArray[np.float64]) -> tuple[float, float]:
+    """Change along the least-squares line from the first value to the last, and its 99 % reach under no change; infinite for two."""
+    place = np.arange(means.size) - (means.size - 1) / 2.0
+    slope = float((place @ means) / (place @ place))
+    span = float(means.size - 1)
+    freedom = means.size - 2
+    if freedom < 1:
+        return slope * span, math.inf
+    left = means - means.mean() - slope * place
+    error = math.sqrt(float(left @ left) / freedom / float(place @ place))
+    return slope * span, float(stdtrit(freedom, 0.995)) * error * span
 
 
 def _point(sweep: SweepReadings, found: Steadiness) -> str:
     verdict = "stable" if found.stable else "not stable"
     return (
-        f"{sweep.study.name} is {verdict}: from the first half to the second throughput changes by "
-        f"{Value(found.drift_percent, digits=2, signed=True).text} %, where chance alone explains {number(3 * found.drift_noise_percent, 2)} %; "
-        f"windows spread by {number(found.cv_percent, 1)} %, and the response time is {Value(found.law_percent, digits=2, signed=True).text} % "
+        f"{sweep.study.name} is {verdict}: from its first tenth to its last throughput changes by "
+        f"{Value(found.drift_percent, digits=2, signed=True).text} %, where chance "
+        f"alone explains {number(found.chance_percent, 2)} %; "
+        f"windows spread by {number(found.cv_percent, 1)} %, and the response time "
+        f"is {Value(found.law_percent, digits=2, signed=True).text} % "
         "off N / X."
     )
 
