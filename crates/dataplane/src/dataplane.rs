@@ -10,6 +10,7 @@ use crate::{
     dispatch::Large,
     gather::Gather,
     multiget::Planner,
+    ownership::Post,
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
@@ -17,7 +18,7 @@ use crate::{
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
-use weir_protocol::{Parsed, Violation, binary};
+use weir_protocol::{Parsed, binary};
 use weir_routing::Table;
 use weir_timing::{Instant, Recorder};
 
@@ -76,10 +77,12 @@ pub struct Dataplane {
     pub(crate) planner: Planner,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: Vec<Vec<u8>>,
+    /// What goes to other loops and comes from them; none where there is one loop.
+    pub(crate) post: Option<Box<Post>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     pub(crate) memory_due: Option<Instant>,
     draining: bool,
-    jitter: u64,
+    pub(crate) jitter: u64,
 }
 
 impl Dataplane {
@@ -103,11 +106,13 @@ impl Dataplane {
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
             spare_answers: Vec::new(),
+            post: None,
             memory_due: None,
             draining: false,
             jitter: config.seed | 1,
             config,
         };
+        dataplane.open_post(now);
         dataplane.handle_table(table, now);
         dataplane
     }
@@ -116,7 +121,8 @@ impl Dataplane {
 
     /// A client connected. `None`: there are too many; the connection is to be closed.
     pub fn handle_accept(&mut self, now: Instant) -> Option<SessionId> {
-        if self.sessions.len() >= self.config.sessions_max || self.draining {
+        let clients = self.sessions.len() - usize::from(self.post.is_some());
+        if clients >= self.config.sessions_max || self.draining {
             self.counters.sessions_refused += 1;
             return None;
         }
@@ -353,15 +359,16 @@ impl Dataplane {
     /// No more sessions are accepted, no more requests are taken; every session is closed when its last reply is out.
     pub fn begin_drain(&mut self) {
         self.draining = true;
-        let ids: Vec<_> = self.sessions.iter().map(|(id, _)| id).collect();
+        let clients = self.sessions.iter().filter(|(_, session)| session.hosted.is_none());
+        let ids: Vec<_> = clients.map(|(id, _)| id).collect();
         for id in ids {
             self.handle_client_finished(id);
         }
     }
 
-    /// Whether no session is left.
+    /// Whether no client's session is left. Other loops may still have requests in service here.
     pub fn is_drained(&self) -> bool {
-        self.sessions.is_empty()
+        self.sessions.iter().all(|(_, session)| session.hosted.is_some())
     }
 
     /// The answer to [`Event::Stats`], as it goes to the client.
@@ -405,6 +412,7 @@ impl Dataplane {
             && self.backends.iter().all(Backend::is_quiet)
             && self.resumable.is_empty()
             && self.slots_are_settled()
+            && self.post_is_quiet()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -446,8 +454,12 @@ impl Dataplane {
             if let Parsed::Incomplete { .. } = parsed {
                 break;
             }
+            if self.is_spread() && self.waits_for_earlier(id, &parsed) {
+                self.sessions[id].paused = true;
+                break;
+            }
             if let Parsed::TooLarge { swallow, .. } = parsed {
-                session.swallow = swallow;
+                self.sessions[id].swallow = swallow;
             }
             at += self.take(id, parsed, first_byte, now);
             first_byte = now;
@@ -528,77 +540,6 @@ impl Dataplane {
         if self.sessions.get(id).is_some_and(|session| session.gone && session.in_service == 0) {
             self.sessions.remove(id);
         }
-    }
-
-    // ── connections to servers ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    pub(crate) fn connect(&mut self, server: usize, now: Instant) {
-        self.backends[server].state = State::Connecting { since: now };
-        self.events.push_back(Event::Connect(server));
-    }
-
-    fn expire(&mut self, server: usize, now: Instant) {
-        match self.backends[server].state {
-            State::Down { until } if until <= now => {
-                self.backends[server].state = State::Probing { since: now };
-                self.events.push_back(Event::Connect(server));
-            }
-            State::Connecting { since } | State::Probing { since }
-                if since.plus(self.config.timeout_ns) <= now =>
-            {
-                self.events.push_back(Event::Disconnect(server));
-                self.connect_failed(server, now);
-            }
-            _ => {}
-        }
-        let mut late = Vec::new();
-        self.backends[server].expire(now, self.config.timeout_ns, |key, _| late.push(key));
-        self.counters.server_timeouts += late.len() as u64;
-        for key in late {
-            self.part_failed(key, Fault::Timeout, server, now);
-        }
-    }
-
-    fn connect_failed(&mut self, server: usize, now: Instant) {
-        self.counters.server_connects_failed += 1;
-        let delay = self.next_delay(server);
-        let backend = &mut self.backends[server];
-        backend.failures = backend.failures.saturating_add(1);
-        backend.state = State::Down { until: now.plus(delay) };
-        self.fail_parts(server, Fault::Connect, now);
-    }
-
-    fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {
-        self.counters.server_violations += 1;
-        self.events.push_back(Event::Disconnect(server));
-        self.backends[server].last_trouble = Some(reason);
-        self.lose_connection(server, Fault::Protocol, now);
-        self.connect(server, now);
-    }
-
-    fn lose_connection(&mut self, server: usize, fault: Fault, now: Instant) {
-        self.counters.server_disconnects += 1;
-        self.fail_parts(server, fault, now);
-    }
-
-    fn fail_parts(&mut self, server: usize, fault: Fault, now: Instant) {
-        let mut lost = Vec::new();
-        self.backends[server].disconnect(now, |key, _| lost.push(key));
-        for key in lost {
-            self.part_failed(key, fault, server, now);
-        }
-    }
-
-    /// The pause before the next attempt: doubled with each failure, and between half and all of that, so that many proxies
-    /// do not knock together.
-    fn next_delay(&mut self, server: usize) -> u64 {
-        let doubled = self.config.reconnect_delay_min_ns << self.backends[server].failures.min(16);
-        let longest = doubled.min(self.config.reconnect_delay_max_ns);
-        // xorshift64: jitter needs no better randomness.
-        self.jitter ^= self.jitter << 13;
-        self.jitter ^= self.jitter >> 7;
-        self.jitter ^= self.jitter << 17;
-        longest / 2 + self.jitter % (longest / 2 + 1)
     }
 }
 

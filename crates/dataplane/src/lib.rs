@@ -17,8 +17,11 @@
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
+//! | `connection` | connections to servers: made, tried again, given up, lost |
 //! | `service` | one request, from parsed to answered |
 //! | `hosted` | requests that the driver took from their clients itself |
+//! | `ownership` | one order per key over several loops: writes that go to another dataplane by mail |
+//! | `sequence` | the order of one client's requests where some go by mail |
 //! | `gather` | a split multi-get, merged |
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
@@ -33,6 +36,7 @@ mod auto;
 mod backend;
 mod buffer;
 mod config;
+mod connection;
 mod counters;
 mod dataplane;
 mod degrade;
@@ -46,17 +50,22 @@ mod item_size;
 mod key;
 mod memory;
 mod multiget;
+mod ownership;
 mod report;
+mod sequence;
 mod service;
 mod session;
 mod stats;
 mod table;
 
 pub use config::Config;
+#[cfg(feature = "mutations")]
+pub use config::Mutation;
 pub use counters::Counters;
 pub use dataplane::{Dataplane, Event, SessionId};
 pub use fault::Fault;
 pub use hosted::{Taken, Unsent, parse_whole, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
+pub use ownership::{Mail, owner_of};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;

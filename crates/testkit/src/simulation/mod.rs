@@ -2,22 +2,27 @@
 //!
 //! ```text
 //!   clients ──link──▶ driver ─▶ Dataplane ─▶ driver ──link──▶ model servers
-//!      ▲                │ observes every reply                    │ freeze, close, refuse, answer late, restart
+//!      ▲                │  (one per loop)                         │ freeze, close, refuse, answer late, restart
 //!      └──────link──────┘                    ◀──────link──────────┘
 //! ```
+//!
+//! A proxy has one to three loops, each with a dataplane; the clients are spread over them, and every server has a connection of each.
 //!
 //! Links cut bytes anywhere and delay them; the kernel takes as much of a write as it likes. Time is a number, and the
 //! same seed always gives the same run: [`run`] twice, and the traces are equal. Tables replace each other at any moment: servers come and
 //! go, and prefixes lead elsewhere.
 //!
 //! What every run must show, whatever happens to the servers: replies come in the order of the requests and belong to
-//! them; what a client reads is what it may believe to be stored (see `beliefs`); its own mistakes are answered as
+//! them; what a client reads of its own keys is what it may believe to be stored (see `beliefs`), and what anybody reads of a key that
+//! all write is not older than what was acknowledged (see `history`); its own mistakes are answered as
 //! memcached answers them; every request is answered in its time; stages add up, counts agree, and nothing is left
 //! over when all is quiet.
 
 mod beliefs;
 mod client;
 mod driver;
+mod event_loop;
+mod history;
 mod link;
 mod replies;
 mod scenario;
@@ -25,6 +30,8 @@ mod script;
 mod server;
 mod tables;
 mod verdict;
+mod visits;
+mod wires;
 mod world;
 
 use scenario::Scenario;
@@ -41,6 +48,17 @@ pub struct Outcome {
     pub failures: u64,
     /// The dataplane's own counters at the end.
     pub counters: weir_dataplane::Counters,
+}
+
+/// Runs the world of `seed` without one of the proxy's rules.
+#[cfg(feature = "mutations")]
+pub fn run_without(rule: weir_dataplane::Mutation, seed: u64) -> Outcome {
+    let scenario = |rng: &mut _| {
+        let mut scenario = Scenario::random(rng);
+        scenario.config.mutation = Some(rule);
+        scenario
+    };
+    World::new(seed, scenario).run()
 }
 
 /// Runs the world of `seed` until it is quiet. Panics with the seed and a reason if anything is wrong.

@@ -16,6 +16,10 @@ const MILLISECOND: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) config: Config,
+    /// Loops of the proxy, over which the clients are spread.
+    pub(super) loops: usize,
+    /// A server carries out what lies on a connection that the proxy has dropped.
+    pub(super) lingers: bool,
     pub(super) servers: usize,
     pub(super) replicas: usize,
     pub(super) placement: Placement,
@@ -53,8 +57,11 @@ impl Scenario {
             config.multiget = Multiget::Sharded;
         }
         config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
+        let loops = *[1, 1, 2, 2, 3].choose(rng).expect("some counts");
         Self {
             config,
+            loops,
+            lingers: false,
             servers,
             replicas,
             placement: *[Placement::Ketama, Placement::Modulo].choose(rng).expect("two placements"),
@@ -72,8 +79,16 @@ impl Scenario {
 
     /// Where a session is paused, it cannot be seen from outside by which table its requests will go. And what copies hold that an
     /// earlier table had elsewhere is not followed.
+    ///
+    /// And a write that its owner gave up may still be carried out after a read over another loop's connection.
     pub(super) fn hides_places(&self) -> bool {
-        self.reloads > 0 && (self.tight || self.replicas > 1)
+        let races = self.loops > 1 && self.replicas > 1 && self.faults > 0;
+        races || self.reloads > 0 && (self.tight || self.replicas > 1)
+    }
+
+    /// Whether what is read of a key that all clients write is never older than what was acknowledged.
+    pub(super) fn keeps_order(&self) -> bool {
+        self.reloads == 0 && (self.replicas > 1 || self.faults == 0)
     }
 
     pub(super) fn is_calm(&self) -> bool {

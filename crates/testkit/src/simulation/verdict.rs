@@ -13,6 +13,9 @@ impl World {
         self.counts_agree(report)?;
         stages_add_up(report)?;
         self.nobody_waited_too_long(report)?;
+        if self.scenario.keeps_order() {
+            self.nothing_old_is_left()?;
+        }
         if self.scenario.is_calm() {
             self.nothing_failed(report)?;
             if self.scenario.reloads == 0 {
@@ -27,8 +30,8 @@ impl World {
             return Err(format!("client {} is still connected", client.number));
         }
         equal("sessions", report.sessions, 0)?;
-        if !self.dataplane.is_drained() {
-            return Err("no session is left, and the dataplane waits for one".to_owned());
+        if self.loops.iter().any(|it| !it.dataplane.is_drained()) {
+            return Err("no session is left, and a dataplane waits for one".to_owned());
         }
         for server in &report.servers {
             equal("queued", server.queued.length, 0)?;
@@ -38,8 +41,8 @@ impl World {
             }
         }
         #[cfg(debug_assertions)]
-        if !self.dataplane.is_quiet() {
-            return Err("something is left in the dataplane".to_owned());
+        if self.loops.iter().any(|it| !it.dataplane.is_quiet()) {
+            return Err("something is left in a dataplane".to_owned());
         }
         Ok(())
     }
@@ -48,7 +51,8 @@ impl World {
         let counters = &report.counters;
         let answered: u64 = report.timing.operations().iter().map(|(_, operation)| operation.requests).sum();
         // Whether a `quit` was taken before the proxy began to drain cannot be seen of a session that was paused.
-        if self.drained_ns.is_none() || counters.sessions_paused == 0 {
+        let drains = self.loops.iter().any(|it| it.drained_ns.is_some());
+        if !drains || counters.sessions_paused + counters.session_order_waits == 0 {
             equal(
                 "requests = answered + orphaned + quits",
                 counters.requests,
@@ -77,10 +81,10 @@ impl World {
     }
 
     /// From its first byte at the proxy until the reply stands in the output: the proxy's deadline, and the time that the
-    /// rest of a reply takes whose beginning came in time. Where requests wait unread that time cannot be seen here.
+    /// rest of a reply takes whose beginning came in time, and mail from the loop that served it. Where requests wait unread that time cannot be seen here.
     fn nobody_waited_too_long(&self, report: &Report) -> Result<(), String> {
-        let longest_ns = self.scenario.config.timeout_ns + self.scenario.conduct.delay_max_ns;
-        if report.counters.sessions_paused > 0 {
+        let longest_ns = self.scenario.config.timeout_ns + 2 * self.scenario.conduct.delay_max_ns;
+        if report.counters.sessions_paused + report.counters.session_order_waits > 0 {
             return Ok(());
         }
         match self.clients.iter().find(|client| client.tally.wait_max_ns > longest_ns) {
@@ -100,11 +104,21 @@ impl World {
         equal("lost connections where nothing is wrong", report.counters.server_disconnects, 0)
     }
 
+    /// No replica holds what was overwritten.
+    fn nothing_old_is_left(&self) -> Result<(), String> {
+        for server in &self.servers {
+            for (key, item) in server.memcached.items() {
+                self.history.check_at_the_end(key, &item.value)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Each replica holds what the primary holds. After a conditional write it may hold nothing.
     fn replicas_agree(&self) -> Result<(), String> {
         for (number, server) in self.servers.iter().enumerate() {
             for (key, item) in server.memcached.items() {
-                let places = tables::places(&self.table, key);
+                let places = tables::places(&self.loops[0].table, key);
                 let name = String::from_utf8_lossy(key);
                 if !places.contains(&number) {
                     return Err(format!("{name} is on server {number}, where it does not belong"));
