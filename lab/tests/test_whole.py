@@ -156,9 +156,7 @@ def test_the_page_is_whole_small_and_has_a_value_on_each_mark(report: Report, fo
     )
 
 
-def test_verify_recomputes_everything_and_finds_what_was_tampered_with(
-    report: Report, folder: Path
-) -> None:
+def test_verify_recomputes_everything_and_finds_what_was_tampered_with(report: Report, folder: Path) -> None:
     assert report.name == "small"
     found = verify(folder / "small.html")
     assert found.differences == ()

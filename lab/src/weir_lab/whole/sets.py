@@ -118,7 +118,7 @@ def load_set(path: Path) -> StudySet:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the whole file"
-        raise StudyError(f"{path}: {key}: {first['msg']}. docs/lab.md lists the keys of a set.") from error
+        raise StudyError(f"{path}: {key}: {first['msg']}. docs/whole-studies.md lists the keys of a set.") from error
     absent = [file for file in found.files if not (path.parent / file).exists()]
     if absent:
         raise StudyError(f"{path}: no such study beside it: {', '.join(absent)}. Mend the names.")
