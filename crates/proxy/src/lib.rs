@@ -16,10 +16,13 @@
 
 mod acceptor;
 mod admin;
+mod batching;
 mod clock;
 mod config;
 mod engine;
 mod event_loop;
+mod files;
+mod heap;
 mod inband;
 mod keeper;
 mod listener;
@@ -29,15 +32,18 @@ mod metrics;
 mod name_tests;
 mod names;
 mod pool;
+mod records;
 mod reporter;
 mod run;
 mod server_link;
 mod snapshot;
 mod sockets;
+mod windows;
 
+pub use batching::{Batching, PAUSE_MAX_NS};
 pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Reread};
 pub use engine::Engine;
 pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
-pub use weir_dataplane::{Multiget, OnFailure};
+pub use weir_dataplane::{Multiget, OnFailure, Patience};
