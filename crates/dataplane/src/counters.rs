@@ -45,6 +45,12 @@ counters! {
     requests_refused,
     /// Requests of more than 64 KiB that were refused, as too long to be kept, because of what all buffers hold (`--buffer-limit`).
     requests_refused_memory,
+    /// Writes that another loop was asked to carry out, because it owns their key.
+    requests_mailed,
+    /// Writes that were not, because too many, or too many bytes, were under way to that loop.
+    mail_refusals_full,
+    /// Times that a request waited for an earlier one of its session that another loop carries out, or before one is sent to another loop.
+    session_order_waits,
     /// Requests that failed because of a server, whether the client wanted to know or not.
     requests_failed,
     /// Failed requests whose client had asked for silence (noreply).

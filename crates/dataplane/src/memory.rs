@@ -48,6 +48,7 @@ impl Session {
         give_back(&mut self.input);
         self.out.give_back();
         self.give_order_back();
+        self.sequence.take_if(|sequence| sequence.is_empty());
     }
 }
 

@@ -24,6 +24,7 @@ mod heap;
 mod inband;
 mod keeper;
 mod listener;
+mod mail;
 mod metrics;
 #[cfg(test)]
 mod name_tests;

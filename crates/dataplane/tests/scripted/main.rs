@@ -4,6 +4,7 @@ mod clients;
 mod limits;
 mod memory;
 mod multigets;
+mod ownership;
 mod patience;
 mod reload;
 mod replication;
