@@ -131,22 +131,23 @@ def test_a_bad_server_harms_nobody_but_its_own_keys(
     connect: Connect,
     behave: Callable[[BadServer, socket.socket], None],
 ) -> None:
-    proxy = start_proxy("--timeout", "2s", "--server-buffer", "2m")
+    # Long enough that a good server on a busy machine keeps it.
+    proxy = start_proxy("--timeout", "4s", "--server-buffer", "2m")
     spoiled, *unharmed = keys_by_server(proxy.address, [server.address for server in servers])
     good = [key for keys in unharmed for key in keys]
     servers[0].kill()
     with BadServer(servers[0].address, behave) as bad:
         # The proxy finds out that the server has gone, and then that somebody else is there.
-        eventually(
-            lambda: ask_all(connect(proxy.address), spoiled[:2], good[:2]) and bad.asked.is_set(), "it was asked"
-        )
+        eventually(lambda: bool(ask_bad(connect(proxy.address), spoiled[0])) and bad.asked.is_set(), "it was asked")
         # Fewer than the engine pool has workers, each of which waits for the one server that it asks.
-        wires = [connect(proxy.address) for _ in range(4)]
-        for round_number in range(2):
+        wires, others = [connect(proxy.address) for _ in range(4)], connect(proxy.address)
+        for command in (b"get %b\r\n", b"set %b 0 0 1\r\nx\r\n"):
             for wire in wires:
-                wire.send(requests(spoiled[round_number : round_number + 2], good))
+                wire.send(command % spoiled[0])
+            assert others.get(*good) == [(name, 2 * name) for name in good]
             for wire in wires:
-                check_answers(wire, 2, good)
+                line = wire.line()
+                assert line.startswith(b"SERVER_ERROR "), line
         for wire in wires:
             wire.in_step()
         assert peak_resident_bytes(proxy) <= 128 * MEBIBYTE
@@ -159,23 +160,10 @@ def test_a_bad_server_harms_nobody_but_its_own_keys(
         assert counters(proxy)["requests_failed"] > 0
 
 
-def requests(bad_keys: list[bytes], good_keys: list[bytes]) -> bytes:
-    """For each bad key a get and a set, then what the others must answer."""
-    writes = b"".join(b"get %b\r\nset %b 0 0 1\r\nx\r\n" % (key, key) for key in bad_keys)
-    return writes + b"get " + b" ".join(good_keys) + b"\r\n"
-
-
-def check_answers(wire: Wire, bad: int, good_keys: list[bytes]) -> None:
-    for _ in range(2 * bad):
-        line = wire.line()
-        assert line.startswith(b"SERVER_ERROR "), line
-    assert wire.values() == [(key, 2 * key) for key in good_keys]
-
-
-def ask_all(wire: Wire, bad_keys: list[bytes], good_keys: list[bytes]) -> bool:
-    wire.send(requests(bad_keys, good_keys))
-    check_answers(wire, len(bad_keys), good_keys)
-    return True
+def ask_bad(wire: Wire, key: bytes) -> bytes:
+    line = wire.ask(b"get " + key)
+    assert line.startswith(b"SERVER_ERROR "), line
+    return line
 
 
 def is_quiet(proxy: Proxy) -> bool:
