@@ -28,12 +28,14 @@
 //! | `table` | which servers there are, where keys go, and how both change |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
+//! | `apart` | large values, on a connection of their own |
 //! | `budget` | how much memory all buffers may take together |
 //! | `patience` | clients that take too long |
 //! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
 mod again;
+mod apart;
 mod auto;
 mod backend;
 mod budget;
