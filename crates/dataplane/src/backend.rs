@@ -16,7 +16,7 @@
 
 mod renewal;
 
-use crate::{Config, Fault, buffer::ByteQueue, key};
+use crate::{Config, Fault, buffer::ByteQueue, key, window::Told};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Instant, QueueGauge};
@@ -120,6 +120,8 @@ pub(crate) struct Backend {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
+    /// What of it was told with the windows before.
+    pub(crate) told: Told,
     pub(crate) last_trouble: Option<Violation>,
     /// The server whose second connection this is, if it is one (`apart.rs`).
     pub(crate) beside: Option<usize>,
@@ -168,6 +170,7 @@ impl Backend {
             requests: 0,
             errors: 0,
             timeouts: 0,
+            told: Told::default(),
             last_trouble: None,
             beside: None,
             denial: None,

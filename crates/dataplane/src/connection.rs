@@ -34,6 +34,7 @@ impl Dataplane {
 
     pub(crate) fn connect_failed(&mut self, server: usize, now: Instant) {
         self.counters.server_connects_failed += 1;
+        self.recorder.use_window();
         let delay = self.next_delay(server);
         let backend = &mut self.backends[server];
         backend.failures = backend.failures.saturating_add(1);

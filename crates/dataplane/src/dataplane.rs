@@ -15,6 +15,7 @@ use crate::{
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
+    spare::SpareAnswers,
     table::{Routes, Slot},
 };
 use slab::Slab;
@@ -68,6 +69,8 @@ pub struct Dataplane {
     pub(crate) services: Slab<Service>,
     pub(crate) recorder: Recorder,
     pub(crate) counters: Counters,
+    /// The counters as they were when the last window was handed out.
+    pub(crate) counters_told: Counters,
     pub(crate) events: VecDeque<Event>,
     pub(crate) dirty: VecDeque<SessionId>,
     /// Sessions that were paused and may go on.
@@ -77,7 +80,7 @@ pub struct Dataplane {
     pub(crate) spare_gathers: Vec<Box<Gather>>,
     pub(crate) planner: Planner,
     /// Memory of answers that were parked, to be used again.
-    pub(crate) spare_answers: Vec<Vec<u8>>,
+    pub(crate) spare_answers: SpareAnswers,
     /// What goes to other loops and comes from them; none where there is one loop.
     pub(crate) post: Option<Box<Post>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
@@ -108,12 +111,13 @@ impl Dataplane {
             sessions: Slab::new(),
             services: Slab::new(),
             counters: Counters::default(),
+            counters_told: Counters::default(),
             events: VecDeque::new(),
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
-            spare_answers: Vec::new(),
+            spare_answers: SpareAnswers::default(),
             post: None,
             memory_due: None,
             clients_due: None,
@@ -140,6 +144,7 @@ impl Dataplane {
         }
         self.counters.sessions_accepted += 1;
         self.watch_clients(self.config.patience.idle_ns, now);
+        self.recorder.use_window();
         Some(self.sessions.insert(Session::new(self.config.limits, now)))
     }
 
@@ -184,9 +189,10 @@ impl Dataplane {
 
     /// The client's connection is gone, or was closed by the driver. Its requests are carried out, and nobody is told.
     pub fn handle_client_closed(&mut self, id: SessionId) {
-        let Self { sessions, services, counters, .. } = self;
+        let Self { sessions, services, counters, recorder, .. } = self;
         let Some(session) = sessions.get_mut(id).filter(|session| !session.gone) else { return };
         counters.sessions_closed += 1;
+        recorder.use_window();
         let mut done = 0;
         session.abandon(|key, appended| {
             // The others are still at their servers; they find the session gone when they come back.
@@ -264,6 +270,7 @@ impl Dataplane {
     /// The connection that [`Event::Connect`] asked for is there.
     pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
         self.counters.server_connects += 1;
+        self.recorder.use_window();
         let backend = &mut self.backends[server];
         backend.state = State::Up;
         backend.failures = 0;
@@ -370,7 +377,8 @@ impl Dataplane {
         }
         let timeout = self.config.timeout_ns;
         let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
-        let others = sooner(sooner(self.memory_due, self.clients_due), self.next_settled());
+        let waits = sooner(sooner(self.memory_due, self.clients_due), self.next_settled());
+        let others = sooner(waits, self.window_ends());
         busy.fold(others, |earliest, backend| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
@@ -424,7 +432,7 @@ impl Dataplane {
         let servers = servers.map(|slot| (slot, &self.slots[slot].server, &self.backends[slot]));
         Report {
             timing: self.recorder.report(),
-            counters: self.counters.clone(),
+            counters: self.counters_now(),
             sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
             buffered_bytes: self.budget().held() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
@@ -440,7 +448,7 @@ impl Dataplane {
                         timeouts: backend.timeouts,
                         queued: backend.queued.report(now),
                         in_flight: backend.in_flight.report(now),
-                        time: self.recorder.server_time(slot).clone(),
+                        time: self.recorder.server_time(slot),
                         last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                     };
                     if let Some(apart) = apart.map(|slot| &self.backends[slot]) {

@@ -169,16 +169,22 @@ impl Dataplane {
         if let Some(sender) = service.sender {
             return self.answer_by_mail(key, sender, reply);
         }
-        let failed = service.has_failed();
-        self.conclude((key, failed), reply, now);
+        let blame = service.has_failed().then(|| service.fault());
+        self.conclude(key, blame, reply, now);
     }
 
-    /// A request of a client is done. `failed`: a server is to blame for that.
-    pub(crate) fn conclude(&mut self, (key, failed): (RequestKey, bool), reply: Option<&[u8]>, now: Instant) {
+    /// A request of a client is done. `blame`: a server is to blame for that it failed, and why, unless it said so itself.
+    pub(crate) fn conclude(
+        &mut self,
+        key: RequestKey,
+        blame: Option<Option<Fault>>,
+        reply: Option<&[u8]>,
+        now: Instant,
+    ) {
         let service = &mut self.services[key];
         let (id, claim) = (service.session, service.claim);
-        if failed {
-            self.counters.requests_failed += 1;
+        if let Some(fault) = blame {
+            self.counters.count_failure(fault);
             self.counters.requests_failed_silently += u64::from(service.silent);
         }
         if !claim.is_empty() {
@@ -267,7 +273,7 @@ impl Dataplane {
             session.out.make_room(len);
             session.append_reply(write);
         } else {
-            let mut parked = spare_answers.pop().unwrap_or_default();
+            let mut parked = spare_answers.take();
             parked.reserve(len);
             write(&mut parked);
             session.parked_bytes += parked.len();
@@ -293,7 +299,9 @@ impl Dataplane {
             session.parked_bytes -= parked.as_slice().len();
             session.out.make_room(parked.as_slice().len());
             session.append_reply(|out| out.extend_from_slice(parked.as_slice()));
-            keep_for_reuse(&mut self.spare_answers, parked);
+            if let Answer::Owned(bytes) = parked {
+                self.spare_answers.keep(bytes);
+            }
         }
     }
 
@@ -305,23 +313,6 @@ impl Dataplane {
         }
     }
 }
-
-/// In a pipeline over several servers half of the answers overtake others: their memory is used again.
-fn keep_for_reuse(spare: &mut Vec<Vec<u8>>, parked: Answer) {
-    if let Answer::Owned(mut bytes) = parked
-        && spare.len() < SPARE_ANSWERS_MAX
-        && bytes.capacity() <= SPARE_ANSWER_BYTES_MAX
-    {
-        bytes.clear();
-        spare.push(bytes);
-    }
-}
-
-/// As many parked answers keep their memory.
-const SPARE_ANSWERS_MAX: usize = 256;
-
-/// The memory of longer ones is given back at once.
-const SPARE_ANSWER_BYTES_MAX: usize = 16 << 10;
 
 /// Gathers that keep more memory than this are dropped when memory is scarce.
 const SPARE_GATHER_BYTES_MAX: usize = 64 << 10;

@@ -149,6 +149,7 @@ impl Dataplane {
 
     /// The counters, for what a driver does in the place of the dataplane.
     pub fn counters_mut(&mut self) -> &mut crate::Counters {
+        self.recorder.use_window();
         &mut self.counters
     }
 

@@ -26,11 +26,13 @@
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `table` | which servers there are, where keys go, and how both change |
+//! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
 //! | `apart` | large values, on a connection of their own |
 //! | `budget` | how much memory all buffers may take together |
 //! | `patience` | clients that take too long |
+//! | `spare` | memory of parked answers, used again |
 //! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
@@ -61,8 +63,10 @@ mod report;
 mod sequence;
 mod service;
 mod session;
+mod spare;
 mod stats;
 mod table;
+mod window;
 
 pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
 pub use config::Config;
@@ -77,3 +81,4 @@ pub use ownership::{Mail, owner_of};
 pub use patience::{Doing, Overdue, Patience, choose_unread};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;
+pub use window::{LoopWindow, ServerWindow};

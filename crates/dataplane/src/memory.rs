@@ -10,6 +10,7 @@ use weir_timing::Instant;
 impl Dataplane {
     /// Something is going on, so there may be memory to give back a while later.
     pub(crate) fn memory_is_used(&mut self, now: Instant) {
+        self.recorder.use_window();
         if self.memory_due.is_none() {
             self.memory_due = Some(now.plus(PAUSE_NS));
         }
@@ -30,7 +31,7 @@ impl Dataplane {
         self.held.set_sessions(charged);
         self.backends.iter_mut().for_each(Backend::give_memory_back);
         self.spare_gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
-        self.spare_answers = Vec::new();
+        self.spare_answers.give_memory_back();
         self.planner.give_memory_back();
     }
 }
@@ -47,8 +48,8 @@ impl Session {
     fn give_memory_back(&mut self) {
         give_back(&mut self.input);
         self.out.give_back();
-        self.give_order_back();
         self.sequence.take_if(|sequence| sequence.is_empty());
+        self.give_order_back();
     }
 }
 

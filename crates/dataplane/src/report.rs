@@ -72,10 +72,7 @@ impl Report {
                 self.servers.push(theirs.clone());
                 continue;
             };
-            mine.state = [mine.state, theirs.state]
-                .into_iter()
-                .max_by_key(|state| badness(state))
-                .unwrap_or(mine.state);
+            mine.state = worse_state(mine.state, theirs.state);
             mine.requests += theirs.requests;
             mine.errors += theirs.errors;
             mine.timeouts += theirs.timeouts;
@@ -85,6 +82,11 @@ impl Report {
             mine.last_trouble = mine.last_trouble.take().or_else(|| theirs.last_trouble.clone());
         }
     }
+}
+
+/// The state of a server that two loops see differently.
+pub(crate) fn worse_state(one: &'static str, other: &'static str) -> &'static str {
+    if badness(other) > badness(one) { other } else { one }
 }
 
 fn badness(state: &str) -> u8 {

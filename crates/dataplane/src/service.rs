@@ -167,6 +167,14 @@ impl Service {
         }
     }
 
+    /// Why no server answered; `None` where one answered with an error of its own, or nothing failed.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        match &self.failure {
+            Some(Failure::Fault(fault, _)) => Some(*fault),
+            _ => None,
+        }
+    }
+
     pub(crate) fn outcome(&self) -> Outcome {
         let counts = self.is_retrieval() && !self.error;
         let hits = if counts { self.hits } else { 0 };

@@ -16,10 +16,12 @@
 
 mod acceptor;
 mod admin;
+mod batching;
 mod clock;
 mod config;
 mod engine;
 mod event_loop;
+mod files;
 mod heap;
 mod inband;
 mod keeper;
@@ -30,12 +32,15 @@ mod metrics;
 mod name_tests;
 mod names;
 mod pool;
+mod records;
 mod reporter;
 mod run;
 mod server_link;
 mod snapshot;
 mod sockets;
+mod windows;
 
+pub use batching::{Batching, PAUSE_MAX_NS};
 pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Reread};
 pub use engine::Engine;
 pub use keeper::Notice;

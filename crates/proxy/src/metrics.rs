@@ -30,6 +30,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         waiting(&mut page, queue);
     }
     keeper(&mut page, reporter);
+    windows(&mut page, reporter);
     operations(&mut page, report);
     servers(&mut page, report);
     page.text
@@ -75,6 +76,30 @@ fn keeper(page: &mut Page, reporter: &Reporter) {
     ] {
         page.family(name, "counter", meaning);
         page.sample(name, &[], count.load(Ordering::Relaxed));
+    }
+}
+
+fn windows(page: &mut Page, reporter: &Reporter) {
+    let ring = &reporter.windows;
+    for (name, meaning, count) in [
+        (
+            "weir_windows_late_total",
+            "Parts of windows that came too late and were added to the next window.",
+            ring.parts_late.load(Ordering::Relaxed),
+        ),
+        (
+            "weir_windows_lost_total",
+            "Parts of windows that were dropped because too many waited.",
+            ring.parts_lost.load(Ordering::Relaxed),
+        ),
+        (
+            "weir_windows_dropped_total",
+            "Records that the file of --windows did not get.",
+            reporter.windows_dropped(),
+        ),
+    ] {
+        page.family(name, "counter", meaning);
+        page.sample(name, &[], count);
     }
 }
 

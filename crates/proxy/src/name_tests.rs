@@ -108,6 +108,7 @@ impl Proxy {
         let (keeper, handle) =
             Keeper::new(config, clock, Arc::new(|_: Notice<'_>| {})).expect("the name is known");
         let (questions, _) = sync_channel(1);
+        let (windows, _parts, _) = crate::windows::Hub::new(2);
         let making = Making {
             config,
             clock,
@@ -115,6 +116,7 @@ impl Proxy {
             questions: &questions,
             keeper: &keeper,
             keeper_handle: &handle,
+            windows: &windows,
         };
         let Started { doors, threads, .. } = start_engine(&making).expect("descriptors are free");
         let door = doors[0].clone();

@@ -6,6 +6,7 @@ use crate::{
     admin,
     clock::Clock,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
+    files::Files,
     heap,
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle, Notice, Tell},
@@ -14,6 +15,7 @@ use crate::{
     pool,
     reporter::Reporter,
     server_link::Whereabouts,
+    windows::{self, Collector, Hub, Ring},
 };
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -50,6 +52,14 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// A file of records could not be opened.
+    #[error("cannot append records to {path}: {source}")]
+    Record {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
     /// A server's name has no address.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -68,6 +78,8 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
     let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
+    let mut files = Files::open(config, &tell)?;
+    let (hub, parts, shared) = Hub::new(config.serving_threads());
     let making = Making {
         config,
         clock,
@@ -75,14 +87,22 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         questions: &questions,
         keeper: &keeper,
         keeper_handle: &keeper_handle,
+        windows: &hub,
     };
-    let Started { reporting, doors, threads } = start_engine(&making)?;
+    let Started { reporting, doors, threads, queues } = start_engine(&making)?;
+    drop(hub);
+    let windows = Arc::new(Ring::default());
+    let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
+    let collector = spawn("weir-windows".into(), move || collector.run())?;
+    let windows_file = files.windows_counts();
     let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
     let kept = doors.clone();
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
-    start_reporting(&Reporter { config: config.clone(), clock, loops: reporting, keeper }, asked)?;
-    tell(Notice::Ready(config));
+    let config = config.clone();
+    let reporter = Reporter { config, clock, loops: reporting, keeper, windows, windows_file };
+    start_reporting(&reporter, asked)?;
+    tell(Notice::Ready(&reporter.config));
 
     while signals.forever().next() == Some(SIGHUP) {
         keeper_handle.reload();
@@ -96,7 +116,9 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     for handle in &doors {
         handle.send(Message::Drain).map_err(system("drain an event loop"))?;
     }
-    threads.into_iter().try_for_each(join)
+    threads.into_iter().try_for_each(join)?;
+    join(collector)?;
+    files.finish()
 }
 
 pub(crate) type LoopThread = JoinHandle<io::Result<()>>;
@@ -109,6 +131,8 @@ pub(crate) struct Started {
     pub(crate) doors: Vec<LoopHandle>,
     /// All, in the order in which they are waited for.
     pub(crate) threads: Vec<LoopThread>,
+    /// Queues that are not a thread's own.
+    pub(crate) queues: Vec<Arc<dyn windows::Queue>>,
 }
 
 /// What an engine is made of.
@@ -120,19 +144,23 @@ pub(crate) struct Making<'a> {
     pub(crate) questions: &'a SyncSender<Question>,
     pub(crate) keeper: &'a Keeper,
     pub(crate) keeper_handle: &'a KeeperHandle,
+    pub(crate) windows: &'a Hub,
 }
 
 impl Making<'_> {
     /// The event loop with this number.
-    pub(crate) fn event_loop(&self, index: usize) -> io::Result<(EventLoop, LoopHandle)> {
+    pub(crate) fn event_loop(&self, index: usize, name: String) -> io::Result<(EventLoop, LoopHandle)> {
         EventLoop::new(LoopConfig {
             index,
+            name,
+            windows: self.windows,
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
             budget: Arc::clone(&self.budget),
             table: Arc::clone(&self.config.table),
             whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
             clock: self.clock,
+            batching: self.config.batching,
             drain_timeout: self.config.drain_timeout,
         })
     }
@@ -146,7 +174,8 @@ pub(crate) fn start_engine(making: &Making<'_>) -> Result<Started, RunError> {
 }
 
 fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
-    let made: io::Result<Vec<_>> = (0..making.config.threads).map(|index| making.event_loop(index)).collect();
+    let made: io::Result<Vec<_>> =
+        (0..making.config.threads).map(|index| making.event_loop(index, format!("loop-{index}"))).collect();
     let made = made.map_err(|source| RunError::System { what: "make an event loop", source })?;
     let (loops, handles): (Vec<_>, Vec<_>) = made.into_iter().unzip();
     let mut threads = Vec::new();
@@ -154,7 +183,7 @@ fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
         let event_loop = if handles.len() > 1 { event_loop.with_mail(mail) } else { event_loop };
         threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
     }
-    Ok(Started { reporting: handles.clone(), doors: handles, threads })
+    Ok(Started { reporting: handles.clone(), doors: handles, threads, queues: Vec::new() })
 }
 
 fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {

@@ -6,8 +6,8 @@ use crate::{
     settings::Settings,
 };
 use clap::{ArgMatches, Args};
-use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
-use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, Patience};
+use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -71,6 +71,7 @@ impl Given {
         .with_connect_timeout(settings.connect_timeout.unwrap_or(TIMEOUT))?
         .with_buffer_limit(settings.buffer_limit.unwrap_or(BUFFER_LIMIT))?
         .with_multiget(settings.multiget.unwrap_or_default())?
+        .with_batch_pause(settings.batch_pause.unwrap_or(BATCH_PAUSE), settings.batch_always == Some(true))?
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
         config.on_failure = settings.on_failure.unwrap_or_default();
         config.drain_timeout = settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT);
@@ -81,6 +82,7 @@ impl Given {
         config.progress_bytes_min = settings.progress.unwrap_or(PROGRESS);
         config.patience = patience(&settings);
         config.large_value_bytes = settings.large_value.unwrap_or(LARGE_VALUE);
+        config.windows_file = settings.windows.map(PathBuf::from);
         config.flush_allowed = settings.allow_flush.unwrap_or(false);
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
@@ -118,6 +120,9 @@ const LISTEN: &str = "127.0.0.1:21211";
 /// How long a server may take if nothing says otherwise.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How long a loop may wait for more before it writes if nothing says otherwise.
+const BATCH_PAUSE: Duration = Duration::from_nanos(PAUSE_MAX_NS);
+
 /// How long sessions may take to end if nothing says otherwise.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -147,6 +152,7 @@ fn announce(notice: &Notice<'_>) {
         Notice::Reloaded { generation, told } => {
             eprintln!("weir proxy: the configuration was read again; generation {generation}: {told}");
         }
+        Notice::RecordsLost(reason) => eprintln!("weir proxy: {reason}"),
         Notice::ReloadRefused(reason) => {
             eprintln!(
                 "weir proxy: the configuration was read again and refused, the old one stays: {reason}"

@@ -33,6 +33,13 @@ pub(crate) struct Settings {
     /// Event loops (engine event) [default: 1]
     #[arg(long, value_name = "N", env = "WEIR_THREADS")]
     pub(crate) threads: Option<usize>,
+    /// How long a loop may wait for more before it writes, when so many clients are active that this costs nobody; 0ms: never
+    /// (engine event) [default: 50us]
+    #[arg(long, value_name = "TIME", env = "WEIR_BATCH_PAUSE", value_parser = units::duration)]
+    pub(crate) batch_pause: Option<Duration>,
+    /// Wait that long in every turn: for tests and benchmarks
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) batch_always: Option<bool>,
     /// Workers, each with a connection of its own to every server (engine pool) [default: 8]
     #[arg(long, value_name = "W", env = "WEIR_WORKERS")]
     pub(crate) workers: Option<usize>,
@@ -96,6 +103,9 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_FLUSH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) allow_flush: Option<bool>,
+    /// A file to which one record of measurements is appended per second, as a line of JSON (docs/formats.md); none by default
+    #[arg(long, value_name = "FILE", env = "WEIR_WINDOWS")]
+    pub(crate) windows: Option<String>,
     /// How often names of servers are looked up again; a server whose name has other addresses is connected to anew [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_RESOLVE_EVERY", value_parser = units::duration)]
     pub(crate) resolve_every: Option<Duration>,
@@ -110,6 +120,8 @@ impl Settings {
             admin: self.admin.or(below.admin),
             engine: self.engine.or(below.engine),
             threads: self.threads.or(below.threads),
+            batch_pause: self.batch_pause.or(below.batch_pause),
+            batch_always: self.batch_always.or(below.batch_always),
             workers: self.workers.or(below.workers),
             queue: self.queue.or(below.queue),
             timeout: self.timeout.or(below.timeout),
@@ -128,6 +140,7 @@ impl Settings {
             buffer_limit: self.buffer_limit.or(below.buffer_limit),
             large_value: self.large_value.or(below.large_value),
             allow_flush: self.allow_flush.or(below.allow_flush),
+            windows: self.windows.or(below.windows),
             resolve_every: self.resolve_every.or(below.resolve_every),
         }
     }
@@ -143,6 +156,7 @@ pub(crate) struct SettingsTable {
     admin: Option<Spanned<String>>,
     engine: Option<Spanned<String>>,
     threads: Option<usize>,
+    batch_pause: Option<Spanned<String>>,
     workers: Option<usize>,
     queue: Option<usize>,
     timeout: Option<Spanned<String>>,
@@ -161,6 +175,7 @@ pub(crate) struct SettingsTable {
     buffer_limit: Option<Spanned<String>>,
     large_value: Option<Spanned<String>>,
     allow_flush: Option<bool>,
+    windows: Option<String>,
     resolve_every: Option<Spanned<String>>,
 }
 
@@ -173,6 +188,8 @@ impl SettingsTable {
             admin: self.admin.map(checked_listen).transpose()?,
             engine: read("engine", self.engine.as_ref(), str::parse)?,
             threads: self.threads,
+            batch_pause: read("batch_pause", self.batch_pause.as_ref(), units::duration)?,
+            batch_always: None,
             workers: self.workers,
             queue: self.queue,
             timeout: self.timeout.as_ref().map(checked_timeout).transpose()?,
@@ -191,6 +208,7 @@ impl SettingsTable {
             buffer_limit: read("buffer_limit", self.buffer_limit.as_ref(), units::bytes)?,
             large_value: read("large_value", self.large_value.as_ref(), units::bytes)?,
             allow_flush: self.allow_flush,
+            windows: self.windows.clone(),
             resolve_every: read("resolve_every", self.resolve_every.as_ref(), units::duration)?,
         })
     }

@@ -15,6 +15,7 @@ use crate::{
     event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READ_BYTES, READS_PER_TURN, WAKER},
     inband,
     sockets::{self, Arrived, Stream},
+    windows::{Hub, Outlet},
 };
 use mio::{Events, Interest, Poll, Token, event::Event as Readiness};
 use slab::Slab;
@@ -59,7 +60,7 @@ impl Attention {
 }
 
 /// What a [`Network`] is made of.
-pub(crate) struct NetworkConfig {
+pub(crate) struct NetworkConfig<'a> {
     pub(crate) poll: Poll,
     pub(crate) mailbox: Receiver<Message>,
     pub(crate) dataplane: weir_dataplane::Config,
@@ -69,6 +70,7 @@ pub(crate) struct NetworkConfig {
     pub(crate) drain_timeout: Duration,
     pub(crate) clock: Clock,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) windows: &'a Hub,
 }
 
 pub(crate) struct Network {
@@ -80,6 +82,9 @@ pub(crate) struct Network {
     sessions_max: usize,
     config: weir_dataplane::Config,
     dataplane: Dataplane,
+    outlet: Outlet,
+    /// How many writes had waited for another one when the last window was handed over.
+    key_waits_told: u64,
     /// Where refused requests are answered.
     desk: SessionId,
     scratch: Vec<u8>,
@@ -92,7 +97,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(config: NetworkConfig) -> Self {
+    pub(crate) fn new(config: NetworkConfig<'_>) -> Self {
         let NetworkConfig {
             poll,
             mailbox,
@@ -103,6 +108,7 @@ impl Network {
             drain_timeout,
             clock,
             shared,
+            windows,
         } = config;
         let now = clock.now();
         let config = dataplane.clone();
@@ -110,6 +116,8 @@ impl Network {
         dataplane.share_budget(&budget);
         Self {
             desk: dataplane.lend_session(now),
+            outlet: windows.outlet("network", &mut dataplane),
+            key_waits_told: 0,
             poll,
             mailbox,
             clock,
@@ -130,6 +138,8 @@ impl Network {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let served = self.serve();
         self.shared.queue.end();
+        self.dataplane.end_window();
+        self.hand_over();
         served
     }
 
@@ -144,6 +154,7 @@ impl Network {
             self.close_overdue();
             self.dataplane.handle_time(began);
             self.dataplane.record_turn(self.clock.now().saturating_since(began));
+            self.hand_over();
         }
         Ok(())
     }
@@ -459,6 +470,18 @@ impl Network {
         }
         let patience = u64::try_from(self.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
         self.drain_until.get_or_insert(self.clock.now().plus(patience));
+    }
+
+    /// Tells of the seconds that are over.
+    fn hand_over(&mut self) {
+        let Self { outlet, dataplane, sessions, shared, key_waits_told, .. } = self;
+        outlet.hand_over(dataplane, |window| {
+            let (_, key_waits) = shared.queue.report();
+            window.counters.queue_key_waits = key_waits - mem::replace(key_waits_told, key_waits);
+            window.sessions = sessions.iter().filter(|(_, session)| !session.gone).count() as u64;
+            // Of servers it knows nothing.
+            window.servers.clear();
+        });
     }
 
     fn report(&mut self, reply: &Sender<Report>) {

@@ -326,6 +326,11 @@ impl Queue {
         (inner.gauge.report(self.clock.now()), inner.key_waits)
     }
 
+    /// The queue as it was at the end of window `index`.
+    pub(super) fn report_at_end(&self, index: u64) -> QueueReport {
+        self.inner().gauge.report_at_end(index)
+    }
+
     /// Waking fails only if the descriptor is gone, and with it whoever would be woken.
     fn wake(&self, handle: &LoopHandle) {
         let _ = handle.wake();
