@@ -14,6 +14,7 @@ use crate::{
     service::{Answer, Service},
     session::Session,
     table::{Routes, Slot},
+    trace::Tracer,
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
@@ -68,6 +69,7 @@ pub struct Dataplane {
     pub(crate) counters: Counters,
     /// The counters as they were when the last window was handed out.
     pub(crate) counters_told: Counters,
+    pub(crate) tracer: Tracer,
     pub(crate) events: VecDeque<Event>,
     pub(crate) dirty: VecDeque<SessionId>,
     /// Sessions that were paused and may go on.
@@ -100,6 +102,7 @@ impl Dataplane {
             services: Slab::new(),
             counters: Counters::default(),
             counters_told: Counters::default(),
+            tracer: Tracer::default(),
             events: VecDeque::new(),
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
@@ -125,7 +128,9 @@ impl Dataplane {
         }
         self.counters.sessions_accepted += 1;
         self.recorder.use_window();
-        Some(self.sessions.insert(Session::new(self.config.limits, now)))
+        let mut session = Session::new(self.config.limits, now);
+        session.number = self.counters.sessions_accepted;
+        Some(self.sessions.insert(session))
     }
 
     /// Bytes were read from a client; `now` is when that read returned. All of them are taken, but see [`Dataplane::wants_read`].
@@ -200,13 +205,16 @@ impl Dataplane {
     /// not named again before [`Dataplane::handle_client_writable`].
     pub fn handle_client_written(&mut self, id: SessionId, count: usize, now: Instant) {
         self.counters.client_bytes_written += count as u64;
-        let Self { sessions, services, recorder, config, resumable, .. } = self;
+        let Self { sessions, services, recorder, config, resumable, tracer, .. } = self;
         let Some(session) = sessions.get_mut(id) else { return };
         let mut answered = 0;
         session.handle_written(count, |key| {
             let mut service = services.remove(key);
             service.stamps.answered = now;
             recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            if let Some(traced) = service.traced.take() {
+                tracer.push(traced.into_row(&service));
+            }
             answered += 1;
         });
         session.in_service -= answered;
@@ -267,9 +275,13 @@ impl Dataplane {
     pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
         let first = after.map_or(0, |server| server + 1);
         let server = (first..self.backends.len()).find(|&server| self.backends[server].wants_write())?;
-        let Self { backends, services, .. } = self;
-        backends[server].dequeue(now, |key| {
+        let Self { backends, services, slots, .. } = self;
+        backends[server].dequeue(now, |key, queue_length| {
             let service = &mut services[key];
+            if let Some(traced) = &mut service.traced {
+                // A queue of the driver's is the one that it waited in.
+                traced.note_server(&slots[server].name, if service.hosted { 0 } else { queue_length });
+            }
             if !service.following && !service.hosted {
                 service.stamps.dequeued = now;
             }
@@ -473,14 +485,17 @@ impl Dataplane {
     ) -> usize {
         match parsed {
             Parsed::Request { request, len } => {
+                self.tracer.request_bytes = len as u64;
                 self.dispatch(id, request, first_byte, now);
                 len
             }
             Parsed::Refused { refusal, silent, len } => {
+                self.tracer.request_bytes = len as u64;
                 self.refuse(id, refusal, silent, first_byte, now);
                 len
             }
             Parsed::TooLarge { key, base64, silent, erases, len, .. } => {
+                self.tracer.request_bytes = len as u64;
                 self.refuse_large(id, Large { key, base64, silent, erases }, first_byte, now);
                 len
             }

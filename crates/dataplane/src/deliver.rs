@@ -182,6 +182,9 @@ impl Dataplane {
         } else {
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            if let Some(traced) = service.traced.take() {
+                self.tracer.push(traced.into_row(&service));
+            }
             if session.paused && may_take(session, &self.config) {
                 self.resumable.push_back(id);
             }
@@ -208,6 +211,9 @@ impl Dataplane {
             counters.session_refusals_full += 1;
             service.error = true;
             failure = Some(format!("SERVER_ERROR {} client\r\n", Fault::Buffer.name()).into_bytes());
+        }
+        if let Some(traced) = &mut service.traced {
+            traced.reply_bytes = failure.as_ref().map_or(len, Vec::len) as u64;
         }
         let mut write = |out: &mut Vec<u8>| match (&failure, &mut gather, reply) {
             (Some(line), ..) => out.extend_from_slice(line),

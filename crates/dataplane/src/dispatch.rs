@@ -231,6 +231,7 @@ impl Dataplane {
         let Context { session, first_byte, now } = context;
         let keys = u32::try_from(keys).unwrap_or(u32::MAX);
         let key = self.services.insert(Service::new(session, operation, keys, silent, first_byte, now));
+        let is_sampled = self.tracer.is_due();
         let session = &mut self.sessions[session];
         if let Some(taken) = session.hosted {
             self.services[key].adopt(taken);
@@ -238,6 +239,9 @@ impl Dataplane {
         session.in_service += 1;
         if !silent {
             session.owe(key);
+        }
+        if is_sampled {
+            self.sample(key);
         }
         key
     }

@@ -13,7 +13,8 @@
 //! and its deadline are those of its whole life.
 
 use crate::{
-    Dataplane, Event, Fault, SessionId, backend::Backend, key::WireKey, service::Service, session::Session,
+    Dataplane, Event, Fault, SessionId, TraceRow, backend::Backend, key::WireKey, service::Service,
+    session::Session,
 };
 use weir_protocol::{
     Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, binary,
@@ -34,6 +35,12 @@ pub struct Taken {
     pub enqueued: Instant,
     /// It was taken from that queue.
     pub dequeued: Instant,
+    /// Who sent it, for its row if it is sampled: see [`TraceRow`](crate::TraceRow).
+    pub client: u64,
+    /// How many waited already in that queue.
+    pub queue_length: u64,
+    /// When the kernel received it, where it told.
+    pub arrived: Option<Instant>,
 }
 
 /// The rest of a reply that the kernel did not take, and what is to be recorded when it has.
@@ -44,6 +51,7 @@ pub struct Unsent {
     operation: Operation,
     outcome: Outcome,
     stamps: Stamps,
+    row: Option<Box<TraceRow>>,
 }
 
 impl Dataplane {
@@ -106,8 +114,10 @@ impl Dataplane {
             return None;
         }
         let bytes = session.output().to_vec();
-        let service = self.remove_hosted(id)?;
+        let mut service = self.remove_hosted(id)?;
+        let row = service.traced.take().map(|traced| Box::new(traced.into_row(&service)));
         Some(Unsent {
+            row,
             bytes,
             operation: service.operation,
             outcome: service.outcome(),
@@ -122,8 +132,11 @@ impl Dataplane {
     }
 
     /// The last byte of what was left of a reply is with the kernel.
-    pub fn finish_unsent(&mut self, unsent: &Unsent, now: Instant) {
+    pub fn finish_unsent(&mut self, unsent: &mut Unsent, now: Instant) {
         let stamps = Stamps { answered: now, ..unsent.stamps };
+        if let Some(row) = unsent.row.take() {
+            self.tracer.push(TraceRow { stamps: stamps.in_order(), ..*row });
+        }
         self.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
     }
 
@@ -169,7 +182,7 @@ impl Dataplane {
 impl Service {
     /// The request waited in a queue of the driver's, which stamped it.
     pub(crate) fn adopt(&mut self, taken: Taken) {
-        let Taken { first_byte, created, enqueued, dequeued } = taken;
+        let Taken { first_byte, created, enqueued, dequeued, .. } = taken;
         self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
         self.hosted = true;
     }

@@ -24,6 +24,7 @@
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `table` | which servers there are, where keys go, and how both change |
+//! | `trace` | single requests, sampled at random |
 //! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
@@ -54,6 +55,7 @@ mod service;
 mod session;
 mod stats;
 mod table;
+mod trace;
 mod window;
 
 pub use config::Config;
@@ -64,4 +66,5 @@ pub use hosted::{Taken, Unsent, parse_whole, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;
+pub use trace::{Arrivals, TraceRow};
 pub use window::{LoopWindow, ServerWindow};

@@ -2,6 +2,7 @@
 
 use crate::engine::{Engine, WORKERS_MAX};
 use crate::names::{Resolve, SystemResolver};
+use crate::traces::Sampling;
 use std::{
     fmt,
     net::SocketAddr,
@@ -43,6 +44,10 @@ pub struct Config {
     pub server_buffer_bytes_max: usize,
     /// The file to which a record per second is appended, if there is one.
     pub windows_file: Option<PathBuf>,
+    /// The file to which a row per sampled request is appended, if there is one.
+    pub trace_file: Option<PathBuf>,
+    /// Which requests are sampled for it.
+    pub sampling: Sampling,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
     /// How often names of servers are looked up again.
@@ -156,6 +161,8 @@ impl Config {
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
             server_buffer_bytes_max: defaults.server_buffer_bytes_max,
             windows_file: None,
+            trace_file: None,
+            sampling: Sampling::default(),
             flush_allowed: false,
             resolve_every: Duration::from_secs(30),
             resolver: Arc::new(SystemResolver),
@@ -250,7 +257,7 @@ impl Config {
             Engine::Event => (0, 0),
             Engine::Pool { workers, queue_len_max } => (workers, queue_len_max),
         };
-        let settings: [(&str, Told<'_>); 15] = [
+        let settings: [(&str, Told<'_>); 18] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -263,6 +270,9 @@ impl Config {
             ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
             ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
             ("windows", &|it| file(it.windows_file.as_deref())),
+            ("trace", &|it| file(it.trace_file.as_deref())),
+            ("trace-sample", &|it| it.sampling.share.to_string()),
+            ("trace-seed", &|it| it.sampling.seed.to_string()),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),

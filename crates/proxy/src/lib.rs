@@ -35,6 +35,7 @@ mod run;
 mod server_link;
 mod snapshot;
 mod sockets;
+mod traces;
 mod windows;
 
 pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Reread};
@@ -42,4 +43,5 @@ pub use engine::Engine;
 pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
+pub use traces::Sampling;
 pub use weir_dataplane::{Multiget, OnFailure};

@@ -141,7 +141,7 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
     let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
     let pool = config.table.pools()[0].router().options().clone();
     format!(
-        "{:?} {:?} {:?} {} {:?} {} {} {:?} {} {:?} {} {} {} {:?} {pool:?}",
+        "{:?} {:?} {:?} {} {:?} {} {} {:?} {} {:?} {} {} {} {:?} {:?} {pool:?}",
         config.listen,
         config.admin,
         config.engine,
@@ -156,5 +156,6 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
         config.server_buffer_bytes_max,
         config.flush_allowed,
         config.resolve_every,
+        config.sampling,
     )
 }

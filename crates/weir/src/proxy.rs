@@ -4,10 +4,11 @@ use crate::{
     engine::engine,
     pool::{PoolArgs, Source},
     settings::Settings,
+    units::Share,
 };
 use clap::{ArgMatches, Args};
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
-use weir_proxy::{Config, Engine, LISTEN_MODE, Notice};
+use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, Sampling};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -77,6 +78,12 @@ impl Given {
         config.client_buffer_bytes_max = settings.client_buffer.unwrap_or(BUFFER);
         config.server_buffer_bytes_max = settings.server_buffer.unwrap_or(BUFFER);
         config.windows_file = settings.windows.map(PathBuf::from);
+        config.trace_file = settings.trace.map(PathBuf::from);
+        let sampling = Sampling::default();
+        config.sampling = Sampling {
+            share: settings.trace_sample.map_or(sampling.share, Share::get),
+            seed: settings.trace_seed.unwrap_or(sampling.seed),
+        };
         config.flush_allowed = settings.allow_flush.unwrap_or(false);
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());

@@ -87,7 +87,7 @@ impl Request {
 
 /// It has not waited yet.
 fn stamped(first_byte: Instant, created: Instant) -> Taken {
-    Taken { first_byte, created, enqueued: created, dequeued: created }
+    Taken { first_byte, created, enqueued: created, dequeued: created, ..Taken::default() }
 }
 
 /// A request and who waits for the reply.
