@@ -17,7 +17,7 @@ impl Dataplane {
                 self.events.push_back(Event::Connect(server));
             }
             State::Connecting { since } | State::Probing { since }
-                if since.plus(self.config.timeout_ns) <= now =>
+                if since.plus(self.config.connect_timeout_ns) <= now =>
             {
                 self.events.push_back(Event::Disconnect(server));
                 self.connect_failed(server, now);

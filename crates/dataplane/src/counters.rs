@@ -35,6 +35,14 @@ counters! {
     sessions_accepted,
     /// Client connections that were refused, because there were too many.
     sessions_refused,
+    /// Client connections that were closed because they said nothing for too long (`--idle-timeout`).
+    sessions_closed_idle,
+    /// Client connections that were closed because a request took too long to arrive (`--request-timeout`).
+    sessions_closed_slow,
+    /// Client connections that were closed because they took nothing of their replies for too long (`--client-timeout`).
+    sessions_closed_unread,
+    /// Client connections that were closed because they took nothing of their replies while all buffers held too much (`--buffer-limit`).
+    sessions_closed_memory,
     /// Client connections that ended.
     sessions_closed,
     /// Times that a session's bytes were left in the kernel, because too many of its requests were in service or too many bytes of replies waited.
@@ -43,6 +51,14 @@ counters! {
     requests,
     /// Requests that were answered with an error without asking a server: the client's own mistakes.
     requests_refused,
+    /// Writes that another loop was asked to carry out, because it owns their key.
+    requests_mailed,
+    /// Writes that were not, because too many, or too many bytes, were under way to that loop.
+    mail_refusals_full,
+    /// Times that a request waited for an earlier one of its session that another loop carries out, or before one is sent to another loop.
+    session_order_waits,
+    /// Requests of more than 64 KiB that were refused, as too long to be kept, because of what all buffers hold (`--buffer-limit`).
+    requests_refused_memory,
     /// Requests that failed because of a server, whether the client wanted to know or not.
     requests_failed,
     /// Failed requests whose client had asked for silence (noreply).
@@ -113,6 +129,10 @@ counters! {
     server_refusals_full,
     /// Replies that were replaced by an error because too many bytes waited for their client.
     session_refusals_full,
+    /// Replies that were replaced by an error because of what all buffers hold (`--buffer-limit`).
+    buffer_refusals_full,
+    /// Times that a session's bytes were left in the kernel because it left replies unread and all buffers held much (`--buffer-limit`).
+    sessions_paused_memory,
     /// Bytes read from clients.
     client_bytes_read,
     /// Bytes handed to the kernel for clients.

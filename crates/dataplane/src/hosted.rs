@@ -13,8 +13,8 @@
 //! and its deadline are those of its whole life.
 
 use crate::{
-    Dataplane, Event, Fault, SessionId, TraceRow, backend::Backend, key::WireKey, service::Service,
-    session::Session,
+    Charge, Dataplane, Event, Fault, SessionId, TraceRow, backend::Backend, key::WireKey, ownership::Sender,
+    service::Service, session::Session,
 };
 use weir_protocol::{
     Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, binary,
@@ -52,6 +52,7 @@ pub struct Unsent {
     outcome: Outcome,
     stamps: Stamps,
     row: Option<Box<TraceRow>>,
+    _charge: Charge,
 }
 
 impl Dataplane {
@@ -114,6 +115,7 @@ impl Dataplane {
             return None;
         }
         let bytes = session.output().to_vec();
+        let charge = self.budget().charge(bytes.len());
         let mut service = self.remove_hosted(id)?;
         let row = service.traced.take().map(|traced| Box::new(traced.into_row(&service)));
         Some(Unsent {
@@ -122,6 +124,7 @@ impl Dataplane {
             operation: service.operation,
             outcome: service.outcome(),
             stamps: service.stamps,
+            _charge: charge,
         })
     }
 
@@ -167,6 +170,7 @@ impl Dataplane {
     }
 
     fn remove_hosted(&mut self, id: SessionId) -> Option<Service> {
+        self.release(id);
         let session = &mut self.sessions[id];
         let mut request = None;
         session.abandon(|key, _| request = Some(key));
@@ -181,10 +185,12 @@ impl Dataplane {
 
 impl Service {
     /// The request waited in a queue of the driver's, which stamped it.
-    pub(crate) fn adopt(&mut self, taken: Taken) {
+    pub(crate) fn adopt(&mut self, taken: Taken, sender: Option<Sender>) {
         let Taken { first_byte, created, enqueued, dequeued, .. } = taken;
         self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
-        self.hosted = true;
+        // What came by mail waits in the queues of the servers, as if it had been read here.
+        self.hosted = sender.is_none();
+        self.sender = sender;
     }
 }
 
@@ -207,7 +213,7 @@ pub fn written_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
     Some(wire.placement_name(decoded.as_ref()).into())
 }
 
-fn writes(meta: &Meta<'_>) -> bool {
+pub(crate) fn writes(meta: &Meta<'_>) -> bool {
     matches!(meta.verb, MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic)
 }
 

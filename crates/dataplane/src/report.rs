@@ -12,6 +12,8 @@ pub struct Report {
     pub counters: Counters,
     /// Client connections that are open now.
     pub sessions: u64,
+    /// Memory that the buffers of all dataplanes hold that share one budget.
+    pub buffered_bytes: u64,
     /// The longest value that clients may store now, in bytes; over several loops the largest of theirs.
     pub value_bytes_max: usize,
     /// Requests that wait for a worker, where the engine has such a queue.
@@ -49,6 +51,7 @@ impl Report {
         self.timing.merge(&other.timing);
         self.counters.merge(&other.counters);
         self.sessions += other.sessions;
+        self.buffered_bytes = self.buffered_bytes.max(other.buffered_bytes);
         self.queue = match (self.queue, other.queue) {
             (Some(mut mine), Some(theirs)) => {
                 mine += theirs;

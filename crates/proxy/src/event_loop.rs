@@ -4,8 +4,10 @@
 //! leave in one write per server, and all its replies in one write per client.
 
 use crate::{
+    batching::{self, Batcher, Batching},
     clock::Clock,
     inband::{self, Question},
+    mail::MailRoom,
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
     sockets::{self, Arrived, StampedReads, Stream},
@@ -21,9 +23,10 @@ use std::{
         Arc,
         mpsc::{Receiver, Sender, SyncSender, sync_channel},
     },
+    thread,
     time::Duration,
 };
-use weir_dataplane::{Dataplane, Event, Report, SessionId, StatsTopic};
+use weir_dataplane::{Budget, Dataplane, Event, Report, SessionId, StatsTopic};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -105,6 +108,7 @@ pub(crate) struct EventLoop {
     clock: Clock,
     /// What the clock said last.
     now: Instant,
+    batcher: Batcher,
     pub(crate) dataplane: Dataplane,
     outlet: Outlet,
     traces: Option<Traces>,
@@ -121,6 +125,8 @@ pub(crate) struct EventLoop {
     questions: SyncSender<Question>,
     drain_timeout: Duration,
     drain_until: Option<Instant>,
+    /// Where there are other loops.
+    mail: Option<MailRoom>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,9 +146,11 @@ pub(crate) struct LoopConfig<'a> {
     pub(crate) tracing: Option<&'a Tracing>,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) table: Arc<Table>,
     pub(crate) whereabouts: Whereabouts,
     pub(crate) clock: Clock,
+    pub(crate) batching: Batching,
     pub(crate) drain_timeout: Duration,
 }
 
@@ -152,6 +160,7 @@ impl EventLoop {
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
         let mut dataplane = Dataplane::new(config.dataplane, config.table, now);
+        dataplane.share_budget(&config.budget);
         let event_loop = Self {
             outlet: config.windows.outlet(&config.name, &mut dataplane),
             stamped_reads: config.tracing.is_some().then(StampedReads::new),
@@ -163,6 +172,7 @@ impl EventLoop {
             mailbox,
             clock: config.clock,
             now,
+            batcher: Batcher::new(config.batching, now),
             clients: Vec::new(),
             scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
@@ -170,18 +180,28 @@ impl EventLoop {
             questions: config.questions,
             drain_timeout: config.drain_timeout,
             drain_until: None,
+            mail: None,
         };
         Ok((event_loop, handle))
+    }
+
+    /// There are other loops, to which writes of their keys go.
+    pub(crate) fn with_mail(mut self, mail: MailRoom) -> Self {
+        self.mail = Some(mail);
+        self
     }
 
     /// Serves until it was told to drain and has.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        batching::allow_short_pauses();
         while !self.is_done() {
             self.wait(&mut events)?;
             let began = self.read_clock();
             self.read_ready(&events);
+            self.gather_more(&mut events)?;
             self.finish_turn(began);
+            self.send_mail()?;
         }
         self.end();
         Ok(())
@@ -190,6 +210,22 @@ impl EventLoop {
     /// Hands over what was measured last.
     pub(crate) fn end(mut self) {
         self.outlet.finish(&mut self.dataplane, |_| {});
+    }
+
+    /// Waits a moment for more, if that costs nobody anything, and reads what has come. (`batching.rs`.)
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a bounded pause that gathers a larger batch; there is no readiness for that"
+    )]
+    fn gather_more(&mut self, events: &mut Events) -> io::Result<()> {
+        let pause_ns = self.batcher.pause_ns(self.now);
+        if pause_ns > 0 {
+            thread::sleep(Duration::from_nanos(pause_ns));
+            self.poll(events, Some(Duration::ZERO))?;
+            self.read_ready(events);
+        }
+        self.batcher.note_writing();
+        Ok(())
     }
 
     /// What follows from all that was read in a turn that began at `began`.
@@ -219,8 +255,24 @@ impl EventLoop {
         if cfg!(feature = "untimed") { self.now } else { self.read_clock() }
     }
 
-    fn is_done(&self) -> bool {
-        self.drain_until.is_some_and(|until| self.dataplane.is_drained() || self.now >= until)
+    fn is_done(&mut self) -> bool {
+        self.drain_until.is_some_and(|until| self.has_drained() || self.now >= until)
+    }
+
+    fn has_drained(&mut self) -> bool {
+        self.dataplane.is_drained() && self.mail.as_mut().is_none_or(MailRoom::note_drained)
+    }
+
+    /// After the writes of a turn: they may have lost a server, and what waited for it may be another loop's.
+    fn send_mail(&mut self) -> io::Result<()> {
+        self.mail.as_mut().map_or(Ok(()), |mail| mail.send(&mut self.dataplane))
+    }
+
+    fn take_mail(&mut self) {
+        while let Some(batch) = self.mail.as_ref().and_then(MailRoom::receive) {
+            let now = self.read_clock();
+            batch.into_iter().for_each(|mail| self.dataplane.handle_mail(mail, now));
+        }
     }
 
     pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
@@ -230,6 +282,10 @@ impl EventLoop {
         } else {
             Some(Duration::ZERO)
         };
+        self.poll(events, timeout)
+    }
+
+    fn poll(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {
                 events.clear();
@@ -249,6 +305,7 @@ impl EventLoop {
         for event in events {
             if event.token() == WAKER {
                 self.take_messages();
+                self.take_mail();
                 continue;
             }
             let peer = peer(event.token());
@@ -286,6 +343,7 @@ impl EventLoop {
                         let arrived = received_unix_ns.and_then(|then| self.clock.at_unix(then));
                         self.dataplane.note_arrival(id, now, arrived.map(|arrived| arrived.min(now)));
                     }
+                    self.batcher.note_read(id);
                     self.dataplane.handle_client_bytes(id, &self.scratch[..count], now);
                     // A short read means that the kernel has no more; an end of the stream would not be told again.
                     if count < self.scratch.len() && !to_the_end {

@@ -16,14 +16,17 @@
 
 mod acceptor;
 mod admin;
+mod batching;
 mod clock;
 mod config;
 mod engine;
 mod event_loop;
 mod files;
+mod heap;
 mod inband;
 mod keeper;
 mod listener;
+mod mail;
 mod metrics;
 #[cfg(test)]
 mod name_tests;
@@ -38,10 +41,11 @@ mod sockets;
 mod traces;
 mod windows;
 
+pub use batching::{Batching, PAUSE_MAX_NS};
 pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Reread};
 pub use engine::Engine;
 pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
 pub use traces::Sampling;
-pub use weir_dataplane::{Multiget, OnFailure};
+pub use weir_dataplane::{Multiget, OnFailure, Patience};

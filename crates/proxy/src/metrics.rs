@@ -19,6 +19,8 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     process(&mut page);
     page.family("weir_sessions", "gauge", "Client connections that are open.");
     page.sample("weir_sessions", &[], report.sessions);
+    page.family("weir_buffered_bytes", "gauge", "Memory that counts against --buffer-limit.");
+    page.sample("weir_buffered_bytes", &[], report.buffered_bytes);
     for (name, meaning, value) in report.counters.entries() {
         let name = format!("weir_{name}_total");
         page.family(&name, "counter", meaning);

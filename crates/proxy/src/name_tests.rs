@@ -112,6 +112,7 @@ impl Proxy {
         let making = Making {
             config,
             clock,
+            budget: weir_dataplane::Budget::new(usize::MAX),
             questions: &questions,
             keeper: &keeper,
             keeper_handle: &handle,

@@ -7,8 +7,10 @@ use crate::{
     clock::Clock,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
     files::Files,
+    heap,
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle, Notice, Tell},
+    mail::MailRoom,
     names::ResolveError,
     pool,
     reporter::Reporter,
@@ -28,6 +30,7 @@ use std::{
     },
     thread::{self, JoinHandle},
 };
+use weir_dataplane::Budget;
 
 /// Why a proxy could not run.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +72,7 @@ pub enum RunError {
 /// Serves until SIGTERM or SIGINT, then answers what was taken and returns. On SIGHUP the configuration is read again. `tell` shows
 /// what an operator should see.
 pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Result<(), RunError> {
+    heap::give_large_buffers_back();
     let clock = Clock::start();
     let tell: Tell = Arc::new(tell);
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
@@ -81,6 +85,7 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     let making = Making {
         config,
         clock,
+        budget: Budget::new(config.buffer_bytes_max),
         questions: &questions,
         keeper: &keeper,
         keeper_handle: &keeper_handle,
@@ -137,6 +142,8 @@ pub(crate) struct Started {
 pub(crate) struct Making<'a> {
     pub(crate) config: &'a Config,
     pub(crate) clock: Clock,
+    /// The memory that all loops share.
+    pub(crate) budget: Arc<Budget>,
     pub(crate) questions: &'a SyncSender<Question>,
     pub(crate) keeper: &'a Keeper,
     pub(crate) keeper_handle: &'a KeeperHandle,
@@ -160,9 +167,11 @@ impl Making<'_> {
             tracing: self.tracing,
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
+            budget: Arc::clone(&self.budget),
             table: Arc::clone(&self.config.table),
             whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
             clock: self.clock,
+            batching: self.config.batching,
             drain_timeout: self.config.drain_timeout,
         })
     }
@@ -176,13 +185,15 @@ pub(crate) fn start_engine(making: &Making<'_>) -> Result<Started, RunError> {
 }
 
 fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
-    let (mut handles, mut threads) = (Vec::new(), Vec::new());
-    for index in 0..making.config.threads {
-        let made = making.event_loop(index, format!("loop-{index}"), index);
-        let (event_loop, handle) =
-            made.map_err(|source| RunError::System { what: "make an event loop", source })?;
+    let made: io::Result<Vec<_>> = (0..making.config.threads)
+        .map(|index| making.event_loop(index, format!("loop-{index}"), index))
+        .collect();
+    let made = made.map_err(|source| RunError::System { what: "make an event loop", source })?;
+    let (loops, handles): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+    let mut threads = Vec::new();
+    for (index, (event_loop, mail)) in loops.into_iter().zip(MailRoom::connect(&handles)).enumerate() {
+        let event_loop = if handles.len() > 1 { event_loop.with_mail(mail) } else { event_loop };
         threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
-        handles.push(handle);
     }
     Ok(Started { reporting: handles.clone(), doors: handles, threads, queues: Vec::new() })
 }

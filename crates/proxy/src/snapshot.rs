@@ -18,6 +18,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         "config": config(reporter),
         "process": process(),
         "sessions": report.sessions,
+        "buffered_bytes": report.buffered_bytes,
         "counters": counters,
         "operations": report.timing.operations(),
         "servers": servers,

@@ -33,15 +33,39 @@ pub(crate) struct Settings {
     /// Event loops (engine event) [default: 1]
     #[arg(long, value_name = "N", env = "WEIR_THREADS")]
     pub(crate) threads: Option<usize>,
+    /// How long a loop may wait for more before it writes, when so many clients are active that this costs nobody; 0ms: never
+    /// (engine event) [default: 50us]
+    #[arg(long, value_name = "TIME", env = "WEIR_BATCH_PAUSE", value_parser = units::duration)]
+    pub(crate) batch_pause: Option<Duration>,
+    /// Wait that long in every turn: for tests and benchmarks
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) batch_always: Option<bool>,
     /// Workers, each with a connection of its own to every server (engine pool) [default: 8]
     #[arg(long, value_name = "W", env = "WEIR_WORKERS")]
     pub(crate) workers: Option<usize>,
     /// How many requests may wait for a worker; more are refused with SERVER_ERROR (engine pool) [default: 10000]
     #[arg(long, value_name = "N", env = "WEIR_QUEUE")]
     pub(crate) queue: Option<usize>,
-    /// How long a server may take to answer before the client gets SERVER_ERROR [default: 500ms]
+    /// How long a server may take until the first byte of its answer before the client gets SERVER_ERROR [default: 500ms]
     #[arg(long, value_name = "TIME", env = "WEIR_TIMEOUT", value_parser = units::duration)]
     pub(crate) timeout: Option<Duration>,
+    /// How much of a reply must come within each further --timeout after its first byte, and how much of a long request within
+    /// each further --timeout or --request-timeout [default: 64k]
+    #[arg(long, value_name = "BYTES", env = "WEIR_PROGRESS", value_parser = units::bytes)]
+    pub(crate) progress: Option<usize>,
+    /// How long an attempt to connect to a server may take [default: 500ms]
+    #[arg(long, value_name = "TIME", env = "WEIR_CONNECT_TIMEOUT", value_parser = units::duration)]
+    pub(crate) connect_timeout: Option<Duration>,
+    /// How long a client may take nothing of the replies that wait for it before it is disconnected; 0s: for ever [default: 30s]
+    #[arg(long, value_name = "TIME", env = "WEIR_CLIENT_TIMEOUT", value_parser = units::duration)]
+    pub(crate) client_timeout: Option<Duration>,
+    /// How long a request may take from its first byte until it is complete, and again for each --progress of it, before the client
+    /// is disconnected; 0s: for ever [default: 10s]
+    #[arg(long, value_name = "TIME", env = "WEIR_REQUEST_TIMEOUT", value_parser = units::duration)]
+    pub(crate) request_timeout: Option<Duration>,
+    /// How long a client may say nothing while it is owed nothing before it is disconnected; 0s: for ever [default: 0s]
+    #[arg(long, value_name = "TIME", env = "WEIR_IDLE_TIMEOUT", value_parser = units::duration)]
+    pub(crate) idle_timeout: Option<Duration>,
     /// How multi-gets are asked for where keys have several replicas: sharded over them, whole from one server (which must hold
     /// every key: --replicas as many as servers), or auto: whichever was faster of late [default: sharded]
     #[arg(long, value_name = "HOW", env = "WEIR_MULTIGET")]
@@ -67,6 +91,10 @@ pub(crate) struct Settings {
     /// [default: 64m]
     #[arg(long, value_name = "BYTES", env = "WEIR_SERVER_BUFFER", value_parser = units::bytes)]
     pub(crate) server_buffer: Option<usize>,
+    /// How much memory all buffers may take together, over all clients and servers (docs/bounds.md); beyond it, long replies and
+    /// values are refused with SERVER_ERROR [default: 1g]
+    #[arg(long, value_name = "BYTES", env = "WEIR_BUFFER_LIMIT", value_parser = units::bytes)]
+    pub(crate) buffer_limit: Option<usize>,
     /// Let clients flush_all, on all servers; otherwise they get CLIENT_ERROR [default: false]
     #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_FLUSH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
@@ -97,9 +125,16 @@ impl Settings {
             admin: self.admin.or(below.admin),
             engine: self.engine.or(below.engine),
             threads: self.threads.or(below.threads),
+            batch_pause: self.batch_pause.or(below.batch_pause),
+            batch_always: self.batch_always.or(below.batch_always),
             workers: self.workers.or(below.workers),
             queue: self.queue.or(below.queue),
             timeout: self.timeout.or(below.timeout),
+            progress: self.progress.or(below.progress),
+            connect_timeout: self.connect_timeout.or(below.connect_timeout),
+            client_timeout: self.client_timeout.or(below.client_timeout),
+            request_timeout: self.request_timeout.or(below.request_timeout),
+            idle_timeout: self.idle_timeout.or(below.idle_timeout),
             multiget: self.multiget.or(below.multiget),
             on_failure: self.on_failure.or(below.on_failure),
             drain_timeout: self.drain_timeout.or(below.drain_timeout),
@@ -107,6 +142,7 @@ impl Settings {
             max_value: self.max_value.or(below.max_value),
             client_buffer: self.client_buffer.or(below.client_buffer),
             server_buffer: self.server_buffer.or(below.server_buffer),
+            buffer_limit: self.buffer_limit.or(below.buffer_limit),
             allow_flush: self.allow_flush.or(below.allow_flush),
             windows: self.windows.or(below.windows),
             trace: self.trace.or(below.trace),
@@ -127,9 +163,15 @@ pub(crate) struct SettingsTable {
     admin: Option<Spanned<String>>,
     engine: Option<Spanned<String>>,
     threads: Option<usize>,
+    batch_pause: Option<Spanned<String>>,
     workers: Option<usize>,
     queue: Option<usize>,
     timeout: Option<Spanned<String>>,
+    progress: Option<Spanned<String>>,
+    connect_timeout: Option<Spanned<String>>,
+    client_timeout: Option<Spanned<String>>,
+    request_timeout: Option<Spanned<String>>,
+    idle_timeout: Option<Spanned<String>>,
     multiget: Option<Spanned<String>>,
     on_failure: Option<Spanned<String>>,
     drain_timeout: Option<Spanned<String>>,
@@ -137,6 +179,7 @@ pub(crate) struct SettingsTable {
     max_value: Option<Spanned<String>>,
     client_buffer: Option<Spanned<String>>,
     server_buffer: Option<Spanned<String>>,
+    buffer_limit: Option<Spanned<String>>,
     allow_flush: Option<bool>,
     windows: Option<String>,
     trace: Option<String>,
@@ -154,9 +197,16 @@ impl SettingsTable {
             admin: self.admin.map(checked_listen).transpose()?,
             engine: read("engine", self.engine.as_ref(), str::parse)?,
             threads: self.threads,
+            batch_pause: read("batch_pause", self.batch_pause.as_ref(), units::duration)?,
+            batch_always: None,
             workers: self.workers,
             queue: self.queue,
             timeout: self.timeout.as_ref().map(checked_timeout).transpose()?,
+            progress: read("progress", self.progress.as_ref(), units::bytes)?,
+            connect_timeout: read("connect_timeout", self.connect_timeout.as_ref(), units::duration)?,
+            client_timeout: read("client_timeout", self.client_timeout.as_ref(), units::duration)?,
+            request_timeout: read("request_timeout", self.request_timeout.as_ref(), units::duration)?,
+            idle_timeout: read("idle_timeout", self.idle_timeout.as_ref(), units::duration)?,
             multiget: parsed(self.multiget)?,
             on_failure: parsed(self.on_failure)?,
             drain_timeout: read("drain_timeout", self.drain_timeout.as_ref(), units::duration)?,
@@ -164,6 +214,7 @@ impl SettingsTable {
             max_value: read("max_value", self.max_value.as_ref(), units::bytes)?,
             client_buffer: read("client_buffer", self.client_buffer.as_ref(), units::bytes)?,
             server_buffer: read("server_buffer", self.server_buffer.as_ref(), units::bytes)?,
+            buffer_limit: read("buffer_limit", self.buffer_limit.as_ref(), units::bytes)?,
             allow_flush: self.allow_flush,
             windows: self.windows.clone(),
             trace: self.trace.clone(),

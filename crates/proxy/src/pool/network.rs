@@ -30,7 +30,9 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{Dataplane, Event, Fault, Report, SessionId};
+use weir_dataplane::{
+    Budget, Dataplane, Event, Fault, Overdue, Report, SCARCE_LOOK_NS, SessionId, choose_unread,
+};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -64,6 +66,7 @@ pub(crate) struct NetworkConfig<'a> {
     pub(crate) mailbox: Receiver<Message>,
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) table: Arc<Table>,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) sessions_max: usize,
     pub(crate) drain_timeout: Duration,
     pub(crate) clock: Clock,
@@ -97,6 +100,8 @@ pub(crate) struct Network {
     scratch: Vec<u8>,
     /// Clients that had more to read than one turn allows, or may be read again.
     unread: Vec<usize>,
+    /// When the first client may be overdue; `None` if none can be.
+    clients_due: Option<Instant>,
     drain_timeout: Duration,
     drain_until: Option<Instant>,
 }
@@ -108,6 +113,7 @@ impl Network {
             mailbox,
             dataplane,
             table,
+            budget,
             sessions_max,
             drain_timeout,
             clock,
@@ -119,6 +125,7 @@ impl Network {
         let now = clock.now();
         let config = dataplane.clone();
         let mut dataplane = Dataplane::without_servers(dataplane, table, now);
+        dataplane.share_budget(&budget);
         Self {
             desk: dataplane.lend_session(now),
             outlet: windows.outlet("network", &mut dataplane),
@@ -135,6 +142,7 @@ impl Network {
             dataplane,
             scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
+            clients_due: None,
             drain_timeout,
             drain_until: None,
         }
@@ -157,6 +165,7 @@ impl Network {
             self.read_ready(&events);
             self.attend();
             self.expire();
+            self.close_overdue();
             self.dataplane.handle_time(began);
             self.dataplane.record_turn(self.clock.now().saturating_since(began));
             self.hand_over();
@@ -170,7 +179,12 @@ impl Network {
 
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = if self.unread.is_empty() {
-            let times = [self.shared.queue.alarm(), self.drain_until, self.dataplane.poll_timeout()];
+            let times = [
+                self.shared.queue.alarm(),
+                self.drain_until,
+                self.dataplane.poll_timeout(),
+                self.clients_due,
+            ];
             let until = times.into_iter().flatten().min();
             until.map(|until| Duration::from_nanos(until.saturating_since(self.clock.now())))
         } else {
@@ -267,6 +281,11 @@ impl Network {
         let counters = self.dataplane.counters_mut();
         counters.requests += mem::take(&mut session.quits);
         counters.sessions_paused += u64::from(session.paused);
+        counters.requests_refused_memory += mem::take(&mut session.turned_away);
+        let is_within_request = session.is_within_request();
+        if is_within_request {
+            self.watch_clients(self.config.patience.request_ns);
+        }
         refused.into_iter().for_each(|job| self.deny(job, Fault::Queue));
         self.close_if_settled(id);
     }
@@ -370,10 +389,12 @@ impl Network {
             counters.sessions_closed += 1;
             return;
         }
-        let client = Arc::new(Client::new(id, stream));
-        let mut session = Session::new(client, self.config.limits, self.clock.now());
+        let budget = self.dataplane.budget();
+        let client = Arc::new(Client::new(id, stream, budget));
+        let mut session = Session::new(client, self.config.limits, budget, self.clock.now());
         session.number = number;
         entry.insert(session);
+        self.watch_clients(self.config.patience.idle_ns);
     }
 
     /// Looks at the clients of which a worker said that something changed.
@@ -382,11 +403,55 @@ impl Network {
             let Some(session) = self.sessions.get(id) else { continue };
             if session.gone || session.client.is_broken() {
                 self.lose(id);
-            } else if session.paused {
+            } else if session.paused && !session.client.is_full() {
                 self.resume(id);
             } else {
                 self.close_if_settled(id);
+                self.watch_clients(self.config.patience.unread_ns);
+                let budget = self.dataplane.budget();
+                if budget.excess_of(budget.held()) > 0 {
+                    self.watch_clients(SCARCE_LOOK_NS);
+                }
             }
+        }
+    }
+
+    /// Something of a client's has begun that may take this long and no longer.
+    fn watch_clients(&mut self, limit_ns: u64) {
+        if limit_ns > 0 {
+            let at = self.clock.now().plus(limit_ns);
+            self.clients_due = Some(self.clients_due.map_or(at, |due| due.min(at)));
+        }
+    }
+
+    /// Closes the connections of clients that are overdue, if it is time to look for any.
+    fn close_overdue(&mut self) {
+        let Some(due) = self.clients_due else { return };
+        let now = self.clock.now();
+        if now < due {
+            return;
+        }
+        let patience = self.config.patience;
+        let doing = || self.sessions.iter().filter_map(|(id, session)| Some((id, session.doing()?)));
+        let deadlines = doing().filter_map(|(id, doing)| {
+            let (at, why) = patience.deadline(doing)?;
+            Some((at, why, id))
+        });
+        let (mut overdue, later): (Vec<_>, Vec<_>) = deadlines.partition(|(at, ..)| *at <= now);
+        self.clients_due = patience.next_look(later.into_iter().map(|(at, ..)| at).min(), now);
+        let budget = self.dataplane.budget();
+        let excess = budget.excess_of(budget.held());
+        if excess > 0 {
+            let unread = doing().filter_map(|(id, doing)| {
+                Some((doing.unread_since?, id, self.sessions[id].client.unsent_bytes()))
+            });
+            let chosen = choose_unread(unread.collect(), excess, now);
+            overdue.extend(chosen.map(|id| (now, Overdue::Memory, id)));
+            self.watch_clients(SCARCE_LOOK_NS);
+        }
+        for (_, why, id) in overdue {
+            self.dataplane.counters_mut().note_overdue(why);
+            self.lose(id);
         }
     }
 

@@ -360,7 +360,7 @@ mod tests {
 
     fn job(clock: Clock) -> Job {
         let (stream, _) = UnixStream::pair().expect("descriptors are free");
-        let client = Arc::new(Client::new(0, Stream::Unix(stream)));
+        let client = Arc::new(Client::new(0, Stream::Unix(stream), &weir_dataplane::Budget::new(usize::MAX)));
         let now = clock.now();
         Job::new(client, Request::binary([0; binary::HEADER_BYTES], now, now))
     }

@@ -46,6 +46,7 @@ pub(crate) fn start(making: &Making<'_>, workers: usize, queue_len_max: usize) -
         mailbox,
         dataplane,
         table: Arc::clone(&config.table),
+        budget: Arc::clone(&making.budget),
         sessions_max: config.sessions_max,
         drain_timeout: config.drain_timeout,
         clock,

@@ -84,7 +84,7 @@ pub(super) fn bottleneck(window: &Value, config: &Value) -> String {
             Some((name, length)) if length >= 1.0 => {
                 format!("server {name}: {share}, {length:.1} in flight on average")
             }
-            _ => format!("clients: {share}, no server has a message all the time"),
+            _ => format!("clients: {share}, no server is busy"),
         },
         "read" => format!("clients: {share}: their requests come in pieces"),
         "reply" => format!("clients: {share}: they read slowly, or pipeline"),

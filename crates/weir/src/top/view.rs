@@ -114,15 +114,15 @@ fn stage_bar(window: &Value, width: usize) -> [Line<'static>; 2] {
 
 fn utilization(window: &Value, config: &Value) -> Line<'static> {
     let mut said = judge::busiest(window)
-        .map(|(thread, share)| format!("{thread} works {:.0} % of the time", share * 100.0))
+        .map(|(thread, share)| format!("{thread} works {:.0} %", share * 100.0))
         .unwrap_or_default();
     if let Some(share) = judge::workers_busy(window, config) {
-        said += &format!("; {:.0} % of the workers serve", share.min(1.0) * 100.0);
+        said += &format!(", {:.0} % of the workers serve", share.min(1.0) * 100.0);
     }
     let cores = number(&window["cpu_ns"]) / number(&window["length_ns"]).max(1.0);
     Line::from(vec![
         Span::styled("utilization ", HEAD),
-        Span::raw(format!("{said}; the process uses {cores:.2} CPUs")),
+        Span::raw(format!("{said}, the process uses {cores:.2} CPUs")),
     ])
 }
 
