@@ -267,15 +267,16 @@ impl Backend {
         if self.renewing { &out[..self.begun_bytes()] } else { out }
     }
 
-    /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue.
-    pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey)) {
+    /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue, with how many
+    /// left it before: as long was the queue when it entered.
+    pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey, u64)) {
         let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
         let mut count = 0;
         for part in self.parts.range(self.dequeued..taken_now) {
-            count += u64::from(measured(part.expected));
             if let Some(request) = part.request {
-                taken(request);
+                taken(request, count);
             }
+            count += u64::from(measured(part.expected));
         }
         self.queued.leave_many(count, now);
         self.in_flight.enter_many(count, now);

@@ -225,6 +225,9 @@ impl Dataplane {
         } else {
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            if let Some(traced) = service.traced.take() {
+                self.tracer.push(traced.into_row(&service));
+            }
             if session.paused && may_take(session, &self.config, &self.held) {
                 self.resumable.push_back(id);
             }
@@ -262,6 +265,9 @@ impl Dataplane {
             let line = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
             len = line.len();
             failure = Some(line);
+        }
+        if let Some(traced) = &mut service.traced {
+            traced.reply_bytes = failure.as_ref().map_or(len, Vec::len) as u64;
         }
         let mut write = |out: &mut Vec<u8>| match (&failure, &mut gather, reply) {
             (Some(line), ..) => out.extend_from_slice(line),

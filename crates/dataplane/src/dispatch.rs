@@ -284,6 +284,9 @@ impl Dataplane {
             self.services[key].claim = claim;
             self.enter_claim(id, claim);
         }
+        if self.tracer.is_due() {
+            self.sample(key);
+        }
         key
     }
 

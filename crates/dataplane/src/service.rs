@@ -1,6 +1,8 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
-use crate::{Fault, auto::Way, follow::Followers, gather::Gather, ownership::Sender, sequence::Claim};
+use crate::{
+    Fault, auto::Way, follow::Followers, gather::Gather, ownership::Sender, sequence::Claim, trace::Traced,
+};
 use std::sync::Arc;
 use weir_protocol::{Refusal, RetrievalVerb, Status};
 use weir_timing::{Instant, Operation, Outcome, Stamps};
@@ -46,6 +48,8 @@ pub(crate) struct Service {
     pub(crate) following: bool,
     /// All replies came; only the order keeps the answer back.
     pub(crate) complete: bool,
+    /// What is noted of it, if it is sampled.
+    pub(crate) traced: Option<Box<Traced>>,
     /// It waited in a queue of the driver's, which says when it was taken from there.
     pub(crate) hosted: bool,
     /// Another loop has read it, and gets the reply.
@@ -114,6 +118,7 @@ impl Service {
             apart: false,
             following: false,
             complete: false,
+            traced: None,
             hosted: false,
             sender: None,
             claim: Claim::default(),
@@ -172,6 +177,23 @@ impl Service {
         match &self.failure {
             Some(Failure::Fault(fault, _)) => Some(*fault),
             _ => None,
+        }
+    }
+
+    /// How it went, in a word for records.
+    pub(crate) fn outcome_word(&self) -> &'static str {
+        match &self.failure {
+            _ if !self.error => {
+                if self.degraded {
+                    "degraded"
+                } else {
+                    "ok"
+                }
+            }
+            Some(Failure::Fault(fault, _)) => fault.name(),
+            Some(Failure::Line { status: Status::ServerError, .. }) => "server-error",
+            Some(Failure::Line { .. }) => "client-error",
+            None => "refused",
         }
     }
 

@@ -8,7 +8,7 @@
 //! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
-use crate::{Taken, backend::RequestKey, buffer::ByteQueue, ownership::Sender, sequence::Sequence};
+use crate::{Arrivals, Taken, backend::RequestKey, buffer::ByteQueue, ownership::Sender, sequence::Sequence};
 use std::collections::VecDeque;
 use weir_protocol::{Limits, RequestParser};
 use weir_timing::Instant;
@@ -70,6 +70,10 @@ pub(crate) struct Session {
     pub(crate) unread_since: Instant,
     /// The session is in the list of those with something to write.
     pub(crate) dirty: bool,
+    /// How many sessions had been accepted with it.
+    pub(crate) number: u64,
+    /// When the kernel received what was read, if the driver tells.
+    pub(crate) arrivals: Arrivals,
     /// The driver reads and closes the connection itself, and hands in requests with what happened to them before.
     pub(crate) hosted: Option<Taken>,
     /// Who has read the request that is being taken, where that is another loop.
@@ -109,6 +113,8 @@ impl Session {
             blocked: false,
             unread_since: now,
             dirty: false,
+            number: 0,
+            arrivals: Arrivals::default(),
             hosted: None,
             sender: None,
             sequence: None,

@@ -3,6 +3,7 @@
 use crate::batching::Batching;
 use crate::engine::{Engine, WORKERS_MAX};
 use crate::names::{Resolve, SystemResolver};
+use crate::traces::Sampling;
 use std::{
     fmt,
     net::SocketAddr,
@@ -56,6 +57,10 @@ pub struct Config {
     pub large_value_bytes: usize,
     /// The file to which a record per second is appended, if there is one.
     pub windows_file: Option<PathBuf>,
+    /// The file to which a row per sampled request is appended, if there is one.
+    pub trace_file: Option<PathBuf>,
+    /// Which requests are sampled for it.
+    pub sampling: Sampling,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
     /// How often names of servers are looked up again.
@@ -189,6 +194,8 @@ impl Config {
             buffer_bytes_max: defaults.buffer_bytes_max,
             large_value_bytes: defaults.large_value_bytes,
             windows_file: None,
+            trace_file: None,
+            sampling: Sampling::default(),
             flush_allowed: false,
             resolve_every: Duration::from_secs(30),
             resolver: Arc::new(SystemResolver),
@@ -318,7 +325,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 23] = [
+        let settings: [(&str, Told<'_>); 26] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -339,6 +346,9 @@ impl Config {
             ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
             ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
             ("windows", &|it| file(it.windows_file.as_deref())),
+            ("trace", &|it| file(it.trace_file.as_deref())),
+            ("trace-sample", &|it| it.sampling.share.to_string()),
+            ("trace-seed", &|it| it.sampling.seed.to_string()),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),

@@ -4,10 +4,11 @@ use crate::{
     engine::engine,
     pool::{PoolArgs, Source},
     settings::Settings,
+    units::Share,
 };
 use clap::{ArgMatches, Args};
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
-use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience};
+use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience, Sampling};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -83,6 +84,12 @@ impl Given {
         config.patience = patience(&settings);
         config.large_value_bytes = settings.large_value.unwrap_or(LARGE_VALUE);
         config.windows_file = settings.windows.map(PathBuf::from);
+        config.trace_file = settings.trace.map(PathBuf::from);
+        let sampling = Sampling::default();
+        config.sampling = Sampling {
+            share: settings.trace_sample.map_or(sampling.share, Share::get),
+            seed: settings.trace_seed.unwrap_or(sampling.seed),
+        };
         config.flush_allowed = settings.allow_flush.unwrap_or(false);
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
