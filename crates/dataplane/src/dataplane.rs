@@ -382,6 +382,7 @@ impl Dataplane {
             sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
             queue: None,
+            stations: Vec::new(),
             servers: servers
                 .map(|(slot, server, backend)| ServerReport {
                     server: server.name.clone(),
@@ -539,6 +540,8 @@ impl Dataplane {
 
     fn expire(&mut self, server: usize, now: Instant) {
         match self.backends[server].state {
+            // It is needed first now.
+            State::Idle => self.connect(server, now),
             State::Down { until } if until <= now => {
                 self.backends[server].state = State::Probing { since: now };
                 self.events.push_back(Event::Connect(server));

@@ -9,6 +9,7 @@ use crate::{
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
     sockets::{self, Arrived, Stream},
+    threaded::serving::Serving,
 };
 use mio::{Events, Interest, Poll, Token};
 use std::{
@@ -115,6 +116,8 @@ pub(crate) struct EventLoop {
     questions: SyncSender<Question>,
     drain_timeout: Duration,
     drain_until: Option<Instant>,
+    /// What it serves from a queue, if it does.
+    pub(crate) serving: Option<Serving>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -154,6 +157,7 @@ impl EventLoop {
             questions: config.questions,
             drain_timeout: config.drain_timeout,
             drain_until: None,
+            serving: None,
         };
         Ok((event_loop, handle))
     }
@@ -366,8 +370,10 @@ impl EventLoop {
                 Message::Report(reply) => {
                     let now = self.clock.now();
                     self.dataplane.handle_time(now);
+                    let mut report = self.dataplane.report(now);
+                    report.stations.extend(self.serving.as_ref().map(|serving| serving.entry(now)));
                     // Whoever asked may have stopped waiting.
-                    let _ = reply.send(self.dataplane.report(now));
+                    let _ = reply.send(report);
                 }
                 Message::Stats { request, text } => {
                     self.dataplane.handle_stats(request, text, self.clock.now());

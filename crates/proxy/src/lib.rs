@@ -10,7 +10,7 @@
 //!   SIGTERM ─▶ run: stop accepting, drain the loops, end
 //! ```
 //!
-//! With [`Engine::Pool`] a network thread, a queue and workers stand in the place of the event loops (`pool`).
+//! With [`Engine::Pool`] a network thread, a queue and workers stand in the place of the event loops (`threaded`, `pool`).
 //!
 //! This is the only crate below the command line that reads a clock and opens sockets for the proxy. Begin at [`run()`].
 
@@ -33,6 +33,7 @@ mod run;
 mod server_link;
 mod snapshot;
 mod sockets;
+mod threaded;
 
 pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Reread};
 pub use engine::Engine;

@@ -8,7 +8,7 @@ use crate::{
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle, Notice, Tell},
-    names::ResolveError,
+    names::{AddressBook, ResolveError},
     pool,
     reporter::Reporter,
     server_link::Whereabouts,
@@ -20,7 +20,7 @@ use signal_hook::{
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -64,14 +64,19 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
     let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
-    let making =
-        Making { config, clock, questions: &questions, keeper: &keeper, keeper_handle: &keeper_handle };
+    let making = Making {
+        config: config.clone(),
+        clock,
+        questions,
+        book: keeper.book(),
+        keeper: keeper_handle.clone(),
+    };
     let Started { reporting, doors, threads } = start_engine(&making)?;
     let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
     let kept = doors.clone();
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
-    start_reporting(&Reporter { config: config.clone(), clock, loops: reporting, keeper }, asked)?;
+    start_reporting(&Reporter { config: config.clone(), clock, crew: reporting, keeper }, asked)?;
     tell(Notice::Ready(config));
 
     while signals.forever().next() == Some(SIGHUP) {
@@ -94,23 +99,43 @@ pub(crate) type LoopThread = JoinHandle<io::Result<()>>;
 /// The threads of an engine.
 pub(crate) struct Started {
     /// Those that have something to report.
-    pub(crate) reporting: Vec<LoopHandle>,
+    pub(crate) reporting: Crew,
     /// Those that take clients and tables, and are told to drain.
     pub(crate) doors: Vec<LoopHandle>,
     /// All, in the order in which they are waited for.
     pub(crate) threads: Vec<LoopThread>,
 }
 
-/// What an engine is made of.
-pub(crate) struct Making<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) clock: Clock,
-    pub(crate) questions: &'a SyncSender<Question>,
-    pub(crate) keeper: &'a Keeper,
-    pub(crate) keeper_handle: &'a KeeperHandle,
+/// The threads that have something to report; there may come more, and each keeps its number.
+#[derive(Clone, Default)]
+pub(crate) struct Crew(Arc<RwLock<Vec<LoopHandle>>>);
+
+impl Crew {
+    pub(crate) fn new(members: impl IntoIterator<Item = LoopHandle>) -> Self {
+        Self(Arc::new(RwLock::new(members.into_iter().collect())))
+    }
+
+    pub(crate) fn add(&self, member: LoopHandle) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push(member);
+    }
+
+    pub(crate) fn members(&self) -> Vec<LoopHandle> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
-impl Making<'_> {
+/// What an engine is made of.
+#[derive(Clone)]
+pub(crate) struct Making {
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) questions: SyncSender<Question>,
+    /// Where the servers are.
+    pub(crate) book: Arc<AddressBook>,
+    pub(crate) keeper: KeeperHandle,
+}
+
+impl Making {
     /// The event loop with this number.
     pub(crate) fn event_loop(&self, index: usize) -> io::Result<(EventLoop, LoopHandle)> {
         EventLoop::new(LoopConfig {
@@ -118,21 +143,21 @@ impl Making<'_> {
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
             table: Arc::clone(&self.config.table),
-            whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
+            whereabouts: Whereabouts { book: Arc::clone(&self.book), keeper: self.keeper.clone() },
             clock: self.clock,
             drain_timeout: self.config.drain_timeout,
         })
     }
 }
 
-pub(crate) fn start_engine(making: &Making<'_>) -> Result<Started, RunError> {
+pub(crate) fn start_engine(making: &Making) -> Result<Started, RunError> {
     match making.config.engine {
         Engine::Event => start_loops(making),
         Engine::Pool { workers, queue_len_max } => pool::start(making, workers, queue_len_max),
     }
 }
 
-fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
+fn start_loops(making: &Making) -> Result<Started, RunError> {
     let (mut handles, mut threads) = (Vec::new(), Vec::new());
     for index in 0..making.config.threads {
         let made = making.event_loop(index);
@@ -141,7 +166,7 @@ fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
         threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
         handles.push(handle);
     }
-    Ok(Started { reporting: handles.clone(), doors: handles, threads })
+    Ok(Started { reporting: Crew::new(handles.clone()), doors: handles, threads })
 }
 
 fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {

@@ -6,8 +6,8 @@ use weir_protocol::{Limits, Parsed, RequestParser, binary};
 use weir_timing::Instant;
 
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) client: Arc<Client>,
+pub(crate) struct Session {
+    pub(crate) client: Arc<Client>,
     parser: RequestParser,
     /// The beginning of a request that is not complete, or requests that wait while the session is paused.
     input: Vec<u8>,
@@ -18,19 +18,19 @@ pub(super) struct Session {
     /// How many bytes of a refused value are still to be thrown away.
     swallow: usize,
     /// Too much waits: nothing is read.
-    pub(super) paused: bool,
+    pub(crate) paused: bool,
     /// The client will send no more.
-    pub(super) finished: bool,
+    pub(crate) finished: bool,
     /// Nothing more is taken; the connection ends when all replies are out.
-    pub(super) closing: bool,
+    pub(crate) closing: bool,
     /// The connection is gone; the session stays until its requests are done, so that its number is not used again before.
-    pub(super) gone: bool,
+    pub(crate) gone: bool,
     /// Requests that are answered by ending the connection, and by nothing else.
-    pub(super) quits: u64,
+    pub(crate) quits: u64,
 }
 
 impl Session {
-    pub(super) fn new(client: Arc<Client>, limits: Limits, now: Instant) -> Self {
+    pub(crate) fn new(client: Arc<Client>, limits: Limits, now: Instant) -> Self {
         Self {
             client,
             parser: RequestParser::new(limits),
@@ -46,16 +46,16 @@ impl Session {
         }
     }
 
-    pub(super) fn wants_read(&self) -> bool {
+    pub(crate) fn wants_read(&self) -> bool {
         !self.paused && !self.closing && !self.gone
     }
 
-    pub(super) fn set_value_bytes_max(&mut self, bytes: usize) {
+    pub(crate) fn set_value_bytes_max(&mut self, bytes: usize) {
         self.parser.set_value_bytes_max(bytes);
     }
 
     /// Bytes were read. Calls `offer` with each complete request; it returns whether no more should be offered now.
-    pub(super) fn handle_bytes(&mut self, bytes: &[u8], now: Instant, offer: impl FnMut(Request) -> bool) {
+    pub(crate) fn handle_bytes(&mut self, bytes: &[u8], now: Instant, offer: impl FnMut(Request) -> bool) {
         if self.input.is_empty() {
             self.input_since = now;
             let taken = self.consume(bytes, now, offer);
@@ -67,7 +67,7 @@ impl Session {
     }
 
     /// Takes what may be taken of the bytes that were kept.
-    pub(super) fn consume_input(&mut self, now: Instant, offer: impl FnMut(Request) -> bool) {
+    pub(crate) fn consume_input(&mut self, now: Instant, offer: impl FnMut(Request) -> bool) {
         let mut input = std::mem::take(&mut self.input);
         let taken = self.consume(&input, now, offer);
         input.drain(..taken);

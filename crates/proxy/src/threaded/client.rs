@@ -26,8 +26,8 @@ use weir_dataplane::{Dataplane, SessionId, Unsent};
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Its number at the network thread.
-    pub(super) id: usize,
-    pub(super) stream: Stream,
+    pub(crate) id: usize,
+    pub(crate) stream: Stream,
     turn: Mutex<Turn>,
 }
 
@@ -50,27 +50,27 @@ struct Turn {
 
 /// What becomes of a request that was offered.
 #[derive(Debug)]
-pub(super) struct Offered {
+pub(crate) struct Offered {
     /// It is its turn: to be queued.
-    pub(super) request: Option<Request>,
+    pub(crate) request: Option<Request>,
     /// Nothing more should be offered until attention is asked for.
-    pub(super) is_full: bool,
+    pub(crate) is_full: bool,
 }
 
 /// What is to be done after a reply.
 #[derive(Debug, Default)]
-pub(super) struct Next {
+pub(crate) struct Next {
     /// To be queued.
-    pub(super) request: Option<Request>,
+    pub(crate) request: Option<Request>,
     /// The network thread must look at this client.
-    pub(super) attention: bool,
+    pub(crate) attention: bool,
 }
 
 /// Requests of one session that may wait behind one in service, as in engine event (`session_requests_max`).
 const WAITING_MAX: usize = 1024;
 
 impl Client {
-    pub(super) fn new(id: usize, stream: Stream) -> Self {
+    pub(crate) fn new(id: usize, stream: Stream) -> Self {
         Self { id, stream, turn: Mutex::default() }
     }
 
@@ -82,7 +82,7 @@ impl Client {
     // ── the network thread ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A complete request arrived. It waits if another is in service; more than `bytes_max` bytes should not.
-    pub(super) fn offer(&self, request: Request, bytes_max: usize) -> Offered {
+    pub(crate) fn offer(&self, request: Request, bytes_max: usize) -> Offered {
         let mut turn = self.turn();
         if !turn.busy {
             turn.busy = true;
@@ -96,18 +96,18 @@ impl Client {
     }
 
     /// Nothing more will be offered. Returns whether all is answered; otherwise attention is asked for when it is.
-    pub(super) fn finish(&self) -> bool {
+    pub(crate) fn finish(&self) -> bool {
         let mut turn = self.turn();
         turn.finished = true;
         !turn.busy
     }
 
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.turn().broken
     }
 
     /// The connection is gone, and with it the reply that was being written, if there is one.
-    pub(super) fn break_off(&self, dataplane: &mut Dataplane) -> Next {
+    pub(crate) fn break_off(&self, dataplane: &mut Dataplane) -> Next {
         let mut turn = self.turn();
         turn.broken = true;
         turn.finished = true;
@@ -119,7 +119,7 @@ impl Client {
     }
 
     /// The kernel may take bytes again: writes what it did not take before.
-    pub(super) fn write_unsent(&self, dataplane: &mut Dataplane, clock: Clock) -> Next {
+    pub(crate) fn write_unsent(&self, dataplane: &mut Dataplane, clock: Clock) -> Next {
         let mut turn = self.turn();
         let Some(unsent) = turn.unsent.take() else { return Next::default() };
         match sockets::write(&self.stream, &unsent.bytes[turn.unsent_from..]) {
@@ -144,7 +144,7 @@ impl Client {
     // ── whoever has served a request ───────────────────────────────────────────────────────────────────────────────────────
 
     /// Writes the reply that is complete on a lent session, and frees that session. `None`: no reply is complete.
-    pub(super) fn answer(&self, dataplane: &mut Dataplane, session: SessionId, clock: Clock) -> Option<Next> {
+    pub(crate) fn answer(&self, dataplane: &mut Dataplane, session: SessionId, clock: Clock) -> Option<Next> {
         let reply = dataplane.hosted_reply(session)?;
         let mut turn = self.turn();
         let written = match reply {
