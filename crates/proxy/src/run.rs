@@ -12,6 +12,7 @@ use crate::{
     pool,
     reporter::Reporter,
     server_link::Whereabouts,
+    split,
 };
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -154,6 +155,7 @@ pub(crate) fn start_engine(making: &Making) -> Result<Started, RunError> {
     match making.config.engine {
         Engine::Event => start_loops(making),
         Engine::Pool { workers, queue_len_max } => pool::start(making, workers, queue_len_max),
+        Engine::Split { readers, queue_len_max } => split::start(making, readers, queue_len_max),
     }
 }
 

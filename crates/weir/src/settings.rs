@@ -36,7 +36,10 @@ pub(crate) struct Settings {
     /// Workers, each with a connection of its own to every server (engine pool) [default: 8]
     #[arg(long, value_name = "W", env = "WEIR_WORKERS")]
     pub(crate) workers: Option<usize>,
-    /// How many requests may wait for a worker; more are refused with SERVER_ERROR (engine pool) [default: 10000]
+    /// Threads that read from each server, each with a connection of its own (engine split) [default: 8]
+    #[arg(long, value_name = "T", env = "WEIR_READERS")]
+    pub(crate) readers: Option<usize>,
+    /// How many requests may wait in one queue; more are refused with SERVER_ERROR (engine pool or split) [default: 10000]
     #[arg(long, value_name = "N", env = "WEIR_QUEUE")]
     pub(crate) queue: Option<usize>,
     /// How long a server may take to answer before the client gets SERVER_ERROR [default: 500ms]
@@ -86,6 +89,7 @@ impl Settings {
             engine: self.engine.or(below.engine),
             threads: self.threads.or(below.threads),
             workers: self.workers.or(below.workers),
+            readers: self.readers.or(below.readers),
             queue: self.queue.or(below.queue),
             timeout: self.timeout.or(below.timeout),
             multiget: self.multiget.or(below.multiget),
@@ -112,6 +116,7 @@ pub(crate) struct SettingsTable {
     engine: Option<Spanned<String>>,
     threads: Option<usize>,
     workers: Option<usize>,
+    readers: Option<usize>,
     queue: Option<usize>,
     timeout: Option<Spanned<String>>,
     multiget: Option<Spanned<String>>,
@@ -135,6 +140,7 @@ impl SettingsTable {
             engine: read("engine", self.engine.as_ref(), str::parse)?,
             threads: self.threads,
             workers: self.workers,
+            readers: self.readers,
             queue: self.queue,
             timeout: self.timeout.as_ref().map(checked_timeout).transpose()?,
             multiget: parsed(self.multiget)?,
