@@ -17,6 +17,7 @@
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
+//! | `connection` | connections to servers: made, tried again, given up, lost |
 //! | `service` | one request, from parsed to answered |
 //! | `hosted` | requests that the driver took from their clients itself |
 //! | `gather` | a split multi-get, merged |
@@ -33,6 +34,7 @@ mod auto;
 mod backend;
 mod buffer;
 mod config;
+mod connection;
 mod counters;
 mod dataplane;
 mod degrade;

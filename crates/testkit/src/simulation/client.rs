@@ -40,6 +40,8 @@ pub(super) enum Arrival {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) number: usize,
+    /// The loop that it is connected to.
+    pub(super) home: usize,
     /// Its connection at the proxy, while there is one.
     pub(super) session: Option<SessionId>,
     pub(super) ending: Ending,
@@ -113,10 +115,16 @@ struct Pending {
 pub(super) type Issued = BTreeSet<(Vec<u8>, Vec<u8>)>;
 
 impl Client {
-    pub(super) fn new(number: usize, requests: usize, nature: Nature, rng: &mut SmallRng) -> Self {
+    pub(super) fn new(
+        (number, home): (usize, usize),
+        requests: usize,
+        nature: Nature,
+        rng: &mut SmallRng,
+    ) -> Self {
         let endings = [Ending::Quit, Ending::Finish, Ending::Finish, Ending::Vanish];
         Self {
             number,
+            home,
             session: None,
             gone: false,
             ending: *endings.choose(rng).expect("some endings"),

@@ -3,39 +3,47 @@
 use rand::Rng;
 use weir_dataplane::{Event, SessionId};
 
+use super::server::Wire;
 use super::tables;
 use super::world::{Happening, World};
 
 impl World {
-    /// What an event loop does between two waits.
+    /// What every loop does between two waits, one after the other.
     pub(super) fn turn(&mut self) {
-        self.dataplane.handle_time(self.now());
-        self.carry_out_events();
-        self.see_all();
-        let mut last = None;
-        while let Some(slot) = self.dataplane.poll_server_output(last, self.now()) {
-            self.write_server(slot);
-            last = Some(slot);
+        for home in 0..self.loops.len() {
+            self.turn_of(home);
         }
-        while let Some(session) = self.dataplane.poll_client_output() {
-            self.write_client(session);
-        }
-        self.carry_out_events();
     }
 
-    fn carry_out_events(&mut self) {
-        while let Some(event) = self.dataplane.poll_event() {
-            self.note(3, format!("{event:?}").as_bytes());
+    fn turn_of(&mut self, home: usize) {
+        let now = self.now();
+        self.loops[home].dataplane.handle_time(now);
+        self.carry_out_events(home);
+        self.see_all();
+        let mut last = None;
+        while let Some(slot) = self.loops[home].dataplane.poll_server_output(last, now) {
+            self.write_server(home, slot);
+            last = Some(slot);
+        }
+        while let Some(session) = self.loops[home].dataplane.poll_client_output() {
+            self.write_client(home, session);
+        }
+        self.carry_out_events(home);
+    }
+
+    fn carry_out_events(&mut self, home: usize) {
+        while let Some(event) = self.loops[home].dataplane.poll_event() {
+            self.note(3, format!("{home} {event:?}").as_bytes());
             match event {
-                Event::Connect(slot) => self.connect(slot),
-                Event::Disconnect(slot) => self.disconnect(slot),
-                Event::Close(session) => self.close_client(session),
+                Event::Connect(slot) => self.connect(home, slot),
+                Event::Disconnect(slot) => self.disconnect(home, slot),
+                Event::Close(session) => self.close_client(home, session),
                 Event::Stats { request, .. } => {
                     let delay_ns = self.rng.random_range(0..=self.scenario.conduct.delay_max_ns);
-                    self.happens(self.now_ns + delay_ns, Happening::Stats(request));
+                    self.happens(self.now_ns + delay_ns, Happening::Stats(home, request));
                 }
                 Event::Resume(session) => {
-                    if let Some(client) = self.client_of(session) {
+                    if let Some(client) = self.client_of(home, session) {
                         self.happens(self.now_ns, Happening::Readable(client));
                     }
                 }
@@ -43,34 +51,38 @@ impl World {
         }
     }
 
-    fn write_server(&mut self, slot: usize) {
-        let server = tables::number_of(self.dataplane.server(slot));
-        let output = self.dataplane.server_output(slot).to_vec();
+    fn write_server(&mut self, home: usize, slot: usize) {
+        let (conduct, now_ns, now) = (self.scenario.conduct, self.now_ns, self.now());
+        let dataplane = &self.loops[home].dataplane;
+        let server = tables::number_of(dataplane.server(slot));
+        let output = dataplane.server_output(slot).to_vec();
         let count = self.accepted(output.len());
         self.note(4, &output[..count]);
-        let (attempt, conduct, now_ns) = (self.servers[server].attempt, self.scenario.conduct, self.now_ns);
-        let pieces = self.servers[server].to_server.carry(&output[..count], now_ns, conduct, &mut self.rng);
+        let wire = Wire { server, home, attempt: self.servers[server].attempt(home) };
+        let pieces =
+            self.servers[server].way_there(home).carry(&output[..count], now_ns, conduct, &mut self.rng);
         for (at_ns, piece) in pieces {
-            self.happens(at_ns, Happening::ToServer(server, attempt, piece));
+            self.happens(at_ns, Happening::ToServer(wire, piece));
         }
-        self.dataplane.handle_server_written(slot, count, self.now());
+        self.loops[home].dataplane.handle_server_written(slot, count, now);
         if count < output.len() {
             let delay_ns = self.rng.random_range(0..=conduct.delay_max_ns);
-            self.happens(now_ns + delay_ns, Happening::ServerWritable(server, attempt));
+            self.happens(now_ns + delay_ns, Happening::ServerWritable(wire));
         }
     }
 
-    fn write_client(&mut self, session: SessionId) {
-        let Some(client) = self.client_of(session) else { return };
-        let length = self.dataplane.client_output(session).len();
+    fn write_client(&mut self, home: usize, session: SessionId) {
+        let Some(client) = self.client_of(home, session) else { return };
+        let now = self.now();
+        let length = self.loops[home].dataplane.client_output(session).len();
         let count = self.accepted(length);
-        let output = self.dataplane.client_output(session)[..count].to_vec();
+        let output = self.loops[home].dataplane.client_output(session)[..count].to_vec();
         self.note(5, &output);
         self.clients[client].note_written(count);
-        self.dataplane.handle_client_written(session, count, self.now());
+        self.loops[home].dataplane.handle_client_written(session, count, now);
         if count < length {
             let delay_ns = self.rng.random_range(0..=self.scenario.conduct.delay_max_ns * 3);
-            self.happens(self.now_ns + delay_ns, Happening::ClientWritable(session));
+            self.happens(self.now_ns + delay_ns, Happening::ClientWritable(home, session));
         }
     }
 

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   clients ──link──▶ driver ─▶ Dataplane ─▶ driver ──link──▶ model servers
-//!      ▲                │ observes every reply                    │ freeze, close, refuse, answer late, restart
+//!      ▲                │  (one per loop)                         │ freeze, close, refuse, answer late, restart
 //!      └──────link──────┘                    ◀──────link──────────┘
 //! ```
+//!
+//! A proxy has one to three loops, each with a dataplane; the clients are spread over them, and every server has a connection of each.
 //!
 //! Links cut bytes anywhere and delay them; the kernel takes as much of a write as it likes. Time is a number, and the
 //! same seed always gives the same run: [`run`] twice, and the traces are equal. Tables replace each other at any moment: servers come and
@@ -18,6 +20,7 @@
 mod beliefs;
 mod client;
 mod driver;
+mod event_loop;
 mod link;
 mod replies;
 mod scenario;
@@ -25,6 +28,8 @@ mod script;
 mod server;
 mod tables;
 mod verdict;
+mod visits;
+mod wires;
 mod world;
 
 use scenario::Scenario;

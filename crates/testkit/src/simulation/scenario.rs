@@ -16,6 +16,10 @@ const MILLISECOND: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) config: Config,
+    /// Loops of the proxy, over which the clients are spread.
+    pub(super) loops: usize,
+    /// A server carries out what lies on a connection that the proxy has dropped.
+    pub(super) lingers: bool,
     pub(super) servers: usize,
     pub(super) replicas: usize,
     pub(super) placement: Placement,
@@ -53,8 +57,11 @@ impl Scenario {
             config.multiget = Multiget::Sharded;
         }
         config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
+        let loops = *[1, 1, 2, 2, 3].choose(rng).expect("some counts");
         Self {
             config,
+            loops,
+            lingers: false,
             servers,
             replicas,
             placement: *[Placement::Ketama, Placement::Modulo].choose(rng).expect("two placements"),

@@ -28,22 +28,47 @@ pub(super) enum Fault {
     Restart,
 }
 
+/// One connection of a loop of the proxy to a server.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wire {
+    pub(super) server: usize,
+    /// The loop.
+    pub(super) home: usize,
+    /// Number of that loop's attempt to connect.
+    pub(super) attempt: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct SimulatedServer {
     pub(super) memcached: Memcached,
-    /// Number of the proxy's latest attempt to connect. What belongs to an earlier one is void.
-    pub(super) attempt: u64,
-    /// The attempt that was established, as the server sees it, with what it has not answered.
-    connection: Option<(u64, Connection)>,
-    inbox: VecDeque<Vec<u8>>,
-    pub(super) to_server: Link,
-    pub(super) to_proxy: Link,
+    /// What each loop has of it.
+    lines: Vec<Line>,
+    /// The connections that it has, those included that the proxy has dropped and that it has not read to their end.
+    sockets: Vec<Socket>,
     frozen_until_ns: u64,
     refuses_until_ns: u64,
     vanished_until_ns: u64,
     late_until_ns: u64,
     extra_ns: u64,
     closes_within: bool,
+}
+
+/// The way between a loop and a server.
+#[derive(Debug, Default)]
+struct Line {
+    /// Number of the latest attempt to connect. The proxy hears nothing any more of an earlier one.
+    attempt: u64,
+    to_server: Link,
+    to_proxy: Link,
+}
+
+/// A connection as the server sees it.
+#[derive(Debug)]
+struct Socket {
+    wire: Wire,
+    connection: Connection,
+    /// What has arrived and is not read.
+    inbox: VecDeque<Vec<u8>>,
 }
 
 impl Fault {
@@ -68,14 +93,11 @@ impl Fault {
 }
 
 impl SimulatedServer {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(loops: usize) -> Self {
         Self {
             memcached: Memcached::default().with_item_size(VALUE_BYTES_MAX),
-            attempt: 0,
-            connection: None,
-            inbox: VecDeque::new(),
-            to_server: Link::default(),
-            to_proxy: Link::default(),
+            lines: (0..loops).map(|_| Line::default()).collect(),
+            sockets: Vec::new(),
             frozen_until_ns: 0,
             refuses_until_ns: 0,
             vanished_until_ns: 0,
@@ -85,8 +107,8 @@ impl SimulatedServer {
         }
     }
 
-    /// Something befalls it. Returns whether it closes its connection.
-    pub(super) fn befall(&mut self, fault: Fault, now_ns: u64) -> bool {
+    /// Something befalls it. Returns the connections that it closes.
+    pub(super) fn befall(&mut self, fault: Fault, now_ns: u64) -> Vec<Wire> {
         match fault {
             Fault::Freeze(length_ns) => self.frozen_until_ns = self.frozen_until_ns.max(now_ns + length_ns),
             Fault::Refuse(length_ns) => self.refuses_until_ns = self.refuses_until_ns.max(now_ns + length_ns),
@@ -102,14 +124,11 @@ impl SimulatedServer {
             Fault::CloseWithin => self.closes_within = true,
             Fault::Restart => self.memcached.clear(),
         }
-        let closes = matches!(fault, Fault::Close | Fault::Refuse(_) | Fault::Restart);
-        closes && self.hang_up()
-    }
-
-    /// Forgets its connection and everything on it that it has not read. Returns whether there was one.
-    fn hang_up(&mut self) -> bool {
-        self.inbox.clear();
-        self.connection.take().is_some()
+        if matches!(fault, Fault::Close | Fault::Refuse(_) | Fault::Restart) {
+            self.sockets.drain(..).map(|socket| socket.wire).collect()
+        } else {
+            Vec::new()
+        }
     }
 
     /// The proxy connects; `None` if nothing comes of it, not even a refusal.
@@ -117,49 +136,73 @@ impl SimulatedServer {
         (now_ns >= self.vanished_until_ns).then_some(now_ns >= self.refuses_until_ns)
     }
 
-    /// The connection of this attempt is established.
-    pub(super) fn accept(&mut self, attempt: u64) {
-        self.inbox.clear();
-        self.connection = Some((attempt, Connection::default()));
+    /// This connection is established.
+    pub(super) fn accept(&mut self, wire: Wire) {
+        self.sockets.push(Socket { wire, connection: Connection::default(), inbox: VecDeque::new() });
     }
 
-    /// The proxy has dropped its connection, or begins another.
-    pub(super) fn forget(&mut self) {
-        self.attempt += 1;
-        (self.to_server, self.to_proxy) = (Link::default(), Link::default());
-        self.hang_up();
+    /// The latest attempt of a loop.
+    pub(super) fn attempt(&self, home: usize) -> u64 {
+        self.lines[home].attempt
     }
 
-    /// Whether this attempt is the connection that it has.
-    pub(super) fn is_connected(&self, attempt: u64) -> bool {
-        self.connection.as_ref().is_some_and(|(established, _)| *established == attempt)
+    /// Whether this is the latest attempt of its loop.
+    pub(super) fn is_latest(&self, wire: Wire) -> bool {
+        self.attempt(wire.home) == wire.attempt
     }
 
-    /// Bytes arrive; they are read by [`Self::work`].
-    pub(super) fn receive(&mut self, bytes: Vec<u8>) {
-        self.inbox.push_back(bytes);
+    /// A loop has dropped its connection, or begins another. What `lingers` is still carried out: the server reads what was on the
+    /// way to it, whenever it comes to it.
+    pub(super) fn forget(&mut self, home: usize, lingers: bool) {
+        let attempt = self.attempt(home) + 1;
+        self.lines[home] = Line { attempt, ..Line::default() };
+        if !lingers {
+            self.sockets.retain(|socket| socket.wire.home != home);
+        }
     }
 
-    /// Reads what has arrived, and answers. The time at which to try again if it is frozen.
-    pub(super) fn work(&mut self, now_ns: u64) -> Result<Vec<u8>, u64> {
+    pub(super) fn way_there(&mut self, home: usize) -> &mut Link {
+        &mut self.lines[home].to_server
+    }
+
+    pub(super) fn way_back(&mut self, home: usize) -> &mut Link {
+        &mut self.lines[home].to_proxy
+    }
+
+    /// Bytes arrive; they are read by [`Self::work`]. Returns whether it still has that connection.
+    pub(super) fn receive(&mut self, wire: Wire, bytes: Vec<u8>) -> bool {
+        let socket = self.sockets.iter_mut().find(|socket| socket.wire == wire);
+        socket.map(|socket| socket.inbox.push_back(bytes)).is_some()
+    }
+
+    /// Reads what has arrived, one piece of any connection after the other, and answers each. The time at which to try again if it is
+    /// frozen.
+    pub(super) fn work(&mut self, now_ns: u64, rng: &mut SmallRng) -> Result<Vec<(Wire, Vec<u8>)>, u64> {
         if now_ns < self.frozen_until_ns {
             return Err(self.frozen_until_ns);
         }
-        let mut answer = Vec::new();
-        if let Some((_, connection)) = &mut self.connection {
-            for bytes in self.inbox.drain(..) {
-                self.memcached.handle_bytes(connection, &bytes, &mut answer);
-            }
+        let mut answers: Vec<(Wire, Vec<u8>)> = Vec::new();
+        loop {
+            let waiting: Vec<_> =
+                (0..self.sockets.len()).filter(|it| !self.sockets[*it].inbox.is_empty()).collect();
+            let next = if waiting.len() > 1 { waiting.choose(rng) } else { waiting.first() };
+            let Some(&next) = next else { return Ok(answers) };
+            let socket = &mut self.sockets[next];
+            let bytes = socket.inbox.pop_front().expect("something waits there");
+            let place = answers.iter().position(|(wire, _)| *wire == socket.wire).unwrap_or_else(|| {
+                answers.push((socket.wire, Vec::new()));
+                answers.len() - 1
+            });
+            self.memcached.handle_bytes(&mut socket.connection, &bytes, &mut answers[place].1);
         }
-        Ok(answer)
     }
 
-    /// Whether it closes its connection in the middle of this answer.
-    pub(super) fn closes_within(&mut self, answer: &[u8]) -> bool {
+    /// Whether it closes this connection in the middle of this answer.
+    pub(super) fn closes_within(&mut self, wire: Wire, answer: &[u8]) -> bool {
         let closes = self.closes_within && answer.len() > 1;
         if closes {
             self.closes_within = false;
-            self.hang_up();
+            self.sockets.retain(|socket| socket.wire != wire);
         }
         closes
     }

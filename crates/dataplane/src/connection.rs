@@ -1,0 +1,78 @@
+//! Connections to servers: made, tried again, given up, lost.
+
+use crate::{Dataplane, Event, Fault, backend::State};
+use weir_protocol::Violation;
+use weir_timing::Instant;
+
+impl Dataplane {
+    pub(crate) fn connect(&mut self, server: usize, now: Instant) {
+        self.backends[server].state = State::Connecting { since: now };
+        self.events.push_back(Event::Connect(server));
+    }
+
+    pub(crate) fn expire(&mut self, server: usize, now: Instant) {
+        match self.backends[server].state {
+            // It is needed first now.
+            State::Idle => self.connect(server, now),
+            State::Down { until } if until <= now => {
+                self.backends[server].state = State::Probing { since: now };
+                self.events.push_back(Event::Connect(server));
+            }
+            State::Connecting { since } | State::Probing { since }
+                if since.plus(self.config.timeout_ns) <= now =>
+            {
+                self.events.push_back(Event::Disconnect(server));
+                self.connect_failed(server, now);
+            }
+            _ => {}
+        }
+        let mut late = Vec::new();
+        self.backends[server].expire(now, self.config.timeout_ns, |key, _| late.push(key));
+        self.counters.server_timeouts += late.len() as u64;
+        for key in late {
+            self.part_failed(key, Fault::Timeout, server, now);
+        }
+    }
+
+    pub(crate) fn connect_failed(&mut self, server: usize, now: Instant) {
+        self.counters.server_connects_failed += 1;
+        let delay = self.next_delay(server);
+        let backend = &mut self.backends[server];
+        backend.failures = backend.failures.saturating_add(1);
+        backend.state = State::Down { until: now.plus(delay) };
+        self.fail_parts(server, Fault::Connect, now);
+    }
+
+    pub(crate) fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {
+        self.counters.server_violations += 1;
+        self.events.push_back(Event::Disconnect(server));
+        self.backends[server].last_trouble = Some(reason);
+        self.lose_connection(server, Fault::Protocol, now);
+        self.connect(server, now);
+    }
+
+    pub(crate) fn lose_connection(&mut self, server: usize, fault: Fault, now: Instant) {
+        self.counters.server_disconnects += 1;
+        self.fail_parts(server, fault, now);
+    }
+
+    fn fail_parts(&mut self, server: usize, fault: Fault, now: Instant) {
+        let mut lost = Vec::new();
+        self.backends[server].disconnect(now, |key, _| lost.push(key));
+        for key in lost {
+            self.part_failed(key, fault, server, now);
+        }
+    }
+
+    /// The pause before the next attempt: doubled with each failure, and between half and all of that, so that many proxies
+    /// do not knock together.
+    fn next_delay(&mut self, server: usize) -> u64 {
+        let doubled = self.config.reconnect_delay_min_ns << self.backends[server].failures.min(16);
+        let longest = doubled.min(self.config.reconnect_delay_max_ns);
+        // xorshift64: jitter needs no better randomness.
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        longest / 2 + self.jitter % (longest / 2 + 1)
+    }
+}

@@ -1,0 +1,48 @@
+//! One loop of the proxy: a dataplane, and what its driver knows.
+
+use std::sync::Arc;
+
+use weir_dataplane::{Config, Dataplane};
+use weir_routing::Table;
+use weir_timing::Instant;
+
+use super::scenario::Scenario;
+
+pub(super) struct Loop {
+    pub(super) dataplane: Dataplane,
+    /// The table that it goes by.
+    pub(super) table: Arc<Table>,
+    table_number: usize,
+    /// The number that each of the world's servers has in the dataplane, while it is to be connected.
+    pub(super) slots: Vec<Option<usize>>,
+    /// When it was told to end.
+    pub(super) drained_ns: Option<u64>,
+}
+
+impl Loop {
+    pub(super) fn new(index: usize, scenario: &Scenario, table: &Arc<Table>) -> Self {
+        let config =
+            Config { seed: scenario.config.seed.wrapping_add(index as u64), ..scenario.config.clone() };
+        Self {
+            dataplane: Dataplane::new(config, Arc::clone(table), Instant::ZERO),
+            table: Arc::clone(table),
+            table_number: 0,
+            slots: vec![None; scenario.servers],
+            drained_ns: None,
+        }
+    }
+
+    /// When its dataplane wants to be told the time.
+    pub(super) fn timeout_ns(&self) -> Option<u64> {
+        self.dataplane.poll_timeout().map(Instant::as_nanos)
+    }
+
+    /// Tables come in the order in which they were given out.
+    pub(super) fn take_table(&mut self, (number, table): (usize, &Arc<Table>), now: Instant) {
+        if number > self.table_number {
+            self.table_number = number;
+            self.table = Arc::clone(table);
+            self.dataplane.handle_table(Arc::clone(table), now);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Clients come, ask, look at their replies, and go.
+
+use rand::Rng;
+use weir_dataplane::SessionId;
+
+use super::client::{Arrival, Ending, Issued};
+use super::scenario::Scenario;
+use super::script::{self, Asked, Expected};
+use super::world::{Happening, World};
+
+impl World {
+    /// A client connects, sends some requests at once, or goes.
+    pub(super) fn step(&mut self, number: usize) {
+        if self.clients[number].gone {
+            return;
+        }
+        if self.clients[number].session.is_none() {
+            let (home, now) = (self.clients[number].home, self.now());
+            let Some(session) = self.loops[home].dataplane.handle_accept(now) else { return };
+            self.clients[number].session = Some(session);
+        }
+        let Scenario { config, conduct, .. } = self.scenario.clone();
+        let client = &mut self.clients[number];
+        let burst = self.rng.random_range(1..=8).min(client.remaining);
+        client.remaining -= burst;
+        let mut bytes = Vec::new();
+        for _ in 0..burst {
+            let asked = script::next(client, config.limits.value_bytes_max, &mut self.rng);
+            note_issued(&asked, &mut self.issued);
+            bytes.extend_from_slice(&asked.bytes);
+            client.ask(asked);
+        }
+        let last = if client.remaining > 0 { None } else { Some(client.ending) };
+        if last == Some(Ending::Quit) {
+            let quit = Asked { bytes: b"quit\r\n".to_vec(), expected: Expected::Closed, noreply: false };
+            bytes.extend_from_slice(&quit.bytes);
+            client.ask(quit);
+        }
+        if last == Some(Ending::Vanish) {
+            bytes.truncate(self.rng.random_range(0..=bytes.len()));
+        }
+        for (at_ns, piece) in client.link.carry(&bytes, self.now_ns, conduct, &mut self.rng) {
+            self.happens(at_ns, Happening::FromClient(number, Arrival::Bytes(piece)));
+        }
+        let client = &mut self.clients[number];
+        let after_ns = client.link.arrival(self.now_ns, conduct, &mut self.rng);
+        match last {
+            None => {
+                let pause_ns = self.rng.random_range(0..=conduct.delay_max_ns * 20);
+                self.happens(self.now_ns + pause_ns, Happening::Client(number));
+            }
+            Some(Ending::Quit) => {}
+            Some(Ending::Finish) => self.happens(after_ns, Happening::FromClient(number, Arrival::Finished)),
+            Some(Ending::Vanish) => self.happens(after_ns, Happening::FromClient(number, Arrival::Vanished)),
+        }
+    }
+
+    /// Hands in what has arrived from a client, as long as the dataplane wants to read.
+    pub(super) fn read_client(&mut self, number: usize) {
+        let (home, now) = (self.clients[number].home, self.now());
+        loop {
+            let Some(session) = self.clients[number].session else { return };
+            if !self.loops[home].dataplane.wants_read(session) {
+                // A connection that is gone is noticed without reading.
+                let vanished = self.clients[number].unread.back();
+                if matches!(vanished, Some(Arrival::Vanished)) {
+                    self.lose_client(number, session);
+                }
+                return;
+            }
+            match self.clients[number].unread.pop_front() {
+                None => return,
+                Some(Arrival::Bytes(bytes)) => {
+                    self.note(1, &bytes);
+                    self.clients[number].note_read(bytes.len(), self.now_ns, &self.loops[home].table);
+                    self.loops[home].dataplane.handle_client_bytes(session, &bytes, now);
+                }
+                Some(Arrival::Finished) => {
+                    return self.loops[home].dataplane.handle_client_finished(session);
+                }
+                Some(Arrival::Vanished) => return self.lose_client(number, session),
+            }
+        }
+    }
+
+    fn lose_client(&mut self, number: usize, session: SessionId) {
+        let home = self.clients[number].home;
+        self.clients[number].session = None;
+        self.clients[number].gone = true;
+        self.clients[number].unread.clear();
+        self.loops[home].dataplane.handle_client_closed(session);
+    }
+
+    pub(super) fn close_client(&mut self, home: usize, session: SessionId) {
+        self.see_all();
+        let Some(number) = self.client_of(home, session) else { return };
+        let dataplane = &self.loops[home].dataplane;
+        let left = dataplane.client_output(session).len();
+        let paused = dataplane.report(self.now()).counters.sessions_paused > 0;
+        self.ensure(left == 0, || format!("client {number} is closed with {left} bytes to write"));
+        let drained_ns = self.loops[home].drained_ns;
+        let quit = self.clients[number].check_closed(drained_ns, paused);
+        self.quits += u64::from(matches!(quit, Ok(true)));
+        self.must(quit.map(|_| ()).map_err(|error| format!("client {number}: {error}")));
+        self.lose_client(number, session);
+    }
+
+    pub(super) fn client_of(&self, home: usize, session: SessionId) -> Option<usize> {
+        self.clients.iter().position(|client| client.home == home && client.session == Some(session))
+    }
+
+    /// Every client looks at what stands in the output for it.
+    pub(super) fn see_all(&mut self) {
+        for number in 0..self.clients.len() {
+            let Some(session) = self.clients[number].session else { continue };
+            let output = self.loops[self.clients[number].home].dataplane.client_output(session);
+            let seen = self.clients[number].see(output, self.now_ns, &self.issued);
+            self.must(seen.map_err(|error| format!("client {number}: {error}")));
+        }
+    }
+}
+
+/// Remembers every value that is written to a key, so that what is read can be told from what is made up.
+fn note_issued(asked: &Asked, issued: &mut Issued) {
+    if let Expected::OneOf(_) = asked.expected
+        && asked.bytes.starts_with(b"set ")
+        && let Some(newline) = asked.bytes.iter().position(|byte| *byte == b'\n')
+        && let Some(key) = asked.bytes[4..].split(|byte| *byte == b' ').next()
+    {
+        let value = &asked.bytes[newline + 1..asked.bytes.len() - 2];
+        issued.insert((key.to_vec(), value.to_vec()));
+    }
+}
