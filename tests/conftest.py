@@ -43,7 +43,7 @@ def engine() -> str:
 
 
 def engine_options(engine: str, options: tuple[str, ...]) -> tuple[str, ...]:
-    """Where a test asks for event loops, the other engines get four workers, or two readers of each server, for each."""
+    """Where a test asks for event loops, a pool gets four workers, a split two readers of each server, for each."""
     if engine == "event":
         return options
     options = ("--engine", engine, *options)

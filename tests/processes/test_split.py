@@ -1,4 +1,4 @@
-"""What only the engine split promises: queues of its own for each server, one writer for each key, readers that nobody else's server holds."""
+"""What only the engine split promises: queues and threads for each server, and one writer for each key."""
 
 from __future__ import annotations
 
@@ -34,10 +34,8 @@ def keys_of(proxy: Proxy, servers: list[Memcached]) -> list[list[bytes]]:
     return keys_by_server(proxy.address, [server.address for server in servers])
 
 
-def test_every_station_obeys_littles_law(
-    start_proxy: StartProxy, servers: list[Memcached], connect: Connect
-) -> None:
-    """Who is there over time, and how long those who left were there, are one number when all have left, counted twice."""
+def test_every_station_obeys_littles_law(start_proxy: StartProxy, servers: list[Memcached], connect: Connect) -> None:
+    """Who is there over time, and how long those who left were there: one number, counted twice, when all have left."""
     proxy = start_proxy(*SPLIT, "--readers", "2", "--replicas", "2")
     wires = [connect(proxy.address) for _ in range(24)]
     for step in range(30):
@@ -203,9 +201,7 @@ def test_a_client_that_does_not_read_holds_no_thread(start_proxy: StartProxy, co
     wire.in_step()
 
 
-def test_clients_that_leave_in_mid_request(
-    start_proxy: StartProxy, servers: list[Memcached], connect: Connect
-) -> None:
+def test_clients_that_leave_in_mid_request(start_proxy: StartProxy, servers: list[Memcached], connect: Connect) -> None:
     proxy = start_proxy(*SPLIT, "--readers", "2", "--timeout", "60s")
     key = keys_of(proxy, servers)[0][0]
     wire = connect(proxy.address)
