@@ -267,8 +267,10 @@ def test_reloads_under_load_drop_nothing(
 
 
 def settle(proxy: ConfiguredProxy, addresses: list[Address], first: str) -> None:
-    """Leaves the threads that all servers need (engine split keeps them) and only those connections that are there without
-    requests (engine split makes others when they are needed, and keeps them while the server stays)."""
+    """Leaves the threads that all servers need, which engine split keeps, and no connection that a request needed.
+
+    (Engine split keeps those while the server stays.)
+    """
     for servers in (addresses, addresses[3:4], addresses[4:5]):
         proxy.file.write_text(configuration(servers, [], servers))
         assert proxy.reload()[0] == 200
