@@ -3,9 +3,39 @@
 use crate::{Multiget, OnFailure};
 use weir_protocol::Limits;
 
+/// A rule of replication that can be left out, for tests only.
+#[cfg(feature = "mutations")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Every loop writes every key itself.
+    Ownership,
+}
+
+impl Config {
+    /// Whether each key is written by one loop.
+    pub(crate) fn has_owners(&self) -> bool {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::Ownership) {
+            return false;
+        }
+        self.loop_count > 1
+    }
+}
+
 /// Limits of one dataplane (one event loop has one), and how it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// The number of this dataplane's loop among those of its proxy, from 0.
+    pub loop_index: usize,
+    /// How many loops share the writes of keys that have replicas; each key is written by one of them.
+    pub loop_count: usize,
+    /// How many writes may be under way to one other loop. More are refused with a `SERVER_ERROR`.
+    pub mail_requests_max: usize,
+    /// How many bytes of writes may be under way to one other loop before more are refused.
+    pub mail_bytes_max: usize,
+    /// A rule that is left out, to see that tests notice.
+    #[cfg(feature = "mutations")]
+    pub mutation: Option<Mutation>,
     /// How long a server may take: from a request's `created` to the first byte of each reply, and then between two reads of
     /// the reply. Nanoseconds.
     pub timeout_ns: u64,
@@ -43,6 +73,12 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            loop_index: 0,
+            loop_count: 1,
+            mail_requests_max: 65_536,
+            mail_bytes_max: 64 << 20,
+            #[cfg(feature = "mutations")]
+            mutation: None,
             timeout_ns: 500_000_000,
             multiget: Multiget::default(),
             on_failure: OnFailure::default(),

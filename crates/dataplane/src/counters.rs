@@ -35,6 +35,12 @@ counters! {
     requests,
     /// Requests that were answered with an error without asking a server: the client's own mistakes.
     requests_refused,
+    /// Writes that another loop was asked to carry out, because it owns their key.
+    requests_mailed,
+    /// Writes that were not, because too many, or too many bytes, were under way to that loop.
+    mail_refusals_full,
+    /// Times that a request waited for an earlier one of its session that another loop carries out, or before one is sent to another loop.
+    session_order_waits,
     /// Requests that failed because of a server, whether the client wanted to know or not.
     requests_failed,
     /// Failed requests whose client had asked for silence (noreply).

@@ -10,6 +10,7 @@ use crate::{
     dispatch::Large,
     gather::Gather,
     multiget::Planner,
+    ownership::Post,
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
@@ -76,6 +77,8 @@ pub struct Dataplane {
     pub(crate) planner: Planner,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: Vec<Vec<u8>>,
+    /// What goes to other loops and comes from them; none where there is one loop.
+    pub(crate) post: Option<Box<Post>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     pub(crate) memory_due: Option<Instant>,
     draining: bool,
@@ -103,11 +106,13 @@ impl Dataplane {
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
             spare_answers: Vec::new(),
+            post: None,
             memory_due: None,
             draining: false,
             jitter: config.seed | 1,
             config,
         };
+        dataplane.open_post(now);
         dataplane.handle_table(table, now);
         dataplane
     }
@@ -116,7 +121,8 @@ impl Dataplane {
 
     /// A client connected. `None`: there are too many; the connection is to be closed.
     pub fn handle_accept(&mut self, now: Instant) -> Option<SessionId> {
-        if self.sessions.len() >= self.config.sessions_max || self.draining {
+        let clients = self.sessions.len() - usize::from(self.post.is_some());
+        if clients >= self.config.sessions_max || self.draining {
             self.counters.sessions_refused += 1;
             return None;
         }
@@ -353,15 +359,16 @@ impl Dataplane {
     /// No more sessions are accepted, no more requests are taken; every session is closed when its last reply is out.
     pub fn begin_drain(&mut self) {
         self.draining = true;
-        let ids: Vec<_> = self.sessions.iter().map(|(id, _)| id).collect();
+        let clients = self.sessions.iter().filter(|(_, session)| session.hosted.is_none());
+        let ids: Vec<_> = clients.map(|(id, _)| id).collect();
         for id in ids {
             self.handle_client_finished(id);
         }
     }
 
-    /// Whether no session is left.
+    /// Whether no client's session is left. Other loops may still have requests in service here.
     pub fn is_drained(&self) -> bool {
-        self.sessions.is_empty()
+        self.sessions.iter().all(|(_, session)| session.hosted.is_some())
     }
 
     /// The answer to [`Event::Stats`], as it goes to the client.
@@ -406,6 +413,7 @@ impl Dataplane {
             && self.backends.iter().all(Backend::is_quiet)
             && self.resumable.is_empty()
             && self.slots_are_settled()
+            && self.post_is_quiet()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -447,8 +455,12 @@ impl Dataplane {
             if let Parsed::Incomplete { .. } = parsed {
                 break;
             }
+            if self.is_spread() && self.waits_for_earlier(id, &parsed) {
+                self.sessions[id].paused = true;
+                break;
+            }
             if let Parsed::TooLarge { swallow, .. } = parsed {
-                session.swallow = swallow;
+                self.sessions[id].swallow = swallow;
             }
             at += self.take(id, parsed, first_byte, now);
             first_byte = now;

@@ -149,11 +149,25 @@ impl Dataplane {
         service.stamps.received = now;
         let id = service.session;
         self.sessions[id].undecided -= usize::from(service.is_decided_alone);
-        if service.has_failed() {
+        if let Some(sender) = service.sender {
+            return self.answer_by_mail(key, sender, reply);
+        }
+        let failed = service.has_failed();
+        self.conclude((key, failed), reply, now);
+    }
+
+    /// A request of a client is done. `failed`: a server is to blame for that.
+    pub(crate) fn conclude(&mut self, (key, failed): (RequestKey, bool), reply: Option<&[u8]>, now: Instant) {
+        let service = &mut self.services[key];
+        let (id, claim) = (service.session, service.claim);
+        if failed {
             self.counters.requests_failed += 1;
             self.counters.requests_failed_silently += u64::from(service.silent);
         }
-        if self.sessions[id].gone || service.silent {
+        if !claim.is_empty() {
+            self.leave_claim(id, claim);
+        }
+        if self.sessions[id].gone || self.services[key].silent {
             return self.finish_silently(key, now);
         }
         self.answer(key, reply);

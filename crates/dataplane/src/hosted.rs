@@ -13,7 +13,8 @@
 //! and its deadline are those of its whole life.
 
 use crate::{
-    Dataplane, Event, Fault, SessionId, backend::Backend, key::WireKey, service::Service, session::Session,
+    Dataplane, Event, Fault, SessionId, backend::Backend, key::WireKey, ownership::Sender, service::Service,
+    session::Session,
 };
 use weir_protocol::{
     Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, binary,
@@ -167,10 +168,12 @@ impl Dataplane {
 
 impl Service {
     /// The request waited in a queue of the driver's, which stamped it.
-    pub(crate) fn adopt(&mut self, taken: Taken) {
+    pub(crate) fn adopt(&mut self, taken: Taken, sender: Option<Sender>) {
         let Taken { first_byte, created, enqueued, dequeued } = taken;
         self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
-        self.hosted = true;
+        // What came by mail waits in the queues of the servers, as if it had been read here.
+        self.hosted = sender.is_none();
+        self.sender = sender;
     }
 }
 
@@ -206,7 +209,7 @@ pub fn read_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
     }
 }
 
-fn writes(meta: &Meta<'_>) -> bool {
+pub(crate) fn writes(meta: &Meta<'_>) -> bool {
     matches!(meta.verb, MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic)
 }
 

@@ -20,6 +20,8 @@
 //! | `connection` | connections to servers: made, tried again, given up, lost |
 //! | `service` | one request, from parsed to answered |
 //! | `hosted` | requests that the driver took from their clients itself |
+//! | `ownership` | one order per key over several loops: writes that go to another dataplane by mail |
+//! | `sequence` | the order of one client's requests where some go by mail |
 //! | `gather` | a split multi-get, merged |
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
@@ -48,17 +50,22 @@ mod item_size;
 mod key;
 mod memory;
 mod multiget;
+mod ownership;
 mod report;
+mod sequence;
 mod service;
 mod session;
 mod stats;
 mod table;
 
 pub use config::Config;
+#[cfg(feature = "mutations")]
+pub use config::Mutation;
 pub use counters::Counters;
 pub use dataplane::{Dataplane, Event, SessionId};
 pub use fault::Fault;
 pub use hosted::{Taken, Unsent, parse_whole, read_key, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
+pub use ownership::{Mail, owner_of};
 pub use report::{Report, ServerReport, StationEntry};
 pub use stats::StatsTopic;

@@ -41,6 +41,7 @@ impl Session {
     fn give_memory_back(&mut self) {
         give_back(&mut self.input);
         self.out.give_back();
+        self.sequence.take_if(|sequence| sequence.is_empty());
     }
 }
 

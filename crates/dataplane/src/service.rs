@@ -1,6 +1,6 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
-use crate::{Fault, auto::Way, follow::Followers, gather::Gather};
+use crate::{Fault, auto::Way, follow::Followers, gather::Gather, ownership::Sender, sequence::Claim};
 use std::sync::Arc;
 use weir_protocol::{Refusal, RetrievalVerb, Status};
 use weir_timing::{Instant, Operation, Outcome, Stamps};
@@ -44,6 +44,10 @@ pub(crate) struct Service {
     pub(crate) complete: bool,
     /// It waited in a queue of the driver's, which says when it was taken from there.
     pub(crate) hosted: bool,
+    /// Another loop has read it, and gets the reply.
+    pub(crate) sender: Option<Sender>,
+    /// What it claims of the order of its session.
+    pub(crate) claim: Claim,
 }
 
 /// What the client will get.
@@ -105,6 +109,8 @@ impl Service {
             following: false,
             complete: false,
             hosted: false,
+            sender: None,
+            claim: Claim::default(),
         }
     }
 

@@ -8,7 +8,7 @@
 //! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
-use crate::{Taken, backend::RequestKey, buffer::ByteQueue};
+use crate::{Taken, backend::RequestKey, buffer::ByteQueue, ownership::Sender, sequence::Sequence};
 use std::collections::VecDeque;
 use weir_protocol::{Limits, RequestParser};
 use weir_timing::Instant;
@@ -60,6 +60,12 @@ pub(crate) struct Session {
     pub(crate) dirty: bool,
     /// The driver reads and closes the connection itself, and hands in requests with what happened to them before.
     pub(crate) hosted: Option<Taken>,
+    /// Who has read the request that is being taken, where that is another loop.
+    pub(crate) sender: Option<Sender>,
+    /// The keys of requests in service, where these are served at different places.
+    pub(crate) sequence: Option<Box<Sequence>>,
+    /// The next request waits for an earlier one.
+    pub(crate) waits: bool,
 }
 
 impl Session {
@@ -86,6 +92,9 @@ impl Session {
             blocked: false,
             dirty: false,
             hosted: None,
+            sender: None,
+            sequence: None,
+            waits: false,
         }
     }
 

@@ -325,6 +325,9 @@ impl Config {
         let defaults = weir_dataplane::Config::default();
         let value_bytes_max = self.value_bytes_max.unwrap_or(defaults.limits.value_bytes_max);
         weir_dataplane::Config {
+            loop_index: index,
+            // Workers of a pool share nothing: the pool has its own order of writes.
+            loop_count: if self.engine == Engine::Event { self.threads } else { 1 },
             timeout_ns: nanos(self.timeout),
             multiget: self.multiget,
             on_failure: self.on_failure,

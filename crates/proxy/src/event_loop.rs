@@ -6,6 +6,7 @@
 use crate::{
     clock::Clock,
     inband::{self, Question},
+    mail::MailRoom,
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
     sockets::{self, Arrived, Stream},
@@ -118,6 +119,8 @@ pub(crate) struct EventLoop {
     drain_until: Option<Instant>,
     /// What it serves from a queue, if it does.
     pub(crate) serving: Option<Serving>,
+    /// Where there are other loops.
+    mail: Option<MailRoom>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,8 +161,15 @@ impl EventLoop {
             drain_timeout: config.drain_timeout,
             drain_until: None,
             serving: None,
+            mail: None,
         };
         Ok((event_loop, handle))
+    }
+
+    /// There are other loops, to which writes of their keys go.
+    pub(crate) fn with_mail(mut self, mail: MailRoom) -> Self {
+        self.mail = Some(mail);
+        self
     }
 
     /// Serves until it was told to drain and has.
@@ -170,6 +180,7 @@ impl EventLoop {
             let began = self.read_clock();
             self.read_ready(&events);
             self.finish_turn(began);
+            self.send_mail()?;
         }
         Ok(())
     }
@@ -192,8 +203,24 @@ impl EventLoop {
         self.now
     }
 
-    fn is_done(&self) -> bool {
-        self.drain_until.is_some_and(|until| self.dataplane.is_drained() || self.now >= until)
+    fn is_done(&mut self) -> bool {
+        self.drain_until.is_some_and(|until| self.has_drained() || self.now >= until)
+    }
+
+    fn has_drained(&mut self) -> bool {
+        self.dataplane.is_drained() && self.mail.as_mut().is_none_or(MailRoom::note_drained)
+    }
+
+    /// After the writes of a turn: they may have lost a server, and what waited for it may be another loop's.
+    fn send_mail(&mut self) -> io::Result<()> {
+        self.mail.as_mut().map_or(Ok(()), |mail| mail.send(&mut self.dataplane))
+    }
+
+    fn take_mail(&mut self) {
+        while let Some(batch) = self.mail.as_ref().and_then(MailRoom::receive) {
+            let now = self.read_clock();
+            batch.into_iter().for_each(|mail| self.dataplane.handle_mail(mail, now));
+        }
     }
 
     pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
@@ -222,6 +249,7 @@ impl EventLoop {
         for event in events {
             if event.token() == WAKER {
                 self.take_messages();
+                self.take_mail();
                 continue;
             }
             let peer = peer(event.token());

@@ -24,6 +24,7 @@ mod event_loop;
 mod inband;
 mod keeper;
 mod listener;
+mod mail;
 mod metrics;
 #[cfg(test)]
 mod name_tests;

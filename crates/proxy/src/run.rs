@@ -8,6 +8,7 @@ use crate::{
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle, Notice, Tell},
+    mail::MailRoom,
     names::{AddressBook, ResolveError},
     pool,
     reporter::Reporter,
@@ -160,13 +161,13 @@ pub(crate) fn start_engine(making: &Making) -> Result<Started, RunError> {
 }
 
 fn start_loops(making: &Making) -> Result<Started, RunError> {
-    let (mut handles, mut threads) = (Vec::new(), Vec::new());
-    for index in 0..making.config.threads {
-        let made = making.event_loop(index);
-        let (event_loop, handle) =
-            made.map_err(|source| RunError::System { what: "make an event loop", source })?;
+    let made: io::Result<Vec<_>> = (0..making.config.threads).map(|index| making.event_loop(index)).collect();
+    let made = made.map_err(|source| RunError::System { what: "make an event loop", source })?;
+    let (loops, handles): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+    let mut threads = Vec::new();
+    for (index, (event_loop, mail)) in loops.into_iter().zip(MailRoom::connect(&handles)).enumerate() {
+        let event_loop = if handles.len() > 1 { event_loop.with_mail(mail) } else { event_loop };
         threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
-        handles.push(handle);
     }
     Ok(Started { reporting: Crew::new(handles.clone()), doors: handles, threads })
 }

@@ -3,6 +3,7 @@
 mod clients;
 mod limits;
 mod multigets;
+mod ownership;
 mod reload;
 mod replication;
 mod requests;
