@@ -399,7 +399,7 @@ impl EventLoop {
                     let now = self.clock.now();
                     self.dataplane.handle_time(now);
                     let mut report = self.dataplane.report(now);
-                    report.stations.extend(self.serving.as_ref().map(|serving| serving.entry(now)));
+                    report.stations.extend(self.serving.as_ref().and_then(|serving| serving.entry(now)));
                     // Whoever asked may have stopped waiting.
                     let _ = reply.send(report);
                 }

@@ -11,21 +11,25 @@ pub(crate) struct Serving {
     name: &'static str,
     /// The server to whose queue it belongs, if to one.
     home: Option<Server>,
+    /// Its server has left, and no other has come.
+    is_spare: bool,
     station: Station,
 }
 
 impl Serving {
     pub(crate) fn new(name: &'static str, now: Instant) -> Self {
-        Self { name, home: None, station: Station::new(now) }
+        Self { name, home: None, is_spare: false, station: Station::new(now) }
     }
 
-    pub(crate) fn entry(&self, now: Instant) -> StationEntry {
-        StationEntry {
+    /// None while it belongs nowhere.
+    pub(crate) fn entry(&self, now: Instant) -> Option<StationEntry> {
+        let entry = StationEntry {
             station: self.name,
             server: self.home.as_ref().map(|server| server.name.clone()),
             threads: 1,
             measured: self.station.report(now),
-        }
+        };
+        (!self.is_spare || self.station.length() > 0).then_some(entry)
     }
 }
 
@@ -42,6 +46,7 @@ impl EventLoop {
                 // What was measured was another server's.
                 serving.station = Station::new(now);
             }
+            serving.is_spare = home.is_none();
             serving.home = home;
         }
     }
