@@ -1,6 +1,6 @@
 //! What bounds the dataplane. Every queue and buffer in this crate has its limit here.
 
-use crate::{Multiget, OnFailure};
+use crate::{Multiget, OnFailure, Patience};
 use weir_protocol::Limits;
 
 /// A rule of replication that can be left out, for tests only.
@@ -36,9 +36,15 @@ pub struct Config {
     /// A rule that is left out, to see that tests notice.
     #[cfg(feature = "mutations")]
     pub mutation: Option<Mutation>,
-    /// How long a server may take: from a request's `created` to the first byte of each reply, and then between two reads of
-    /// the reply. Nanoseconds.
+    /// How long a server may take: from a request's `created` to the first byte of each reply, and then for each
+    /// `progress_bytes_min` of the reply. Nanoseconds.
     pub timeout_ns: u64,
+    /// How much of a reply must come, and of a long request must go, within each further `timeout_ns`.
+    pub progress_bytes_min: usize,
+    /// How long an attempt to connect to a server may take. Nanoseconds.
+    pub connect_timeout_ns: u64,
+    /// How long clients may take.
+    pub patience: Patience,
     /// How multi-gets are asked for where keys have several replicas.
     pub multiget: Multiget,
     /// What becomes of retrievals of which a part got no answer.
@@ -59,6 +65,8 @@ pub struct Config {
     pub server_buffer_bytes_max: usize,
     /// Whether a server is connected to when it is needed first, and not as soon as a table names it.
     pub connects_when_needed: bool,
+    /// How much memory all buffers of this dataplane may take, or of all that share its budget ([`crate::Dataplane::share_budget`]).
+    pub buffer_bytes_max: usize,
     /// The pause after the first failed attempt to connect; it doubles with each further one. Nanoseconds.
     pub reconnect_delay_min_ns: u64,
     /// The longest pause between attempts to connect. Nanoseconds.
@@ -80,6 +88,9 @@ impl Default for Config {
             #[cfg(feature = "mutations")]
             mutation: None,
             timeout_ns: 500_000_000,
+            progress_bytes_min: 64 << 10,
+            connect_timeout_ns: 500_000_000,
+            patience: Patience::default(),
             multiget: Multiget::default(),
             on_failure: OnFailure::default(),
             limits: Limits::default(),
@@ -90,6 +101,7 @@ impl Default for Config {
             server_requests_max: 65_536,
             server_buffer_bytes_max: 64 << 20,
             connects_when_needed: false,
+            buffer_bytes_max: 1 << 30,
             reconnect_delay_min_ns: 50_000_000,
             reconnect_delay_max_ns: 5_000_000_000,
             seed: 1,

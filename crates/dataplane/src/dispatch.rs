@@ -116,7 +116,7 @@ impl Dataplane {
         now: Instant,
     ) {
         if !large.erases {
-            return self.refuse(session, Refusal::TooLarge, large.silent, first_byte, now);
+            return self.refuse(session, large.refusal, large.silent, first_byte, now);
         }
         self.counters.requests += 1;
         self.counters.requests_refused += 1;
@@ -131,7 +131,7 @@ impl Dataplane {
             return self.mail_write((owner, name), write, Some(Refusal::TooLarge), context);
         }
         let key = self.begin(Operation::Set, 1, large.silent, context);
-        self.services[key].refuse(Refusal::TooLarge);
+        self.services[key].refuse(large.refusal);
         self.send_to_replicas(key, name, write, now);
     }
 
@@ -352,6 +352,7 @@ pub(crate) struct Large<'a> {
     pub(crate) base64: bool,
     pub(crate) silent: bool,
     pub(crate) erases: bool,
+    pub(crate) refusal: Refusal,
 }
 
 /// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before

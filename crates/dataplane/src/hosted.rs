@@ -13,8 +13,8 @@
 //! and its deadline are those of its whole life.
 
 use crate::{
-    Dataplane, Event, Fault, SessionId, backend::Backend, key::WireKey, ownership::Sender, service::Service,
-    session::Session,
+    Charge, Dataplane, Event, Fault, SessionId, backend::Backend, key::WireKey, ownership::Sender,
+    service::Service, session::Session,
 };
 use weir_protocol::{
     Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, binary,
@@ -45,6 +45,7 @@ pub struct Unsent {
     operation: Operation,
     outcome: Outcome,
     stamps: Stamps,
+    _charge: Charge,
 }
 
 impl Dataplane {
@@ -107,12 +108,14 @@ impl Dataplane {
             return None;
         }
         let bytes = session.output().to_vec();
+        let charge = self.budget().charge(bytes.len());
         let service = self.remove_hosted(id)?;
         Some(Unsent {
             bytes,
             operation: service.operation,
             outcome: service.outcome(),
             stamps: service.stamps,
+            _charge: charge,
         })
     }
 
@@ -146,6 +149,7 @@ impl Dataplane {
 
     /// The counters, for what a driver does in the place of the dataplane.
     pub fn counters_mut(&mut self) -> &mut crate::Counters {
+        self.recorder.use_window();
         &mut self.counters
     }
 
@@ -154,6 +158,7 @@ impl Dataplane {
     }
 
     fn remove_hosted(&mut self, id: SessionId) -> Option<Service> {
+        self.release(id);
         let session = &mut self.sessions[id];
         let mut request = None;
         session.abandon(|key, _| request = Some(key));

@@ -26,14 +26,19 @@
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `table` | which servers there are, where keys go, and how both change |
+//! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
+//! | `budget` | how much memory all buffers may take together |
+//! | `patience` | clients that take too long |
+//! | `spare` | memory of parked answers, used again |
 //! | `memory` | what is given back when nobody uses it |
 //! | `config`, `counters` | every limit, every count |
 
 mod again;
 mod auto;
 mod backend;
+mod budget;
 mod buffer;
 mod config;
 mod connection;
@@ -51,13 +56,17 @@ mod key;
 mod memory;
 mod multiget;
 mod ownership;
+mod patience;
 mod report;
 mod sequence;
 mod service;
 mod session;
+mod spare;
 mod stats;
 mod table;
+mod window;
 
+pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
 pub use config::Config;
 #[cfg(feature = "mutations")]
 pub use config::Mutation;
@@ -67,5 +76,7 @@ pub use fault::Fault;
 pub use hosted::{Taken, Unsent, parse_whole, read_key, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
 pub use ownership::{Mail, owner_of};
+pub use patience::{Doing, Overdue, Patience, choose_unread};
 pub use report::{Report, ServerReport, StationEntry};
 pub use stats::StatsTopic;
+pub use window::{LoopWindow, ServerWindow};

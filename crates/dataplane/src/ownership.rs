@@ -67,8 +67,8 @@ struct Outcome {
     stamps: Stamps,
     first_sent: bool,
     error: bool,
-    /// A server is to blame for the error.
-    failed: bool,
+    /// A server is to blame for the error, and why, unless it said so itself.
+    blame: Option<Option<Fault>>,
 }
 
 /// The mail of one dataplane among several.
@@ -184,7 +184,7 @@ impl Dataplane {
     pub(crate) fn answer_by_mail(&mut self, key: RequestKey, sender: Sender, reply: Option<&[u8]>) {
         let mut service = self.services.remove(key);
         self.sessions[service.session].in_service -= 1;
-        let failed = service.has_failed();
+        let blame = service.has_failed().then(|| service.fault());
         let reply = match (service.failure_line(), reply, mem::take(&mut service.answer)) {
             (Some(line), ..) => line,
             (None, Some(reply), _) => reply.to_vec(),
@@ -199,21 +199,21 @@ impl Dataplane {
             stamps: service.stamps,
             first_sent: service.first_sent,
             error: service.error,
-            failed,
+            blame,
         };
         post.outgoing.push_back((sender.home, Mail(Content::Reply(Box::new(outcome)))));
     }
 
     /// The owner has answered.
     fn take_outcome(&mut self, outcome: Outcome, now: Instant) {
-        let Outcome { sender, owner, reply, stamps, first_sent, error, failed } = outcome;
+        let Outcome { sender, owner, reply, stamps, first_sent, error, blame } = outcome;
         self.post.as_mut().expect("a reply comes to who has sent mail").under_way[owner].leave(sender.bytes);
         let service = &mut self.services[sender.request];
         service.outstanding = 0;
         (service.stamps, service.first_sent) = (stamps, first_sent);
         service.error |= error;
         service.answer = Answer::Owned(reply);
-        self.conclude((sender.request, failed), None, now);
+        self.conclude(sender.request, blame, None, now);
     }
 
     /// Whether nothing that was mailed, in either direction, waits for anything: for tests.

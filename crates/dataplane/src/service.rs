@@ -25,6 +25,8 @@ pub(crate) struct Service {
     pub(crate) first_sent: bool,
     /// The reply that decides, kept while others are outstanding or while earlier requests are unanswered.
     pub(crate) answer: Answer,
+    /// Bytes of values that `gather` keeps, as far as they were counted.
+    pub(crate) gathered_bytes: usize,
     /// The parts of a split multi-get.
     pub(crate) gather: Option<Box<Gather>>,
     /// Keys of parts that fail are misses; `answer` is what is said if no server answers.
@@ -100,6 +102,7 @@ impl Service {
             refusal: None,
             first_sent: false,
             answer: Answer::None,
+            gathered_bytes: 0,
             gather: None,
             degrades: false,
             degraded: false,
@@ -158,6 +161,14 @@ impl Service {
             Some(Failure::Fault(..)) => true,
             Some(Failure::Line { status, .. }) => *status == Status::ServerError,
             None => false,
+        }
+    }
+
+    /// Why no server answered; `None` where one answered with an error of its own, or nothing failed.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        match &self.failure {
+            Some(Failure::Fault(fault, _)) => Some(*fault),
+            _ => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a proxy is told, checked once.
 
+use crate::batching::Batching;
 use crate::engine::{Engine, READERS_MAX, SPLIT_THREADS_MAX, WORKERS_MAX};
 use crate::names::{Resolve, SystemResolver};
 use std::{
@@ -9,7 +10,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use weir_dataplane::{Multiget, NotWhole, OnFailure};
+use weir_dataplane::{Multiget, NotWhole, OnFailure, Patience};
 use weir_routing::{Endpoint, Server, Table};
 
 /// A proxy's configuration. Everything in it has been checked.
@@ -25,8 +26,16 @@ pub struct Config {
     pub engine: Engine,
     /// Event loops, where the engine is that.
     pub threads: usize,
+    /// When a loop gathers more before it writes (engine event).
+    pub batching: Batching,
     /// How long a server may take to answer.
     pub timeout: Duration,
+    /// How much of a reply, or of a request, must move within each further `timeout` after its first byte, in bytes.
+    pub progress_bytes_min: usize,
+    /// How long an attempt to connect to a server may take.
+    pub connect_timeout: Duration,
+    /// How long clients may take.
+    pub patience: Patience,
     /// How multi-gets are asked for where keys have several replicas.
     pub multiget: Multiget,
     /// What becomes of retrievals of which a part got no answer.
@@ -41,6 +50,10 @@ pub struct Config {
     pub client_buffer_bytes_max: usize,
     /// How much may wait for one server, in bytes, and how much of an incomplete reply is kept.
     pub server_buffer_bytes_max: usize,
+    /// How much memory all buffers together may take, in bytes.
+    pub buffer_bytes_max: usize,
+    /// The file to which a record per second is appended, if there is one.
+    pub windows_file: Option<PathBuf>,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
     /// How often names of servers are looked up again.
@@ -120,6 +133,15 @@ pub enum ConfigError {
     /// A time of nothing.
     #[error("--timeout must be longer than nothing: every request would fail")]
     Timeout,
+    /// No server could be connected to.
+    #[error("--connect-timeout must be longer than nothing: no server could be connected to")]
+    ConnectTimeout,
+    /// Too little memory for anything.
+    #[error("--buffer-limit {0} is too little to serve with: give at least {BUFFER_BYTES_MIN} bytes")]
+    BufferLimit(usize),
+    /// Requests would be held up.
+    #[error("--batch-pause must be at most {BATCH_PAUSE_MAX:?}: requests would be held up for nothing")]
+    BatchPause,
     /// Names would be looked up all the time.
     #[error("--resolve-every must be at least {RESOLVE_EVERY_MIN:?}")]
     ResolveEvery,
@@ -142,6 +164,11 @@ const THREADS_MAX: usize = 256;
 /// Names that are looked up more often than this burden those who know them.
 const RESOLVE_EVERY_MIN: Duration = Duration::from_millis(100);
 
+/// Less memory than this for all buffers would refuse what one client may ask for.
+const BUFFER_BYTES_MIN: usize = 16 << 20;
+/// Longer pauses gain nothing: more clients than can be read in one turn have come by then.
+const BATCH_PAUSE_MAX: Duration = Duration::from_millis(1);
+
 /// Who may connect to a socket unless something else is said: the same user and group.
 pub const LISTEN_MODE: u32 = 0o660;
 
@@ -158,7 +185,11 @@ impl Config {
             table: Arc::new(table),
             engine: Engine::default(),
             threads,
+            batching: Batching::default(),
             timeout: Duration::from_millis(500),
+            progress_bytes_min: defaults.progress_bytes_min,
+            connect_timeout: Duration::from_nanos(defaults.connect_timeout_ns),
+            patience: defaults.patience,
             multiget: Multiget::default(),
             on_failure: OnFailure::default(),
             drain_timeout: Duration::from_secs(10),
@@ -166,6 +197,8 @@ impl Config {
             value_bytes_max: None,
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
             server_buffer_bytes_max: defaults.server_buffer_bytes_max,
+            buffer_bytes_max: defaults.buffer_bytes_max,
+            windows_file: None,
             flush_allowed: false,
             resolve_every: Duration::from_secs(30),
             resolver: Arc::new(SystemResolver),
@@ -196,6 +229,38 @@ impl Config {
             return Err(ConfigError::Timeout);
         }
         self.timeout = timeout;
+        Ok(self)
+    }
+
+    /// Sets how long an attempt to connect to a server may take.
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Result<Self, ConfigError> {
+        if timeout.is_zero() {
+            return Err(ConfigError::ConnectTimeout);
+        }
+        self.connect_timeout = timeout;
+        Ok(self)
+    }
+
+    /// Sets how much memory all buffers together may take.
+    pub fn with_buffer_limit(mut self, bytes: usize) -> Result<Self, ConfigError> {
+        if bytes < BUFFER_BYTES_MIN {
+            return Err(ConfigError::BufferLimit(bytes));
+        }
+        self.buffer_bytes_max = bytes;
+        Ok(self)
+    }
+
+    /// Sets how long a loop may wait for more before it writes; nothing: never. With `always` it waits as long in every turn, which is
+    /// for tests and benchmarks.
+    pub fn with_batch_pause(mut self, pause: Duration, always: bool) -> Result<Self, ConfigError> {
+        if pause > BATCH_PAUSE_MAX {
+            return Err(ConfigError::BatchPause);
+        }
+        self.batching = match nanos(pause) {
+            0 => Batching::Off,
+            pause_ns if always => Batching::Always { pause_ns },
+            pause_max_ns => Batching::Adaptive { pause_max_ns },
+        };
         Ok(self)
     }
 
@@ -285,7 +350,10 @@ impl Config {
             Engine::Split { readers, .. } => readers,
             Engine::Event | Engine::Pool { .. } => 0,
         };
-        let settings: [(&str, Told<'_>); 15] = [
+        let patience = |of: fn(&Patience) -> u64| {
+            move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
+        };
+        let settings: [(&str, Told<'_>); 23] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -293,11 +361,19 @@ impl Config {
             ("readers", &|it| readers(it).to_string()),
             ("queue", &|it| limits(it).1.to_string()),
             ("threads", &|it| it.threads.to_string()),
+            ("batch-pause", &|it| it.batching.to_string()),
             ("drain-timeout", &|it| format!("{:?}", it.drain_timeout)),
             ("max-connections", &|it| it.sessions_max.to_string()),
             ("max-value", &value),
+            ("progress", &|it| it.progress_bytes_min.to_string()),
+            ("connect-timeout", &|it| format!("{:?}", it.connect_timeout)),
+            ("client-timeout", &patience(|it| it.unread_ns)),
+            ("request-timeout", &patience(|it| it.request_ns)),
+            ("idle-timeout", &patience(|it| it.idle_ns)),
+            ("buffer-limit", &|it| it.buffer_bytes_max.to_string()),
             ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
             ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
+            ("windows", &|it| file(it.windows_file.as_deref())),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
@@ -329,6 +405,10 @@ impl Config {
             // Workers of a pool share nothing: the pool has its own order of writes.
             loop_count: if self.engine == Engine::Event { self.threads } else { 1 },
             timeout_ns: nanos(self.timeout),
+            progress_bytes_min: self.progress_bytes_min,
+            connect_timeout_ns: nanos(self.connect_timeout),
+            patience: Patience { progress_bytes: self.progress_bytes_min, ..self.patience },
+            buffer_bytes_max: self.buffer_bytes_max,
             multiget: self.multiget,
             on_failure: self.on_failure,
             sessions_max: self.sessions_max.div_ceil(self.threads),
@@ -345,6 +425,10 @@ impl Config {
             ..defaults
         }
     }
+}
+
+fn file(path: Option<&Path>) -> String {
+    path.map_or("nowhere".to_owned(), |path| path.display().to_string())
 }
 
 /// As the dataplane counts time.

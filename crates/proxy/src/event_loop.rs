@@ -4,6 +4,7 @@
 //! leave in one write per server, and all its replies in one write per client.
 
 use crate::{
+    batching::{self, Batcher, Batching},
     clock::Clock,
     inband::{self, Question},
     mail::MailRoom,
@@ -11,6 +12,7 @@ use crate::{
     server_link::{ServerLink, Whereabouts},
     sockets::{self, Arrived, Stream},
     threaded::serving::Serving,
+    windows::{Hub, Outlet},
 };
 use mio::{Events, Interest, Poll, Token};
 use std::{
@@ -21,9 +23,10 @@ use std::{
         Arc,
         mpsc::{Receiver, Sender, SyncSender, sync_channel},
     },
+    thread,
     time::Duration,
 };
-use weir_dataplane::{Dataplane, Event, Report, SessionId, StatsTopic};
+use weir_dataplane::{Budget, Dataplane, Event, Report, SessionId, StatsTopic};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -105,7 +108,9 @@ pub(crate) struct EventLoop {
     clock: Clock,
     /// What the clock said last.
     now: Instant,
+    batcher: Batcher,
     pub(crate) dataplane: Dataplane,
+    outlet: Outlet,
     pub(crate) whereabouts: Whereabouts,
     /// By the numbers that the dataplane gave the servers.
     pub(crate) servers: Vec<ServerLink>,
@@ -130,29 +135,38 @@ pub(crate) enum Peer {
 }
 
 /// What an [`EventLoop`] is made of.
-pub(crate) struct LoopConfig {
+pub(crate) struct LoopConfig<'a> {
     pub(crate) index: usize,
+    /// What the thread is called in records.
+    pub(crate) name: String,
+    pub(crate) windows: &'a Hub,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) table: Arc<Table>,
     pub(crate) whereabouts: Whereabouts,
     pub(crate) clock: Clock,
+    pub(crate) batching: Batching,
     pub(crate) drain_timeout: Duration,
 }
 
 impl EventLoop {
-    pub(crate) fn new(config: LoopConfig) -> io::Result<(Self, LoopHandle)> {
+    pub(crate) fn new(config: LoopConfig<'_>) -> io::Result<(Self, LoopHandle)> {
         let poll = Poll::new()?;
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
+        let mut dataplane = Dataplane::new(config.dataplane, config.table, now);
+        dataplane.share_budget(&config.budget);
         let event_loop = Self {
-            dataplane: Dataplane::new(config.dataplane, config.table, now),
+            outlet: config.windows.outlet(&config.name, &mut dataplane),
+            dataplane,
             whereabouts: config.whereabouts,
             servers: Vec::new(),
             poll,
             mailbox,
             clock: config.clock,
             now,
+            batcher: Batcher::new(config.batching, now),
             clients: Vec::new(),
             scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
@@ -175,13 +189,37 @@ impl EventLoop {
     /// Serves until it was told to drain and has.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        batching::allow_short_pauses();
         while !self.is_done() {
             self.wait(&mut events)?;
             let began = self.read_clock();
             self.read_ready(&events);
+            self.gather_more(&mut events)?;
             self.finish_turn(began);
             self.send_mail()?;
         }
+        self.end();
+        Ok(())
+    }
+
+    /// Hands over what was measured last.
+    pub(crate) fn end(mut self) {
+        self.outlet.finish(&mut self.dataplane, |_| {});
+    }
+
+    /// Waits a moment for more, if that costs nobody anything, and reads what has come. (`batching.rs`.)
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a bounded pause that gathers a larger batch; there is no readiness for that"
+    )]
+    fn gather_more(&mut self, events: &mut Events) -> io::Result<()> {
+        let pause_ns = self.batcher.pause_ns(self.now);
+        if pause_ns > 0 {
+            thread::sleep(Duration::from_nanos(pause_ns));
+            self.poll(events, Some(Duration::ZERO))?;
+            self.read_ready(events);
+        }
+        self.batcher.note_writing();
         Ok(())
     }
 
@@ -194,6 +232,7 @@ impl EventLoop {
             self.read_clock();
         }
         self.dataplane.record_turn(self.now.saturating_since(began));
+        self.outlet.hand_over(&mut self.dataplane, |_| {});
     }
 
     /// The clock is read after each call to the kernel, and before what waits for servers leaves its queue; the rest of a turn goes
@@ -230,6 +269,10 @@ impl EventLoop {
         } else {
             Some(Duration::ZERO)
         };
+        self.poll(events, timeout)
+    }
+
+    fn poll(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {
                 events.clear();
@@ -279,6 +322,7 @@ impl EventLoop {
             match sockets::read(stream, &mut self.scratch) {
                 Arrived::Bytes(count) => {
                     let now = self.read_clock();
+                    self.batcher.note_read(id);
                     self.dataplane.handle_client_bytes(id, &self.scratch[..count], now);
                     // A short read means that the kernel has no more; an end of the stream would not be told again.
                     if count < self.scratch.len() && !to_the_end {

@@ -17,10 +17,13 @@
 
 mod acceptor;
 mod admin;
+mod batching;
 mod clock;
 mod config;
 mod engine;
 mod event_loop;
+mod files;
+mod heap;
 mod inband;
 mod keeper;
 mod listener;
@@ -30,6 +33,7 @@ mod metrics;
 mod name_tests;
 mod names;
 mod pool;
+mod records;
 mod reporter;
 mod run;
 mod server_link;
@@ -37,10 +41,12 @@ mod snapshot;
 mod sockets;
 mod split;
 mod threaded;
+mod windows;
 
+pub use batching::{Batching, PAUSE_MAX_NS};
 pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Reread};
 pub use engine::Engine;
 pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
-pub use weir_dataplane::{Multiget, OnFailure};
+pub use weir_dataplane::{Multiget, OnFailure, Patience};

@@ -112,8 +112,16 @@ impl Proxy {
         let (keeper, handle) =
             Keeper::new(config, clock, Arc::new(|_: Notice<'_>| {})).expect("the name is known");
         let (questions, _) = sync_channel(1);
-        let making =
-            Making { config: config.clone(), clock, questions, book: keeper.book(), keeper: handle.clone() };
+        let (windows, _parts, _) = crate::windows::Hub::new(2);
+        let making = Making {
+            config: config.clone(),
+            clock,
+            budget: weir_dataplane::Budget::new(usize::MAX),
+            questions,
+            book: keeper.book(),
+            keeper: handle.clone(),
+            windows,
+        };
         let Started { doors, threads, .. } = start_engine(&making).expect("descriptors are free");
         let door = doors[0].clone();
         thread::spawn(move || keeper.run(&doors));

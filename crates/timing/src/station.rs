@@ -60,6 +60,11 @@ impl Station {
         self.population.length()
     }
 
+    /// Who was in it at the end of window `index` ([`QueueGauge::report_at_end`]).
+    pub fn population_at_end(&self, index: u64) -> QueueReport {
+        self.population.report_at_end(index)
+    }
+
     /// The station at `now`.
     pub fn report(&self, now: Instant) -> StationReport {
         StationReport {

@@ -41,6 +41,7 @@ pub(crate) fn engine(settings: &Settings) -> Result<Engine, StrayError> {
     let name = settings.engine.unwrap_or_default();
     let given = [
         ("--threads", settings.threads.is_some(), "--engine event", name == EngineName::Event),
+        ("--batch-pause", settings.batch_pause.is_some(), "--engine event", name == EngineName::Event),
         ("--workers", settings.workers.is_some(), "--engine pool", name == EngineName::Pool),
         ("--readers", settings.readers.is_some(), "--engine split", name == EngineName::Split),
         ("--queue", settings.queue.is_some(), "--engine pool or split", name != EngineName::Event),

@@ -147,11 +147,12 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
     let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
     let pool = config.table.pools()[0].router().options().clone();
     format!(
-        "{:?} {:?} {:?} {} {:?} {} {} {:?} {} {:?} {} {} {} {:?} {pool:?}",
+        "{:?} {:?} {:?} {} {} {:?} {} {} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {} {pool:?}",
         config.listen,
         config.admin,
         config.engine,
         config.threads,
+        config.batching,
         config.timeout,
         config.multiget,
         config.on_failure,
@@ -162,5 +163,9 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
         config.server_buffer_bytes_max,
         config.flush_allowed,
         config.resolve_every,
+        config.progress_bytes_min,
+        config.connect_timeout,
+        config.patience,
+        config.buffer_bytes_max,
     )
 }

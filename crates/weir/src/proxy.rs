@@ -6,8 +6,8 @@ use crate::{
     settings::Settings,
 };
 use clap::{ArgMatches, Args};
-use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
-use weir_proxy::{Config, Engine, LISTEN_MODE, Notice};
+use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -68,7 +68,10 @@ impl Given {
         .with_listen_mode(settings.listen_mode.unwrap_or(LISTEN_MODE))?
         .with_admin(settings.admin.as_deref())?
         .with_timeout(settings.timeout.unwrap_or(TIMEOUT))?
+        .with_connect_timeout(settings.connect_timeout.unwrap_or(TIMEOUT))?
+        .with_buffer_limit(settings.buffer_limit.unwrap_or(BUFFER_LIMIT))?
         .with_multiget(settings.multiget.unwrap_or_default())?
+        .with_batch_pause(settings.batch_pause.unwrap_or(BATCH_PAUSE), settings.batch_always == Some(true))?
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
         config.on_failure = settings.on_failure.unwrap_or_default();
         config.drain_timeout = settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT);
@@ -76,6 +79,9 @@ impl Given {
         config.value_bytes_max = settings.max_value;
         config.client_buffer_bytes_max = settings.client_buffer.unwrap_or(BUFFER);
         config.server_buffer_bytes_max = settings.server_buffer.unwrap_or(BUFFER);
+        config.progress_bytes_min = settings.progress.unwrap_or(PROGRESS);
+        config.patience = patience(&settings);
+        config.windows_file = settings.windows.map(PathBuf::from);
         config.flush_allowed = settings.allow_flush.unwrap_or(false);
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
@@ -93,11 +99,28 @@ impl Given {
     }
 }
 
+/// How long clients may take.
+fn patience(settings: &Settings) -> Patience {
+    let defaults = Patience::default();
+    let nanos = |time: Option<Duration>, default| {
+        time.map_or(default, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    };
+    Patience {
+        idle_ns: nanos(settings.idle_timeout, defaults.idle_ns),
+        request_ns: nanos(settings.request_timeout, defaults.request_ns),
+        unread_ns: nanos(settings.client_timeout, defaults.unread_ns),
+        ..defaults
+    }
+}
+
 /// Where clients connect if nothing says otherwise.
 const LISTEN: &str = "127.0.0.1:21211";
 
 /// How long a server may take if nothing says otherwise.
 const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long a loop may wait for more before it writes if nothing says otherwise.
+const BATCH_PAUSE: Duration = Duration::from_nanos(PAUSE_MAX_NS);
 
 /// How long sessions may take to end if nothing says otherwise.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -107,6 +130,12 @@ const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 
 /// Client connections at once if nothing says otherwise.
 const MAX_CONNECTIONS: usize = 10_000;
+
+/// How much must move within each further timeout if nothing says otherwise.
+const PROGRESS: usize = 64 << 10;
+
+/// How much memory all buffers may take if nothing says otherwise.
+const BUFFER_LIMIT: usize = 1 << 30;
 
 /// How much may be kept for a client, and for a server, if nothing says otherwise.
 const BUFFER: usize = 64 << 20;
@@ -119,6 +148,7 @@ fn announce(notice: &Notice<'_>) {
         Notice::Reloaded { generation, told } => {
             eprintln!("weir proxy: the configuration was read again; generation {generation}: {told}");
         }
+        Notice::RecordsLost(reason) => eprintln!("weir proxy: {reason}"),
         Notice::ReloadRefused(reason) => {
             eprintln!(
                 "weir proxy: the configuration was read again and refused, the old one stays: {reason}"

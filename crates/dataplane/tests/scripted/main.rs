@@ -2,8 +2,10 @@
 
 mod clients;
 mod limits;
+mod memory;
 mod multigets;
 mod ownership;
+mod patience;
 mod reload;
 mod replication;
 mod requests;

@@ -11,6 +11,7 @@ use crate::{
         request::Job,
         worker::{Worker, WorkerConfig},
     },
+    windows,
 };
 use mio::Poll;
 use std::{
@@ -18,7 +19,7 @@ use std::{
     sync::{Arc, atomic::AtomicUsize},
 };
 use weir_dataplane::{Report, StationEntry};
-use weir_timing::Instant;
+use weir_timing::{Instant, QueueReport};
 
 /// Starts `workers` workers and their network thread.
 pub(crate) fn start(making: &Making, workers: usize, queue_len_max: usize) -> Result<Started, RunError> {
@@ -28,7 +29,8 @@ pub(crate) fn start(making: &Making, workers: usize, queue_len_max: usize) -> Re
     let (network, mailbox) = LoopHandle::new(&poll).map_err(system("make the network thread"))?;
     let (mut loops, mut handles) = (Vec::new(), Vec::new());
     for index in 0..workers {
-        let (event_loop, handle) = making.event_loop(index).map_err(system("make a worker"))?;
+        let (event_loop, handle) =
+            making.event_loop(index, format!("worker-{index}")).map_err(system("make a worker"))?;
         loops.push(event_loop);
         handles.push(handle);
     }
@@ -71,15 +73,28 @@ pub(crate) fn start(making: &Making, workers: usize, queue_len_max: usize) -> Re
         mailbox,
         dataplane,
         table: Arc::clone(&config.table),
+        budget: Arc::clone(&making.budget),
         sessions_max: config.sessions_max,
         drain_timeout: config.drain_timeout,
         clock,
         shared,
+        windows: &making.windows,
     });
     // The network thread ends first, and the workers by its doing.
     threads.insert(0, spawn("weir-network".into(), move || thread.run())?);
+    // Reports are asked of the workers first: they know the servers.
     let reporting = Crew::new(handles.into_iter().chain([network.clone()]));
-    Ok(Started { reporting, doors: vec![network], threads })
+    Ok(Started { reporting, doors: vec![network], threads, queues: vec![Arc::new(OneQueue(queue))] })
+}
+
+impl windows::Queue for OneQueue {
+    fn name(&self) -> String {
+        "workers".to_owned()
+    }
+
+    fn report_at_end(&self, index: u64) -> QueueReport {
+        self.0.report_at_end(index)
+    }
 }
 
 /// Every request belongs into the same queue.
@@ -114,6 +129,10 @@ impl Queues for OneQueue {
     fn end(&self) -> io::Result<()> {
         self.0.end();
         Ok(())
+    }
+
+    fn key_waits(&self) -> u64 {
+        self.0.report().key_waits
     }
 
     fn report(&self, report: &mut Report) {

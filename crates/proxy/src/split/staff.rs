@@ -58,6 +58,16 @@ enum Role {
     Writer,
 }
 
+impl Role {
+    /// What a thread is called, by the number of its queue and its place there.
+    fn thread(self, queue: usize, index: usize) -> String {
+        match self {
+            Self::Reader => format!("read-{}-{index}", queue / 2),
+            Self::Writer => format!("write-{}", queue / 2),
+        }
+    }
+}
+
 impl Staff {
     /// Those who come later go by this.
     pub(super) fn take_routing(&mut self, routing: &Routing) {
@@ -93,8 +103,9 @@ impl Staff {
             Role::Reader => (self.readers, None),
             Role::Writer => (1, self.fence.clone()),
         };
-        let made: io::Result<Vec<_>> =
-            (first..first + size).map(|index| self.making.event_loop(index)).collect();
+        let made: io::Result<Vec<_>> = (0..size)
+            .map(|index| self.making.event_loop(first + index, role.thread(number, index)))
+            .collect();
         let made = made.map_err(|source| RunError::System { what: "make a reader or a writer", source })?;
         let (loops, handles): (Vec<_>, Vec<_>) = made.into_iter().unzip();
         if let Some(fence) = &fence {
@@ -113,9 +124,9 @@ impl Staff {
     }
 
     fn begin(&mut self, team: Team, shared: &Arc<Shared>) -> Result<(), RunError> {
-        let (station, thread, capacity) = match team.role {
-            Role::Reader => ("readers", "read", 1),
-            Role::Writer => ("writer", "write", WRITES_IN_SERVICE_MAX),
+        let (station, capacity) = match team.role {
+            Role::Reader => ("readers", 1),
+            Role::Writer => ("writer", WRITES_IN_SERVICE_MAX),
         };
         for (index, (event_loop, handle)) in team.loops.into_iter().zip(team.handles).enumerate() {
             let worker = Worker::new(WorkerConfig {
@@ -128,7 +139,7 @@ impl Staff {
                 clock: self.making.clock,
                 station,
             });
-            let name = format!("weir-{thread}-{}-{index}", team.queue.number / 2);
+            let name = format!("weir-{}", team.role.thread(team.queue.number, index));
             self.threads.push(spawn(name, move || worker.run())?);
             self.crew.add(handle);
         }

@@ -48,12 +48,14 @@ pub(crate) fn start(making: &Making, readers: usize, queue_len_max: usize) -> Re
         mailbox,
         dataplane,
         table: Arc::clone(&config.table),
+        budget: Arc::clone(&making.budget),
         sessions_max: config.sessions_max,
         drain_timeout: config.drain_timeout,
         clock,
         shared,
+        windows: &making.windows,
     });
     // It waits for the others itself.
     let threads = vec![spawn("weir-network".into(), move || thread.run())?];
-    Ok(Started { reporting: crew, doors: vec![network], threads })
+    Ok(Started { reporting: crew, doors: vec![network], threads, queues: stations.windows() })
 }

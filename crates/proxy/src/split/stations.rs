@@ -22,6 +22,7 @@ use crate::{
         queue::{Queue, QueueState, is_same},
         request::Job,
     },
+    windows,
 };
 use std::{
     io,
@@ -33,7 +34,7 @@ use weir_routing::{Server, Table};
 use weir_timing::{Instant, QueueReport};
 
 pub(super) struct Stations {
-    map: RwLock<Map>,
+    map: Arc<RwLock<Map>>,
     staff: Mutex<Staff>,
     limits: Limits,
     fence: Option<Arc<Fence>>,
@@ -78,7 +79,7 @@ impl Stations {
     pub(super) fn new(staff: Staff, limits: Limits) -> Self {
         let map = Map { table: Arc::clone(&staff.making.config.table), serving: Vec::new(), all: Vec::new() };
         let (fence, clock) = (staff.fence.clone(), staff.making.clock);
-        Self { map: RwLock::new(map), staff: Mutex::new(staff), limits, fence, clock }
+        Self { map: Arc::new(RwLock::new(map)), staff: Mutex::new(staff), limits, fence, clock }
     }
 
     /// Makes the stations of the first table.
@@ -95,8 +96,13 @@ impl Stations {
     }
 
     fn map(&self) -> RwLockReadGuard<'_, Map> {
-        // Whatever is changed under the lock is whole at every step that could panic.
-        self.map.read().unwrap_or_else(PoisonError::into_inner)
+        read(&self.map)
+    }
+
+    /// What is told of the queues in windows: those of reads together, and those of writes.
+    pub(super) fn windows(&self) -> Vec<Arc<dyn windows::Queue>> {
+        let of = |name, pick| Arc::new(Kind { name, pick, map: Arc::clone(&self.map) });
+        vec![of("read-queues", |station| &station.reads), of("write-queues", |station| &station.writes)]
     }
 
     fn staff(&self) -> MutexGuard<'_, Staff> {
@@ -147,6 +153,32 @@ fn make(
 
 /// Twice as many threads as one table may need: those of servers that have left may still wait for them.
 const THREADS_MAX: usize = 2 * SPLIT_THREADS_MAX;
+
+fn read(map: &RwLock<Map>) -> RwLockReadGuard<'_, Map> {
+    // Whatever is changed under the lock is whole at every step that could panic.
+    map.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All queues of one kind. It holds none of what threads hand over by: whoever collects that waits until nobody does.
+struct Kind {
+    name: &'static str,
+    pick: fn(&Station) -> &Arc<Queue>,
+    map: Arc<RwLock<Map>>,
+}
+
+impl windows::Queue for Kind {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn report_at_end(&self, index: u64) -> QueueReport {
+        let mut sum = QueueReport::default();
+        for station in &read(&self.map).all {
+            sum += (self.pick)(station).report_at_end(index);
+        }
+        sum
+    }
+}
 
 impl Queues for Arc<Stations> {
     fn push(&self, job: Job, by: By) -> Result<(), Job> {
@@ -203,6 +235,11 @@ impl Queues for Arc<Stations> {
     fn end(&self) -> io::Result<()> {
         self.map().queues().for_each(|queue| queue.end());
         self.staff().join()
+    }
+
+    fn key_waits(&self) -> u64 {
+        // Writes to one key have one writer, and wait in its queue.
+        0
     }
 
     fn report(&self, report: &mut Report) {

@@ -30,7 +30,7 @@ use std::{
     },
 };
 use weir_routing::Server;
-use weir_timing::{Instant, Station, StationReport};
+use weir_timing::{Instant, QueueReport, Station, StationReport};
 
 /// What a queue is made of.
 pub(crate) struct QueueConfig {
@@ -163,6 +163,7 @@ impl Queue {
     }
 
     /// Puts a request at the end; gives it back if too many wait.
+    #[expect(clippy::result_large_err, reason = "what is given back is the request itself, moved once")]
     pub(crate) fn push(&self, mut job: Job, by: By) -> Result<(), Job> {
         let mut inner = self.inner();
         if inner.station.length() >= self.limits.length_max as u64 {
@@ -437,6 +438,14 @@ impl Queue {
         self.inner().home.clone()
     }
 
+    /// The queue as it was at the end of window `index`.
+    pub(crate) fn report_at_end(&self, index: u64) -> QueueReport {
+        let inner = self.inner();
+        let mut report = inner.station.population_at_end(index);
+        report += inner.former.population;
+        report
+    }
+
     /// Waking fails only if the descriptor is gone, and with it whoever would be woken.
     fn wake(&self, handle: &LoopHandle) {
         let _ = handle.wake();
@@ -472,7 +481,7 @@ mod tests {
 
     fn job(clock: Clock) -> Job {
         let (stream, _) = UnixStream::pair().expect("descriptors are free");
-        let client = Arc::new(Client::new(0, Stream::Unix(stream)));
+        let client = Arc::new(Client::new(0, Stream::Unix(stream), &weir_dataplane::Budget::new(usize::MAX)));
         let now = clock.now();
         Job::new(client, Request::binary([0; binary::HEADER_BYTES], now, now))
     }

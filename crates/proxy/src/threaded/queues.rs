@@ -12,6 +12,7 @@ use weir_timing::Instant;
 /// The queues of an engine, and the threads that take from them.
 pub(crate) trait Queues: Send + Sync {
     /// Puts a request at the end of the queue where it belongs; gives it back if too many wait there.
+    #[expect(clippy::result_large_err, reason = "what is given back is the request itself, moved once")]
     fn push(&self, job: Job, by: By) -> Result<(), Job>;
 
     /// A request that was taken out by [`Queues::expire`] is answered.
@@ -31,6 +32,9 @@ pub(crate) trait Queues: Send + Sync {
 
     /// All workers are to end, whatever they do.
     fn end(&self) -> io::Result<()>;
+
+    /// How many writes had to wait for another so far.
+    fn key_waits(&self) -> u64;
 
     /// Adds what is known of the queues.
     fn report(&self, report: &mut Report);

@@ -112,6 +112,7 @@ impl Worker {
             self.event_loop.read_ready(&events);
             self.tell_value_bytes_max();
         }
+        self.event_loop.end();
         Ok(())
     }
 
