@@ -24,7 +24,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xfail(reason=mark.kwargs["reason"], strict=True))
 
 
-ENGINES = ("event", "pool")
+ENGINES = ("event", "pool", "split")
+
+# What stands for `--threads N` there, and how many of it for each event loop.
+THREADS_OF = {"pool": ("--workers", 4), "split": ("--readers", 2)}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -40,14 +43,15 @@ def engine() -> str:
 
 
 def engine_options(engine: str, options: tuple[str, ...]) -> tuple[str, ...]:
-    """Where a test asks for event loops, the other engines get four workers for each."""
+    """Where a test asks for event loops, a pool gets four workers, a split two readers of each server, for each."""
     if engine == "event":
         return options
     options = ("--engine", engine, *options)
     if "--threads" not in options:
         return options
     place = options.index("--threads")
-    return (*options[:place], "--workers", str(4 * int(options[place + 1])), *options[place + 2 :])
+    flag, times = THREADS_OF[engine]
+    return (*options[:place], flag, str(times * int(options[place + 1])), *options[place + 2 :])
 
 
 @pytest.fixture
@@ -87,12 +91,13 @@ def connect(stack: ExitStack) -> Connect:
     return lambda address: stack.enter_context(Wire(address))
 
 
-@pytest.fixture(params=["direct", "weir", "weir-pool"])
+@pytest.fixture(params=["direct", "weir", "weir-pool", "weir-split"])
 def subject(request: pytest.FixtureRequest) -> Address:
     """Where a client connects. `direct` is memcached itself: what holds there must hold through the proxy."""
     if request.param == "direct":
         server: Memcached = request.getfixturevalue("servers")[0]
         return server.address
-    options = ("--engine", "pool") if request.param == "weir-pool" else ()
+    _, _, engine = request.param.partition("-")
+    options = ("--engine", engine) if engine else ()
     proxy: Proxy = request.getfixturevalue("start_proxy")("--allow-flush", *options)
     return proxy.address

@@ -45,8 +45,8 @@ def test_snapshot_counts_what_the_client_sent(
     assert snapshot["schema"] == "weir.proxy/1"
     assert snapshot["config"]["servers"] == [str(server.address) for server in servers]
     assert snapshot["config"]["listen"] == str(proxy.address)
-    # The network thread of the pool has a loop beside its workers.
-    threads, own = {"event": (2, 0), "pool": (8, 1)}[engine]
+    # The network thread has a loop beside the workers.
+    threads, own = {"event": (2, 0), "pool": (8, 1), "split": (3 * (4 + 1), 1)}[engine]
     assert snapshot["config"]["engine"] == engine
     assert snapshot["config"]["threads"] == threads == len(snapshot["loops"]) - own
     assert snapshot["process"]["pid"] == proxy.pid

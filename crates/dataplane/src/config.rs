@@ -65,6 +65,8 @@ pub struct Config {
     pub server_requests_max: usize,
     /// How many bytes may wait for one server, and how many of an incomplete reply are kept.
     pub server_buffer_bytes_max: usize,
+    /// Whether a server is connected to when it is needed first, and not as soon as a table names it.
+    pub connects_when_needed: bool,
     /// How much memory all buffers of this dataplane may take, or of all that share its budget ([`crate::Dataplane::share_budget`]).
     pub buffer_bytes_max: usize,
     /// The pause after the first failed attempt to connect; it doubles with each further one. Nanoseconds.
@@ -101,6 +103,7 @@ impl Default for Config {
             session_buffer_bytes_max: 64 << 20,
             server_requests_max: 65_536,
             server_buffer_bytes_max: 64 << 20,
+            connects_when_needed: false,
             buffer_bytes_max: 1 << 30,
             reconnect_delay_min_ns: 50_000_000,
             reconnect_delay_max_ns: 5_000_000_000,

@@ -12,6 +12,8 @@ impl Dataplane {
 
     pub(crate) fn expire(&mut self, server: usize, now: Instant) {
         match self.backends[server].state {
+            // It is needed first now.
+            State::Idle => self.connect(server, now),
             State::Down { until } if until <= now => {
                 self.backends[server].state = State::Probing { since: now };
                 self.events.push_back(Event::Connect(server));

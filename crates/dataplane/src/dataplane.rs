@@ -449,6 +449,7 @@ impl Dataplane {
             buffered_bytes: self.budget().held() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
             queue: None,
+            stations: Vec::new(),
             servers: servers
                 .map(|(slot, server, backend)| (slot, server, backend, self.apart_from(slot)))
                 .map(|(slot, server, backend, apart)| {

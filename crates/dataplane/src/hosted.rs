@@ -213,6 +213,19 @@ pub fn written_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
     Some(wire.placement_name(decoded.as_ref()).into())
 }
 
+/// The key, as it is placed, by which a request that only reads is asked first: that of its only key, or of the first of several.
+pub fn read_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
+    let Parsed::Request { request, .. } = *parsed else { return None };
+    match request {
+        Request::Retrieval(retrieval) => retrieval.keys().next().map(Into::into),
+        Request::Meta(meta) if !writes(&meta) => {
+            let wire = WireKey { bytes: meta.key, base64: meta.is_base64() };
+            Some(wire.placement_name(wire.decoded().as_ref()).into())
+        }
+        _ => None,
+    }
+}
+
 pub(crate) fn writes(meta: &Meta<'_>) -> bool {
     matches!(meta.verb, MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic)
 }

@@ -1,7 +1,7 @@
 //! What a dataplane tells about itself.
 
 use crate::Counters;
-use weir_timing::{Distribution, QueueReport};
+use weir_timing::{Distribution, QueueReport, StationReport};
 
 /// Everything that one dataplane measured and counted, or the sum over several.
 #[derive(Clone, Debug)]
@@ -18,8 +18,23 @@ pub struct Report {
     pub value_bytes_max: usize,
     /// Requests that wait for a worker, where the engine has such a queue.
     pub queue: Option<QueueReport>,
+    /// Where requests wait and where they are served, where the engine has threads for that.
+    pub stations: Vec<StationEntry>,
     /// One entry per server of the table in force, in its order.
     pub servers: Vec<ServerReport>,
+}
+
+/// A queue, or the threads that serve what was in it.
+#[derive(Clone, Debug)]
+pub struct StationEntry {
+    /// `queue` and `workers`, or `read-queue`, `readers`, `write-queue` and `writer`.
+    pub station: &'static str,
+    /// The server whose it is; none where there is one for all.
+    pub server: Option<String>,
+    /// Threads that serve; none of a queue.
+    pub threads: u64,
+    /// What was measured.
+    pub measured: StationReport,
 }
 
 /// One server as the proxy sees it.
@@ -27,7 +42,7 @@ pub struct Report {
 pub struct ServerReport {
     /// Its name.
     pub server: String,
-    /// `up`, `down`, `connecting` or `idle`; over several loops the worst of theirs.
+    /// `up`, `down`, `connecting` or `idle` (not needed yet); over several loops the worst of theirs.
     pub state: &'static str,
     /// Messages that were queued for it.
     pub requests: u64,
@@ -59,6 +74,17 @@ impl Report {
             }
             (mine, theirs) => mine.or(theirs),
         };
+        for theirs in &other.stations {
+            let same =
+                |mine: &&mut StationEntry| mine.station == theirs.station && mine.server == theirs.server;
+            match self.stations.iter_mut().find(same) {
+                Some(mine) => {
+                    mine.threads += theirs.threads;
+                    mine.measured += theirs.measured;
+                }
+                None => self.stations.push(theirs.clone()),
+            }
+        }
         self.value_bytes_max = self.value_bytes_max.max(other.value_bytes_max);
         for (place, theirs) in other.servers.iter().enumerate() {
             // While a table is taken by one loop after the other, they do not have the same servers.
@@ -91,8 +117,9 @@ pub(crate) fn worse_state(one: &'static str, other: &'static str) -> &'static st
 
 fn badness(state: &str) -> u8 {
     match state {
-        "up" => 0,
-        "idle" => 1,
+        // Nobody has needed it from there yet.
+        "idle" => 0,
+        "up" => 1,
         "connecting" => 2,
         _ => 3,
     }

@@ -12,7 +12,10 @@
 //! A slot that leaves gets no message of a request that comes later; it is free when nothing on it waits for a reply and no write that
 //! is being decided may still be sent there. So a number in a request never changes its meaning.
 
-use crate::{Dataplane, Event, backend::Backend};
+use crate::{
+    Dataplane, Event,
+    backend::{Backend, State},
+};
 use std::{mem, sync::Arc};
 use weir_routing::{Server, TABLE_SERVERS_MAX, Table};
 use weir_timing::Instant;
@@ -131,6 +134,15 @@ impl Dataplane {
         self.config.timeout_ns = timeout_ns;
     }
 
+    /// Connects to a server of the table, if nothing was sent to it yet: with [`crate::Config::connects_when_needed`].
+    pub fn handle_server_wanted(&mut self, server: &Server, now: Instant) {
+        let wanted =
+            self.slots.iter().position(|slot| slot.is_of(server) && slot.state == SlotState::Serving);
+        if let Some(slot) = wanted.filter(|&slot| self.backends[slot].state == State::Idle) {
+            self.connect(slot, now);
+        }
+    }
+
     /// Where the server is that has this number: to be asked when [`Event::Connect`] names it.
     pub fn server(&self, slot: usize) -> &Server {
         &self.slots[slot].server
@@ -186,7 +198,9 @@ impl Dataplane {
         let slot = self.free_slot(new).expect("there is room for the table");
         self.backends[slot] = Backend::new(now);
         self.recorder.begin_server(slot);
-        self.connect(slot, now);
+        if !self.config.connects_when_needed {
+            self.connect(slot, now);
+        }
         index(slot)
     }
 

@@ -1,7 +1,7 @@
 //! What a proxy is told, checked once.
 
 use crate::batching::Batching;
-use crate::engine::{Engine, WORKERS_MAX};
+use crate::engine::{Engine, READERS_MAX, SPLIT_THREADS_MAX, WORKERS_MAX};
 use crate::names::{Resolve, SystemResolver};
 use crate::traces::Sampling;
 use std::{
@@ -121,6 +121,19 @@ pub enum ConfigError {
     /// The number of workers is out of range.
     #[error("--workers {0} is out of range: give 1 to {WORKERS_MAX}")]
     Workers(usize),
+    /// The number of readers is out of range.
+    #[error("--readers {0} is out of range: give 1 to {READERS_MAX}")]
+    Readers(usize),
+    /// There would be too many threads.
+    #[error(
+        "--readers {readers} and one writer for each of {servers} servers are more than {SPLIT_THREADS_MAX} threads: give fewer readers"
+    )]
+    SplitThreads {
+        /// Readers of each server.
+        readers: usize,
+        /// How many servers there are.
+        servers: usize,
+    },
     /// A queue of nothing.
     #[error("--queue must be at least 1: every request would be refused")]
     Queue,
@@ -263,24 +276,36 @@ impl Config {
 
     /// Chooses how requests are served.
     pub fn with_engine(mut self, engine: Engine) -> Result<Self, ConfigError> {
-        if let Engine::Pool { workers, queue_len_max } = engine {
-            if !(1..=WORKERS_MAX).contains(&workers) {
+        match engine {
+            Engine::Pool { workers, .. } if !(1..=WORKERS_MAX).contains(&workers) => {
                 return Err(ConfigError::Workers(workers));
             }
-            if queue_len_max == 0 {
+            Engine::Split { readers, .. } if !(1..=READERS_MAX).contains(&readers) => {
+                return Err(ConfigError::Readers(readers));
+            }
+            Engine::Split { readers, .. } if self.split_threads(readers) > SPLIT_THREADS_MAX => {
+                return Err(ConfigError::SplitThreads { readers, servers: self.table.servers().len() });
+            }
+            Engine::Pool { queue_len_max: 0, .. } | Engine::Split { queue_len_max: 0, .. } => {
                 return Err(ConfigError::Queue);
             }
+            Engine::Event | Engine::Pool { .. } | Engine::Split { .. } => {}
         }
         self.engine = engine;
         Ok(self)
     }
 
-    /// Event loops, or workers.
+    /// Event loops, or workers, or readers and writers.
     pub fn serving_threads(&self) -> usize {
         match self.engine {
             Engine::Event => self.threads,
             Engine::Pool { workers, .. } => workers,
+            Engine::Split { readers, .. } => self.split_threads(readers),
         }
+    }
+
+    fn split_threads(&self, readers: usize) -> usize {
+        (readers + 1) * self.table.servers().len()
     }
 
     /// Whether any key has more than one server.
@@ -292,10 +317,18 @@ impl Config {
     pub(crate) fn refusal(&self, read: &Self) -> Option<String> {
         let changes = self.is_replicated() != read.is_replicated();
         // Writes in service are in no order yet, or waited for by nobody; docs/engines.md.
-        (changes && matches!(self.engine, Engine::Pool { .. })).then(|| {
-            "engine pool cannot change between one replica and several while it serves; restart the proxy"
-                .into()
-        })
+        if changes && self.engine != Engine::Event {
+            return Some(format!(
+                "engine {} cannot change between one replica and several while it serves; restart the proxy",
+                self.engine
+            ));
+        }
+        match self.engine {
+            Engine::Split { readers, .. } if read.split_threads(readers) > SPLIT_THREADS_MAX => {
+                Some(ConfigError::SplitThreads { readers, servers: read.table.servers().len() }.to_string())
+            }
+            _ => None,
+        }
     }
 
     /// Sets how often names are looked up again.
@@ -321,15 +354,21 @@ impl Config {
         let limits = |config: &Self| match config.engine {
             Engine::Event => (0, 0),
             Engine::Pool { workers, queue_len_max } => (workers, queue_len_max),
+            Engine::Split { queue_len_max, .. } => (0, queue_len_max),
+        };
+        let readers = |config: &Self| match config.engine {
+            Engine::Split { readers, .. } => readers,
+            Engine::Event | Engine::Pool { .. } => 0,
         };
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 26] = [
+        let settings: [(&str, Told<'_>); 27] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
             ("workers", &|it| limits(it).0.to_string()),
+            ("readers", &|it| readers(it).to_string()),
             ("queue", &|it| limits(it).1.to_string()),
             ("threads", &|it| it.threads.to_string()),
             ("batch-pause", &|it| it.batching.to_string()),
@@ -398,6 +437,7 @@ impl Config {
                 ..defaults.limits
             },
             asks_item_size: self.value_bytes_max.is_none(),
+            connects_when_needed: matches!(self.engine, Engine::Split { .. }),
             session_buffer_bytes_max: self.client_buffer_bytes_max,
             server_buffer_bytes_max: self.server_buffer_bytes_max,
             seed: defaults.seed + index as u64,

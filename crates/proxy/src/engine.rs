@@ -15,10 +15,23 @@ pub enum Engine {
         /// How many requests may wait for a worker; more are refused.
         queue_len_max: usize,
     },
+    /// One network thread; for each server a queue of reads with threads of its own, and a queue of writes with one writer.
+    Split {
+        /// How many reads each server serves at once.
+        readers: usize,
+        /// How many requests may wait in one queue; more are refused.
+        queue_len_max: usize,
+    },
 }
 
 /// More workers than this are a mistake.
 pub(crate) const WORKERS_MAX: usize = 1024;
+
+/// More readers of one server than this are a mistake.
+pub(crate) const READERS_MAX: usize = 256;
+
+/// More threads than this, over all servers, are too many for a machine: each has a stack and several descriptors.
+pub(crate) const SPLIT_THREADS_MAX: usize = 4096;
 
 impl Engine {
     /// Its name in flags, records and metrics.
@@ -26,14 +39,7 @@ impl Engine {
         match self {
             Self::Event => "event",
             Self::Pool { .. } => "pool",
-        }
-    }
-
-    /// Worker threads, of which an event loop has none.
-    pub const fn workers(self) -> usize {
-        match self {
-            Self::Event => 0,
-            Self::Pool { workers, .. } => workers,
+            Self::Split { .. } => "split",
         }
     }
 }

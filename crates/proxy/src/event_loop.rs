@@ -11,6 +11,7 @@ use crate::{
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
     sockets::{self, Arrived, StampedReads, Stream},
+    threaded::serving::Serving,
     traces::{Traces, Tracing},
     windows::{Hub, Outlet},
 };
@@ -125,6 +126,8 @@ pub(crate) struct EventLoop {
     questions: SyncSender<Question>,
     drain_timeout: Duration,
     drain_until: Option<Instant>,
+    /// What it serves from a queue, if it does.
+    pub(crate) serving: Option<Serving>,
     /// Where there are other loops.
     mail: Option<MailRoom>,
 }
@@ -180,6 +183,7 @@ impl EventLoop {
             questions: config.questions,
             drain_timeout: config.drain_timeout,
             drain_until: None,
+            serving: None,
             mail: None,
         };
         Ok((event_loop, handle))
@@ -463,8 +467,10 @@ impl EventLoop {
                 Message::Report(reply) => {
                     let now = self.clock.now();
                     self.dataplane.handle_time(now);
+                    let mut report = self.dataplane.report(now);
+                    report.stations.extend(self.serving.as_ref().and_then(|serving| serving.entry(now)));
                     // Whoever asked may have stopped waiting.
-                    let _ = reply.send(self.dataplane.report(now));
+                    let _ = reply.send(report);
                 }
                 Message::Stats { request, text } => {
                     self.dataplane.handle_stats(request, text, self.clock.now());

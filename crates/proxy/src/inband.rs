@@ -36,8 +36,10 @@ pub(crate) fn serve(questions: &Receiver<Question>, reporter: &Reporter) -> io::
             Ok(report) => answer(topic, reporter, &report, &mut since),
             Err(_) => BUSY.to_vec(),
         };
-        // A loop that has ended has no client to answer.
-        let _ = reporter.loops[from].send(Message::Stats { request, text });
+        if let Some(asked_by) = reporter.crew.members().get(from) {
+            // A loop that has ended has no client to answer.
+            let _ = asked_by.send(Message::Stats { request, text });
+        }
     }
     Ok(())
 }

@@ -10,7 +10,8 @@
 //!   SIGTERM ─▶ run: stop accepting, drain the loops, end
 //! ```
 //!
-//! With [`Engine::Pool`] a network thread, a queue and workers stand in the place of the event loops (`pool`).
+//! With [`Engine::Pool`] and [`Engine::Split`] a network thread, queues and workers stand in the place of the event loops (`threaded`,
+//! `pool`, `split`).
 //!
 //! This is the only crate below the command line that reads a clock and opens sockets for the proxy. Begin at [`run()`].
 
@@ -38,6 +39,8 @@ mod run;
 mod server_link;
 mod snapshot;
 mod sockets;
+mod split;
+mod threaded;
 mod traces;
 mod windows;
 

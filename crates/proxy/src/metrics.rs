@@ -31,6 +31,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     if let Some(queue) = &report.queue {
         waiting(&mut page, queue);
     }
+    stations(&mut page, report);
     keeper(&mut page, reporter);
     windows(&mut page, reporter);
     turns(&mut page, report);
@@ -56,6 +57,43 @@ fn waiting(page: &mut Page, queue: &weir_timing::QueueReport) {
     page.sample("weir_queue_length_met_total", &[], queue.length_met_sum);
     page.family("weir_queue_length_seconds_total", "counter", "Integral of the queue's length over time.");
     page.sample("weir_queue_length_seconds_total", &[], queue.length_time_integral_ns as f64 / 1e9);
+}
+
+fn stations(page: &mut Page, report: &Report) {
+    if report.stations.is_empty() {
+        return;
+    }
+    type Value = fn(&weir_dataplane::StationEntry) -> f64;
+    let values: [(&str, &str, &str, Value); 6] = [
+        ("weir_station_threads", "gauge", "Threads that serve there; a queue has none.", |it| {
+            it.threads as f64
+        }),
+        ("weir_station_population", "gauge", "Requests that wait, or are served, there.", |it| {
+            it.measured.population.length as f64
+        }),
+        ("weir_station_arrivals_total", "counter", "Requests that came there.", |it| {
+            it.measured.population.arrivals as f64
+        }),
+        ("weir_station_departures_total", "counter", "Requests that left it.", |it| {
+            it.measured.departures as f64
+        }),
+        ("weir_station_population_seconds_total", "counter", "Integral of the population over time.", |it| {
+            it.measured.population.length_time_integral_ns as f64 / 1e9
+        }),
+        (
+            "weir_station_residence_seconds_total",
+            "counter",
+            "Sum over departures of the time spent there.",
+            |it| it.measured.residence_ns_sum as f64 / 1e9,
+        ),
+    ];
+    for (name, kind, meaning, value) in values {
+        page.family(name, kind, meaning);
+        for entry in &report.stations {
+            let labels = [("station", entry.station), ("server", entry.server.as_deref().unwrap_or(""))];
+            page.sample(name, &labels, value(entry));
+        }
+    }
 }
 
 fn keeper(page: &mut Page, reporter: &Reporter) {

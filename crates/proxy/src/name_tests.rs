@@ -93,6 +93,10 @@ fn pool_config(resolver: Arc<Answers>) -> Config {
     config(resolver).with_engine(Engine::Pool { workers: 3, queue_len_max: 10 }).expect("valid")
 }
 
+fn split_config(resolver: Arc<Answers>) -> Config {
+    config(resolver).with_engine(Engine::Split { readers: 2, queue_len_max: 10 }).expect("valid")
+}
+
 /// An engine with its keeper, and a client.
 struct Proxy {
     /// The loop that has the client.
@@ -110,13 +114,13 @@ impl Proxy {
         let (questions, _) = sync_channel(1);
         let (windows, _parts, _) = crate::windows::Hub::new(2);
         let making = Making {
-            config,
+            config: config.clone(),
             clock,
             budget: weir_dataplane::Budget::new(usize::MAX),
-            questions: &questions,
-            keeper: &keeper,
-            keeper_handle: &handle,
-            windows: &windows,
+            questions,
+            book: keeper.book(),
+            keeper: handle.clone(),
+            windows,
             tracing: None,
         };
         let Started { doors, threads, .. } = start_engine(&making).expect("descriptors are free");
@@ -188,6 +192,11 @@ fn every_worker_reconnects_a_server_whose_name_has_another_address() {
     moves(pool_config);
 }
 
+#[test]
+fn every_reader_reconnects_a_server_whose_name_has_another_address() {
+    moves(split_config);
+}
+
 fn moves(config: impl Fn(Arc<Answers>) -> Config) {
     let (old, new) = (server('A'), server('B'));
     let answers = Answers::are(&[old]);
@@ -244,8 +253,17 @@ fn a_reload_with_a_name_that_nobody_knows_is_refused() {
 
 #[test]
 fn a_pool_does_not_change_between_one_replica_and_several() {
+    keeps_its_replicas("pool", pool_config);
+}
+
+#[test]
+fn a_split_does_not_change_between_one_replica_and_several() {
+    keeps_its_replicas("split", split_config);
+}
+
+fn keeps_its_replicas(engine: &str, config: impl Fn(Arc<Answers>) -> Config) {
     let answers = Answers::are(&[server('A')]);
-    let mut config = pool_config(Arc::clone(&answers));
+    let mut config = config(Arc::clone(&answers));
     let again = config.clone();
     config.reread = Arc::new(move || {
         let mut config = again.clone();
@@ -255,7 +273,8 @@ fn a_pool_does_not_change_between_one_replica_and_several() {
     });
     let mut proxy = Proxy::start(&config);
     let reason = proxy.reload().expect_err("writes in service have no order");
-    assert!(reason.starts_with("engine pool cannot change between one replica and several"), "{reason}");
+    let expected = format!("engine {engine} cannot change between one replica and several");
+    assert!(reason.starts_with(&expected), "{reason}");
     assert_eq!((proxy.keeper.in_force().generation, proxy.keeper.in_force().refused), (1, 1));
     assert_eq!(proxy.ask(), "A");
 }

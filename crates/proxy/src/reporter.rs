@@ -6,6 +6,7 @@ use crate::{
     event_loop::{LoopHandle, Message},
     keeper::KeeperHandle,
     records::RecordCounts,
+    run::Crew,
     windows::Ring,
 };
 use std::{
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Reporter {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
-    pub(crate) loops: Vec<LoopHandle>,
+    pub(crate) crew: Crew,
     pub(crate) keeper: KeeperHandle,
     pub(crate) windows: Arc<Ring>,
     pub(crate) windows_file: Option<Arc<RecordCounts>>,
@@ -37,10 +38,14 @@ impl Reporter {
 
     /// The sum over all loops, each taken between two of its turns.
     pub(crate) fn report(&self) -> io::Result<Report> {
-        let mut sum: Option<Report> = None;
-        for handle in &self.loops {
+        // All at once: each may have to wait for a turn of its thread.
+        let ask = |handle: LoopHandle| {
             let (sender, receiver) = mpsc::channel();
-            handle.send(Message::Report(sender))?;
+            handle.send(Message::Report(sender)).map(|()| receiver)
+        };
+        let asked: Vec<_> = self.crew.members().into_iter().map(ask).collect::<io::Result<_>>()?;
+        let mut sum: Option<Report> = None;
+        for receiver in asked {
             let report = receiver.recv_timeout(PATIENCE).map_err(io::Error::other)?;
             match &mut sum {
                 Some(sum) => sum.merge(&report),

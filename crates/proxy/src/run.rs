@@ -11,10 +11,11 @@ use crate::{
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle, Notice, Tell},
     mail::MailRoom,
-    names::ResolveError,
+    names::{AddressBook, ResolveError},
     pool,
     reporter::Reporter,
     server_link::Whereabouts,
+    split,
     traces::Tracing,
     windows::{self, Collector, Hub, Ring},
 };
@@ -25,7 +26,7 @@ use signal_hook::{
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -83,17 +84,18 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     let tracing = files.tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
     let making = Making {
-        config,
+        config: config.clone(),
         clock,
         budget: Budget::new(config.buffer_bytes_max),
-        questions: &questions,
-        keeper: &keeper,
-        keeper_handle: &keeper_handle,
-        windows: &hub,
-        tracing: tracing.as_ref(),
+        questions,
+        book: keeper.book(),
+        keeper: keeper_handle.clone(),
+        windows: hub,
+        tracing,
     };
     let Started { reporting, doors, threads, queues } = start_engine(&making)?;
-    drop((hub, tracing));
+    // What collects, and what writes rows, ends when nobody is left who could hand over anything.
+    drop(making);
     let windows = Arc::new(Ring::default());
     let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
     let collector = spawn("weir-windows".into(), move || collector.run())?;
@@ -103,7 +105,7 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
     let config = config.clone();
-    let reporter = Reporter { config, clock, loops: reporting, keeper, windows, windows_file, trace_file };
+    let reporter = Reporter { config, clock, crew: reporting, keeper, windows, windows_file, trace_file };
     start_reporting(&reporter, asked)?;
     tell(Notice::Ready(&reporter.config));
 
@@ -129,7 +131,7 @@ pub(crate) type LoopThread = JoinHandle<io::Result<()>>;
 /// The threads of an engine.
 pub(crate) struct Started {
     /// Those that have something to report.
-    pub(crate) reporting: Vec<LoopHandle>,
+    pub(crate) reporting: Crew,
     /// Those that take clients and tables, and are told to drain.
     pub(crate) doors: Vec<LoopHandle>,
     /// All, in the order in which they are waited for.
@@ -138,20 +140,41 @@ pub(crate) struct Started {
     pub(crate) queues: Vec<Arc<dyn windows::Queue>>,
 }
 
+/// The threads that have something to report; there may come more, and each keeps its number.
+#[derive(Clone, Default)]
+pub(crate) struct Crew(Arc<RwLock<Vec<LoopHandle>>>);
+
+impl Crew {
+    pub(crate) fn new(members: impl IntoIterator<Item = LoopHandle>) -> Self {
+        Self(Arc::new(RwLock::new(members.into_iter().collect())))
+    }
+
+    pub(crate) fn add(&self, member: LoopHandle) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push(member);
+    }
+
+    pub(crate) fn members(&self) -> Vec<LoopHandle> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// What an engine is made of.
-pub(crate) struct Making<'a> {
-    pub(crate) config: &'a Config,
+#[derive(Clone)]
+pub(crate) struct Making {
+    pub(crate) config: Config,
     pub(crate) clock: Clock,
     /// The memory that all loops share.
     pub(crate) budget: Arc<Budget>,
-    pub(crate) questions: &'a SyncSender<Question>,
-    pub(crate) keeper: &'a Keeper,
-    pub(crate) keeper_handle: &'a KeeperHandle,
-    pub(crate) windows: &'a Hub,
-    pub(crate) tracing: Option<&'a Tracing>,
+    pub(crate) questions: SyncSender<Question>,
+    /// Where the servers are.
+    pub(crate) book: Arc<AddressBook>,
+    pub(crate) keeper: KeeperHandle,
+    pub(crate) windows: Hub,
+    /// Where rows of sampled requests go, if anywhere.
+    pub(crate) tracing: Option<Tracing>,
 }
 
-impl Making<'_> {
+impl Making {
     /// The event loop with this number.
     pub(crate) fn event_loop(
         &self,
@@ -163,13 +186,13 @@ impl Making<'_> {
             index,
             name,
             door,
-            windows: self.windows,
-            tracing: self.tracing,
+            windows: &self.windows,
+            tracing: self.tracing.as_ref(),
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
             budget: Arc::clone(&self.budget),
             table: Arc::clone(&self.config.table),
-            whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
+            whereabouts: Whereabouts { book: Arc::clone(&self.book), keeper: self.keeper.clone() },
             clock: self.clock,
             batching: self.config.batching,
             drain_timeout: self.config.drain_timeout,
@@ -177,14 +200,15 @@ impl Making<'_> {
     }
 }
 
-pub(crate) fn start_engine(making: &Making<'_>) -> Result<Started, RunError> {
+pub(crate) fn start_engine(making: &Making) -> Result<Started, RunError> {
     match making.config.engine {
         Engine::Event => start_loops(making),
         Engine::Pool { workers, queue_len_max } => pool::start(making, workers, queue_len_max),
+        Engine::Split { readers, queue_len_max } => split::start(making, readers, queue_len_max),
     }
 }
 
-fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
+fn start_loops(making: &Making) -> Result<Started, RunError> {
     let made: io::Result<Vec<_>> = (0..making.config.threads)
         .map(|index| making.event_loop(index, format!("loop-{index}"), index))
         .collect();
@@ -195,7 +219,7 @@ fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
         let event_loop = if handles.len() > 1 { event_loop.with_mail(mail) } else { event_loop };
         threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
     }
-    Ok(Started { reporting: handles.clone(), doors: handles, threads, queues: Vec::new() })
+    Ok(Started { reporting: Crew::new(handles.clone()), doors: handles, threads, queues: Vec::new() })
 }
 
 fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {

@@ -97,7 +97,8 @@ impl EventLoop {
 
     /// The dataplane wants no connection to this number's server any more; the next may be another server.
     pub(crate) fn disconnect(&mut self, slot: usize) {
-        let link = &mut self.servers[slot];
+        // A server that leaves may never have been needed.
+        let Some(link) = self.servers.get_mut(slot) else { return };
         link.stream = None;
         link.known = self.dataplane.connected_servers().any(|connected| connected == slot);
     }

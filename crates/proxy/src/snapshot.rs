@@ -3,7 +3,7 @@
 use crate::{clock, config::nanos, reporter::Reporter};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
-use weir_dataplane::{Report, ServerReport};
+use weir_dataplane::{Report, ServerReport, StationEntry};
 use weir_routing::Pool;
 
 pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
@@ -23,6 +23,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         "operations": report.timing.operations(),
         "servers": servers,
         "queue": report.queue,
+        "stations": report.stations.iter().map(station).collect::<Vec<_>>(),
         "loops": report.timing.loops(),
         "windows": report.timing.windows(),
     });
@@ -92,6 +93,14 @@ fn server(server: &ServerReport) -> Value {
         "last_trouble": server.last_trouble,
         "server_time": server.time.report(),
     })
+}
+
+fn station(entry: &StationEntry) -> Value {
+    let mut value = json!(entry.measured);
+    value["station"] = json!(entry.station);
+    value["server"] = json!(entry.server);
+    value["threads"] = json!(entry.threads);
+    value
 }
 
 /// What the kernel knows of this process; fields that it does not tell are 0.

@@ -30,6 +30,7 @@ impl Default for Sampling {
 }
 
 /// Where threads get their ways to the file.
+#[derive(Clone)]
 pub(crate) struct Tracing {
     pub(crate) records: Records<(usize, TraceRow)>,
     pub(crate) sampling: Sampling,
@@ -40,13 +41,13 @@ impl Tracing {
     /// clients.
     pub(crate) fn begin(&self, thread: usize, door: usize, dataplane: &mut Dataplane) -> Traces {
         let Sampling { share, seed } = self.sampling;
-        dataplane.trace(share, seed.wrapping_mul(THREADS).wrapping_add(thread as u64));
+        dataplane.trace(share, seed.wrapping_mul(THREADS as u64).wrapping_add(thread as u64));
         Traces { records: self.records.clone(), door }
     }
 }
 
 /// More threads than there can be: no two threads of proxies with neighbouring seeds choose alike.
-const THREADS: u64 = 4096;
+pub(crate) const THREADS: usize = 4096;
 
 /// One thread's way to the file.
 pub(crate) struct Traces {

@@ -14,6 +14,7 @@
 //! | `distribution` | [`Distribution`], exact sums and a histogram of recorded times |
 //! | `buckets` | where a distribution counts |
 //! | `queue` | [`QueueGauge`], the length that arrivals meet and its time average |
+//! | `station` | [`Station`], who is in it over time, and how long each had been there |
 //! | `compact` | [`CompactDistribution`], one that is kept for a while |
 //! | `window` | one-second [`Window`]s of counts and sums |
 //! | `measurements` | [`Measurements`], all histograms of some time |
@@ -29,6 +30,7 @@ mod queue;
 mod recorder;
 mod report;
 mod stamps;
+mod station;
 mod wide;
 mod window;
 
@@ -41,4 +43,5 @@ pub use queue::{QueueGauge, QueueReport};
 pub use recorder::{EndedWindow, Recorder};
 pub use report::{LoopReport, OperationReport, Operations, Report, Windows};
 pub use stamps::{Stage, Stamps};
+pub use station::{Station, StationReport};
 pub use window::{Window, WindowCounts};

@@ -14,11 +14,13 @@ pub(crate) enum EngineName {
     Event,
     /// One network thread, one queue, and workers, each with a connection of its own to every server
     Pool,
+    /// One network thread; for each server a queue of reads with readers, and a queue of writes with one writer
+    Split,
 }
 
 /// Something was said to an engine to which it means nothing.
 #[derive(Debug, thiserror::Error)]
-#[error("{flag} belongs to --engine {of}, and the engine is {engine}: leave it out, or change the engine")]
+#[error("{flag} belongs to {of}, and the engine is {engine}: leave it out, or change the engine")]
 pub(crate) struct StrayError {
     flag: &'static str,
     of: &'static str,
@@ -28,6 +30,9 @@ pub(crate) struct StrayError {
 /// Workers if nothing says otherwise.
 const WORKERS: usize = 8;
 
+/// Readers of each server if nothing says otherwise.
+const READERS: usize = 8;
+
 /// Requests that may wait if nothing says otherwise: as many as there may be clients, each of which has one at most.
 const QUEUE_LEN: usize = 10_000;
 
@@ -35,19 +40,24 @@ const QUEUE_LEN: usize = 10_000;
 pub(crate) fn engine(settings: &Settings) -> Result<Engine, StrayError> {
     let name = settings.engine.unwrap_or_default();
     let given = [
-        ("--threads", settings.threads.is_some(), EngineName::Event),
-        ("--batch-pause", settings.batch_pause.is_some(), EngineName::Event),
-        ("--workers", settings.workers.is_some(), EngineName::Pool),
-        ("--queue", settings.queue.is_some(), EngineName::Pool),
+        ("--threads", settings.threads.is_some(), "--engine event", name == EngineName::Event),
+        ("--batch-pause", settings.batch_pause.is_some(), "--engine event", name == EngineName::Event),
+        ("--workers", settings.workers.is_some(), "--engine pool", name == EngineName::Pool),
+        ("--readers", settings.readers.is_some(), "--engine split", name == EngineName::Split),
+        ("--queue", settings.queue.is_some(), "--engine pool or split", name != EngineName::Event),
     ];
-    let stray = given.into_iter().find(|&(_, is_given, of)| is_given && of != name);
-    if let Some((flag, _, of)) = stray {
-        return Err(StrayError { flag, of: of.name(), engine: name.name() });
+    let stray = given.into_iter().find(|&(_, is_given, _, belongs)| is_given && !belongs);
+    if let Some((flag, _, of, _)) = stray {
+        return Err(StrayError { flag, of, engine: name.name() });
     }
     Ok(match name {
         EngineName::Event => Engine::Event,
         EngineName::Pool => Engine::Pool {
             workers: settings.workers.unwrap_or(WORKERS),
+            queue_len_max: settings.queue.unwrap_or(QUEUE_LEN),
+        },
+        EngineName::Split => Engine::Split {
+            readers: settings.readers.unwrap_or(READERS),
             queue_len_max: settings.queue.unwrap_or(QUEUE_LEN),
         },
     })
@@ -58,6 +68,7 @@ impl EngineName {
         match self {
             Self::Event => "event",
             Self::Pool => "pool",
+            Self::Split => "split",
         }
     }
 }
@@ -67,6 +78,6 @@ impl FromStr for EngineName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = Self::value_variants().iter().copied().find(|engine| engine.name() == text);
-        known.ok_or_else(|| format!("{text:?} is no engine: give event or pool"))
+        known.ok_or_else(|| format!("{text:?} is no engine: give event, pool or split"))
     }
 }

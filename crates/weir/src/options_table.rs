@@ -128,9 +128,15 @@ fn the_defaults_in_the_help_are_the_defaults() {
         let help = help(&option);
         let Some((_, default)) = help.split_once("[default: ") else { continue };
         let (default, _) = default.split_once(']').expect("it is closed");
-        let of_pool: &[&str] = if help.contains("(engine pool)") { &["--engine", "pool"] } else { &[] };
+        let of_engine: &[&str] = if help.contains("(engine pool") {
+            &["--engine", "pool"]
+        } else if help.contains("(engine split") {
+            &["--engine", "split"]
+        } else {
+            &[]
+        };
         let given = format!("{}={default}", flag(&option));
-        assert_eq!(config(&[of_pool, &[&given]].concat()), config(of_pool), "{help}");
+        assert_eq!(config(&[of_engine, &[&given]].concat()), config(of_engine), "{help}");
         checked += 1;
     }
     assert!(checked >= 10, "only {checked} options tell a default");

@@ -189,6 +189,7 @@ fn announce_start(config: &Config) {
         match config.engine {
             Engine::Event => format!("threads {}", config.threads),
             Engine::Pool { workers, .. } => format!("engine pool, workers {workers}"),
+            Engine::Split { readers, .. } => format!("engine split, readers {readers} for each server"),
         },
     );
 }

@@ -43,7 +43,10 @@ pub(crate) struct Settings {
     /// Workers, each with a connection of its own to every server (engine pool) [default: 8]
     #[arg(long, value_name = "W", env = "WEIR_WORKERS")]
     pub(crate) workers: Option<usize>,
-    /// How many requests may wait for a worker; more are refused with SERVER_ERROR (engine pool) [default: 10000]
+    /// Threads that read from each server, each with a connection of its own (engine split) [default: 8]
+    #[arg(long, value_name = "T", env = "WEIR_READERS")]
+    pub(crate) readers: Option<usize>,
+    /// How many requests may wait in one queue; more are refused with SERVER_ERROR (engine pool or split) [default: 10000]
     #[arg(long, value_name = "N", env = "WEIR_QUEUE")]
     pub(crate) queue: Option<usize>,
     /// How long a server may take until the first byte of its answer before the client gets SERVER_ERROR [default: 500ms]
@@ -132,6 +135,7 @@ impl Settings {
             batch_pause: self.batch_pause.or(below.batch_pause),
             batch_always: self.batch_always.or(below.batch_always),
             workers: self.workers.or(below.workers),
+            readers: self.readers.or(below.readers),
             queue: self.queue.or(below.queue),
             timeout: self.timeout.or(below.timeout),
             progress: self.progress.or(below.progress),
@@ -170,6 +174,7 @@ pub(crate) struct SettingsTable {
     threads: Option<usize>,
     batch_pause: Option<Spanned<String>>,
     workers: Option<usize>,
+    readers: Option<usize>,
     queue: Option<usize>,
     timeout: Option<Spanned<String>>,
     progress: Option<Spanned<String>>,
@@ -206,6 +211,7 @@ impl SettingsTable {
             batch_pause: read("batch_pause", self.batch_pause.as_ref(), units::duration)?,
             batch_always: None,
             workers: self.workers,
+            readers: self.readers,
             queue: self.queue,
             timeout: self.timeout.as_ref().map(checked_timeout).transpose()?,
             progress: read("progress", self.progress.as_ref(), units::bytes)?,

@@ -32,6 +32,7 @@ pub(crate) struct Part {
 }
 
 /// Where threads get their outlets.
+#[derive(Clone)]
 pub(crate) struct Hub {
     parts: SyncSender<Part>,
     shared: Arc<Shared>,

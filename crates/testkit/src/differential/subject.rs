@@ -61,7 +61,7 @@ pub struct World {
 }
 
 /// A subject that is silent for so long hangs: much longer than a busy machine makes anybody wait.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Processes {

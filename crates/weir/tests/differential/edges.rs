@@ -13,8 +13,9 @@ const ITEM_BYTES_MAX: usize = 1 << 20;
 /// Sends streams, each alone, and then in pieces; both subjects must answer alike.
 fn check(streams: impl IntoIterator<Item = Vec<Vec<u8>>>) {
     // Every engine has the same parsers; what differs is who meets the pieces.
-    let [event, pool] = ENGINES;
-    let mut worlds = [(start_with(event), &[1, 2, 7][..]), (start_with(pool), &[2])];
+    let [event, pool, split] = ENGINES;
+    let mut worlds =
+        [(start_with(event), &[1, 2, 7][..]), (start_with(pool), &[2]), (start_with(split), &[2])];
     for phases in streams {
         worlds.iter_mut().for_each(|(world, pieces)| check_stream(world, &phases, pieces));
     }

@@ -18,7 +18,7 @@ use std::env;
 use weir_testkit::differential::{Summary, Weir, World, run};
 
 /// Every way of serving.
-const ENGINES: [&str; 2] = ["event", "pool"];
+const ENGINES: [&str; 3] = ["event", "pool", "split"];
 
 fn weir(engine: &'static str) -> Weir {
     Weir { binary: env!("CARGO_BIN_EXE_weir").into(), flags: vec!["--engine", engine] }
@@ -42,6 +42,13 @@ fn random_streams_are_answered_alike() {
 #[test]
 fn random_streams_are_answered_alike_by_a_pool() {
     let summary = run_random_streams("pool", 500);
+    println!("{summary}");
+    assert!(summary.is_agreement(), "WEIR_DIFF_SEED={}: {summary}", seed());
+}
+
+#[test]
+fn random_streams_are_answered_alike_by_a_split() {
+    let summary = run_random_streams("split", 500);
     println!("{summary}");
     assert!(summary.is_agreement(), "WEIR_DIFF_SEED={}: {summary}", seed());
 }

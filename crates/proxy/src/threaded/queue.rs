@@ -1,4 +1,4 @@
-//! The one queue: who waits, in which order, and which worker is called.
+//! One queue: who waits, in which order, and which worker is called.
 //!
 //! ```text
 //!   push ──▶ ┌─────────── fifo ───────────┐ ──take──▶ a worker
@@ -11,7 +11,12 @@
 //! that has been idle for the shortest time, whose caches are the warmest. A request is measured as queued until a worker has
 //! taken it to serve it, wherever it waits: so the queue's length over time and the sum of the queueing times are the same number.
 
-use super::{order::WriteOrder, request::Job};
+use super::{
+    By,
+    fence::Fence,
+    order::{Scope, WriteOrder},
+    request::Job,
+};
 use crate::{
     clock::Clock,
     event_loop::{LoopHandle, Routing},
@@ -24,7 +29,23 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
-use weir_timing::{Instant, QueueGauge, QueueReport};
+use weir_routing::Server;
+use weir_timing::{Instant, QueueReport, Station, StationReport};
+
+/// What a queue is made of.
+pub(crate) struct QueueConfig {
+    /// Names it among the queues of its engine.
+    pub(crate) number: usize,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Clock,
+    pub(crate) network: LoopHandle,
+    /// Who takes from it.
+    pub(crate) workers: Vec<LoopHandle>,
+    /// The server that all workers are connected to, if they belong to one.
+    pub(crate) home: Option<Server>,
+    /// What writers of several queues have in common.
+    pub(crate) fence: Option<Arc<Fence>>,
+}
 
 /// What bounds a queue.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +60,7 @@ pub(crate) struct Limits {
 
 #[derive(Debug)]
 pub(crate) struct Queue {
+    pub(crate) number: usize,
     inner: Mutex<Inner>,
     limits: Limits,
     /// How long a request may take from `created` on.
@@ -51,13 +73,17 @@ pub(crate) struct Queue {
     /// When the network thread looks for requests whose time is up: the `inner.alarm` of the last change.
     alarm_ns: AtomicU64,
     ended: AtomicBool,
+    fence: Option<Arc<Fence>>,
 }
 
 #[derive(Debug)]
 struct Inner {
     fifo: VecDeque<Job>,
     order: WriteOrder<Job>,
-    gauge: QueueGauge,
+    station: Station,
+    /// What was measured while the workers belonged to other servers.
+    former: StationReport,
+    home: Option<Server>,
     key_waits: u64,
     /// Workers that wait to be called, the last to become idle at the end.
     idle: Vec<usize>,
@@ -66,16 +92,27 @@ struct Inner {
     coming: Vec<Option<Coming>>,
 }
 
+/// A queue at one moment.
+pub(crate) struct QueueState {
+    /// Since its workers belong where they do.
+    pub(crate) measured: StationReport,
+    /// Since the beginning.
+    pub(crate) ever: StationReport,
+    /// How many writes had to wait for another.
+    pub(crate) key_waits: u64,
+    pub(crate) home: Option<Server>,
+}
+
 /// What a worker goes by for every request that it takes later.
 #[derive(Clone, Debug)]
-pub(super) enum Coming {
+pub(crate) enum Coming {
     Routing(Routing),
     Addresses(Arc<AddressBook>),
 }
 
 /// What a worker does next.
 #[derive(Debug)]
-pub(super) enum Call {
+pub(crate) enum Call {
     Serve(Job),
     /// Go by this, then ask again.
     GoBy(Coming),
@@ -83,29 +120,30 @@ pub(super) enum Call {
     Wait,
 }
 
-/// Who puts a request into the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    /// A worker must be called for it.
-    Network,
-    /// The worker takes one itself right after; the network thread must know when its time is up.
-    Worker,
-}
-
 const NO_ALARM: u64 = u64::MAX;
 
+/// Whether both are the same server, reached under the same address and called the same.
+pub(crate) fn is_same(one: Option<&Server>, other: Option<&Server>) -> bool {
+    let identity = |server: Option<&Server>| server.map(|it| (it.endpoint.clone(), it.name.clone()));
+    identity(one) == identity(other)
+}
+
 impl Queue {
-    pub(crate) fn new(limits: Limits, clock: Clock, network: LoopHandle, workers: Vec<LoopHandle>) -> Self {
+    pub(crate) fn new(config: QueueConfig) -> Self {
+        let QueueConfig { number, limits, clock, network, workers, home, fence } = config;
         let inner = Inner {
             fifo: VecDeque::new(),
             order: WriteOrder::new(limits.orders_writes),
-            gauge: QueueGauge::new(clock.now()),
+            station: Station::new(clock.now()),
+            former: StationReport::default(),
+            home,
             key_waits: 0,
             idle: Vec::with_capacity(workers.len()),
             alarm: None,
             coming: vec![None; workers.len()],
         };
         Self {
+            number,
             inner: Mutex::new(inner),
             timeout_ns: AtomicU64::new(limits.timeout_ns),
             has_coming: workers.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -115,6 +153,7 @@ impl Queue {
             workers,
             alarm_ns: AtomicU64::new(NO_ALARM),
             ended: AtomicBool::new(false),
+            fence,
         }
     }
 
@@ -124,31 +163,27 @@ impl Queue {
     }
 
     /// Puts a request at the end; gives it back if too many wait.
-    #[expect(
-        clippy::result_large_err,
-        reason = "a refused request is moved once, and no request is boxed for that"
-    )]
-    pub(super) fn push(&self, mut job: Job, by: By) -> Result<(), Job> {
+    #[expect(clippy::result_large_err, reason = "what is given back is the request itself, moved once")]
+    pub(crate) fn push(&self, mut job: Job, by: By) -> Result<(), Job> {
         let mut inner = self.inner();
-        if inner.gauge.length() >= self.limits.length_max as u64 {
+        if inner.station.length() >= self.limits.length_max as u64 {
             return Err(job);
         }
         let now = self.clock.now();
-        job.request.taken.enqueued = now;
-        job.request.taken.queue_length = inner.gauge.length();
-        inner.gauge.enter(now);
+        job.begin_waiting(inner.station.length(), now);
+        inner.station.enter(now);
         let deadline = self.deadline(&job);
         inner.fifo.push_back(job);
         let rings_earlier = inner.alarm.is_none_or(|alarm| deadline < alarm);
         if rings_earlier {
             self.set_alarm(&mut inner, Some(deadline));
         }
-        let called = if by == By::Network { inner.idle.pop() } else { None };
+        let called = if by == By::Worker(self.number) { None } else { inner.idle.pop() };
         drop(inner);
         if let Some(worker) = called {
             self.wake(&self.workers[worker]);
         }
-        if rings_earlier && by == By::Worker {
+        if rings_earlier && by != By::Network {
             self.wake(&self.network);
         }
         Ok(())
@@ -156,17 +191,19 @@ impl Queue {
 
     /// The next request for `worker`. If there is none, the worker is called when there is. What has come to go by is given first: a
     /// request that is taken after another was taken by a new table is not served by an older one.
-    pub(super) fn take(&self, worker: usize) -> Call {
+    pub(crate) fn take(&self, worker: usize) -> Call {
         let mut guard = self.inner();
         let inner = &mut *guard;
         if let Some(coming) = self.take_coming(inner, worker) {
             return Call::GoBy(coming);
         }
-        while let Some(job) = inner.fifo.pop_front() {
+        while self.passes_fence(inner.fifo.front())
+            && let Some(job) = inner.fifo.pop_front()
+        {
             let Some(mut job) = self.admit(inner, job) else { continue };
             let now = self.clock.now();
             job.request.taken.dequeued = now;
-            inner.gauge.leave(now);
+            inner.station.leave(job.waits_since, now);
             // It was called for something else, a report perhaps.
             inner.idle.retain(|&idle| idle != worker);
             return Call::Serve(job);
@@ -180,8 +217,29 @@ impl Queue {
     // ── reloads ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Every request that is taken from now on is served by this.
-    pub(super) fn take_routing(&self, routing: &Routing) {
-        let mut inner = self.inner();
+    pub(crate) fn take_routing(&self, routing: &Routing) {
+        self.go_by(self.inner(), routing);
+    }
+
+    /// The same; the workers belong to this server from now on. Those that wait are given back, to be queued where they belong now.
+    pub(crate) fn reassign(&self, routing: &Routing, home: Option<&Server>) -> Vec<Job> {
+        let mut guard = self.inner();
+        let inner = &mut *guard;
+        let now = self.clock.now();
+        let waiting: Vec<_> = inner.fifo.drain(..).collect();
+        waiting.iter().for_each(|job| inner.station.leave(job.waits_since, now));
+        if !is_same(inner.home.as_ref(), home) {
+            inner.former += inner.station.report(now);
+            inner.station = Station::new(now);
+            inner.home = home.cloned();
+        }
+        self.set_alarm(inner, None);
+        self.withdraw_flushes(&waiting);
+        self.go_by(guard, routing);
+        waiting
+    }
+
+    fn go_by(&self, mut inner: MutexGuard<'_, Inner>, routing: &Routing) {
         self.timeout_ns.store(routing.timeout_ns, Ordering::Relaxed);
         if inner.alarm.is_some() {
             // Those that wait may be late by the new timeout.
@@ -193,7 +251,7 @@ impl Queue {
     }
 
     /// Some names of servers have other addresses.
-    pub(super) fn take_addresses(&self, book: &Arc<AddressBook>) {
+    pub(crate) fn take_addresses(&self, book: &Arc<AddressBook>) {
         let mut inner = self.inner();
         for coming in &mut inner.coming {
             match coming {
@@ -205,7 +263,7 @@ impl Queue {
     }
 
     /// What has come for a worker that is serving.
-    pub(super) fn coming(&self, worker: usize) -> Option<Coming> {
+    pub(crate) fn coming(&self, worker: usize) -> Option<Coming> {
         let has_coming = self.has_coming[worker].load(Ordering::Acquire);
         has_coming.then(|| self.take_coming(&mut self.inner(), worker)).flatten()
     }
@@ -224,40 +282,74 @@ impl Queue {
 
     // ── the order of writes ────────────────────────────────────────────────────────────────────────────────────────────────
 
+    /// Whether the request at the front may be taken, as far as other queues are concerned.
+    fn passes_fence(&self, front: Option<&Job>) -> bool {
+        let (Some(fence), Some(job)) = (&self.fence, front) else { return true };
+        match job.request.writes {
+            None => true,
+            Some(Scope::Key(_)) => fence.enter(),
+            Some(Scope::Everything) => fence.close(self.number),
+        }
+    }
+
+    /// Whether others wait for this write to be done, though not for its key.
+    pub(crate) fn is_fenced(&self, job: &Job) -> bool {
+        self.fence.is_some() && job.owns && matches!(job.request.writes, Some(Scope::Key(_)))
+    }
+
+    /// So many writes of that kind are done that were given up.
+    pub(crate) fn leave_fence(&self, count: usize) {
+        if let Some(fence) = self.fence.as_ref().filter(|_| count > 0) {
+            fence.leave(count);
+        }
+    }
+
+    /// These do not wait here any more, and were not taken.
+    fn withdraw_flushes(&self, jobs: &[Job]) {
+        if let Some(fence) = &self.fence
+            && jobs.iter().any(|job| job.request.writes == Some(Scope::Everything))
+        {
+            fence.withdraw(self.number);
+        }
+    }
+
     /// Whether a request may be served now; a write may have to wait for another.
     fn admit(&self, inner: &mut Inner, job: Job) -> Option<Job> {
         let Some(scope) = job.request.writes.clone().filter(|_| !job.owns) else { return Some(job) };
         let admitted = inner.order.admit(&scope, job);
         inner.key_waits += u64::from(admitted.is_none());
-        admitted.map(|job| Job { owns: self.limits.orders_writes, ..job })
+        admitted.map(|job| Job { owns: self.limits.orders_writes || self.fence.is_some(), ..job })
     }
 
     /// A request is done. Others may write now to what it wrote to.
-    pub(super) fn finish(&self, job: &Job, by: By) {
-        if let Some(scope) = job.request.writes.as_ref().filter(|_| job.owns) {
-            self.release(scope, by);
+    pub(crate) fn finish(&self, job: &Job, by: By) {
+        let Some(scope) = job.request.writes.as_ref().filter(|_| job.owns) else { return };
+        match (&self.fence, scope) {
+            (None, _) => self.release(scope, by),
+            (Some(fence), Scope::Key(_)) => fence.leave(1),
+            (Some(fence), Scope::Everything) => fence.open(self.number),
         }
     }
 
     /// A write is about to be answered that its servers may still carry out: it is not done before [`Queue::finish_held`].
-    pub(super) fn hold(&self, job: &Job) {
+    pub(crate) fn hold(&self, job: &Job) {
         if let Some(scope) = job.request.writes.as_ref().filter(|_| !job.owns) {
             self.inner().order.hold(scope);
         }
     }
 
     /// The servers have answered a write that was given up.
-    pub(super) fn finish_held(&self, scope: &super::order::Scope) {
+    pub(crate) fn finish_held(&self, scope: &Scope) {
         self.release(scope, By::Network);
     }
 
     /// Lets the next writes be taken, before all others: they came earlier.
-    fn release(&self, scope: &super::order::Scope, by: By) {
+    fn release(&self, scope: &Scope, by: By) {
         let mut called = Vec::new();
         let mut inner = self.inner();
         let released = inner.order.finish(scope);
         // A worker that is about to take a request needs nobody for the first.
-        let calls = released.len().saturating_sub(usize::from(by == By::Worker));
+        let calls = released.len().saturating_sub(usize::from(by == By::Worker(self.number)));
         for job in released.into_iter().rev() {
             inner.fifo.push_front(Job { owns: true, ..job });
         }
@@ -271,13 +363,13 @@ impl Queue {
     // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// When [`Queue::expire`] must be called at the latest.
-    pub(super) fn alarm(&self) -> Option<Instant> {
+    pub(crate) fn alarm(&self) -> Option<Instant> {
         let nanos = self.alarm_ns.load(Ordering::Acquire);
         (nanos != NO_ALARM).then(|| Instant::from_nanos(nanos))
     }
 
     /// Takes out the requests whose time is up, if it is time to look for any. They are not served any more, only answered.
-    pub(super) fn expire(&self, now: Instant) -> Vec<Job> {
+    pub(crate) fn expire(&self, now: Instant) -> Vec<Job> {
         let mut late = Vec::new();
         if self.alarm().is_none_or(|alarm| now < alarm) {
             return late;
@@ -291,16 +383,18 @@ impl Queue {
         for job in &mut late {
             let now = self.clock.now();
             job.request.taken.dequeued = now;
-            inner.gauge.leave(now);
+            inner.station.leave(job.waits_since, now);
         }
         let oldest = inner.fifo.front().into_iter().chain(inner.order.oldest());
         let next = oldest.map(|job| self.deadline(job)).min();
         self.set_alarm(inner, next);
+        drop(guard);
+        self.withdraw_flushes(&late);
         late
     }
 
     /// Whether a request's time is up.
-    pub(super) fn is_late(&self, job: &Job) -> bool {
+    pub(crate) fn is_late(&self, job: &Job) -> bool {
         self.deadline(job) <= job.request.taken.dequeued
     }
 
@@ -315,25 +409,41 @@ impl Queue {
 
     // ── the end, and reports ───────────────────────────────────────────────────────────────────────────────────────────────
 
+    /// Nothing waits, and every worker does.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let inner = self.inner();
+        inner.station.length() == 0 && inner.idle.len() == self.workers.len()
+    }
+
     /// All workers are to end, whatever they do.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
         self.workers.iter().for_each(|worker| self.wake(worker));
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The queue, and how many writes had to wait for another.
-    pub(super) fn report(&self) -> (QueueReport, u64) {
+    pub(crate) fn report(&self) -> QueueState {
         let inner = self.inner();
-        (inner.gauge.report(self.clock.now()), inner.key_waits)
+        let measured = inner.station.report(self.clock.now());
+        let mut ever = measured;
+        ever += inner.former;
+        QueueState { measured, ever, key_waits: inner.key_waits, home: inner.home.clone() }
+    }
+
+    /// The server that those who take from it are connected to, if they belong to one.
+    pub(crate) fn home(&self) -> Option<Server> {
+        self.inner().home.clone()
     }
 
     /// The queue as it was at the end of window `index`.
-    pub(super) fn report_at_end(&self, index: u64) -> QueueReport {
-        self.inner().gauge.report_at_end(index)
+    pub(crate) fn report_at_end(&self, index: u64) -> QueueReport {
+        let inner = self.inner();
+        let mut report = inner.station.population_at_end(index);
+        report += inner.former.population;
+        report
     }
 
     /// Waking fails only if the descriptor is gone, and with it whoever would be woken.
@@ -345,17 +455,28 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{pool::client::Client, pool::request::Request, sockets::Stream};
+    use crate::{
+        sockets::Stream,
+        threaded::{client::Client, request::Request},
+    };
     use mio::{Poll, net::UnixStream};
     use std::sync::mpsc::{Receiver, TryRecvError, channel};
     use weir_protocol::binary;
-    use weir_routing::{Placement, Router, Server};
+    use weir_routing::{Placement, Router};
 
     fn queue(workers: usize, clock: Clock) -> (Queue, Poll) {
         let poll = Poll::new().expect("descriptors are free");
         let (handle, _) = LoopHandle::new(&poll).expect("descriptors are free");
-        let limits = Limits { length_max: 10, timeout_ns: u64::MAX / 2, orders_writes: true };
-        (Queue::new(limits, clock, handle.clone(), vec![handle; workers]), poll)
+        let config = QueueConfig {
+            number: 0,
+            limits: Limits { length_max: 10, timeout_ns: u64::MAX / 2, orders_writes: true },
+            clock,
+            network: handle.clone(),
+            workers: vec![handle; workers],
+            home: None,
+            fence: None,
+        };
+        (Queue::new(config), poll)
     }
 
     fn job(clock: Clock) -> Job {

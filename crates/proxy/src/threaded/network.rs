@@ -4,11 +4,10 @@
 //! their time was up in the queue, and counts what belongs to clients.
 
 use super::{
+    By, Shared,
     client::{Client, Next},
-    queue::By,
-    request::Job,
+    request::{Job, Request},
     session::Session,
-    worker::Shared,
 };
 use crate::{
     clock::Clock,
@@ -49,7 +48,7 @@ impl Attention {
     }
 
     /// There are not more of them than sessions with a request in service: each asks when it is done with one.
-    pub(super) fn ask(&self, id: usize) {
+    pub(crate) fn ask(&self, id: usize) {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         // Fails only if the network thread is gone, and with it all clients.
         let _ = self.network.wake();
@@ -73,8 +72,8 @@ pub(crate) struct NetworkConfig<'a> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) windows: &'a Hub,
     pub(crate) tracing: Option<&'a Tracing>,
-    /// How many threads have dataplanes beside it.
-    pub(crate) workers: usize,
+    /// Tells its choice of requests to trace from those of the other threads.
+    pub(crate) number: usize,
 }
 
 /// The network thread's number among those that accept clients.
@@ -120,7 +119,7 @@ impl Network {
             shared,
             windows,
             tracing,
-            workers,
+            number,
         } = config;
         let now = clock.now();
         let config = dataplane.clone();
@@ -130,7 +129,7 @@ impl Network {
             desk: dataplane.lend_session(now),
             outlet: windows.outlet("network", &mut dataplane),
             stamped_reads: tracing.is_some().then(StampedReads::new),
-            traces: tracing.map(|tracing| tracing.begin(workers, DOOR, &mut dataplane)),
+            traces: tracing.map(|tracing| tracing.begin(number, DOOR, &mut dataplane)),
             key_waits_told: 0,
             poll,
             mailbox,
@@ -151,10 +150,10 @@ impl Network {
     /// Serves until it was told to drain and has; then the workers end too.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let served = self.serve();
-        self.shared.queue.end();
+        let ended = self.shared.queues.end();
         self.dataplane.end_window();
         self.hand_over();
-        served
+        served.and(ended)
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -180,7 +179,7 @@ impl Network {
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = if self.unread.is_empty() {
             let times = [
-                self.shared.queue.alarm(),
+                self.shared.queues.alarm(),
                 self.drain_until,
                 self.dataplane.poll_timeout(),
                 self.clients_due,
@@ -260,11 +259,7 @@ impl Network {
     }
 
     /// Lets a session cut its bytes into requests, and queues those whose turn it is.
-    fn cut(
-        &mut self,
-        id: usize,
-        cut: impl FnOnce(&mut Session, Instant, &mut dyn FnMut(super::request::Request) -> bool),
-    ) {
+    fn cut(&mut self, id: usize, cut: impl FnOnce(&mut Session, Instant, &mut dyn FnMut(Request) -> bool)) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         let mut refused = Vec::new();
         let (shared, client) = (&self.shared, Arc::clone(&session.client));
@@ -274,7 +269,7 @@ impl Network {
         cut(session, self.clock.now(), &mut |request| {
             let offered = client.offer(request, bytes_max);
             if let Some(request) = offered.request {
-                refused.extend(shared.queue.push(Job::new(Arc::clone(&client), request), By::Network).err());
+                refused.extend(shared.queues.push(Job::new(Arc::clone(&client), request), By::Network).err());
             }
             offered.is_full
         });
@@ -318,7 +313,7 @@ impl Network {
             }
             while self.dataplane.poll_client_output().is_some() {}
             let next = job.client.answer(&mut self.dataplane, self.desk, self.clock).unwrap_or_default();
-            self.shared.queue.finish(&job, By::Network);
+            self.shared.queues.finish(&job);
             denied = self.go_on(&job.client, next).map(|job| (job, Fault::Queue));
         }
     }
@@ -329,7 +324,7 @@ impl Network {
             self.shared.attention.ask(client.id);
         }
         let request = next.request?;
-        self.shared.queue.push(Job::new(Arc::clone(client), request), By::Network).err()
+        self.shared.queues.push(Job::new(Arc::clone(client), request), By::Network).err()
     }
 
     fn write_unsent(&mut self, id: usize) {
@@ -342,7 +337,7 @@ impl Network {
     }
 
     fn expire(&mut self) {
-        for job in self.shared.queue.expire(self.clock.now()) {
+        for job in self.shared.queues.expire(self.clock.now()) {
             self.deny(job, Fault::Timeout);
         }
     }
@@ -360,9 +355,10 @@ impl Network {
                     let now = self.clock.now();
                     self.dataplane.set_timeout(routing.timeout_ns);
                     self.dataplane.handle_table_unconnected(Arc::clone(&routing.table), now);
-                    self.shared.queue.take_routing(&routing);
+                    let homeless = self.shared.queues.take_routing(routing, &self.shared);
+                    homeless.into_iter().for_each(|job| self.deny(job, Fault::Queue));
                 }
-                Message::Addresses(book) => self.shared.queue.take_addresses(&book),
+                Message::Addresses(book) => self.shared.queues.take_addresses(&book),
                 Message::Drain => self.begin_drain(),
             }
         }
@@ -511,7 +507,7 @@ impl Network {
         }
         let Self { outlet, dataplane, sessions, shared, key_waits_told, .. } = self;
         outlet.hand_over(dataplane, |window| {
-            let (_, key_waits) = shared.queue.report();
+            let key_waits = shared.queues.key_waits();
             window.counters.queue_key_waits = key_waits - mem::replace(key_waits_told, key_waits);
             window.sessions = sessions.iter().filter(|(_, session)| !session.gone).count() as u64;
             // Of servers it knows nothing.
@@ -523,9 +519,7 @@ impl Network {
         let now = self.clock.now();
         self.dataplane.handle_time(now);
         let mut report = self.dataplane.report(now);
-        let (queue, key_waits) = self.shared.queue.report();
-        report.queue = Some(queue);
-        report.counters.queue_key_waits = key_waits;
+        self.shared.queues.report(&mut report);
         report.sessions = self.sessions.iter().filter(|(_, session)| !session.gone).count() as u64;
         report.value_bytes_max = self.shared.value_bytes_max.load(Ordering::Relaxed);
         // Of servers it knows nothing.

@@ -7,8 +7,8 @@ use weir_protocol::{Limits, Parsed, RequestParser, binary};
 use weir_timing::Instant;
 
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) client: Arc<Client>,
+pub(crate) struct Session {
+    pub(crate) client: Arc<Client>,
     parser: RequestParser,
     limits: Limits,
     /// The beginning of a request that is not complete, or requests that wait while the session is paused.
@@ -25,25 +25,25 @@ pub(super) struct Session {
     /// What `input` counts against the limit on all buffers.
     charge: Charge,
     /// Requests that there was no room for.
-    pub(super) turned_away: u64,
+    pub(crate) turned_away: u64,
     /// Too much waits: nothing is read.
-    pub(super) paused: bool,
+    pub(crate) paused: bool,
     /// The client will send no more.
-    pub(super) finished: bool,
+    pub(crate) finished: bool,
     /// Nothing more is taken; the connection ends when all replies are out.
-    pub(super) closing: bool,
+    pub(crate) closing: bool,
     /// The connection is gone; the session stays until its requests are done, so that its number is not used again before.
-    pub(super) gone: bool,
+    pub(crate) gone: bool,
     /// How many sessions had been accepted with it.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// When the kernel received what was read, if that is asked for.
     arrivals: Arrivals,
     /// Requests that are answered by ending the connection, and by nothing else.
-    pub(super) quits: u64,
+    pub(crate) quits: u64,
 }
 
 impl Session {
-    pub(super) fn new(client: Arc<Client>, limits: Limits, budget: &Arc<Budget>, now: Instant) -> Self {
+    pub(crate) fn new(client: Arc<Client>, limits: Limits, budget: &Arc<Budget>, now: Instant) -> Self {
         Self {
             client,
             parser: RequestParser::new(limits),
@@ -66,22 +66,22 @@ impl Session {
         }
     }
 
-    pub(super) fn wants_read(&self) -> bool {
+    pub(crate) fn wants_read(&self) -> bool {
         !self.paused && !self.closing && !self.gone
     }
 
-    pub(super) fn set_value_bytes_max(&mut self, bytes: usize) {
+    pub(crate) fn set_value_bytes_max(&mut self, bytes: usize) {
         self.limits.value_bytes_max = bytes;
         self.parser.set_value_bytes_max(bytes);
     }
 
     /// The bytes that are about to be handed in with the same `now` were received by the kernel at `arrived`.
-    pub(super) fn note_arrival(&mut self, now: Instant, arrived: Option<Instant>) {
+    pub(crate) fn note_arrival(&mut self, now: Instant, arrived: Option<Instant>) {
         self.arrivals.note(self.input_since, now, arrived);
     }
 
     /// Bytes were read. Calls `offer` with each complete request; it returns whether no more should be offered now.
-    pub(super) fn handle_bytes(&mut self, bytes: &[u8], now: Instant, offer: impl FnMut(Request) -> bool) {
+    pub(crate) fn handle_bytes(&mut self, bytes: &[u8], now: Instant, offer: impl FnMut(Request) -> bool) {
         if self.input.is_empty() {
             if self.swallow == 0 {
                 self.input_since = now;
@@ -110,7 +110,7 @@ impl Session {
     }
 
     /// What the client is doing, as far as it may take too long. `None`: nothing of it can be overdue.
-    pub(super) fn doing(&self) -> Option<Doing> {
+    pub(crate) fn doing(&self) -> Option<Doing> {
         if self.gone {
             return None;
         }
@@ -127,12 +127,12 @@ impl Session {
     }
 
     /// Whether a request has begun to arrive and is not complete.
-    pub(super) fn is_within_request(&self) -> bool {
+    pub(crate) fn is_within_request(&self) -> bool {
         !self.input.is_empty() || self.swallow > 0
     }
 
     /// Takes what may be taken of the bytes that were kept.
-    pub(super) fn consume_input(&mut self, now: Instant, offer: impl FnMut(Request) -> bool) {
+    pub(crate) fn consume_input(&mut self, now: Instant, offer: impl FnMut(Request) -> bool) {
         let mut input = std::mem::take(&mut self.input);
         let taken = self.consume(&input, now, offer);
         input.drain(..taken);

@@ -27,8 +27,8 @@ use weir_timing::Instant;
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Its number at the network thread.
-    pub(super) id: usize,
-    pub(super) stream: Stream,
+    pub(crate) id: usize,
+    pub(crate) stream: Stream,
     budget: Arc<Budget>,
     turn: Mutex<Turn>,
 }
@@ -57,20 +57,20 @@ struct Turn {
 
 /// What becomes of a request that was offered.
 #[derive(Debug)]
-pub(super) struct Offered {
+pub(crate) struct Offered {
     /// It is its turn: to be queued.
-    pub(super) request: Option<Request>,
+    pub(crate) request: Option<Request>,
     /// Nothing more should be offered until attention is asked for.
-    pub(super) is_full: bool,
+    pub(crate) is_full: bool,
 }
 
 /// What is to be done after a reply.
 #[derive(Debug, Default)]
-pub(super) struct Next {
+pub(crate) struct Next {
     /// To be queued.
-    pub(super) request: Option<Request>,
+    pub(crate) request: Option<Request>,
     /// The network thread must look at this client.
-    pub(super) attention: bool,
+    pub(crate) attention: bool,
 }
 
 /// An idle session keeps places for as many waiting requests, and no more.
@@ -83,7 +83,7 @@ const CHARGE_STEP_BYTES: usize = 4 << 10;
 const WAITING_MAX: usize = 1024;
 
 impl Client {
-    pub(super) fn new(id: usize, stream: Stream, budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(id: usize, stream: Stream, budget: &Arc<Budget>) -> Self {
         let turn = Turn {
             busy: false,
             waiting: VecDeque::new(),
@@ -108,7 +108,7 @@ impl Client {
     // ── the network thread ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A complete request arrived. It waits if another is in service; more than `bytes_max` bytes should not.
-    pub(super) fn offer(&self, mut request: Request, bytes_max: usize) -> Offered {
+    pub(crate) fn offer(&self, mut request: Request, bytes_max: usize) -> Offered {
         request.charge(&self.budget);
         let mut turn = self.turn();
         if !turn.busy {
@@ -127,34 +127,34 @@ impl Client {
     }
 
     /// Nothing more will be offered. Returns whether all is answered; otherwise attention is asked for when it is.
-    pub(super) fn finish(&self) -> bool {
+    pub(crate) fn finish(&self) -> bool {
         let mut turn = self.turn();
         turn.finished = true;
         !turn.busy
     }
 
     /// Whether nothing more should be offered.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.turn().paused.is_some()
     }
 
     /// Whether it is owed nothing; and since when it has taken nothing of what is left of a reply.
-    pub(super) fn owed(&self) -> (bool, Option<Instant>) {
+    pub(crate) fn owed(&self) -> (bool, Option<Instant>) {
         let turn = self.turn();
         (!turn.busy, turn.unsent.is_some().then_some(turn.unread_since))
     }
 
     /// How much is left of a reply.
-    pub(super) fn unsent_bytes(&self) -> usize {
+    pub(crate) fn unsent_bytes(&self) -> usize {
         self.turn().unsent.as_ref().map_or(0, |unsent| unsent.bytes.len())
     }
 
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.turn().broken
     }
 
     /// The connection is gone, and with it the reply that was being written, if there is one.
-    pub(super) fn break_off(&self, dataplane: &mut Dataplane) -> Next {
+    pub(crate) fn break_off(&self, dataplane: &mut Dataplane) -> Next {
         let mut turn = self.turn();
         turn.broken = true;
         turn.finished = true;
@@ -166,7 +166,7 @@ impl Client {
     }
 
     /// The kernel may take bytes again: writes what it did not take before.
-    pub(super) fn write_unsent(&self, dataplane: &mut Dataplane, clock: Clock) -> Next {
+    pub(crate) fn write_unsent(&self, dataplane: &mut Dataplane, clock: Clock) -> Next {
         let mut turn = self.turn();
         let Some(mut unsent) = turn.unsent.take() else { return Next::default() };
         match sockets::write(&self.stream, &unsent.bytes[turn.unsent_from..]) {
@@ -194,7 +194,7 @@ impl Client {
     // ── whoever has served a request ───────────────────────────────────────────────────────────────────────────────────────
 
     /// Writes the reply that is complete on a lent session, and frees that session. `None`: no reply is complete.
-    pub(super) fn answer(&self, dataplane: &mut Dataplane, session: SessionId, clock: Clock) -> Option<Next> {
+    pub(crate) fn answer(&self, dataplane: &mut Dataplane, session: SessionId, clock: Clock) -> Option<Next> {
         let reply = dataplane.hosted_reply(session)?;
         let mut turn = self.turn();
         let written = match reply {

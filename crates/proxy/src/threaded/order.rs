@@ -23,7 +23,7 @@ pub(crate) enum Scope {
 
 /// Who writes what, and who waits for that.
 #[derive(Debug)]
-pub(super) struct WriteOrder<T> {
+pub(crate) struct WriteOrder<T> {
     /// Every write excludes others to its key, not only one that was given up.
     always: bool,
     /// Each key that is being written.
@@ -43,12 +43,12 @@ struct Writing<T> {
 }
 
 impl<T> WriteOrder<T> {
-    pub(super) fn new(always: bool) -> Self {
+    pub(crate) fn new(always: bool) -> Self {
         Self { always, writing: HashMap::new(), flushing: false, barrier: VecDeque::new() }
     }
 
     /// Whether a write may begin: it comes back if it may, and owns its scope if there is an order to keep.
-    pub(super) fn admit(&mut self, scope: &Scope, write: T) -> Option<T> {
+    pub(crate) fn admit(&mut self, scope: &Scope, write: T) -> Option<T> {
         let behind_everything = self.flushing || !self.barrier.is_empty();
         match scope {
             _ if behind_everything => {
@@ -88,14 +88,14 @@ impl<T> WriteOrder<T> {
     }
 
     /// A write was given up that may still happen: others to its key wait from now on.
-    pub(super) fn hold(&mut self, scope: &Scope) {
+    pub(crate) fn hold(&mut self, scope: &Scope) {
         if let Scope::Key(key) = scope {
             self.begin(key);
         }
     }
 
     /// A write is done. Returns those that may begin now, the oldest first; they own their scopes.
-    pub(super) fn finish(&mut self, scope: &Scope) -> Vec<T> {
+    pub(crate) fn finish(&mut self, scope: &Scope) -> Vec<T> {
         match scope {
             Scope::Key(key) => {
                 let Some(writing) = self.writing.get_mut(key) else { return Vec::new() };
@@ -133,7 +133,7 @@ impl<T> WriteOrder<T> {
     }
 
     /// Takes out who has waited too long, as far as it stands at the front of those that wait for the same.
-    pub(super) fn expire(&mut self, is_late: impl Fn(&T) -> bool, mut expired: impl FnMut(T)) {
+    pub(crate) fn expire(&mut self, is_late: impl Fn(&T) -> bool, mut expired: impl FnMut(T)) {
         for waiting in self.writing.values_mut().map(|writing| &mut writing.waiting) {
             while waiting.front().is_some_and(&is_late) {
                 waiting.pop_front().into_iter().for_each(&mut expired);
@@ -145,7 +145,7 @@ impl<T> WriteOrder<T> {
     }
 
     /// The oldest of each group of those that wait.
-    pub(super) fn oldest(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn oldest(&self) -> impl Iterator<Item = &T> {
         let barrier = self.barrier.front().map(|(_, write)| write);
         self.writing.values().filter_map(|writing| writing.waiting.front()).chain(barrier)
     }

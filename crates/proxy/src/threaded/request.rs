@@ -2,7 +2,9 @@
 
 use super::{client::Client, order::Scope};
 use std::sync::Arc;
-use weir_dataplane::{Budget, Charge, Dataplane, Fault, SessionId, Taken, parse_whole, written_key};
+use weir_dataplane::{
+    Budget, Charge, Dataplane, Fault, SessionId, Taken, parse_whole, read_key, written_key,
+};
 use weir_protocol::{Limits, Parsed, Refusal, Request as Parts, binary};
 use weir_timing::Instant;
 
@@ -11,8 +13,8 @@ use weir_timing::Instant;
 pub(crate) struct Request {
     what: What,
     /// What it writes to, if it does.
-    pub(super) writes: Option<Scope>,
-    pub(super) taken: Taken,
+    pub(crate) writes: Option<Scope>,
+    pub(crate) taken: Taken,
     /// What a long one counts against the limit on all buffers.
     charge: Option<Charge>,
 }
@@ -27,7 +29,7 @@ enum What {
 
 impl Request {
     /// What was found at the front of `bytes`; `None` if that wants no answer.
-    pub(super) fn new(
+    pub(crate) fn new(
         parsed: &Parsed<'_>,
         bytes: &[u8],
         first_byte: Instant,
@@ -50,29 +52,35 @@ impl Request {
     }
 
     /// The first bytes of a client that speaks the binary protocol.
-    pub(super) fn binary(header: [u8; binary::HEADER_BYTES], first_byte: Instant, created: Instant) -> Self {
+    pub(crate) fn binary(header: [u8; binary::HEADER_BYTES], first_byte: Instant, created: Instant) -> Self {
         Self { what: What::Binary(header), writes: None, taken: stamped(first_byte, created), charge: None }
     }
 
     /// Counts it, if it is long, until it is dropped.
-    pub(super) fn charge(&mut self, budget: &Arc<Budget>) {
+    pub(crate) fn charge(&mut self, budget: &Arc<Budget>) {
         let bytes = self.bytes();
         self.charge = (bytes > CHARGED_BYTES_MIN).then(|| budget.charge(bytes));
     }
 
     /// How much memory it keeps that is not counted yet.
-    pub(super) fn uncharged_bytes(&self) -> usize {
+    pub(crate) fn uncharged_bytes(&self) -> usize {
         if self.charge.is_some() { 0 } else { self.bytes() }
     }
 
+    /// The key by which it is asked, if it only reads.
+    pub(crate) fn read_key(&self, limits: Limits) -> Option<Box<[u8]>> {
+        let What::Whole(bytes) = &self.what else { return None };
+        read_key(&parse_whole(bytes, limits))
+    }
+
     /// How much memory it keeps, in bytes, about.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let bytes = if let What::Whole(bytes) = &self.what { bytes.capacity() } else { 0 };
         bytes + size_of::<Self>()
     }
 
     /// Puts it into service on a lent session.
-    pub(super) fn serve(
+    pub(crate) fn serve(
         &self,
         dataplane: &mut Dataplane,
         session: SessionId,
@@ -110,14 +118,27 @@ fn stamped(first_byte: Instant, created: Instant) -> Taken {
 /// A request and who waits for the reply.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(super) client: Arc<Client>,
-    pub(super) request: Request,
+    pub(crate) client: Arc<Client>,
+    pub(crate) request: Request,
     /// Nobody else may write to what it writes to before it is done.
-    pub(super) owns: bool,
+    pub(crate) owns: bool,
+    /// When it came into the queue where it waits, or waited last.
+    pub(crate) waits_since: Instant,
+    pub(crate) has_waited: bool,
 }
 
 impl Job {
-    pub(super) fn new(client: Arc<Client>, request: Request) -> Self {
-        Self { client, request, owns: false }
+    pub(crate) fn new(client: Arc<Client>, request: Request) -> Self {
+        let waits_since = request.taken.created;
+        Self { client, request, owns: false, waits_since, has_waited: false }
+    }
+
+    /// It is put into a queue of this length. A queue that it leaves only to wait in another one is part of the same waiting.
+    pub(crate) fn begin_waiting(&mut self, length: u64, now: Instant) {
+        self.waits_since = now;
+        if !std::mem::replace(&mut self.has_waited, true) {
+            self.request.taken.enqueued = now;
+            self.request.taken.queue_length = length;
+        }
     }
 }

@@ -1,0 +1,33 @@
+//! What the engines with threads share: one network thread, queues, and workers that serve one request at a time.
+//!
+//! One request of a session is in service at a time; those that it sent meanwhile wait in the session (`client`). A worker is an event
+//! loop without clients of its own: it takes a request, hands it to its dataplane, turns until the reply is whole, and writes it to the
+//! client's socket. What the kernel does not take is left to the network thread.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `network` | the network thread: accepts, reads, queues, closes |
+//! | `session` | a client as the network thread sees it: bytes are cut into requests |
+//! | `client` | a client's turn, shared by the network thread and the worker that serves it |
+//! | `request` | a request on its way through the threads |
+//! | `queues` | what the network thread and the workers know of the queues: [`Queues`] |
+//! | `queue` | one queue: who waits, and which worker is called |
+//! | `fence` | times at which nobody writes |
+//! | `order` | one order of writes per key |
+//! | `serving` | what is measured about those who serve |
+//! | `worker` | serves one request after the other |
+//!
+//! No thread does anything but memory work and one write to one socket while it holds a lock.
+
+pub(crate) mod client;
+pub(crate) mod fence;
+pub(crate) mod network;
+pub(crate) mod order;
+pub(crate) mod queue;
+pub(crate) mod queues;
+pub(crate) mod request;
+pub(crate) mod serving;
+pub(crate) mod session;
+pub(crate) mod worker;
+
+pub(crate) use queues::{By, Queues, Shared};
