@@ -16,7 +16,12 @@
 
 mod renewal;
 
-use crate::{Config, Fault, buffer::ByteQueue, key};
+use crate::{
+    Config, Fault,
+    buffer::ByteQueue,
+    key,
+    replica::{LostErrands, Replica},
+};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Instant, QueueGauge};
@@ -30,6 +35,7 @@ pub(crate) struct Part {
     /// Whose it is; nobody's after its time was up.
     pub(crate) request: Option<RequestKey>,
     pub(crate) expected: Expected,
+    pub(crate) purpose: Purpose,
     /// Whether this reply decides the answer; a follower's only tells whether it worked.
     pub(crate) decides: bool,
     /// Which part of a split multi-get it is.
@@ -44,6 +50,19 @@ pub(crate) struct Part {
     deadline: Instant,
     /// When its last byte was handed to the kernel.
     pub(crate) sent: Instant,
+}
+
+/// Why a message is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client asked for it.
+    Request,
+    /// To learn what the server stores.
+    Settings,
+    /// To make the server forget a key that it missed.
+    Delete,
+    /// To make it forget everything.
+    Flush,
 }
 
 /// State of the connection.
@@ -114,6 +133,10 @@ pub(crate) struct Backend {
     pub(crate) denial: Option<Fault>,
     /// `requests` when the last request was handed in by the driver.
     pub(crate) requests_before: u64,
+    /// How long it took to answer of late, nanoseconds; 0 before the first reply.
+    pub(crate) smoothed_ns: u64,
+    /// Where keys of it have other servers, too.
+    pub(crate) replica: Option<Box<Replica>>,
 }
 
 /// What a part is to be, before it has a place.
@@ -158,6 +181,8 @@ impl Backend {
             last_trouble: None,
             denial: None,
             requests_before: 0,
+            smoothed_ns: 0,
+            replica: None,
         }
     }
 
@@ -176,12 +201,30 @@ impl Backend {
 
     /// Whether no time to come means anything to it: it is connected, or nobody wants it to be, and it owes nothing.
     pub(crate) fn waits_for_nothing(&self) -> bool {
-        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle)
+        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle) && !self.is_unclean()
     }
 
     /// Begins a message: the caller appends its bytes to [`Backend::message`] and its keys by [`Backend::push_key`], and
     /// then calls [`Backend::finish_message`].
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
+        self.begin_part(part, Purpose::Request, config, now);
+        self.requests += 1;
+        self.queued.enter(now);
+    }
+
+    /// The same for a message that no request asked for. Nobody waits for its reply, and it is nobody's load.
+    pub(crate) fn begin_own_message(
+        &mut self,
+        purpose: Purpose,
+        expected: Expected,
+        config: &Config,
+        now: Instant,
+    ) {
+        let part = NewPart { request: None, expected, decides: false, index: 0, created: now };
+        self.begin_part(part, purpose, config, now);
+    }
+
+    fn begin_part(&mut self, part: NewPart, purpose: Purpose, config: &Config, now: Instant) {
         let start = self.out_end();
         let deadline = part.created.plus(config.timeout_ns);
         if part.request.is_some() && deadline < self.latest {
@@ -191,6 +234,7 @@ impl Backend {
         self.parts.push_back(Part {
             request: part.request,
             expected: part.expected,
+            purpose,
             decides: part.decides,
             index: part.index,
             key_count: 0,
@@ -200,10 +244,6 @@ impl Backend {
             deadline,
             sent: now,
         });
-        if measured(part.expected) {
-            self.requests += 1;
-            self.queued.enter(now);
-        }
     }
 
     pub(crate) fn message(&mut self) -> &mut Vec<u8> {
@@ -255,7 +295,7 @@ impl Backend {
         let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
         let mut count = 0;
         for part in self.parts.range(self.dequeued..taken_now) {
-            count += u64::from(measured(part.expected));
+            count += u64::from(measured(part));
             if let Some(request) = part.request {
                 taken(request);
             }
@@ -307,7 +347,7 @@ impl Backend {
     pub(crate) fn complete_head(&mut self, reply: &[u8], now: Instant) -> Result<Part, Violation> {
         self.check_keys(reply)?;
         let part = self.parts.pop_front().expect("a reply was scanned for the head");
-        if measured(part.expected) {
+        if measured(&part) {
             self.in_flight.leave(now);
         }
         self.sent = self.sent.saturating_sub(1);
@@ -412,7 +452,7 @@ impl Backend {
     /// The connection is gone: everything that was queued or in flight on it is handed to `lost`.
     pub(crate) fn disconnect(&mut self, now: Instant, mut lost: impl FnMut(RequestKey, Part)) {
         for (index, part) in self.parts.iter().enumerate() {
-            if !measured(part.expected) {
+            if !measured(part) {
                 continue;
             }
             if index < self.dequeued {
@@ -436,14 +476,39 @@ impl Backend {
         self.skip = 0;
     }
 
-    /// Whether a reply to anything but the proxy's own questions is still to come.
-    pub(crate) fn owes_replies(&self) -> bool {
-        self.parts.iter().any(|part| measured(part.expected))
+    /// Whether something was sent that could undo a later write on another connection. What was given up where keys have replicas
+    /// cannot: its key is in the journal.
+    pub(crate) fn may_undo(&self) -> bool {
+        self.parts.iter().any(|part| measured(part) && (part.request.is_some() || self.replica.is_none()))
+    }
+
+    /// What the journal has at stake if the first `count` parts are lost with the connection.
+    pub(crate) fn errands_among(&self, count: usize) -> LostErrands {
+        let mut lost = LostErrands::default();
+        for part in self.parts.range(..count) {
+            match part.purpose {
+                Purpose::Delete => lost.deletes += 1,
+                Purpose::Flush => lost.flush = true,
+                Purpose::Settings => {}
+                Purpose::Request => {
+                    lost.writes |= part.expected != Expected::Retrieval && part.start < self.out_start;
+                }
+            }
+        }
+        lost
+    }
+
+    pub(crate) fn part_count(&self) -> usize {
+        self.parts.len()
     }
 
     #[cfg(debug_assertions)]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.parts.is_empty() && self.out.is_empty() && self.keys.is_empty() && self.input.is_empty()
+        !self.is_unclean()
+            && self.parts.is_empty()
+            && self.out.is_empty()
+            && self.keys.is_empty()
+            && self.input.is_empty()
     }
 }
 
@@ -456,8 +521,8 @@ pub(crate) fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> 
 }
 
 /// Whether a message counts: the proxy's own questions are nobody's load.
-fn measured(expected: Expected) -> bool {
-    expected != Expected::Settings
+fn measured(part: &Part) -> bool {
+    part.purpose == Purpose::Request
 }
 
 /// A key that is repeated in other bytes than the client's would be a reply to something else, or worse: memcached 1.6 repeats some

@@ -1,6 +1,6 @@
 //! Connections to servers: made, tried again, given up, lost.
 
-use crate::{Dataplane, Event, Fault, backend::State};
+use crate::{Dataplane, Event, Fault, backend::State, replica::Ending};
 use weir_protocol::Violation;
 use weir_timing::Instant;
 
@@ -45,13 +45,16 @@ impl Dataplane {
         self.counters.server_violations += 1;
         self.events.push_back(Event::Disconnect(server));
         self.backends[server].last_trouble = Some(reason);
-        self.lose_connection(server, Fault::Protocol, now);
+        self.lose_connection(server, Fault::Protocol, Ending::Otherwise, now);
         self.connect(server, now);
     }
 
-    pub(crate) fn lose_connection(&mut self, server: usize, fault: Fault, now: Instant) {
+    pub(crate) fn lose_connection(&mut self, server: usize, fault: Fault, ending: Ending, now: Instant) {
         self.counters.server_disconnects += 1;
+        let backend = &self.backends[server];
+        let errands = backend.errands_among(backend.part_count());
         self.fail_parts(server, fault, now);
+        self.lose_errands(server, errands, ending, now);
     }
 
     fn fail_parts(&mut self, server: usize, fault: Fault, now: Instant) {

@@ -9,10 +9,14 @@ use crate::{
     backend::{Backend, State, sooner},
     dispatch::Large,
     gather::Gather,
+    hold::Holds,
     multiget::Planner,
+    replica::Ending,
+    replicate::retire,
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
+    standing::Standing,
     table::{Routes, Slot},
 };
 use slab::Slab;
@@ -50,6 +54,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Dataplane {
     pub(crate) config: Config,
+    pub(crate) standing: Arc<Standing>,
     pub(crate) router: Arc<Routes>,
     /// Earlier ones, with which writes were begun that are being decided.
     pub(crate) former: Vec<Arc<Routes>>,
@@ -74,6 +79,8 @@ pub struct Dataplane {
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
     pub(crate) planner: Planner,
+    /// Keys to which writes wait.
+    pub(crate) holds: Holds,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: Vec<Vec<u8>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
@@ -85,7 +92,13 @@ pub struct Dataplane {
 impl Dataplane {
     /// A dataplane that wants to be connected to all servers of `table`.
     pub fn new(config: Config, table: Arc<Table>, now: Instant) -> Self {
+        Self::sharing(config, table, Arc::default(), now)
+    }
+
+    /// The same, in a process that has several: all of them share one [`Standing`].
+    pub fn sharing(config: Config, table: Arc<Table>, standing: Arc<Standing>, now: Instant) -> Self {
         let mut dataplane = Self {
+            standing,
             router: Arc::new(Routes::nowhere(&table)),
             former: Vec::new(),
             coming: None,
@@ -102,6 +115,7 @@ impl Dataplane {
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
+            holds: Holds::default(),
             spare_answers: Vec::new(),
             memory_due: None,
             draining: false,
@@ -163,12 +177,15 @@ impl Dataplane {
         session.abandon(|key, appended| {
             // The others are still at their servers; they find the session gone when they come back.
             if appended || services[key].complete {
-                services.remove(key);
+                retire(services, key);
                 counters.requests_orphaned += 1;
                 done += 1;
             }
         });
         session.in_service -= done;
+        if let Some(stalled) = session.stalled.take() {
+            self.leave_line(id, &stalled);
+        }
         // The number may soon be another client's.
         self.events.retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
         self.free_if_done(id);
@@ -199,9 +216,10 @@ impl Dataplane {
         let Some(session) = sessions.get_mut(id) else { return };
         let mut answered = 0;
         session.handle_written(count, |key| {
-            let mut service = services.remove(key);
+            let service = &mut services[key];
             service.stamps.answered = now;
             recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            retire(services, key);
             answered += 1;
         });
         session.in_service -= answered;
@@ -231,15 +249,25 @@ impl Dataplane {
         self.ask_item_size(server, now);
     }
 
-    /// The connection could not be made, or is lost.
+    /// The connection could not be made, or the server closed it: nothing of what was sent is carried out any more.
     pub fn handle_server_disconnected(&mut self, server: usize, now: Instant) {
         match self.backends[server].state {
             State::Up => {
-                self.lose_connection(server, Fault::Closed, now);
+                self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
                 self.connect(server, now);
             }
             State::Connecting { .. } | State::Probing { .. } => self.connect_failed(server, now),
             State::Idle | State::Down { .. } => {}
+        }
+    }
+
+    /// An established connection broke without the server's doing: it may still carry out what was sent.
+    pub fn handle_server_broken(&mut self, server: usize, now: Instant) {
+        if self.server_is_up(server) {
+            self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
+            self.connect(server, now);
+        } else {
+            self.handle_server_disconnected(server, now);
         }
     }
 
@@ -314,6 +342,7 @@ impl Dataplane {
             }
         }
         self.settle_all(now);
+        self.work_on_journals(now);
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
         }
@@ -334,7 +363,8 @@ impl Dataplane {
                 State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
                 State::Idle | State::Up => None,
             };
-            sooner(sooner(earliest, connection), backend.next_deadline(timeout))
+            let errands = sooner(connection, backend.errands_due());
+            sooner(sooner(earliest, errands), backend.next_deadline(timeout))
         })
     }
 
@@ -392,6 +422,8 @@ impl Dataplane {
                     queued: backend.queued.report(now),
                     in_flight: backend.in_flight.report(now),
                     time: self.recorder.server_time(slot).clone(),
+                    journal: backend.replica.as_ref().map_or(0, |replica| replica.journal.len() as u64),
+                    unread: backend.replica.as_ref().and_then(|replica| replica.trouble(now)),
                     last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                 })
                 .collect(),
@@ -404,6 +436,7 @@ impl Dataplane {
         self.services.is_empty()
             && self.backends.iter().all(Backend::is_quiet)
             && self.resumable.is_empty()
+            && self.holds.is_empty()
             && self.slots_are_settled()
     }
 
@@ -431,7 +464,8 @@ impl Dataplane {
             if at == bytes.len() {
                 break;
             }
-            if !may_take(session, &self.config) {
+            // Who has waited for a key was let in before.
+            if !may_take(session, &self.config) && session.stalled.is_none() {
                 session.paused = true;
                 self.counters.sessions_paused += 1;
                 break;
@@ -446,8 +480,12 @@ impl Dataplane {
             if let Parsed::Incomplete { .. } = parsed {
                 break;
             }
+            if !self.holds.is_empty() && self.waits_for_key(id, &parsed, now) {
+                self.sessions[id].paused = true;
+                break;
+            }
             if let Parsed::TooLarge { swallow, .. } = parsed {
-                session.swallow = swallow;
+                self.sessions[id].swallow = swallow;
             }
             at += self.take(id, parsed, first_byte, now);
             first_byte = now;
@@ -507,7 +545,7 @@ impl Dataplane {
         }
         if session.finished {
             self.hang_up(id);
-        } else {
+        } else if session.hosted.is_none() {
             self.events.push_back(Event::Resume(id));
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::{
     Dataplane, Fault, SessionId,
-    backend::{Part, RequestKey},
+    backend::{Part, Purpose, RequestKey},
     dataplane::may_take,
-    follow::may_have_changed,
+    replicate::retire,
     service::Answer,
 };
 use std::mem;
@@ -84,17 +84,24 @@ impl Dataplane {
 
     fn deliver(&mut self, server: usize, part: Part, reply: Reply, bytes: &[u8], now: Instant) {
         let Some(key) = part.request else {
-            if part.expected == Expected::Settings {
-                return self.learn_item_size(server, bytes);
+            match part.purpose {
+                Purpose::Request => self.counters.server_replies_late += 1,
+                Purpose::Settings => self.learn_item_size(server, bytes),
+                Purpose::Delete | Purpose::Flush => self.errand_replied(server, part.purpose, reply, now),
             }
-            self.counters.server_replies_late += 1;
             return;
         };
-        self.recorder.record_server(server, now.saturating_since(part.sent));
+        let took = now.saturating_since(part.sent);
+        self.recorder.record_server(server, took);
         let backend = &mut self.backends[server];
+        if backend.replica.is_some() {
+            backend.observe(took);
+        }
         let service = &mut self.services[key];
         service.outstanding -= 1;
-        let followers = service.followers.take().filter(|_| may_have_changed(reply.status));
+        if service.write.is_some() {
+            return self.copy_replied(key, server, reply, bytes, now);
+        }
         let mut deciding = None;
         if reply.status.is_error() {
             backend.errors += 1;
@@ -109,9 +116,6 @@ impl Dataplane {
             };
             deciding = Some(&bytes[..reply.answer_len]);
         }
-        if let Some(followers) = followers {
-            self.invalidate(key, &followers, now);
-        }
         let service = &mut self.services[key];
         if service.outstanding == 0 {
             self.finish(key, deciding, now);
@@ -123,16 +127,13 @@ impl Dataplane {
     /// One of the servers that a request needs did not answer.
     pub(crate) fn part_failed(&mut self, key: RequestKey, fault: Fault, server: usize, now: Instant) {
         self.backends[server].errors += 1;
-        self.fail(key, fault, server);
-        let service = &mut self.services[key];
-        service.outstanding -= 1;
-        let undecided = service.followers.take();
-        let (created, done) = (service.stamps.created, service.outstanding == 0);
-        if let Some(followers) = undecided {
-            // Nobody knows what the primary did. The client is not kept waiting any longer.
-            self.invalidate_unattended(&followers, created, now);
+        self.backends[server].observe(self.config.timeout_ns);
+        self.services[key].outstanding -= 1;
+        if self.services[key].write.is_some() {
+            return self.copy_failed(key, fault, server, now);
         }
-        if done {
+        self.fail(key, fault, server);
+        if self.services[key].outstanding == 0 {
             self.finish(key, None, now);
         }
     }
@@ -170,7 +171,7 @@ impl Dataplane {
     }
 
     fn finish_silently(&mut self, key: RequestKey, now: Instant) {
-        let mut service = self.services.remove(key);
+        let service = &mut self.services[key];
         let id = service.session;
         if let Some(gather) = service.gather.take() {
             self.recycle(gather);
@@ -180,6 +181,7 @@ impl Dataplane {
         if session.gone {
             self.counters.requests_orphaned += 1;
         } else {
+            let service = &mut self.services[key];
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
             if session.paused && may_take(session, &self.config) {
@@ -187,6 +189,7 @@ impl Dataplane {
             }
             self.close_if_settled(id);
         }
+        retire(&mut self.services, key);
         self.free_if_done(id);
     }
 

@@ -13,7 +13,14 @@
 //! | `again` | keys that a replica did not have, asked of their primaries |
 //! | `auto` | whole or sharded, by what either has cost |
 //! | `degrade` | what becomes of a request of which a part failed |
-//! | `follow` | what the other replicas learn of a write that the primary decides |
+//! | `policy` | when writes are answered, and which replicas are read |
+//! | `read` | which replica a read is sent to |
+//! | `replicate` | a write whose key has several replicas |
+//! | `follow` | what the other replicas learn of a write that one decides |
+//! | `hold` | a key between the two steps of a conditional write |
+//! | `replica` | one server that has copies: how it is made to forget what it missed |
+//! | `journal` | the keys that a server missed |
+//! | `standing` | which servers may be read, for all dataplanes of a process |
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
@@ -27,6 +34,7 @@
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
 //! | `memory` | what is given back when nobody uses it |
+//! | `words` | the names of choices |
 //! | `config`, `counters` | every limit, every count |
 
 mod again;
@@ -43,22 +51,33 @@ mod dispatch;
 mod fault;
 mod follow;
 mod gather;
+mod hold;
 mod hosted;
 mod item_size;
+mod journal;
 mod key;
 mod memory;
 mod multiget;
+mod policy;
+mod read;
+mod replica;
+mod replicate;
 mod report;
 mod service;
 mod session;
+mod standing;
 mod stats;
 mod table;
+mod words;
 
 pub use config::Config;
 pub use counters::Counters;
 pub use dataplane::{Dataplane, Event, SessionId};
 pub use fault::Fault;
 pub use hosted::{Taken, Unsent, parse_whole, written_key};
-pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
+pub use multiget::{Multiget, NotWhole, OnFailure};
+pub use policy::{ReadPolicy, ReplicasRequired, WritePolicy};
 pub use report::{Report, ServerReport};
+pub use standing::Standing;
 pub use stats::StatsTopic;
+pub use words::UnknownWord;

@@ -8,7 +8,7 @@
 //! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
-use crate::{Taken, backend::RequestKey, buffer::ByteQueue};
+use crate::{Taken, backend::RequestKey, buffer::ByteQueue, hold::Stalled};
 use std::collections::VecDeque;
 use weir_protocol::{Limits, RequestParser};
 use weir_timing::Instant;
@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) writes: u64,
     /// Of those in service, writes that a key's primary decides and that the other replicas have not heard of yet.
     pub(crate) undecided: usize,
+    /// Its next request waits for a key.
+    pub(crate) stalled: Option<Box<Stalled>>,
     /// Nothing is read while this is set.
     pub(crate) paused: bool,
     /// Nothing more is taken; the connection ends when all replies are out.
@@ -78,6 +80,7 @@ impl Session {
             in_service: 0,
             writes: 0,
             undecided: 0,
+            stalled: None,
             paused: false,
             closing: false,
             finished: false,

@@ -12,7 +12,11 @@
 //! A slot that leaves gets no message of a request that comes later; it is free when nothing on it waits for a reply and no write that
 //! is being decided may still be sent there. So a number in a request never changes its meaning.
 
-use crate::{Dataplane, Event, backend::Backend};
+use crate::{
+    Dataplane, Event,
+    backend::Backend,
+    replica::{Ending, Replica},
+};
 use std::{mem, sync::Arc};
 use weir_routing::{Server, TABLE_SERVERS_MAX, Table};
 use weir_timing::Instant;
@@ -82,6 +86,13 @@ impl Routes {
     /// Whether any key has more than one server.
     pub(crate) fn is_replicated(&self) -> bool {
         self.replicated
+    }
+
+    /// The slots of servers whose keys have others besides.
+    pub(crate) fn replicated_slots(&self) -> impl Iterator<Item = usize> {
+        let replicated = self.table.pools().iter().zip(&self.pools);
+        let replicated = replicated.filter(|(pool, _)| pool.router().replicas() > 1);
+        replicated.flat_map(|(_, slots)| slots).map(|&slot| usize::from(slot))
     }
 
     /// The slots of all servers, in the table's order.
@@ -154,11 +165,21 @@ impl Dataplane {
                 self.backends[number].renewing = false;
             }
         }
-        let former = mem::replace(&mut self.router, Arc::new(Routes::new(table, servers)));
+        let routes = Routes::new(table, servers);
+        self.prepare_replicas(&routes);
+        let former = mem::replace(&mut self.router, Arc::new(routes));
         self.counters.tables_replaced += u64::from(!former.servers.is_empty());
         self.generation += 1;
         self.former.push(former);
         self.former.retain(|routes| Arc::strong_count(routes) > 1);
+    }
+
+    /// Servers that hold copies of what others hold get what that needs. Who has it keeps it.
+    fn prepare_replicas(&mut self, routes: &Routes) {
+        for slot in routes.replicated_slots() {
+            let replica = || Box::new(Replica::new(&self.standing, &self.slots[slot].name));
+            self.backends[slot].replica.get_or_insert_with(replica);
+        }
     }
 
     /// The slot of a server, its old one if it has one.
@@ -213,7 +234,8 @@ impl Dataplane {
             self.backends[slot] = Backend::new(now);
             self.take_coming_table(now);
         } else {
-            self.backends[slot].renew(now);
+            let lost = self.backends[slot].renew(now);
+            self.lose_errands(slot, lost, Ending::Otherwise, now);
             self.counters.server_renewals += 1;
             self.connect(slot, now);
         }

@@ -1,8 +1,10 @@
 //! The dataplane by script: bytes and instants in, bytes and events out.
 
+mod away;
 mod clients;
 mod limits;
 mod multigets;
+mod reads;
 mod reload;
 mod replication;
 mod requests;
