@@ -11,6 +11,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
+use serde_json::{Map, json};
 use std::{convert::Infallible, io, net::TcpListener, sync::Arc, time::Duration};
 use weir_dataplane::Report;
 
@@ -67,11 +68,18 @@ fn tell(reporter: &Reporter, method: &Method, path: &str) -> Response<Full<Bytes
     }
 }
 
-/// Clients can connect and every loop answers; what it goes by.
-fn ready(reporter: &Reporter, _: &Report) -> String {
+/// Clients can connect and every loop answers; what it goes by, and which servers are not read.
+fn ready(reporter: &Reporter, report: &Report) -> String {
     let in_force = reporter.keeper.in_force();
     let (generation, loaded_unix_ns) = (in_force.generation, in_force.loaded_unix_ns);
-    serde_json::json!({"ready": true, "generation": generation, "loaded_unix_ns": loaded_unix_ns}).to_string()
+    let unread = report.servers.iter().filter_map(|it| it.unread.map(|why| (it.server.clone(), json!(why))));
+    json!({
+        "ready": true,
+        "generation": generation,
+        "loaded_unix_ns": loaded_unix_ns,
+        "servers_unread": unread.collect::<Map<_, _>>(),
+    })
+    .to_string()
 }
 
 fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {

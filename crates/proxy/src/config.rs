@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use weir_dataplane::{Multiget, NotWhole, OnFailure};
+use weir_dataplane::{Multiget, NotWhole, OnFailure, ReadPolicy, ReplicasRequired, WritePolicy};
 use weir_routing::{Endpoint, Server, Table};
 
 /// A proxy's configuration. Everything in it has been checked.
@@ -31,6 +31,8 @@ pub struct Config {
     pub multiget: Multiget,
     /// What becomes of retrievals of which a part got no answer.
     pub on_failure: OnFailure,
+    /// What replicas owe, where keys have several.
+    pub replication: Replication,
     /// How long sessions may take to end after a signal to stop.
     pub drain_timeout: Duration,
     /// The most client connections at once, over all loops.
@@ -53,6 +55,37 @@ pub struct Config {
 
 /// How a configuration is read again: a new one, or a line that says why not.
 pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
+
+/// How writes and reads go where keys have several servers, and what is remembered of servers that were away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// When writes are answered.
+    pub write_policy: WritePolicy,
+    /// Which replicas a write needs that is to reach all.
+    pub replicas_required: ReplicasRequired,
+    /// Which replica is read.
+    pub read_policy: ReadPolicy,
+    /// How many keys that a server missed are remembered, per loop.
+    pub journal_keys_max: usize,
+    /// The same, in bytes of keys.
+    pub journal_bytes_max: usize,
+    /// How long a server may still carry out what was sent on a connection that broke.
+    pub quarantine: Duration,
+}
+
+impl Default for Replication {
+    fn default() -> Self {
+        let defaults = weir_dataplane::Config::default();
+        Self {
+            write_policy: defaults.write_policy,
+            replicas_required: defaults.replicas_required,
+            read_policy: defaults.read_policy,
+            journal_keys_max: defaults.journal_keys_max,
+            journal_bytes_max: defaults.journal_bytes_max,
+            quarantine: Duration::from_nanos(defaults.quarantine_ns),
+        }
+    }
+}
 
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +181,7 @@ impl Config {
             timeout: Duration::from_millis(500),
             multiget: Multiget::default(),
             on_failure: OnFailure::default(),
+            replication: Replication::default(),
             drain_timeout: Duration::from_secs(10),
             sessions_max: 10_000,
             value_bytes_max: None,
@@ -247,7 +281,7 @@ impl Config {
             Engine::Event => (0, 0),
             Engine::Pool { workers, queue_len_max } => (workers, queue_len_max),
         };
-        let settings: [(&str, Told<'_>); 14] = [
+        let settings: [(&str, Told<'_>); 20] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -262,6 +296,12 @@ impl Config {
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
+            ("write-policy", &|it| it.replication.write_policy.to_string()),
+            ("replicas-required", &|it| it.replication.replicas_required.to_string()),
+            ("read", &|it| it.replication.read_policy.to_string()),
+            ("journal-keys", &|it| it.replication.journal_keys_max.to_string()),
+            ("journal-bytes", &|it| it.replication.journal_bytes_max.to_string()),
+            ("quarantine", &|it| format!("{:?}", it.replication.quarantine)),
         ];
         let changed = settings.iter().map(|(name, told)| (name, told(self), told(read)));
         changed
@@ -289,6 +329,12 @@ impl Config {
             timeout_ns: nanos(self.timeout),
             multiget: self.multiget,
             on_failure: self.on_failure,
+            write_policy: self.replication.write_policy,
+            replicas_required: self.replication.replicas_required,
+            read_policy: self.replication.read_policy,
+            journal_keys_max: self.replication.journal_keys_max,
+            journal_bytes_max: self.replication.journal_bytes_max,
+            quarantine_ns: nanos(self.replication.quarantine),
             sessions_max: self.sessions_max.div_ceil(self.threads),
             limits: weir_protocol::Limits {
                 value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),

@@ -8,7 +8,7 @@ use crate::{
     inband::{self, Question},
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
-    sockets::{self, Arrived, Stream},
+    sockets::{self, Arrived, Ended, Stream},
 };
 use mio::{Events, Interest, Poll, Token};
 use std::{
@@ -21,7 +21,7 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{Dataplane, Event, Report, SessionId, StatsTopic};
+use weir_dataplane::{Dataplane, Event, Report, SessionId, Standing, StatsTopic};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -129,6 +129,7 @@ pub(crate) struct LoopConfig {
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) table: Arc<Table>,
+    pub(crate) standing: Arc<Standing>,
     pub(crate) whereabouts: Whereabouts,
     pub(crate) clock: Clock,
     pub(crate) drain_timeout: Duration,
@@ -140,7 +141,7 @@ impl EventLoop {
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
         let event_loop = Self {
-            dataplane: Dataplane::new(config.dataplane, config.table, now),
+            dataplane: Dataplane::sharing(config.dataplane, config.table, config.standing, now),
             whereabouts: config.whereabouts,
             servers: Vec::new(),
             poll,
@@ -255,7 +256,7 @@ impl EventLoop {
                 }
                 Arrived::Nothing => return,
                 Arrived::End => return self.dataplane.handle_client_finished(id),
-                Arrived::Broken => return self.close_client(id),
+                Arrived::Reset | Arrived::Broken => return self.close_client(id),
             }
         }
         self.unread.push(Peer::Client(id));
@@ -276,7 +277,8 @@ impl EventLoop {
                     }
                 }
                 Arrived::Nothing => return,
-                Arrived::End | Arrived::Broken => return self.lose_server(server),
+                Arrived::End | Arrived::Reset => return self.lose_server(server, Ended::ByPeer),
+                Arrived::Broken => return self.lose_server(server, Ended::Otherwise),
             }
         }
         self.unread.push(Peer::Server(server));
@@ -304,12 +306,12 @@ impl EventLoop {
 
     fn write_server(&mut self, server: usize) {
         let Some(stream) = &mut self.servers[server].stream else { return };
-        match sockets::write(stream, self.dataplane.server_output(server)) {
-            Some(count) => {
+        match sockets::try_write(stream, self.dataplane.server_output(server)) {
+            Ok(count) => {
                 let now = self.read_clock();
                 self.dataplane.handle_server_written(server, count, now);
             }
-            None => self.lose_server(server),
+            Err(ended) => self.lose_server(server, ended),
         }
     }
 

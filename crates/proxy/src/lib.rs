@@ -34,9 +34,9 @@ mod server_link;
 mod snapshot;
 mod sockets;
 
-pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Reread};
+pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Replication, Reread};
 pub use engine::Engine;
 pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
-pub use weir_dataplane::{Multiget, OnFailure};
+pub use weir_dataplane::{Multiget, OnFailure, ReadPolicy, ReplicasRequired, WritePolicy};

@@ -108,7 +108,14 @@ impl Proxy {
         let (keeper, handle) =
             Keeper::new(config, clock, Arc::new(|_: Notice<'_>| {})).expect("the name is known");
         let (questions, _) = sync_channel(1);
-        let making = Making { config, clock, questions: &questions, keeper: &keeper, keeper_handle: &handle };
+        let making = Making {
+            config,
+            clock,
+            questions: &questions,
+            keeper: &keeper,
+            keeper_handle: &handle,
+            standing: Arc::default(),
+        };
         let Started { doors, threads, .. } = start_engine(&making).expect("descriptors are free");
         let door = doors[0].clone();
         thread::spawn(move || keeper.run(&doors));

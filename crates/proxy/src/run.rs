@@ -25,6 +25,7 @@ use std::{
     },
     thread::{self, JoinHandle},
 };
+use weir_dataplane::Standing;
 
 /// Why a proxy could not run.
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +65,14 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
     let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
-    let making =
-        Making { config, clock, questions: &questions, keeper: &keeper, keeper_handle: &keeper_handle };
+    let making = Making {
+        config,
+        clock,
+        questions: &questions,
+        keeper: &keeper,
+        keeper_handle: &keeper_handle,
+        standing: Arc::default(),
+    };
     let Started { reporting, doors, threads } = start_engine(&making)?;
     let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
     let kept = doors.clone();
@@ -108,6 +115,8 @@ pub(crate) struct Making<'a> {
     pub(crate) questions: &'a SyncSender<Question>,
     pub(crate) keeper: &'a Keeper,
     pub(crate) keeper_handle: &'a KeeperHandle,
+    /// What all dataplanes know together.
+    pub(crate) standing: Arc<Standing>,
 }
 
 impl Making<'_> {
@@ -118,6 +127,7 @@ impl Making<'_> {
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
             table: Arc::clone(&self.config.table),
+            standing: Arc::clone(&self.standing),
             whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
             clock: self.clock,
             drain_timeout: self.config.drain_timeout,

@@ -31,6 +31,9 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
             "placement": default.placement().to_string(),
             "multiget": config.multiget.name(),
             "on_failure": config.on_failure.name(),
+            "write_policy": config.replication.write_policy.name(),
+            "replicas_required": config.replication.replicas_required.name(),
+            "read": config.replication.read_policy.name(),
             "timeout_ns": crate::config::nanos(in_force.timeout),
             "generation": in_force.generation,
             "loaded_unix_ns": in_force.loaded_unix_ns,
@@ -69,6 +72,8 @@ fn server(server: &ServerReport) -> Value {
         "timeouts": server.timeouts,
         "queued": server.queued,
         "in_flight": server.in_flight,
+        "journal": server.journal,
+        "unread": server.unread,
         "last_trouble": server.last_trouble,
         "server_time": server.time.report(),
     })
