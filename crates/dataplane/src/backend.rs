@@ -7,6 +7,7 @@
 //!                     └───────────── deadline: the part is abandoned ───┴▶ stays in its place, its reply is thrown away
 //!
 //!   Idle ──connect──▶ Connecting ──▶ Up ──lost──▶ Connecting
+//!                        │            ╲──silent──▶ Silent: marked down, and up again when it answers
 //!                        │ failed                                 Down: requests are refused at once
 //!                        └──────▶ Down ──pause──▶ Probing ──▶ Up
 //! ```
@@ -20,6 +21,7 @@ use crate::{
     Config, Fault,
     buffer::ByteQueue,
     key,
+    mark_down::LateInARow,
     replica::{LostErrands, Replica},
 };
 use std::collections::VecDeque;
@@ -63,16 +65,26 @@ pub(crate) enum Purpose {
     Delete,
     /// To make it forget everything.
     Flush,
+    /// To learn that it answers again, and has carried out all that came before.
+    Barrier,
 }
 
 /// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Idle,
-    Connecting { since: Instant },
+    Connecting {
+        since: Instant,
+    },
     Up,
-    Down { until: Instant },
-    Probing { since: Instant },
+    /// Connected, and marked down because it does not answer (`mark_down.rs`).
+    Silent,
+    Down {
+        until: Instant,
+    },
+    Probing {
+        since: Instant,
+    },
 }
 
 impl State {
@@ -81,7 +93,7 @@ impl State {
             Self::Idle => "idle",
             Self::Connecting { .. } => "connecting",
             Self::Up => "up",
-            Self::Down { .. } | Self::Probing { .. } => "down",
+            Self::Silent | Self::Down { .. } | Self::Probing { .. } => "down",
         }
     }
 }
@@ -116,7 +128,7 @@ pub(crate) struct Backend {
     pub(crate) input: Vec<u8>,
     /// How many bytes are still to come of a value that is thrown away.
     pub(crate) skip: usize,
-    progress: Instant,
+    pub(crate) progress: Instant,
     /// Positions, among the keys of the part, of the values in the reply that was checked last.
     pub(crate) ordinals: Vec<u32>,
     /// How often in a row it was asked for its `item_size_max` without an answer.
@@ -133,6 +145,8 @@ pub(crate) struct Backend {
     pub(crate) denial: Option<Fault>,
     /// `requests` when the last request was handed in by the driver.
     pub(crate) requests_before: u64,
+    /// Requests that were late since it was last heard of.
+    pub(crate) late_in_a_row: LateInARow,
     /// How long it took to answer of late, nanoseconds; 0 before the first reply.
     pub(crate) smoothed_ns: u64,
     /// Where keys of it have other servers, too.
@@ -181,6 +195,7 @@ impl Backend {
             last_trouble: None,
             denial: None,
             requests_before: 0,
+            late_in_a_row: LateInARow::default(),
             smoothed_ns: 0,
             replica: None,
         }
@@ -191,7 +206,7 @@ impl Backend {
         if let Some(fault) = self.denial {
             return Err(fault);
         }
-        if matches!(self.state, State::Down { .. } | State::Probing { .. }) {
+        if matches!(self.state, State::Down { .. } | State::Probing { .. } | State::Silent) {
             return Err(Fault::Down);
         }
         let full = self.parts.len() >= config.server_requests_max
@@ -280,9 +295,13 @@ impl Backend {
         self.out_start + self.out.len() as u64
     }
 
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.state, State::Up | State::Silent)
+    }
+
     /// Whether the driver should be asked to write.
     pub(crate) fn wants_write(&self) -> bool {
-        self.state == State::Up && !self.blocked && !self.output().is_empty()
+        self.is_connected() && !self.blocked && !self.output().is_empty()
     }
 
     pub(crate) fn output(&self) -> &[u8] {
@@ -489,7 +508,7 @@ impl Backend {
             match part.purpose {
                 Purpose::Delete => lost.deletes += 1,
                 Purpose::Flush => lost.flush = true,
-                Purpose::Settings => {}
+                Purpose::Settings | Purpose::Barrier => {}
                 Purpose::Request => {
                     lost.writes |= part.expected != Expected::Retrieval && part.start < self.out_start;
                 }

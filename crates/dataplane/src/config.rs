@@ -25,6 +25,10 @@ pub struct Config {
     pub journal_bytes_max: usize,
     /// How long a server may still carry out what was sent on a connection that broke without its doing. Nanoseconds.
     pub quarantine_ns: u64,
+    /// After how many timeouts in a row, without a reply between them, a server with replicated keys is marked down. 0: never.
+    pub mark_down_timeouts: u32,
+    /// The most servers of a pool that may be marked down by timeouts at once, in percent of them.
+    pub mark_down_share_percent: u32,
     /// What clients may send.
     pub limits: Limits,
     /// Whether the longest value is what the servers say that they store (`item_size_max`), as soon as one has said so.
@@ -62,6 +66,8 @@ impl Default for Config {
             journal_keys_max: 65_536,
             journal_bytes_max: 4 << 20,
             quarantine_ns: 2_000_000_000,
+            mark_down_timeouts: 3,
+            mark_down_share_percent: 50,
             limits: Limits::default(),
             asks_item_size: false,
             sessions_max: 10_000,

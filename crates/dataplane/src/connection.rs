@@ -26,7 +26,11 @@ impl Dataplane {
         }
         let mut late = Vec::new();
         self.backends[server].expire(now, self.config.timeout_ns, |key, _| late.push(key));
+        if late.is_empty() {
+            return;
+        }
         self.counters.server_timeouts += late.len() as u64;
+        self.note_late(server, late.len(), now);
         for key in late {
             self.part_failed(key, Fault::Timeout, server, now);
         }

@@ -81,6 +81,10 @@ counters! {
     journal_flushes,
     /// Such flushes that were refused. The server stays unread.
     journal_flushes_refused,
+    /// Servers that were marked down because they did not answer in time, several times in a row.
+    servers_marked_down,
+    /// Of those, servers that have answered since.
+    servers_marked_up,
     /// Connections with unanswered writes that ended without the server's doing; it stays unread for a while.
     server_quarantines,
     /// Connections to servers that were established.

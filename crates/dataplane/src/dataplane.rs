@@ -10,6 +10,7 @@ use crate::{
     dispatch::Large,
     gather::Gather,
     hold::Holds,
+    mark_down::LateInARow,
     multiget::Planner,
     replica::Ending,
     replicate::retire,
@@ -246,13 +247,14 @@ impl Dataplane {
         let backend = &mut self.backends[server];
         backend.state = State::Up;
         backend.failures = 0;
+        backend.late_in_a_row = LateInARow::default();
         self.ask_item_size(server, now);
     }
 
     /// The connection could not be made, or the server closed it: nothing of what was sent is carried out any more.
     pub fn handle_server_disconnected(&mut self, server: usize, now: Instant) {
         match self.backends[server].state {
-            State::Up => {
+            State::Up | State::Silent => {
                 self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
                 self.connect(server, now);
             }
@@ -306,7 +308,7 @@ impl Dataplane {
 
     /// Whether this server's connection is established.
     pub fn server_is_up(&self, server: usize) -> bool {
-        self.backends[server].state == State::Up
+        self.backends[server].is_connected()
     }
 
     /// The kernel takes bytes for this server again.
@@ -361,7 +363,7 @@ impl Dataplane {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
                 State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
-                State::Idle | State::Up => None,
+                State::Idle | State::Up | State::Silent => None,
             };
             let errands = sooner(connection, backend.errands_due());
             sooner(sooner(earliest, errands), backend.next_deadline(timeout))

@@ -87,6 +87,7 @@ impl Dataplane {
             match part.purpose {
                 Purpose::Request => self.counters.server_replies_late += 1,
                 Purpose::Settings => self.learn_item_size(server, bytes),
+                Purpose::Barrier => self.mark_up(server),
                 Purpose::Delete | Purpose::Flush => self.errand_replied(server, part.purpose, reply, now),
             }
             return;

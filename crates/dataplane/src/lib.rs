@@ -19,6 +19,7 @@
 //! | `follow` | what the other replicas learn of a write that one decides |
 //! | `hold` | a key between the two steps of a conditional write |
 //! | `replica` | one server that has copies: how it is made to forget what it missed |
+//! | `mark_down` | servers that are connected and do not answer |
 //! | `journal` | the keys that a server missed |
 //! | `standing` | which servers may be read, for all dataplanes of a process |
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
@@ -56,6 +57,7 @@ mod hosted;
 mod item_size;
 mod journal;
 mod key;
+mod mark_down;
 mod memory;
 mod multiget;
 mod policy;

@@ -88,6 +88,11 @@ impl Routes {
         self.replicated
     }
 
+    /// The servers of each pool that this one belongs to.
+    pub(crate) fn pools_with(&self, slot: usize) -> impl Iterator<Item = &[u16]> {
+        self.pools.iter().map(Vec::as_slice).filter(move |slots| slots.contains(&index(slot)))
+    }
+
     /// The slots of servers whose keys have others besides.
     pub(crate) fn replicated_slots(&self) -> impl Iterator<Item = usize> {
         let replicated = self.table.pools().iter().zip(&self.pools);

@@ -71,6 +71,10 @@ pub struct Replication {
     pub journal_bytes_max: usize,
     /// How long a server may still carry out what was sent on a connection that broke.
     pub quarantine: Duration,
+    /// After how many timeouts in a row a server is marked down. 0: never.
+    pub mark_down_timeouts: u32,
+    /// How many servers of a pool may be so at once, in percent.
+    pub mark_down_share_percent: u32,
 }
 
 impl Default for Replication {
@@ -83,6 +87,8 @@ impl Default for Replication {
             journal_keys_max: defaults.journal_keys_max,
             journal_bytes_max: defaults.journal_bytes_max,
             quarantine: Duration::from_nanos(defaults.quarantine_ns),
+            mark_down_timeouts: defaults.mark_down_timeouts,
+            mark_down_share_percent: defaults.mark_down_share_percent,
         }
     }
 }
@@ -281,7 +287,7 @@ impl Config {
             Engine::Event => (0, 0),
             Engine::Pool { workers, queue_len_max } => (workers, queue_len_max),
         };
-        let settings: [(&str, Told<'_>); 20] = [
+        let settings: [(&str, Told<'_>); 22] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -302,6 +308,8 @@ impl Config {
             ("journal-keys", &|it| it.replication.journal_keys_max.to_string()),
             ("journal-bytes", &|it| it.replication.journal_bytes_max.to_string()),
             ("quarantine", &|it| format!("{:?}", it.replication.quarantine)),
+            ("mark-down-timeouts", &|it| it.replication.mark_down_timeouts.to_string()),
+            ("mark-down-share", &|it| it.replication.mark_down_share_percent.to_string()),
         ];
         let changed = settings.iter().map(|(name, told)| (name, told(self), told(read)));
         changed
@@ -335,6 +343,8 @@ impl Config {
             journal_keys_max: self.replication.journal_keys_max,
             journal_bytes_max: self.replication.journal_bytes_max,
             quarantine_ns: nanos(self.replication.quarantine),
+            mark_down_timeouts: self.replication.mark_down_timeouts,
+            mark_down_share_percent: self.replication.mark_down_share_percent,
             sessions_max: self.sessions_max.div_ceil(self.threads),
             limits: weir_protocol::Limits {
                 value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),

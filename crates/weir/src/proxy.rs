@@ -104,6 +104,8 @@ fn replication(settings: &Settings) -> Replication {
         journal_keys_max: settings.journal_keys.unwrap_or(defaults.journal_keys_max),
         journal_bytes_max: settings.journal_bytes.unwrap_or(defaults.journal_bytes_max),
         quarantine: settings.quarantine.unwrap_or(defaults.quarantine),
+        mark_down_timeouts: settings.mark_down_timeouts.unwrap_or(defaults.mark_down_timeouts),
+        mark_down_share_percent: settings.mark_down_share.unwrap_or(defaults.mark_down_share_percent),
     }
 }
 

@@ -72,6 +72,13 @@ pub(crate) struct Settings {
     /// [default: 2s]
     #[arg(long, value_name = "TIME", env = "WEIR_QUARANTINE", value_parser = units::duration)]
     pub(crate) quarantine: Option<Duration>,
+    /// After how many timeouts in a row, without a reply between them, a server is marked down where keys have several; 0: never
+    /// [default: 3]
+    #[arg(long, value_name = "N", env = "WEIR_MARK_DOWN_TIMEOUTS")]
+    pub(crate) mark_down_timeouts: Option<u32>,
+    /// The most servers of a pool that may be marked down by timeouts at once, in percent of them [default: 50]
+    #[arg(long, value_name = "PERCENT", env = "WEIR_MARK_DOWN_SHARE", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) mark_down_share: Option<u32>,
     /// How long sessions may take to end after a signal to stop [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_TIMEOUT", value_parser = units::duration)]
     pub(crate) drain_timeout: Option<Duration>,
@@ -118,6 +125,8 @@ impl Settings {
             journal_keys: self.journal_keys.or(below.journal_keys),
             journal_bytes: self.journal_bytes.or(below.journal_bytes),
             quarantine: self.quarantine.or(below.quarantine),
+            mark_down_timeouts: self.mark_down_timeouts.or(below.mark_down_timeouts),
+            mark_down_share: self.mark_down_share.or(below.mark_down_share),
             drain_timeout: self.drain_timeout.or(below.drain_timeout),
             max_connections: self.max_connections.or(below.max_connections),
             max_value: self.max_value.or(below.max_value),
@@ -150,6 +159,8 @@ pub(crate) struct SettingsTable {
     journal_keys: Option<usize>,
     journal_bytes: Option<Spanned<String>>,
     quarantine: Option<Spanned<String>>,
+    mark_down_timeouts: Option<u32>,
+    mark_down_share: Option<Spanned<u32>>,
     drain_timeout: Option<Spanned<String>>,
     max_connections: Option<usize>,
     max_value: Option<Spanned<String>>,
@@ -179,6 +190,8 @@ impl SettingsTable {
             journal_keys: self.journal_keys,
             journal_bytes: read("journal_bytes", self.journal_bytes.as_ref(), units::bytes)?,
             quarantine: read("quarantine", self.quarantine.as_ref(), units::duration)?,
+            mark_down_timeouts: self.mark_down_timeouts,
+            mark_down_share: self.mark_down_share.as_ref().map(percent).transpose()?,
             drain_timeout: read("drain_timeout", self.drain_timeout.as_ref(), units::duration)?,
             max_connections: self.max_connections,
             max_value: read("max_value", self.max_value.as_ref(), units::bytes)?,
@@ -188,6 +201,12 @@ impl SettingsTable {
             resolve_every: read("resolve_every", self.resolve_every.as_ref(), units::duration)?,
         })
     }
+}
+
+fn percent(share: &Spanned<u32>) -> Result<u32, Fault> {
+    let value = *share.get_ref();
+    let refused = || fault(share.span(), &format!("mark_down_share: {value} is more than 100 percent"));
+    (value <= 100).then_some(value).ok_or_else(refused)
 }
 
 fn read<T>(

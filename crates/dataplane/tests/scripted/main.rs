@@ -2,6 +2,7 @@
 
 mod away;
 mod clients;
+mod frozen;
 mod limits;
 mod multigets;
 mod reads;
