@@ -19,10 +19,10 @@ from weir_lab.gathering import gather_runs
 from weir_lab.records import read_run_metas
 from weir_lab.run import SweepOutcome, Wanted, run_study, selects
 from weir_lab.stats import Decision
-from weir_lab.testbed import Executables, RunOutcome
+from weir_lab.testbed import Executables, Job, RunOutcome
 
 if TYPE_CHECKING:
-    from weir_lab.design import Plan, ScheduledRun, Settings, Study
+    from weir_lab.design import ScheduledRun, Study
     from weir_lab.progress import CellProgress
     from weir_lab.records import Verdict
     from weir_lab.testbeds import Testbed
@@ -42,17 +42,15 @@ class Bench:
     decisions: list[tuple[str, int, Decision]] = field(default_factory=list)
     plans: list[tuple[int, int]] = field(default_factory=list)
 
-    def make_run(
-        self, _testbed: Testbed, folder: Path, _programs: Executables, settings: Settings, _plan: Plan, seed: int
-    ) -> RunOutcome:
+    def make_run(self, _testbed: Testbed, folder: Path, _programs: Executables, job: Job) -> RunOutcome:
         self.made.append(folder.name)
         if folder.name in self.fails:
             return RunOutcome([], ["failed on purpose"])
-        world = World(service_ns=dict.fromkeys(RequestPath, 5e6), run_spread=self.spread.get(settings.path, 0.0))
+        world = World(service_ns=dict.fromkeys(RequestPath, 5e6), run_spread=self.spread.get(job.settings.path, 0.0))
         if self.best_clients is not None:
-            slow = 1.0 + 0.1 * abs(settings.clients - self.best_clients)
+            slow = 1.0 + 0.1 * abs(job.settings.clients - self.best_clients)
             world = replace(world, service_ns=dict.fromkeys(RequestPath, 250000.0 * slow))
-        write_measurements(folder, settings, np.random.default_rng([seed]), world)
+        write_measurements(folder, job.settings, np.random.default_rng([job.seed]), world)
         return RunOutcome([], [])
 
     def planned(self, study: Study, total: int, reused: int) -> None:
@@ -75,6 +73,7 @@ class Bench:
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench()
     monkeypatch.setattr(run_module, "make_run", made.make_run)
+    monkeypatch.setattr(run_module, "abilities_of", lambda _weir: None)
     monkeypatch.setattr(run_module, "_identify", lambda _programs: EXECUTABLES)
     monkeypatch.setattr(run_module, "executable_version", lambda _argv: "weir 0.1.0")
     return made
@@ -223,7 +222,7 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path, bench: Bench) -> N
 
 def test_what_cannot_run_is_refused_before_anything_is_made(tmp_path: Path, bench: Bench) -> None:
     study = write(tmp_path, ("[fixed]", '[fixed]\ngenerator = "memcaslap"'))
-    with pytest.raises(TestbedError, match="other proxies and load generators"):
+    with pytest.raises(TestbedError, match="memcaslap asks one target, and there are 3"):
         sweep_of(bench, study)
     assert not (tmp_path / "sweep").exists()
 

@@ -21,8 +21,8 @@ use crate::{
     Config, Fault,
     buffer::ByteQueue,
     key,
-    mark_down::LateInARow,
     replica::{LostErrands, Replica},
+    window::Told,
 };
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
@@ -68,6 +68,16 @@ pub(crate) enum Purpose {
     /// To learn that it answers again, and has carried out all that came before.
     Barrier,
 }
+
+impl Part {
+    /// Whether the message may take long to leave.
+    fn is_long(&self) -> bool {
+        self.end - self.start > LONG_MESSAGE_BYTES
+    }
+}
+
+/// Longer messages than this have time to leave as long as they make progress: any socket takes as much at once.
+const LONG_MESSAGE_BYTES: u64 = 64 << 10;
 
 /// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +138,8 @@ pub(crate) struct Backend {
     pub(crate) input: Vec<u8>,
     /// How many bytes are still to come of a value that is thrown away.
     pub(crate) skip: usize,
-    pub(crate) progress: Instant,
+    /// Since when the head goes on, and how many bytes of it have moved since then.
+    progress: (Instant, usize),
     /// Positions, among the keys of the part, of the values in the reply that was checked last.
     pub(crate) ordinals: Vec<u32>,
     /// How often in a row it was asked for its `item_size_max` without an answer.
@@ -140,13 +151,15 @@ pub(crate) struct Backend {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
+    /// What of it was told with the windows before.
+    pub(crate) told: Told,
     pub(crate) last_trouble: Option<Violation>,
     /// Why nothing may be added now, if that is the driver's wish.
     pub(crate) denial: Option<Fault>,
     /// `requests` when the last request was handed in by the driver.
     pub(crate) requests_before: u64,
     /// Requests that were late since it was last heard of.
-    pub(crate) late_in_a_row: LateInARow,
+    pub(crate) late_in_a_row: u32,
     /// How long it took to answer of late, nanoseconds; 0 before the first reply.
     pub(crate) smoothed_ns: u64,
     /// Where keys of it have other servers, too.
@@ -183,7 +196,7 @@ impl Backend {
             scanner: ReplyScanner::default(),
             input: Vec::new(),
             skip: 0,
-            progress: now,
+            progress: (now, 0),
             ordinals: Vec::new(),
             item_size_asked: 0,
             item_size: None,
@@ -192,10 +205,11 @@ impl Backend {
             requests: 0,
             errors: 0,
             timeouts: 0,
+            told: Told::default(),
             last_trouble: None,
             denial: None,
             requests_before: 0,
-            late_in_a_row: LateInARow::default(),
+            late_in_a_row: 0,
             smoothed_ns: 0,
             replica: None,
         }
@@ -328,9 +342,15 @@ impl Backend {
     pub(crate) fn handle_written(
         &mut self,
         count: usize,
+        progress_min: usize,
         now: Instant,
         mut forwarded: impl FnMut(RequestKey),
     ) {
+        if self.sent == 0
+            && let Some(head) = self.parts.front().filter(|head| head.is_long())
+        {
+            self.note_progress(count, head.start < self.out_start, progress_min, now);
+        }
         self.out.advance(count);
         self.out_start += count as u64;
         self.blocked = !self.out.is_empty();
@@ -348,9 +368,11 @@ impl Backend {
         self.parts.front().filter(|part| part.start < self.out_start)
     }
 
-    /// Bytes came from the server.
-    pub(crate) fn note_progress(&mut self, now: Instant) {
-        self.progress = now;
+    /// So many bytes came from the server, or went there; `goes_on` if the head was under way before them.
+    pub(crate) fn note_progress(&mut self, count: usize, goes_on: bool, progress_min: usize, now: Instant) {
+        let (since, moved) = self.progress;
+        let moved = moved.saturating_add(count);
+        self.progress = if goes_on && moved < progress_min { (since, moved) } else { (now, 0) };
     }
 
     /// What has come of the head's reply is forgotten, and so will be what is still to come of the value at its end. Returns the
@@ -458,13 +480,14 @@ impl Backend {
         sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking)
     }
 
-    /// The head's deadline moves with each read of its reply: a long reply must make progress, no more.
+    /// The head's deadline moves with the progress of its reply: a long reply, and a long request, must go on, no more.
     fn head_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         let head = self.parts.front().filter(|part| part.request.is_some())?;
-        Some(if self.input.is_empty() {
+        let is_leaving = head.is_long() && head.start < self.out_start;
+        Some(if self.input.is_empty() && !is_leaving {
             head.deadline
         } else {
-            head.deadline.max(self.progress.plus(timeout_ns))
+            head.deadline.max(self.progress.0.plus(timeout_ns))
         })
     }
 

@@ -8,10 +8,13 @@ pub(crate) struct ByteQueue {
 }
 
 /// An empty buffer that keeps no more memory than this is left alone: a thousand idle peers that once were busy cost little.
-pub(crate) const IDLE_BYTES_MAX: usize = 4 << 10;
+pub(crate) const IDLE_BYTES_MAX: usize = 1 << 10;
 
 /// Taken bytes are moved out of the way when there are at least so many.
 const MOVED_BYTES_MIN: usize = 64 << 10;
+
+/// Queues that are no longer than this double when they grow.
+const DOUBLED_BYTES_MAX: usize = 256 << 10;
 
 /// Frees the memory of a buffer that is empty, unless it is small.
 pub(crate) fn give_back(buffer: &mut Vec<u8>) {
@@ -26,7 +29,6 @@ impl ByteQueue {
     }
 
     /// How much memory it keeps, in bytes.
-    #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -42,6 +44,17 @@ impl ByteQueue {
     /// The end, where bytes are appended.
     pub(crate) fn end(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
+    }
+
+    /// Makes room for `count` bytes at the end. A long queue grows by less than it would by doubling: what it keeps counts against
+    /// limits.
+    pub(crate) fn make_room(&mut self, count: usize) {
+        let needed = self.bytes.len() + count;
+        if needed > self.bytes.capacity() && needed > DOUBLED_BYTES_MAX {
+            self.bytes.drain(..self.head);
+            self.head = 0;
+            self.bytes.reserve_exact(count + self.bytes.len() / 8);
+        }
     }
 
     /// Takes `count` bytes from the front.

@@ -17,7 +17,7 @@ impl Dataplane {
                 self.events.push_back(Event::Connect(server));
             }
             State::Connecting { since } | State::Probing { since }
-                if since.plus(self.config.timeout_ns) <= now =>
+                if since.plus(self.config.connect_timeout_ns) <= now =>
             {
                 self.events.push_back(Event::Disconnect(server));
                 self.connect_failed(server, now);
@@ -38,6 +38,7 @@ impl Dataplane {
 
     pub(crate) fn connect_failed(&mut self, server: usize, now: Instant) {
         self.counters.server_connects_failed += 1;
+        self.recorder.use_window();
         let delay = self.next_delay(server);
         let backend = &mut self.backends[server];
         backend.failures = backend.failures.saturating_add(1);

@@ -1,5 +1,7 @@
 //! Counts of everything that happens, and of everything that is refused.
 
+use crate::Fault;
+
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
         /// Counters of one dataplane. They only grow.
@@ -18,6 +20,12 @@ macro_rules! counters {
             pub fn merge(&mut self, other: &Self) {
                 $(self.$name += other.$name;)+
             }
+
+            /// What was counted between `earlier` and here.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: self.$name.saturating_sub(earlier.$name),)+ }
+            }
         }
     };
 }
@@ -27,6 +35,14 @@ counters! {
     sessions_accepted,
     /// Client connections that were refused, because there were too many.
     sessions_refused,
+    /// Client connections that were closed because they said nothing for too long (`--idle-timeout`).
+    sessions_closed_idle,
+    /// Client connections that were closed because a request took too long to arrive (`--request-timeout`).
+    sessions_closed_slow,
+    /// Client connections that were closed because they took nothing of their replies for too long (`--client-timeout`).
+    sessions_closed_unread,
+    /// Client connections that were closed because they took nothing of their replies while all buffers held too much (`--buffer-limit`).
+    sessions_closed_memory,
     /// Client connections that ended.
     sessions_closed,
     /// Times that a session's bytes were left in the kernel, because too many of its requests were in service or too many bytes of replies waited.
@@ -35,10 +51,40 @@ counters! {
     requests,
     /// Requests that were answered with an error without asking a server: the client's own mistakes.
     requests_refused,
+    /// Writes that another loop was asked to carry out, because it owns their key.
+    requests_mailed,
+    /// Writes that were not, because too many, or too many bytes, were under way to that loop.
+    mail_refusals_full,
+    /// Times that a request waited for an earlier one of its session that another loop carries out, or before one is sent to another loop.
+    session_order_waits,
+    /// Requests of more than 64 KiB that were refused, as too long to be kept, because of what all buffers hold (`--buffer-limit`).
+    requests_refused_memory,
     /// Requests that failed because of a server, whether the client wanted to know or not.
     requests_failed,
     /// Failed requests whose client had asked for silence (noreply).
     requests_failed_silently,
+    /// Failed requests, because no connection to a server could be made.
+    requests_failed_connect,
+    /// Failed requests, because a server was marked down.
+    requests_failed_down,
+    /// Of those, requests that needed a server that lacks writes, or may.
+    requests_failed_stale,
+    /// Failed requests, because too much waited for a server.
+    requests_failed_full,
+    /// Failed requests, because too many waited in the proxy's own queue.
+    requests_failed_queue,
+    /// Failed requests, because a server did not reply in time.
+    requests_failed_timeout,
+    /// Failed requests, because the connection to a server ended before its reply.
+    requests_failed_closed,
+    /// Failed requests, because a server's reply could not be one.
+    requests_failed_protocol,
+    /// Failed requests, because a server's reply was too large to be kept.
+    requests_failed_buffer,
+    /// Failed requests, because a server answered with an error of its own (SERVER_ERROR).
+    requests_failed_by_reply,
+    /// Requests with a stamp before its predecessor, which then counted as equal to it; there should be none.
+    stamps_clamped,
     /// Requests whose client had gone before the answer.
     requests_orphaned,
     /// Requests that were refused because too many waited in the proxy's queue (engine pool).
@@ -109,6 +155,10 @@ counters! {
     server_refusals_full,
     /// Replies that were replaced by an error because too many bytes waited for their client.
     session_refusals_full,
+    /// Replies that were replaced by an error because of what all buffers hold (`--buffer-limit`).
+    buffer_refusals_full,
+    /// Times that a session's bytes were left in the kernel because it left replies unread and all buffers held much (`--buffer-limit`).
+    sessions_paused_memory,
     /// Bytes read from clients.
     client_bytes_read,
     /// Bytes handed to the kernel for clients.
@@ -117,6 +167,25 @@ counters! {
     server_bytes_read,
     /// Bytes handed to the kernel for servers.
     server_bytes_written,
+}
+
+impl Counters {
+    /// A request failed; without a `fault` a server said so itself.
+    pub(crate) fn count_failure(&mut self, fault: Option<Fault>) {
+        self.requests_failed += 1;
+        *match fault {
+            Some(Fault::Connect) => &mut self.requests_failed_connect,
+            Some(Fault::Down) => &mut self.requests_failed_down,
+            Some(Fault::Stale) => &mut self.requests_failed_stale,
+            Some(Fault::Full) => &mut self.requests_failed_full,
+            Some(Fault::Queue) => &mut self.requests_failed_queue,
+            Some(Fault::Timeout) => &mut self.requests_failed_timeout,
+            Some(Fault::Closed) => &mut self.requests_failed_closed,
+            Some(Fault::Protocol) => &mut self.requests_failed_protocol,
+            Some(Fault::Buffer) => &mut self.requests_failed_buffer,
+            None => &mut self.requests_failed_by_reply,
+        } += 1;
+    }
 }
 
 #[cfg(test)]
@@ -132,5 +201,6 @@ mod tests {
         let mut sum = counters.clone();
         sum.merge(&counters);
         assert_eq!(sum.requests, 6);
+        assert_eq!(sum.since(&counters), counters);
     }
 }

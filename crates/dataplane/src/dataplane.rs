@@ -7,11 +7,12 @@
 use crate::{
     Config, Counters, Fault, StatsTopic,
     backend::{Backend, State, sooner},
+    budget::{Budget, Held},
     dispatch::Large,
     gather::Gather,
     hold::Holds,
-    mark_down::LateInARow,
     multiget::Planner,
+    ownership::Post,
     replica::Ending,
     replicate::retire,
     report::{Report, ServerReport},
@@ -72,6 +73,8 @@ pub struct Dataplane {
     pub(crate) services: Slab<Service>,
     pub(crate) recorder: Recorder,
     pub(crate) counters: Counters,
+    /// The counters as they were when the last window was handed out.
+    pub(crate) counters_told: Counters,
     pub(crate) events: VecDeque<Event>,
     pub(crate) dirty: VecDeque<SessionId>,
     /// Sessions that were paused and may go on.
@@ -84,8 +87,13 @@ pub struct Dataplane {
     pub(crate) holds: Holds,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: Vec<Vec<u8>>,
+    /// What goes to other loops and comes from them; none where there is one loop.
+    pub(crate) post: Option<Box<Post>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     pub(crate) memory_due: Option<Instant>,
+    /// When the first client may be overdue; `None` if none can be.
+    pub(crate) clients_due: Option<Instant>,
+    pub(crate) held: Held,
     draining: bool,
     pub(crate) jitter: u64,
 }
@@ -111,6 +119,7 @@ impl Dataplane {
             sessions: Slab::new(),
             services: Slab::new(),
             counters: Counters::default(),
+            counters_told: Counters::default(),
             events: VecDeque::new(),
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
@@ -118,11 +127,15 @@ impl Dataplane {
             planner: Planner::new(config.seed),
             holds: Holds::default(),
             spare_answers: Vec::new(),
+            post: None,
             memory_due: None,
+            clients_due: None,
+            held: Held::new(&Budget::new(config.buffer_bytes_max)),
             draining: false,
             jitter: config.seed | 1,
             config,
         };
+        dataplane.open_post(now);
         dataplane.handle_table(table, now);
         dataplane
     }
@@ -131,11 +144,14 @@ impl Dataplane {
 
     /// A client connected. `None`: there are too many; the connection is to be closed.
     pub fn handle_accept(&mut self, now: Instant) -> Option<SessionId> {
-        if self.sessions.len() >= self.config.sessions_max || self.draining {
+        let clients = self.sessions.len() - usize::from(self.post.is_some());
+        if clients >= self.config.sessions_max || self.draining {
             self.counters.sessions_refused += 1;
             return None;
         }
         self.counters.sessions_accepted += 1;
+        self.watch_clients(self.config.patience.idle_ns, now);
+        self.recorder.use_window();
         Some(self.sessions.insert(Session::new(self.config.limits, now)))
     }
 
@@ -145,13 +161,22 @@ impl Dataplane {
         self.memory_is_used(now);
         let session = &mut self.sessions[id];
         if session.input.is_empty() {
-            session.input_since = now;
+            if session.swallow == 0 {
+                session.input_since = now;
+            }
             let taken = self.consume(id, bytes, now);
-            self.sessions[id].input.extend_from_slice(&bytes[taken..]);
+            if taken < bytes.len() {
+                self.sessions[id].keep_input(&bytes[taken..]);
+            }
         } else {
-            session.input.extend_from_slice(bytes);
+            session.keep_input(bytes);
             self.consume_input(id, now);
         }
+        let session = &self.sessions[id];
+        if !session.input.is_empty() || session.swallow > 0 {
+            self.watch_clients(self.config.patience.request_ns, now);
+        }
+        self.recharge(id);
     }
 
     /// Whether the driver should read from this client. Turns true again with [`Event::Resume`].
@@ -171,9 +196,10 @@ impl Dataplane {
 
     /// The client's connection is gone, or was closed by the driver. Its requests are carried out, and nobody is told.
     pub fn handle_client_closed(&mut self, id: SessionId) {
-        let Self { sessions, services, counters, .. } = self;
+        let Self { sessions, services, counters, recorder, .. } = self;
         let Some(session) = sessions.get_mut(id).filter(|session| !session.gone) else { return };
         counters.sessions_closed += 1;
+        recorder.use_window();
         let mut done = 0;
         session.abandon(|key, appended| {
             // The others are still at their servers; they find the session gone when they come back.
@@ -187,6 +213,7 @@ impl Dataplane {
         if let Some(stalled) = session.stalled.take() {
             self.leave_line(id, &stalled);
         }
+        self.recharge(id);
         // The number may soon be another client's.
         self.events.retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
         self.free_if_done(id);
@@ -213,8 +240,9 @@ impl Dataplane {
     /// not named again before [`Dataplane::handle_client_writable`].
     pub fn handle_client_written(&mut self, id: SessionId, count: usize, now: Instant) {
         self.counters.client_bytes_written += count as u64;
-        let Self { sessions, services, recorder, config, resumable, .. } = self;
+        let Self { sessions, services, recorder, config, resumable, held, .. } = self;
         let Some(session) = sessions.get_mut(id) else { return };
+        let was_blocked = session.blocked;
         let mut answered = 0;
         session.handle_written(count, |key| {
             let service = &mut services[key];
@@ -224,9 +252,18 @@ impl Dataplane {
             answered += 1;
         });
         session.in_service -= answered;
-        if session.paused && may_take(session, config) {
+        if session.paused && may_take(session, config, held) {
             resumable.push_back(id);
         }
+        if session.blocked {
+            if count > 0 || !was_blocked {
+                session.unread_since = now;
+            }
+            self.watch_clients(self.config.patience.unread_ns, now);
+        } else if held.is_pressed() {
+            session.out.give_back();
+        }
+        self.recharge(id);
         self.close_if_settled(id);
     }
 
@@ -244,10 +281,11 @@ impl Dataplane {
     /// The connection that [`Event::Connect`] asked for is there.
     pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
         self.counters.server_connects += 1;
+        self.recorder.use_window();
         let backend = &mut self.backends[server];
         backend.state = State::Up;
         backend.failures = 0;
-        backend.late_in_a_row = LateInARow::default();
+        backend.late_in_a_row = 0;
         self.ask_item_size(server, now);
     }
 
@@ -320,8 +358,8 @@ impl Dataplane {
     /// not named again before [`Dataplane::handle_server_writable`].
     pub fn handle_server_written(&mut self, server: usize, count: usize, now: Instant) {
         self.counters.server_bytes_written += count as u64;
-        let Self { backends, services, .. } = self;
-        backends[server].handle_written(count, now, |key| {
+        let Self { backends, services, config, .. } = self;
+        backends[server].handle_written(count, config.progress_bytes_min, now, |key| {
             let service = &mut services[key];
             if !service.first_sent {
                 service.first_sent = true;
@@ -344,7 +382,10 @@ impl Dataplane {
             }
         }
         self.settle_all(now);
+        self.serve_ready_mail(now);
         self.work_on_journals(now);
+        self.publish_held(now);
+        self.close_overdue(now);
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
         }
@@ -354,15 +395,19 @@ impl Dataplane {
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if !self.resumable.is_empty() {
+        if !self.resumable.is_empty() || self.holds.has_ready() {
             return Some(Instant::ZERO);
         }
         let timeout = self.config.timeout_ns;
         let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
-        busy.fold(sooner(self.memory_due, self.next_settled()), |earliest, backend| {
+        let waits = sooner(sooner(self.memory_due, self.clients_due), self.next_settled());
+        let others = sooner(waits, self.window_ends());
+        busy.fold(others, |earliest, backend| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
-                State::Connecting { since } | State::Probing { since } => Some(since.plus(timeout)),
+                State::Connecting { since } | State::Probing { since } => {
+                    Some(since.plus(self.config.connect_timeout_ns))
+                }
                 State::Idle | State::Up | State::Silent => None,
             };
             let errands = sooner(connection, backend.errands_due());
@@ -385,15 +430,16 @@ impl Dataplane {
     /// No more sessions are accepted, no more requests are taken; every session is closed when its last reply is out.
     pub fn begin_drain(&mut self) {
         self.draining = true;
-        let ids: Vec<_> = self.sessions.iter().map(|(id, _)| id).collect();
+        let clients = self.sessions.iter().filter(|(_, session)| session.hosted.is_none());
+        let ids: Vec<_> = clients.map(|(id, _)| id).collect();
         for id in ids {
             self.handle_client_finished(id);
         }
     }
 
-    /// Whether no session is left.
+    /// Whether no client's session is left. Other loops may still have requests in service here.
     pub fn is_drained(&self) -> bool {
-        self.sessions.is_empty()
+        self.sessions.iter().all(|(_, session)| session.hosted.is_some())
     }
 
     /// The answer to [`Event::Stats`], as it goes to the client.
@@ -410,8 +456,9 @@ impl Dataplane {
         let servers = servers.map(|slot| (slot, &self.slots[slot].server, &self.backends[slot]));
         Report {
             timing: self.recorder.report(),
-            counters: self.counters.clone(),
+            counters: self.counters_now(),
             sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
+            buffered_bytes: self.budget().held() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
             queue: None,
             servers: servers
@@ -423,7 +470,7 @@ impl Dataplane {
                     timeouts: backend.timeouts,
                     queued: backend.queued.report(now),
                     in_flight: backend.in_flight.report(now),
-                    time: self.recorder.server_time(slot).clone(),
+                    time: self.recorder.server_time(slot),
                     journal: backend.replica.as_ref().map_or(0, |replica| replica.journal.len() as u64),
                     unread: backend.replica.as_ref().and_then(|replica| replica.trouble(now)),
                     last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
@@ -440,6 +487,7 @@ impl Dataplane {
             && self.resumable.is_empty()
             && self.holds.is_empty()
             && self.slots_are_settled()
+            && self.post_is_quiet()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -448,7 +496,11 @@ impl Dataplane {
         let mut input = mem::take(&mut self.sessions[id].input);
         let taken = self.consume(id, &input, now);
         input.drain(..taken);
-        self.sessions[id].input = input;
+        let session = &mut self.sessions[id];
+        if input.is_empty() && self.held.is_pressed() {
+            input = Vec::new();
+        }
+        session.input = input;
     }
 
     /// Takes requests from the front of `bytes` while the session may have more in service; returns how many bytes were taken.
@@ -460,6 +512,9 @@ impl Dataplane {
             let swallowed = session.swallow.min(bytes.len() - at);
             session.swallow -= swallowed;
             at += swallowed;
+            if swallowed > 0 && session.swallow == 0 {
+                first_byte = now;
+            }
             if session.closing {
                 return bytes.len();
             }
@@ -467,9 +522,10 @@ impl Dataplane {
                 break;
             }
             // Who has waited for a key was let in before.
-            if !may_take(session, &self.config) && session.stalled.is_none() {
+            if !may_take(session, &self.config, &self.held) && session.stalled.is_none() {
                 session.paused = true;
                 self.counters.sessions_paused += 1;
+                self.counters.sessions_paused_memory += u64::from(session.blocked && self.held.is_pressed());
                 break;
             }
             if session.is_new && bytes[at] == binary::MAGIC {
@@ -479,15 +535,23 @@ impl Dataplane {
             }
             session.is_new = false;
             let parsed = session.parser.parse(&bytes[at..]);
-            if let Parsed::Incomplete { .. } = parsed {
+            let parsed = match parsed {
+                Parsed::Incomplete { needed } if self.has_room(id, needed) => break,
+                Parsed::Incomplete { .. } => self.turn_away(id, &bytes[at..]),
+                parsed => parsed,
+            };
+            if self.is_spread() && self.waits_for_earlier(id, &parsed) {
+                self.sessions[id].paused = true;
                 break;
             }
             if !self.holds.is_empty() && self.waits_for_key(id, &parsed, now) {
                 self.sessions[id].paused = true;
                 break;
             }
+            let session = &mut self.sessions[id];
+            session.expected = 0;
             if let Parsed::TooLarge { swallow, .. } = parsed {
-                self.sessions[id].swallow = swallow;
+                session.begin_to_swallow(swallow);
             }
             at += self.take(id, parsed, first_byte, now);
             first_byte = now;
@@ -513,8 +577,9 @@ impl Dataplane {
                 self.refuse(id, refusal, silent, first_byte, now);
                 len
             }
-            Parsed::TooLarge { key, base64, silent, erases, len, .. } => {
-                self.refuse_large(id, Large { key, base64, silent, erases }, first_byte, now);
+            Parsed::TooLarge { refusal, key, base64, silent, erases, len, .. } => {
+                let large = Large { key, base64, silent, erases, refusal };
+                self.refuse_large(id, large, first_byte, now);
                 len
             }
             Parsed::Incomplete { .. } => 0,
@@ -566,13 +631,15 @@ impl Dataplane {
     /// A session outlives its connection until its requests are done, so that no reply can meet another client.
     pub(crate) fn free_if_done(&mut self, id: SessionId) {
         if self.sessions.get(id).is_some_and(|session| session.gone && session.in_service == 0) {
+            self.release(id);
             self.sessions.remove(id);
         }
     }
 }
 
 /// Whether more requests of this session may be taken.
-pub(crate) fn may_take(session: &Session, config: &Config) -> bool {
+pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool {
     session.in_service < config.session_requests_max
         && session.buffered_bytes() <= config.session_buffer_bytes_max / 2
+        && !(session.blocked && held.is_pressed())
 }

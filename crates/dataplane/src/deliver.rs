@@ -3,11 +3,12 @@
 use crate::{
     Dataplane, Fault, SessionId,
     backend::{Part, Purpose, RequestKey},
+    budget::SMALL_REPLY_BYTES,
     dataplane::may_take,
     replicate::retire,
     service::Answer,
 };
-use std::mem;
+use std::{mem, sync::Arc};
 use weir_protocol::{Expected, Reply, Status, Violation};
 use weir_timing::Instant;
 
@@ -19,10 +20,9 @@ impl Dataplane {
         bytes: &[u8],
         now: Instant,
     ) -> Result<(), Violation> {
-        let backend = &mut self.backends[server];
-        backend.note_progress(now);
         let bytes = self.skip(server, bytes, now)?;
         let mut kept = mem::take(&mut self.backends[server].input);
+        let mut goes_on = !kept.is_empty();
         if kept.is_empty() {
             let taken = self.deliver_from(server, bytes, now)?;
             kept.extend_from_slice(&bytes[taken..]);
@@ -32,9 +32,12 @@ impl Dataplane {
             if kept.len() >= self.backends[server].scanner.needed() {
                 let taken = self.deliver_from(server, &kept, now)?;
                 kept.drain(..taken);
+                goes_on = taken == 0;
             }
         }
         let backend = &mut self.backends[server];
+        backend.late_in_a_row = 0;
+        backend.note_progress(bytes.len(), goes_on, self.config.progress_bytes_min, now);
         let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
         backend.input = kept;
         if needed > self.config.server_buffer_bytes_max {
@@ -109,7 +112,21 @@ impl Dataplane {
             self.fail_with_line(key, &bytes[reply.last_line..reply.answer_len], reply.status, server);
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals.len() as u32;
-            gather.store(part.index, bytes, backend.scanner.values(), &backend.ordinals);
+            let session = &mut self.sessions[service.session];
+            let more = session.buffered_bytes() + bytes.len() > self.config.session_buffer_bytes_max;
+            let small = bytes.len() <= SMALL_REPLY_BYTES && !session.blocked;
+            if !small && (more || !self.held.admits(bytes.len(), session.blocked)) {
+                let whose = if more { "client" } else { "proxy" };
+                self.counters.session_refusals_full += u64::from(more);
+                self.counters.buffer_refusals_full += u64::from(!more);
+                service.fail(Fault::Buffer, &Arc::from(whose));
+            } else {
+                gather.store(part.index, bytes, backend.scanner.values(), &backend.ordinals);
+                let id = service.session;
+                session.gathered_bytes += gather.values_len() - service.gathered_bytes;
+                service.gathered_bytes = gather.values_len();
+                self.recharge(id);
+            }
         } else if part.decides {
             service.hits = match reply.status {
                 Status::MetaValue | Status::MetaDone => 1,
@@ -151,11 +168,31 @@ impl Dataplane {
         service.stamps.received = now;
         let id = service.session;
         self.sessions[id].undecided -= usize::from(service.is_decided_alone);
-        if service.has_failed() {
-            self.counters.requests_failed += 1;
+        if let Some(sender) = service.sender {
+            return self.answer_by_mail(key, sender, reply);
+        }
+        let blame = service.has_failed().then(|| service.fault());
+        self.conclude(key, blame, reply, now);
+    }
+
+    /// A request of a client is done. `blame`: a server is to blame for that it failed, and why, unless it said so itself.
+    pub(crate) fn conclude(
+        &mut self,
+        key: RequestKey,
+        blame: Option<Option<Fault>>,
+        reply: Option<&[u8]>,
+        now: Instant,
+    ) {
+        let service = &mut self.services[key];
+        let (id, claim) = (service.session, service.claim);
+        if let Some(fault) = blame {
+            self.counters.count_failure(fault);
             self.counters.requests_failed_silently += u64::from(service.silent);
         }
-        if self.sessions[id].gone || service.silent {
+        if !claim.is_empty() {
+            self.leave_claim(id, claim);
+        }
+        if self.sessions[id].gone || self.services[key].silent {
             return self.finish_silently(key, now);
         }
         self.answer(key, reply);
@@ -165,9 +202,13 @@ impl Dataplane {
             // The answer was to say nothing (a quiet meta command), so there is no write that would end the request.
             return self.handle_client_written(id, 0, now);
         }
+        let lingers = session.blocked;
         if !session.dirty {
             session.dirty = true;
             self.dirty.push_back(id);
+        }
+        if lingers {
+            self.recharge(id);
         }
     }
 
@@ -175,7 +216,9 @@ impl Dataplane {
         let service = &mut self.services[key];
         let id = service.session;
         if let Some(gather) = service.gather.take() {
+            self.sessions[id].gathered_bytes -= service.gathered_bytes;
             self.recycle(gather);
+            self.recharge(id);
         }
         let session = &mut self.sessions[id];
         session.in_service -= 1;
@@ -185,7 +228,7 @@ impl Dataplane {
             let service = &mut self.services[key];
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
-            if session.paused && may_take(session, &self.config) {
+            if session.paused && may_take(session, &self.config, &self.held) {
                 self.resumable.push_back(id);
             }
             self.close_if_settled(id);
@@ -196,22 +239,33 @@ impl Dataplane {
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
-        let Self { services, sessions, config, counters, spare_answers, .. } = self;
+        let Self { services, sessions, config, counters, spare_answers, held, .. } = self;
         let service = &mut services[key];
         let session = &mut sessions[service.session];
         let mut gather = service.gather.take();
+        session.gathered_bytes -= mem::take(&mut service.gathered_bytes);
         let kept = mem::take(&mut service.answer);
         let mut failure = service.failure_line();
-        let len = match (&failure, &gather, reply) {
+        let mut len = match (&failure, &gather, reply) {
             (Some(line), ..) => line.len(),
             (None, Some(gather), _) => gather.len(),
             (None, None, Some(reply)) => reply.len(),
             (None, None, None) => kept.as_slice().len(),
         };
-        if session.buffered_bytes() + len > config.session_buffer_bytes_max {
+        let whose = if session.buffered_bytes() + len > config.session_buffer_bytes_max {
             counters.session_refusals_full += 1;
+            Some("client")
+        } else if (len > SMALL_REPLY_BYTES || session.blocked) && !held.admits(len, session.blocked) {
+            counters.buffer_refusals_full += 1;
+            Some("proxy")
+        } else {
+            None
+        };
+        if let Some(whose) = whose {
             service.error = true;
-            failure = Some(format!("SERVER_ERROR {} client\r\n", Fault::Buffer.name()).into_bytes());
+            let line = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
+            len = line.len();
+            failure = Some(line);
         }
         let mut write = |out: &mut Vec<u8>| match (&failure, &mut gather, reply) {
             (Some(line), ..) => out.extend_from_slice(line),
@@ -220,6 +274,7 @@ impl Dataplane {
             (None, None, None) => out.extend_from_slice(kept.as_slice()),
         };
         if session.next_to_append() == Some(key) {
+            session.out.make_room(len);
             session.append_reply(write);
         } else {
             let mut parked = spare_answers.pop().unwrap_or_default();
@@ -228,6 +283,8 @@ impl Dataplane {
             session.parked_bytes += parked.len();
             service.answer = Answer::Owned(parked);
             service.complete = true;
+            let id = service.session;
+            self.recharge(id);
         }
         if let Some(gather) = gather.take() {
             self.recycle(gather);
@@ -244,13 +301,15 @@ impl Dataplane {
             }
             let parked = mem::take(&mut service.answer);
             session.parked_bytes -= parked.as_slice().len();
+            session.out.make_room(parked.as_slice().len());
             session.append_reply(|out| out.extend_from_slice(parked.as_slice()));
             keep_for_reuse(&mut self.spare_answers, parked);
         }
     }
 
     fn recycle(&mut self, mut gather: Box<crate::gather::Gather>) {
-        if self.spare_gathers.len() < SPARE_GATHERS_MAX {
+        let is_large = gather.capacity() > SPARE_GATHER_BYTES_MAX;
+        if self.spare_gathers.len() < SPARE_GATHERS_MAX && !(is_large && self.held.is_pressed()) {
             gather.clear();
             self.spare_gathers.push(gather);
         }
@@ -273,6 +332,9 @@ const SPARE_ANSWERS_MAX: usize = 256;
 
 /// The memory of longer ones is given back at once.
 const SPARE_ANSWER_BYTES_MAX: usize = 16 << 10;
+
+/// Gathers that keep more memory than this are dropped when memory is scarce.
+const SPARE_GATHER_BYTES_MAX: usize = 64 << 10;
 
 /// More multi-gets than this are rarely in service at once; the memory of the others is given back.
 const SPARE_GATHERS_MAX: usize = 256;

@@ -44,7 +44,10 @@ impl Dataplane {
         now: Instant,
     ) {
         self.counters.requests += 1;
-        let context = Context { session, first_byte, now };
+        self.carry_out(request, Context { session, first_byte, now });
+    }
+
+    pub(crate) fn carry_out(&mut self, request: Request<'_>, context: Context) {
         match request {
             Request::Retrieval(retrieval) => self.retrieve(retrieval, context),
             Request::Meta(meta) => self.meta(meta, context),
@@ -64,7 +67,7 @@ impl Dataplane {
             Request::Verbosity { noreply } => {
                 self.answer_locally(Answer::Fixed(b"OK\r\n"), noreply, false, context);
             }
-            Request::Quit => self.hang_up(session),
+            Request::Quit => self.hang_up(context.session),
         }
     }
 
@@ -112,7 +115,7 @@ impl Dataplane {
         now: Instant,
     ) {
         if !large.erases {
-            return self.refuse(session, Refusal::TooLarge, large.silent, first_byte, now);
+            return self.refuse(session, large.refusal, large.silent, first_byte, now);
         }
         self.counters.requests += 1;
         self.counters.requests_refused += 1;
@@ -129,8 +132,11 @@ impl Dataplane {
         let decoded = wire.decoded();
         let name = wire.placement_name(decoded.as_ref());
         let context = Context { session, first_byte, now };
+        if let Some(owner) = self.other_owner(name) {
+            return self.mail_write((owner, name), write, Some(Refusal::TooLarge), context);
+        }
         let key = self.begin(Operation::Set, 1, large.silent, context);
-        self.services[key].refuse(Refusal::TooLarge);
+        self.services[key].refuse(large.refusal);
         self.send_to_replicas(key, name, write, now);
     }
 
@@ -170,6 +176,9 @@ impl Dataplane {
     }
 
     fn write(&mut self, name: &[u8], write: Write<'_>, context: Context) {
+        if let Some(owner) = self.other_owner(name) {
+            return self.mail_write((owner, name), write, None, context);
+        }
         let key = self.begin(write.operation, 1, write.silent, context);
         self.send_to_replicas(key, name, write, context.now);
     }
@@ -226,20 +235,30 @@ impl Dataplane {
         silent: bool,
         context: Context,
     ) -> RequestKey {
-        let Context { session, first_byte, now } = context;
+        let Context { session: id, first_byte, now } = context;
         let keys = u32::try_from(keys).unwrap_or(u32::MAX);
-        let key = self.services.insert(Service::new(session, operation, keys, silent, first_byte, now));
-        let session = &mut self.sessions[session];
-        if let Some(taken) = session.hosted {
-            self.services[key].adopt(taken);
-        }
+        let key = self.services.insert(Service::new(id, operation, keys, silent, first_byte, now));
+        let session = &mut self.sessions[id];
         session.in_service += 1;
+        if let Some(taken) = session.hosted {
+            self.services[key].adopt(taken, session.sender);
+            if session.sender.is_some() {
+                return key;
+            }
+        }
         if !silent {
             session.owe(key);
         }
-        if let Some(stalled) = session.stalled.take() {
+        if let Some(stalled) = self.sessions[id].stalled.take() {
             self.services[key].stamps.created = stalled.created;
-            self.leave_line(context.session, &stalled);
+            self.leave_line(id, &stalled);
+        }
+        if let Some(post) = &mut self.post
+            && !post.claim.is_empty()
+        {
+            let claim = std::mem::take(&mut post.claim);
+            self.services[key].claim = claim;
+            self.enter_claim(id, claim);
         }
         key
     }
@@ -296,9 +315,9 @@ pub(crate) struct Write<'a> {
     pub(crate) key: WireKey<'a>,
     /// Replicas could decide it differently: one is asked first, and the others follow if it did what was asked.
     pub(crate) is_conditional: bool,
-    operation: Operation,
+    pub(crate) operation: Operation,
     /// No reply is wanted.
-    silent: bool,
+    pub(crate) silent: bool,
 }
 
 impl<'a> Write<'a> {
@@ -340,6 +359,7 @@ pub(crate) struct Large<'a> {
     pub(crate) base64: bool,
     pub(crate) silent: bool,
     pub(crate) erases: bool,
+    pub(crate) refusal: Refusal,
 }
 
 /// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before

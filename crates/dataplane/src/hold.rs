@@ -5,9 +5,10 @@
 //! answered: each connection keeps its order from there). Whoever waits does so in the order in which they came, so each begins before
 //! its own deadline if the one before it keeps its.
 //!
-//! There are no more of them than sessions, and what they sent waits where it would if they were paused.
+//! There are no more of them than sessions, and what they sent waits where it would if they were paused. A write that another loop has read
+//! waits here itself; mail is bounded (`ownership.rs`).
 
-use crate::{Dataplane, SessionId, hosted::written_key};
+use crate::{Dataplane, SessionId, hosted::written_key, ownership::WriteByMail};
 use std::collections::{HashMap, VecDeque};
 use weir_protocol::Parsed;
 use weir_timing::Instant;
@@ -16,13 +17,24 @@ use weir_timing::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     keys: HashMap<Box<[u8]>, Hold>,
+    /// Keys that are free, and for which mail waits first.
+    ready: VecDeque<Box<[u8]>>,
 }
 
 #[derive(Debug, Default)]
 struct Hold {
     /// A write is between its steps. If none is, the first that waits may begin.
     is_active: bool,
-    waiting: VecDeque<SessionId>,
+    waiting: VecDeque<Waiter>,
+}
+
+/// Who waits for a key.
+#[derive(Debug)]
+enum Waiter {
+    /// This session's next request.
+    Session(SessionId),
+    /// A write that another loop has read.
+    Mail(Box<WriteByMail>),
 }
 
 /// What a session whose next request is a write to a held key remembers of it.
@@ -36,17 +48,24 @@ pub(crate) struct Stalled {
 impl Holds {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.keys.is_empty() && self.ready.is_empty()
     }
 
-    /// The next in the line for a key, if there is one and nobody holds it. A key for which nobody waits is forgotten.
+    /// Whether a write from another loop can begin at once.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Nobody holds the key any more, or who did has gone: the session that is next, if it is one. Mail is taken once per turn. A key for
+    /// which nobody waits is forgotten.
     fn next(&mut self, key: &[u8]) -> Option<SessionId> {
         let hold = self.keys.get(key).filter(|hold| !hold.is_active)?;
-        let next = hold.waiting.front().copied();
-        if next.is_none() {
-            self.keys.remove(key);
+        match hold.waiting.front() {
+            Some(Waiter::Session(id)) => return Some(*id),
+            Some(Waiter::Mail(_)) => self.ready.push_back(key.into()),
+            None => _ = self.keys.remove(key),
         }
-        next
+        None
     }
 }
 
@@ -62,14 +81,40 @@ impl Dataplane {
             // Nobody waits for a key that nobody holds, so it is held, or others are before this one.
             counters.writes_held += 1;
             session.stalled = Some(Box::new(Stalled { key, created: now }));
-            hold.waiting.push_back(id);
+            hold.waiting.push_back(Waiter::Session(id));
             return true;
         }
-        if hold.is_active || hold.waiting.front() != Some(&id) {
+        if hold.is_active || !matches!(hold.waiting.front(), Some(Waiter::Session(first)) if *first == id) {
             return true;
         }
         hold.waiting.pop_front();
         false
+    }
+
+    /// A write that came by mail comes back if it may begin.
+    pub(crate) fn admit_mail(&mut self, mail: WriteByMail) -> Option<WriteByMail> {
+        if self.holds.is_empty() {
+            return Some(mail);
+        }
+        let Some(hold) = mail.written_key().and_then(|key| self.holds.keys.get_mut(&key)) else {
+            return Some(mail);
+        };
+        self.counters.writes_held += 1;
+        hold.waiting.push_back(Waiter::Mail(Box::new(mail)));
+        None
+    }
+
+    /// Once per turn: begins writes that came by mail and whose keys are free.
+    pub(crate) fn serve_ready_mail(&mut self, now: Instant) {
+        while let Some(key) = self.holds.ready.pop_front() {
+            let Some(hold) = self.holds.keys.get_mut(&key).filter(|hold| !hold.is_active) else { continue };
+            match hold.waiting.pop_front() {
+                Some(Waiter::Mail(mail)) => self.serve_mail(*mail, now),
+                Some(session) => hold.waiting.push_front(session),
+                None => {}
+            }
+            self.let_next_write(&key);
+        }
     }
 
     /// A conditional write to this key was begun.
@@ -82,7 +127,7 @@ impl Dataplane {
     }
 
     /// Everybody was told, or there is nothing to tell.
-    pub(crate) fn release(&mut self, key: &[u8]) {
+    pub(crate) fn release_key(&mut self, key: &[u8]) {
         if let Some(hold) = self.holds.keys.get_mut(key) {
             hold.is_active = false;
         }
@@ -92,7 +137,7 @@ impl Dataplane {
     /// A session that had waited has begun its write, or is gone.
     pub(crate) fn leave_line(&mut self, id: SessionId, stalled: &Stalled) {
         if let Some(hold) = self.holds.keys.get_mut(&stalled.key) {
-            hold.waiting.retain(|waiting| *waiting != id);
+            hold.waiting.retain(|waiter| !matches!(waiter, Waiter::Session(waiting) if *waiting == id));
         }
         self.let_next_write(&stalled.key);
     }

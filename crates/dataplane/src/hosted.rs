@@ -13,9 +13,10 @@
 //! and its deadline are those of its whole life.
 
 use crate::{
-    Dataplane, Event, Fault, SessionId,
+    Charge, Dataplane, Event, Fault, SessionId,
     backend::{Backend, RequestKey},
     key::WireKey,
+    ownership::Sender,
     replicate::retire,
     service::Service,
     session::Session,
@@ -49,6 +50,7 @@ pub struct Unsent {
     operation: Operation,
     outcome: Outcome,
     stamps: Stamps,
+    _charge: Charge,
 }
 
 impl Dataplane {
@@ -114,11 +116,12 @@ impl Dataplane {
             return None;
         }
         let bytes = session.output().to_vec();
+        let charge = self.budget().charge(bytes.len());
         let request = self.free_hosted(id)?;
         let service = &self.services[request];
         let (operation, outcome, stamps) = (service.operation, service.outcome(), service.stamps);
         retire(&mut self.services, request);
-        Some(Unsent { bytes, operation, outcome, stamps })
+        Some(Unsent { bytes, operation, outcome, stamps, _charge: charge })
     }
 
     /// The client is gone. The session is free again.
@@ -153,6 +156,7 @@ impl Dataplane {
 
     /// The counters, for what a driver does in the place of the dataplane.
     pub fn counters_mut(&mut self) -> &mut crate::Counters {
+        self.recorder.use_window();
         &mut self.counters
     }
 
@@ -173,6 +177,7 @@ impl Dataplane {
         if let Some(stalled) = self.sessions[id].stalled.take() {
             self.leave_line(id, &stalled);
         }
+        self.release(id);
         let session = &mut self.sessions[id];
         let mut request = None;
         session.abandon(|key, _| request = Some(key));
@@ -187,10 +192,12 @@ impl Dataplane {
 
 impl Service {
     /// The request waited in a queue of the driver's, which stamped it.
-    pub(crate) fn adopt(&mut self, taken: Taken) {
+    pub(crate) fn adopt(&mut self, taken: Taken, sender: Option<Sender>) {
         let Taken { first_byte, created, enqueued, dequeued } = taken;
         self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
-        self.hosted = true;
+        // What came by mail waits in the queues of the servers, as if it had been read here.
+        self.hosted = sender.is_none();
+        self.sender = sender;
     }
 }
 
@@ -213,7 +220,7 @@ pub fn written_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
     Some(wire.placement_name(decoded.as_ref()).into())
 }
 
-fn writes(meta: &Meta<'_>) -> bool {
+pub(crate) fn writes(meta: &Meta<'_>) -> bool {
     matches!(meta.verb, MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic)
 }
 

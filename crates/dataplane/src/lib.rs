@@ -28,12 +28,17 @@
 //! | `connection` | connections to servers: made, tried again, given up, lost |
 //! | `service` | one request, from parsed to answered |
 //! | `hosted` | requests that the driver took from their clients itself |
+//! | `ownership` | one order per key over several loops: writes that go to another dataplane by mail |
+//! | `sequence` | the order of one client's requests where some go by mail |
 //! | `gather` | a split multi-get, merged |
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `table` | which servers there are, where keys go, and how both change |
+//! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
+//! | `budget` | how much memory all buffers may take together |
+//! | `patience` | clients that take too long |
 //! | `memory` | what is given back when nobody uses it |
 //! | `words` | the names of choices |
 //! | `config`, `counters` | every limit, every count |
@@ -41,6 +46,7 @@
 mod again;
 mod auto;
 mod backend;
+mod budget;
 mod buffer;
 mod config;
 mod connection;
@@ -60,26 +66,36 @@ mod key;
 mod mark_down;
 mod memory;
 mod multiget;
+mod ownership;
+mod patience;
 mod policy;
 mod read;
 mod replica;
 mod replicate;
 mod report;
+mod sequence;
 mod service;
 mod session;
 mod standing;
 mod stats;
 mod table;
+mod window;
 mod words;
 
+pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
 pub use config::Config;
+#[cfg(feature = "mutations")]
+pub use config::Mutation;
 pub use counters::Counters;
 pub use dataplane::{Dataplane, Event, SessionId};
 pub use fault::Fault;
 pub use hosted::{Taken, Unsent, parse_whole, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure};
+pub use ownership::{Mail, owner_of};
+pub use patience::{Doing, Overdue, Patience, choose_unread};
 pub use policy::{ReadPolicy, ReplicasRequired, WritePolicy};
 pub use report::{Report, ServerReport};
 pub use standing::Standing;
 pub use stats::StatsTopic;
+pub use window::{LoopWindow, ServerWindow};
 pub use words::UnknownWord;

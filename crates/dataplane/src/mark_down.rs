@@ -15,22 +15,12 @@ use crate::{
 use weir_protocol::Expected;
 use weir_timing::Instant;
 
-/// Timeouts since a server was last heard of.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LateInARow {
-    count: u32,
-    /// When it had been heard of.
-    heard: Instant,
-}
-
 impl Dataplane {
     /// So many requests to a server were late.
     pub(crate) fn note_late(&mut self, server: usize, count: usize, now: Instant) {
         let backend = &mut self.backends[server];
-        let LateInARow { count: before, heard } = backend.late_in_a_row;
-        let before = if heard == backend.progress { before } else { 0 };
-        let count = before.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-        backend.late_in_a_row = LateInARow { count, heard: backend.progress };
+        let count = backend.late_in_a_row.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+        backend.late_in_a_row = count;
         let limit = self.config.mark_down_timeouts;
         let is_candidate = backend.state == State::Up && backend.replica.is_some() && !backend.renewing;
         if is_candidate && limit > 0 && count >= limit && self.may_mark_down(server) {
@@ -61,7 +51,6 @@ impl Dataplane {
     /// It has answered, and with that everything that was sent before.
     pub(crate) fn mark_up(&mut self, server: usize) {
         let backend = &mut self.backends[server];
-        backend.late_in_a_row = LateInARow::default();
         if backend.state == State::Silent {
             backend.state = State::Up;
             self.counters.servers_marked_up += 1;

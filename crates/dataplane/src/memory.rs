@@ -10,6 +10,7 @@ use weir_timing::Instant;
 impl Dataplane {
     /// Something is going on, so there may be memory to give back a while later.
     pub(crate) fn memory_is_used(&mut self, now: Instant) {
+        self.recorder.use_window();
         if self.memory_due.is_none() {
             self.memory_due = Some(now.plus(PAUSE_NS));
         }
@@ -21,7 +22,13 @@ impl Dataplane {
             return;
         }
         self.memory_due = None;
-        self.sessions.iter_mut().for_each(|(_, session)| session.give_memory_back());
+        let mut charged = 0;
+        for (_, session) in &mut self.sessions {
+            session.give_memory_back();
+            session.charged = session.held_bytes();
+            charged += session.charged;
+        }
+        self.held.set_sessions(charged);
         self.backends.iter_mut().for_each(Backend::give_memory_back);
         self.spare_gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
         self.spare_answers = Vec::new();
@@ -41,11 +48,14 @@ impl Session {
     fn give_memory_back(&mut self) {
         give_back(&mut self.input);
         self.out.give_back();
+        self.sequence.take_if(|sequence| sequence.is_empty());
+        self.give_order_back();
     }
 }
 
 impl Backend {
-    fn give_memory_back(&mut self) {
+    /// Frees the buffers that are empty.
+    pub(crate) fn give_memory_back(&mut self) {
         give_back(&mut self.input);
         self.out.give_back();
         self.keys.give_back();

@@ -333,7 +333,7 @@ impl Dataplane {
             }
         }
         if let Some(name) = write.held.take_if(|_| write.step == Step::Told || outstanding == 0) {
-            self.release(&name);
+            self.release_key(&name);
         }
         if outstanding > 0 {
             self.services[key].write = Some(write);

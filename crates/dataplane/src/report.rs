@@ -12,6 +12,8 @@ pub struct Report {
     pub counters: Counters,
     /// Client connections that are open now.
     pub sessions: u64,
+    /// Memory that the buffers of all dataplanes hold that share one budget.
+    pub buffered_bytes: u64,
     /// The longest value that clients may store now, in bytes; over several loops the largest of theirs.
     pub value_bytes_max: usize,
     /// Requests that wait for a worker, where the engine has such a queue.
@@ -53,6 +55,7 @@ impl Report {
         self.timing.merge(&other.timing);
         self.counters.merge(&other.counters);
         self.sessions += other.sessions;
+        self.buffered_bytes = self.buffered_bytes.max(other.buffered_bytes);
         self.queue = match (self.queue, other.queue) {
             (Some(mut mine), Some(theirs)) => {
                 mine += theirs;
@@ -73,10 +76,7 @@ impl Report {
                 self.servers.push(theirs.clone());
                 continue;
             };
-            mine.state = [mine.state, theirs.state]
-                .into_iter()
-                .max_by_key(|state| badness(state))
-                .unwrap_or(mine.state);
+            mine.state = worse_state(mine.state, theirs.state);
             mine.requests += theirs.requests;
             mine.errors += theirs.errors;
             mine.timeouts += theirs.timeouts;
@@ -88,6 +88,11 @@ impl Report {
             mine.last_trouble = mine.last_trouble.take().or_else(|| theirs.last_trouble.clone());
         }
     }
+}
+
+/// The state of a server that two loops see differently.
+pub(crate) fn worse_state(one: &'static str, other: &'static str) -> &'static str {
+    if badness(other) > badness(one) { other } else { one }
 }
 
 fn badness(state: &str) -> u8 {

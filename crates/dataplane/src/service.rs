@@ -1,6 +1,6 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
-use crate::{Fault, auto::Way, gather::Gather, replicate::Replicated};
+use crate::{Fault, auto::Way, gather::Gather, ownership::Sender, replicate::Replicated, sequence::Claim};
 use std::sync::Arc;
 use weir_protocol::{Refusal, RetrievalVerb, Status};
 use weir_timing::{Instant, Operation, Outcome, Stamps};
@@ -25,6 +25,8 @@ pub(crate) struct Service {
     pub(crate) first_sent: bool,
     /// The reply that decides, kept while others are outstanding or while earlier requests are unanswered.
     pub(crate) answer: Answer,
+    /// Bytes of values that `gather` keeps, as far as they were counted.
+    pub(crate) gathered_bytes: usize,
     /// The parts of a split multi-get.
     pub(crate) gather: Option<Box<Gather>>,
     /// Keys of parts that fail are misses; `answer` is what is said if no server answers.
@@ -46,6 +48,10 @@ pub(crate) struct Service {
     pub(crate) complete: bool,
     /// It waited in a queue of the driver's, which says when it was taken from there.
     pub(crate) hosted: bool,
+    /// Another loop has read it, and gets the reply.
+    pub(crate) sender: Option<Sender>,
+    /// What it claims of the order of its session.
+    pub(crate) claim: Claim,
 }
 
 /// What the client will get.
@@ -98,6 +104,7 @@ impl Service {
             refusal: None,
             first_sent: false,
             answer: Answer::None,
+            gathered_bytes: 0,
             gather: None,
             degrades: false,
             degraded: false,
@@ -108,6 +115,8 @@ impl Service {
             following: false,
             complete: false,
             hosted: false,
+            sender: None,
+            claim: Claim::default(),
         }
     }
 
@@ -155,6 +164,14 @@ impl Service {
             Some(Failure::Fault(..)) => true,
             Some(Failure::Line { status, .. }) => *status == Status::ServerError,
             None => false,
+        }
+    }
+
+    /// Why no server answered; `None` where one answered with an error of its own, or nothing failed.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        match &self.failure {
+            Some(Failure::Fault(fault, _)) => Some(*fault),
+            _ => None,
         }
     }
 

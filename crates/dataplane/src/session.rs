@@ -8,7 +8,9 @@
 //! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
-use crate::{Taken, backend::RequestKey, buffer::ByteQueue, hold::Stalled};
+use crate::{
+    Taken, backend::RequestKey, buffer::ByteQueue, hold::Stalled, ownership::Sender, sequence::Sequence,
+};
 use std::collections::VecDeque;
 use weir_protocol::{Limits, RequestParser};
 use weir_timing::Instant;
@@ -32,12 +34,20 @@ pub(crate) struct Session {
     pub(crate) is_new: bool,
     /// How many bytes of a refused value are still to be thrown away.
     pub(crate) swallow: usize,
+    /// How many there were.
+    swallow_from: usize,
+    /// How long the request that is arriving will be, as far as there is room for that.
+    pub(crate) expected: usize,
+    /// Memory that was counted for it, in bytes.
+    pub(crate) charged: usize,
     order: VecDeque<Owed>,
     appended: usize,
     pub(crate) out: ByteQueue,
     out_start: u64,
     /// Bytes of replies that are complete and wait in their requests for earlier ones.
     pub(crate) parked_bytes: usize,
+    /// Bytes of values that wait in split multi-gets for those of other servers.
+    pub(crate) gathered_bytes: usize,
     /// Requests that are not yet answered, silent ones included.
     pub(crate) in_service: usize,
     /// Writes that were sent to servers.
@@ -58,10 +68,18 @@ pub(crate) struct Session {
     pub(crate) gone: bool,
     /// The kernel took less than was offered; it will say when it takes more.
     pub(crate) blocked: bool,
+    /// While it is blocked: when the kernel took something last.
+    pub(crate) unread_since: Instant,
     /// The session is in the list of those with something to write.
     pub(crate) dirty: bool,
     /// The driver reads and closes the connection itself, and hands in requests with what happened to them before.
     pub(crate) hosted: Option<Taken>,
+    /// Who has read the request that is being taken, where that is another loop.
+    pub(crate) sender: Option<Sender>,
+    /// The keys of requests in service, where these are served at different places.
+    pub(crate) sequence: Option<Box<Sequence>>,
+    /// The next request waits for an earlier one.
+    pub(crate) waits: bool,
 }
 
 impl Session {
@@ -72,11 +90,15 @@ impl Session {
             input_since: now,
             is_new: true,
             swallow: 0,
+            swallow_from: 0,
+            expected: 0,
+            charged: 0,
             order: VecDeque::new(),
             appended: 0,
             out: ByteQueue::default(),
             out_start: 0,
             parked_bytes: 0,
+            gathered_bytes: 0,
             in_service: 0,
             writes: 0,
             undecided: 0,
@@ -87,9 +109,32 @@ impl Session {
             close_asked: false,
             gone: false,
             blocked: false,
+            unread_since: now,
             dirty: false,
             hosted: None,
+            sender: None,
+            sequence: None,
+            waits: false,
         }
+    }
+
+    /// So many bytes that are still to come are thrown away.
+    pub(crate) fn begin_to_swallow(&mut self, count: usize) {
+        self.swallow = count;
+        self.swallow_from = count;
+    }
+
+    /// How many of them have come.
+    pub(crate) fn swallowed(&self) -> usize {
+        self.swallow_from - self.swallow
+    }
+
+    /// Bytes of a request that is not complete were read. The rest will find its place without moving them again and again.
+    pub(crate) fn keep_input(&mut self, bytes: &[u8]) {
+        if self.expected > self.input.capacity() {
+            self.input.reserve_exact(self.expected - self.input.len());
+        }
+        self.input.extend_from_slice(bytes);
     }
 
     /// The request's reply will come after all that are owed now.
@@ -122,13 +167,20 @@ impl Session {
         }
     }
 
+    /// Frees the memory of the order of replies, if none is owed.
+    pub(crate) fn give_order_back(&mut self) {
+        if self.order.is_empty() {
+            self.order = VecDeque::new();
+        }
+    }
+
     pub(crate) fn output(&self) -> &[u8] {
         self.out.as_slice()
     }
 
     /// Bytes that wait for this client.
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.out.len() + self.parked_bytes
+        self.out.len() + self.parked_bytes + self.gathered_bytes
     }
 
     /// Whether every request in service has its reply among the bytes for the client.

@@ -100,6 +100,11 @@ impl Routes {
         replicated.flat_map(|(_, slots)| slots).map(|&slot| usize::from(slot))
     }
 
+    /// Whether this key has more than one server.
+    pub(crate) fn replicates(&self, key: &[u8]) -> bool {
+        self.table.pools()[self.table.pool_of(key)].router().replicas() > 1
+    }
+
     /// The slots of all servers, in the table's order.
     pub(crate) fn servers(&self) -> &[u16] {
         &self.servers

@@ -17,6 +17,8 @@ pub enum Refusal {
     BadDelta,
     /// The value is longer than the limit of the proxy or the servers.
     TooLarge,
+    /// There is no memory for the value now.
+    OutOfMemory,
     /// The command line is longer than the limit: the proxy's, after which the connection is closed, or for lines that are not
     /// `get` or `gets` what servers take in one piece.
     LineTooLong,
@@ -39,6 +41,7 @@ impl Refusal {
             Self::BadExptime => b"CLIENT_ERROR invalid exptime argument\r\n",
             Self::BadDelta => b"CLIENT_ERROR invalid numeric delta argument\r\n",
             Self::TooLarge => b"SERVER_ERROR object too large for cache\r\n",
+            Self::OutOfMemory => b"SERVER_ERROR out of memory storing object\r\n",
             Self::LineTooLong => b"CLIENT_ERROR line too long\r\n",
             Self::TooManyFlags => b"CLIENT_ERROR options flags too long\r\n",
             Self::NotAllowed(denied) => denied.reply(),

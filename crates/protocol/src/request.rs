@@ -126,8 +126,10 @@ pub enum Parsed<'a> {
         /// How many bytes to consume now.
         len: usize,
     },
-    /// A request to store a value above the limit. It is answered [`Refusal::TooLarge`].
+    /// A request to store a value above the limit.
     TooLarge {
+        /// What to answer: [`Refusal::TooLarge`], unless whoever asked for a lower limit knows better.
+        refusal: Refusal,
         /// The key.
         key: &'a [u8],
         /// The key is written in base64.

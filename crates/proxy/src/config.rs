@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use weir_dataplane::{Multiget, NotWhole, OnFailure, ReadPolicy, ReplicasRequired, WritePolicy};
+use weir_dataplane::{Multiget, NotWhole, OnFailure, Patience, ReadPolicy, ReplicasRequired, WritePolicy};
 use weir_routing::{Endpoint, Server, Table};
 
 /// A proxy's configuration. Everything in it has been checked.
@@ -27,6 +27,12 @@ pub struct Config {
     pub threads: usize,
     /// How long a server may take to answer.
     pub timeout: Duration,
+    /// How much of a reply, or of a request, must move within each further `timeout` after its first byte, in bytes.
+    pub progress_bytes_min: usize,
+    /// How long an attempt to connect to a server may take.
+    pub connect_timeout: Duration,
+    /// How long clients may take.
+    pub patience: Patience,
     /// How multi-gets are asked for where keys have several replicas.
     pub multiget: Multiget,
     /// What becomes of retrievals of which a part got no answer.
@@ -43,6 +49,10 @@ pub struct Config {
     pub client_buffer_bytes_max: usize,
     /// How much may wait for one server, in bytes, and how much of an incomplete reply is kept.
     pub server_buffer_bytes_max: usize,
+    /// How much memory all buffers together may take, in bytes.
+    pub buffer_bytes_max: usize,
+    /// The file to which a record per second is appended, if there is one.
+    pub windows_file: Option<PathBuf>,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
     /// How often names of servers are looked up again.
@@ -146,6 +156,12 @@ pub enum ConfigError {
     /// A time of nothing.
     #[error("--timeout must be longer than nothing: every request would fail")]
     Timeout,
+    /// No server could be connected to.
+    #[error("--connect-timeout must be longer than nothing: no server could be connected to")]
+    ConnectTimeout,
+    /// Too little memory for anything.
+    #[error("--buffer-limit {0} is too little to serve with: give at least {BUFFER_BYTES_MIN} bytes")]
+    BufferLimit(usize),
     /// Names would be looked up all the time.
     #[error("--resolve-every must be at least {RESOLVE_EVERY_MIN:?}")]
     ResolveEvery,
@@ -168,6 +184,9 @@ const THREADS_MAX: usize = 256;
 /// Names that are looked up more often than this burden those who know them.
 const RESOLVE_EVERY_MIN: Duration = Duration::from_millis(100);
 
+/// Less memory than this for all buffers would refuse what one client may ask for.
+const BUFFER_BYTES_MIN: usize = 16 << 20;
+
 /// Who may connect to a socket unless something else is said: the same user and group.
 pub const LISTEN_MODE: u32 = 0o660;
 
@@ -185,6 +204,9 @@ impl Config {
             engine: Engine::default(),
             threads,
             timeout: Duration::from_millis(500),
+            progress_bytes_min: defaults.progress_bytes_min,
+            connect_timeout: Duration::from_nanos(defaults.connect_timeout_ns),
+            patience: defaults.patience,
             multiget: Multiget::default(),
             on_failure: OnFailure::default(),
             replication: Replication::default(),
@@ -193,6 +215,8 @@ impl Config {
             value_bytes_max: None,
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
             server_buffer_bytes_max: defaults.server_buffer_bytes_max,
+            buffer_bytes_max: defaults.buffer_bytes_max,
+            windows_file: None,
             flush_allowed: false,
             resolve_every: Duration::from_secs(30),
             resolver: Arc::new(SystemResolver),
@@ -223,6 +247,24 @@ impl Config {
             return Err(ConfigError::Timeout);
         }
         self.timeout = timeout;
+        Ok(self)
+    }
+
+    /// Sets how long an attempt to connect to a server may take.
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Result<Self, ConfigError> {
+        if timeout.is_zero() {
+            return Err(ConfigError::ConnectTimeout);
+        }
+        self.connect_timeout = timeout;
+        Ok(self)
+    }
+
+    /// Sets how much memory all buffers together may take.
+    pub fn with_buffer_limit(mut self, bytes: usize) -> Result<Self, ConfigError> {
+        if bytes < BUFFER_BYTES_MIN {
+            return Err(ConfigError::BufferLimit(bytes));
+        }
+        self.buffer_bytes_max = bytes;
         Ok(self)
     }
 
@@ -287,7 +329,10 @@ impl Config {
             Engine::Event => (0, 0),
             Engine::Pool { workers, queue_len_max } => (workers, queue_len_max),
         };
-        let settings: [(&str, Told<'_>); 22] = [
+        let patience = |of: fn(&Patience) -> u64| {
+            move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
+        };
+        let settings: [(&str, Told<'_>); 29] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -297,8 +342,15 @@ impl Config {
             ("drain-timeout", &|it| format!("{:?}", it.drain_timeout)),
             ("max-connections", &|it| it.sessions_max.to_string()),
             ("max-value", &value),
+            ("progress", &|it| it.progress_bytes_min.to_string()),
+            ("connect-timeout", &|it| format!("{:?}", it.connect_timeout)),
+            ("client-timeout", &patience(|it| it.unread_ns)),
+            ("request-timeout", &patience(|it| it.request_ns)),
+            ("idle-timeout", &patience(|it| it.idle_ns)),
+            ("buffer-limit", &|it| it.buffer_bytes_max.to_string()),
             ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
             ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
+            ("windows", &|it| file(it.windows_file.as_deref())),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
@@ -334,7 +386,14 @@ impl Config {
         let defaults = weir_dataplane::Config::default();
         let value_bytes_max = self.value_bytes_max.unwrap_or(defaults.limits.value_bytes_max);
         weir_dataplane::Config {
+            loop_index: index,
+            // Workers of a pool share nothing: the pool has its own order of writes.
+            loop_count: if self.engine == Engine::Event { self.threads } else { 1 },
             timeout_ns: nanos(self.timeout),
+            progress_bytes_min: self.progress_bytes_min,
+            connect_timeout_ns: nanos(self.connect_timeout),
+            patience: Patience { progress_bytes: self.progress_bytes_min, ..self.patience },
+            buffer_bytes_max: self.buffer_bytes_max,
             multiget: self.multiget,
             on_failure: self.on_failure,
             write_policy: self.replication.write_policy,
@@ -358,6 +417,10 @@ impl Config {
             ..defaults
         }
     }
+}
+
+fn file(path: Option<&Path>) -> String {
+    path.map_or("nowhere".to_owned(), |path| path.display().to_string())
 }
 
 /// As the dataplane counts time.

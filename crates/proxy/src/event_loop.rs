@@ -6,9 +6,11 @@
 use crate::{
     clock::Clock,
     inband::{self, Question},
+    mail::MailRoom,
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
     sockets::{self, Arrived, Ended, Stream},
+    windows::{Hub, Outlet},
 };
 use mio::{Events, Interest, Poll, Token};
 use std::{
@@ -21,7 +23,7 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{Dataplane, Event, Report, SessionId, Standing, StatsTopic};
+use weir_dataplane::{Budget, Dataplane, Event, Report, SessionId, Standing, StatsTopic};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -104,6 +106,7 @@ pub(crate) struct EventLoop {
     /// What the clock said last.
     now: Instant,
     pub(crate) dataplane: Dataplane,
+    outlet: Outlet,
     pub(crate) whereabouts: Whereabouts,
     /// By the numbers that the dataplane gave the servers.
     pub(crate) servers: Vec<ServerLink>,
@@ -115,6 +118,8 @@ pub(crate) struct EventLoop {
     questions: SyncSender<Question>,
     drain_timeout: Duration,
     drain_until: Option<Instant>,
+    /// Where there are other loops.
+    mail: Option<MailRoom>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,10 +129,14 @@ pub(crate) enum Peer {
 }
 
 /// What an [`EventLoop`] is made of.
-pub(crate) struct LoopConfig {
+pub(crate) struct LoopConfig<'a> {
     pub(crate) index: usize,
+    /// What the thread is called in records.
+    pub(crate) name: String,
+    pub(crate) windows: &'a Hub,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) table: Arc<Table>,
     pub(crate) standing: Arc<Standing>,
     pub(crate) whereabouts: Whereabouts,
@@ -136,12 +145,15 @@ pub(crate) struct LoopConfig {
 }
 
 impl EventLoop {
-    pub(crate) fn new(config: LoopConfig) -> io::Result<(Self, LoopHandle)> {
+    pub(crate) fn new(config: LoopConfig<'_>) -> io::Result<(Self, LoopHandle)> {
         let poll = Poll::new()?;
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
+        let mut dataplane = Dataplane::sharing(config.dataplane, config.table, config.standing, now);
+        dataplane.share_budget(&config.budget);
         let event_loop = Self {
-            dataplane: Dataplane::sharing(config.dataplane, config.table, config.standing, now),
+            outlet: config.windows.outlet(&config.name, &mut dataplane),
+            dataplane,
             whereabouts: config.whereabouts,
             servers: Vec::new(),
             poll,
@@ -155,8 +167,15 @@ impl EventLoop {
             questions: config.questions,
             drain_timeout: config.drain_timeout,
             drain_until: None,
+            mail: None,
         };
         Ok((event_loop, handle))
+    }
+
+    /// There are other loops, to which writes of their keys go.
+    pub(crate) fn with_mail(mut self, mail: MailRoom) -> Self {
+        self.mail = Some(mail);
+        self
     }
 
     /// Serves until it was told to drain and has.
@@ -167,8 +186,15 @@ impl EventLoop {
             let began = self.read_clock();
             self.read_ready(&events);
             self.finish_turn(began);
+            self.send_mail()?;
         }
+        self.end();
         Ok(())
+    }
+
+    /// Hands over what was measured last.
+    pub(crate) fn end(mut self) {
+        self.outlet.finish(&mut self.dataplane, |_| {});
     }
 
     /// What follows from all that was read in a turn that began at `began`.
@@ -180,6 +206,7 @@ impl EventLoop {
             self.read_clock();
         }
         self.dataplane.record_turn(self.now.saturating_since(began));
+        self.outlet.hand_over(&mut self.dataplane, |_| {});
     }
 
     /// The clock is read after each call to the kernel, and before what waits for servers leaves its queue; the rest of a turn goes
@@ -189,8 +216,24 @@ impl EventLoop {
         self.now
     }
 
-    fn is_done(&self) -> bool {
-        self.drain_until.is_some_and(|until| self.dataplane.is_drained() || self.now >= until)
+    fn is_done(&mut self) -> bool {
+        self.drain_until.is_some_and(|until| self.has_drained() || self.now >= until)
+    }
+
+    fn has_drained(&mut self) -> bool {
+        self.dataplane.is_drained() && self.mail.as_mut().is_none_or(MailRoom::note_drained)
+    }
+
+    /// After the writes of a turn: they may have lost a server, and what waited for it may be another loop's.
+    fn send_mail(&mut self) -> io::Result<()> {
+        self.mail.as_mut().map_or(Ok(()), |mail| mail.send(&mut self.dataplane))
+    }
+
+    fn take_mail(&mut self) {
+        while let Some(batch) = self.mail.as_ref().and_then(MailRoom::receive) {
+            let now = self.read_clock();
+            batch.into_iter().for_each(|mail| self.dataplane.handle_mail(mail, now));
+        }
     }
 
     pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
@@ -219,6 +262,7 @@ impl EventLoop {
         for event in events {
             if event.token() == WAKER {
                 self.take_messages();
+                self.take_mail();
                 continue;
             }
             let peer = peer(event.token());

@@ -47,6 +47,7 @@ fn answer(topic: StatsTopic, reporter: &Reporter, report: &Report, since: &mut C
     match topic {
         StatsTopic::General => general(&mut page, reporter, report, since),
         StatsTopic::Proxy => {
+            page.stat("buffered_bytes", report.buffered_bytes);
             for (name, _, value) in report.counters.entries() {
                 page.stat(name, value);
             }

@@ -42,6 +42,8 @@ pub enum Notice<'a> {
     },
     /// A configuration was read again and refused: the old one stays.
     ReloadRefused(&'a str),
+    /// A file of records cannot be written.
+    RecordsLost(&'a str),
 }
 
 /// Shows notices.

@@ -19,6 +19,8 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     process(&mut page);
     page.family("weir_sessions", "gauge", "Client connections that are open.");
     page.sample("weir_sessions", &[], report.sessions);
+    page.family("weir_buffered_bytes", "gauge", "Memory that counts against --buffer-limit.");
+    page.sample("weir_buffered_bytes", &[], report.buffered_bytes);
     for (name, meaning, value) in report.counters.entries() {
         let name = format!("weir_{name}_total");
         page.family(&name, "counter", meaning);
@@ -28,6 +30,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         waiting(&mut page, queue);
     }
     keeper(&mut page, reporter);
+    windows(&mut page, reporter);
     operations(&mut page, report);
     servers(&mut page, report);
     page.text
@@ -73,6 +76,30 @@ fn keeper(page: &mut Page, reporter: &Reporter) {
     ] {
         page.family(name, "counter", meaning);
         page.sample(name, &[], count.load(Ordering::Relaxed));
+    }
+}
+
+fn windows(page: &mut Page, reporter: &Reporter) {
+    let ring = &reporter.windows;
+    for (name, meaning, count) in [
+        (
+            "weir_windows_late_total",
+            "Parts of windows that came too late and were added to the next window.",
+            ring.parts_late.load(Ordering::Relaxed),
+        ),
+        (
+            "weir_windows_lost_total",
+            "Parts of windows that were dropped because too many waited.",
+            ring.parts_lost.load(Ordering::Relaxed),
+        ),
+        (
+            "weir_windows_dropped_total",
+            "Records that the file of --windows did not get.",
+            reporter.windows_dropped(),
+        ),
+    ] {
+        page.family(name, "counter", meaning);
+        page.sample(name, &[], count);
     }
 }
 

@@ -108,12 +108,15 @@ impl Proxy {
         let (keeper, handle) =
             Keeper::new(config, clock, Arc::new(|_: Notice<'_>| {})).expect("the name is known");
         let (questions, _) = sync_channel(1);
+        let (windows, _parts, _) = crate::windows::Hub::new(2);
         let making = Making {
             config,
             clock,
+            budget: weir_dataplane::Budget::new(usize::MAX),
             questions: &questions,
             keeper: &keeper,
             keeper_handle: &handle,
+            windows: &windows,
             standing: Arc::default(),
         };
         let Started { doors, threads, .. } = start_engine(&making).expect("descriptors are free");

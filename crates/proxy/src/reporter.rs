@@ -5,8 +5,14 @@ use crate::{
     clock::Clock,
     event_loop::{LoopHandle, Message},
     keeper::KeeperHandle,
+    records::RecordCounts,
+    windows::Ring,
 };
-use std::{io, sync::mpsc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering, mpsc},
+    time::Duration,
+};
 use weir_dataplane::Report;
 
 /// How long a loop may take to tell what it measured. Loops answer between two turns, within milliseconds.
@@ -18,9 +24,16 @@ pub(crate) struct Reporter {
     pub(crate) clock: Clock,
     pub(crate) loops: Vec<LoopHandle>,
     pub(crate) keeper: KeeperHandle,
+    pub(crate) windows: Arc<Ring>,
+    pub(crate) windows_file: Option<Arc<RecordCounts>>,
 }
 
 impl Reporter {
+    /// Windows that their file did not get; 0 without a file.
+    pub(crate) fn windows_dropped(&self) -> u64 {
+        self.windows_file.as_ref().map_or(0, |counts| counts.dropped.load(Ordering::Relaxed))
+    }
+
     /// The sum over all loops, each taken between two of its turns.
     pub(crate) fn report(&self) -> io::Result<Report> {
         let mut sum: Option<Report> = None;

@@ -6,12 +6,16 @@ use crate::{
     admin,
     clock::Clock,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
+    files::Files,
+    heap,
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle, Notice, Tell},
+    mail::MailRoom,
     names::ResolveError,
     pool,
     reporter::Reporter,
     server_link::Whereabouts,
+    windows::{self, Collector, Hub, Ring},
 };
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -25,6 +29,7 @@ use std::{
     },
     thread::{self, JoinHandle},
 };
+use weir_dataplane::Budget;
 use weir_dataplane::Standing;
 
 /// Why a proxy could not run.
@@ -48,6 +53,14 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// A file of records could not be opened.
+    #[error("cannot append records to {path}: {source}")]
+    Record {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
     /// A server's name has no address.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -59,27 +72,39 @@ pub enum RunError {
 /// Serves until SIGTERM or SIGINT, then answers what was taken and returns. On SIGHUP the configuration is read again. `tell` shows
 /// what an operator should see.
 pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Result<(), RunError> {
+    heap::give_large_buffers_back();
     let clock = Clock::start();
     let tell: Tell = Arc::new(tell);
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
     let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
+    let mut files = Files::open(config, &tell)?;
+    let (hub, parts, shared) = Hub::new(config.serving_threads());
     let making = Making {
         config,
         clock,
+        budget: Budget::new(config.buffer_bytes_max),
         questions: &questions,
         keeper: &keeper,
         keeper_handle: &keeper_handle,
+        windows: &hub,
         standing: Arc::default(),
     };
-    let Started { reporting, doors, threads } = start_engine(&making)?;
+    let Started { reporting, doors, threads, queues } = start_engine(&making)?;
+    drop(hub);
+    let windows = Arc::new(Ring::default());
+    let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
+    let collector = spawn("weir-windows".into(), move || collector.run())?;
+    let windows_file = files.windows_counts();
     let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
     let kept = doors.clone();
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
-    start_reporting(&Reporter { config: config.clone(), clock, loops: reporting, keeper }, asked)?;
-    tell(Notice::Ready(config));
+    let config = config.clone();
+    let reporter = Reporter { config, clock, loops: reporting, keeper, windows, windows_file };
+    start_reporting(&reporter, asked)?;
+    tell(Notice::Ready(&reporter.config));
 
     while signals.forever().next() == Some(SIGHUP) {
         keeper_handle.reload();
@@ -93,7 +118,9 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     for handle in &doors {
         handle.send(Message::Drain).map_err(system("drain an event loop"))?;
     }
-    threads.into_iter().try_for_each(join)
+    threads.into_iter().try_for_each(join)?;
+    join(collector)?;
+    files.finish()
 }
 
 pub(crate) type LoopThread = JoinHandle<io::Result<()>>;
@@ -106,26 +133,34 @@ pub(crate) struct Started {
     pub(crate) doors: Vec<LoopHandle>,
     /// All, in the order in which they are waited for.
     pub(crate) threads: Vec<LoopThread>,
+    /// Queues that are not a thread's own.
+    pub(crate) queues: Vec<Arc<dyn windows::Queue>>,
 }
 
 /// What an engine is made of.
 pub(crate) struct Making<'a> {
     pub(crate) config: &'a Config,
     pub(crate) clock: Clock,
+    /// The memory that all loops share.
+    pub(crate) budget: Arc<Budget>,
     pub(crate) questions: &'a SyncSender<Question>,
     pub(crate) keeper: &'a Keeper,
     pub(crate) keeper_handle: &'a KeeperHandle,
     /// What all dataplanes know together.
     pub(crate) standing: Arc<Standing>,
+    pub(crate) windows: &'a Hub,
 }
 
 impl Making<'_> {
     /// The event loop with this number.
-    pub(crate) fn event_loop(&self, index: usize) -> io::Result<(EventLoop, LoopHandle)> {
+    pub(crate) fn event_loop(&self, index: usize, name: String) -> io::Result<(EventLoop, LoopHandle)> {
         EventLoop::new(LoopConfig {
             index,
+            name,
+            windows: self.windows,
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
+            budget: Arc::clone(&self.budget),
             table: Arc::clone(&self.config.table),
             standing: Arc::clone(&self.standing),
             whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
@@ -143,15 +178,16 @@ pub(crate) fn start_engine(making: &Making<'_>) -> Result<Started, RunError> {
 }
 
 fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
-    let (mut handles, mut threads) = (Vec::new(), Vec::new());
-    for index in 0..making.config.threads {
-        let made = making.event_loop(index);
-        let (event_loop, handle) =
-            made.map_err(|source| RunError::System { what: "make an event loop", source })?;
+    let made: io::Result<Vec<_>> =
+        (0..making.config.threads).map(|index| making.event_loop(index, format!("loop-{index}"))).collect();
+    let made = made.map_err(|source| RunError::System { what: "make an event loop", source })?;
+    let (loops, handles): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+    let mut threads = Vec::new();
+    for (index, (event_loop, mail)) in loops.into_iter().zip(MailRoom::connect(&handles)).enumerate() {
+        let event_loop = if handles.len() > 1 { event_loop.with_mail(mail) } else { event_loop };
         threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
-        handles.push(handle);
     }
-    Ok(Started { reporting: handles.clone(), doors: handles, threads })
+    Ok(Started { reporting: handles.clone(), doors: handles, threads, queues: Vec::new() })
 }
 
 fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {

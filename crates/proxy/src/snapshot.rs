@@ -1,48 +1,24 @@
 //! `GET /snapshot`: `weir.proxy/1` of `docs/formats.md`.
 
-use crate::{clock, reporter::Reporter};
+use crate::{clock, config::nanos, reporter::Reporter};
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use weir_dataplane::{Report, ServerReport};
 use weir_routing::Pool;
 
 pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
-    let (config, in_force) = (&reporter.config, reporter.keeper.in_force());
-    let table = &in_force.table;
-    let default = table.pools()[0].router();
     let counters: Map<_, _> =
         report.counters.entries().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
     let servers: Vec<_> = report.servers.iter().map(server).collect();
-    let names: Vec<_> = table.servers().iter().map(|server| server.name.as_str()).collect();
-    let routes: Vec<_> = table
-        .routes()
-        .map(|(prefix, pool)| json!({"prefix": String::from_utf8_lossy(prefix), "pool": pool}))
-        .collect();
     let value = json!({
         "schema": "weir.proxy/1",
         "weir_version": env!("CARGO_PKG_VERSION"),
         "taken_unix_ns": clock::unix_ns(),
         "uptime_ns": reporter.clock.now().as_nanos(),
-        "config": {
-            "engine": config.engine.name(),
-            "listen": config.listen.to_string(),
-            "servers": names,
-            "replicas": default.replicas(),
-            "threads": config.serving_threads(),
-            "placement": default.placement().to_string(),
-            "multiget": config.multiget.name(),
-            "on_failure": config.on_failure.name(),
-            "write_policy": config.replication.write_policy.name(),
-            "replicas_required": config.replication.replicas_required.name(),
-            "read": config.replication.read_policy.name(),
-            "timeout_ns": crate::config::nanos(in_force.timeout),
-            "generation": in_force.generation,
-            "loaded_unix_ns": in_force.loaded_unix_ns,
-            "reloads_refused": in_force.refused,
-            "pools": table.pools().iter().map(pool).collect::<Vec<_>>(),
-            "routes": routes,
-        },
+        "config": config(reporter),
         "process": process(),
         "sessions": report.sessions,
+        "buffered_bytes": report.buffered_bytes,
         "counters": counters,
         "operations": report.timing.operations(),
         "servers": servers,
@@ -51,6 +27,47 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         "windows": report.timing.windows(),
     });
     value.to_string()
+}
+
+/// What is in force.
+pub(crate) fn config(reporter: &Reporter) -> Value {
+    let (config, in_force) = (&reporter.config, reporter.keeper.in_force());
+    let table = &in_force.table;
+    let default = table.pools()[0].router();
+    let names: Vec<_> = table.servers().iter().map(|server| server.name.as_str()).collect();
+    let routes: Vec<_> = table
+        .routes()
+        .map(|(prefix, pool)| json!({"prefix": String::from_utf8_lossy(prefix), "pool": pool}))
+        .collect();
+    let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    json!({
+        "engine": config.engine.name(),
+        "listen": config.listen.to_string(),
+        "admin": config.admin.map(|address| address.to_string()),
+        "servers": names,
+        "replicas": default.replicas(),
+        "threads": config.serving_threads(),
+        "placement": default.placement().to_string(),
+        "multiget": config.multiget.name(),
+        "on_failure": config.on_failure.name(),
+        "write_policy": config.replication.write_policy.name(),
+        "replicas_required": config.replication.replicas_required.name(),
+        "read": config.replication.read_policy.name(),
+        "timeout_ns": nanos(in_force.timeout),
+        "drain_timeout_ns": nanos(config.drain_timeout),
+        "resolve_every_ns": nanos(config.resolve_every),
+        "sessions_max": config.sessions_max,
+        "value_bytes_max": config.value_bytes_max,
+        "client_buffer_bytes_max": config.client_buffer_bytes_max,
+        "server_buffer_bytes_max": config.server_buffer_bytes_max,
+        "flush_allowed": config.flush_allowed,
+        "windows_file": file(&config.windows_file),
+        "generation": in_force.generation,
+        "loaded_unix_ns": in_force.loaded_unix_ns,
+        "reloads_refused": in_force.refused,
+        "pools": table.pools().iter().map(pool).collect::<Vec<_>>(),
+        "routes": routes,
+    })
 }
 
 fn pool(pool: &Pool) -> Value {

@@ -51,15 +51,69 @@ impl Buckets {
     pub(crate) fn histogram(&self) -> Histogram<u64> {
         let mut histogram = Histogram::new_with_bounds(1, BUCKETS_MAX_NS, SIGNIFICANT_DIGITS)
             .expect("the bounds are valid constants");
-        for (number, octave) in self.octaves.iter().enumerate() {
-            for (place, count) in octave.iter().flat_map(|octave| octave.iter().enumerate()) {
-                let index = number * BUCKETS_PER_OCTAVE + place;
-                if *count > 0 {
-                    histogram.record_n(least_in(index), *count).expect("every bucket lies within the bounds");
-                }
-            }
+        for (index, count) in self.entries() {
+            histogram.record_n(least_in(index), count).expect("every bucket lies within the bounds");
         }
         histogram
+    }
+
+    /// Place and count of every bucket that was met, in order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, u64)> {
+        let octaves = self.octaves.iter().enumerate().filter_map(|(number, it)| Some((number, it.as_ref()?)));
+        octaves.flat_map(|(number, octave)| {
+            let counts = octave.iter().enumerate().filter(|(_, count)| **count > 0);
+            counts.map(move |(place, count)| (number * BUCKETS_PER_OCTAVE + place, *count))
+        })
+    }
+
+    /// For each of `ranks`, which ascend, the greatest time in the bucket of the time with that rank, counted from 1. All in one walk:
+    /// a record of a second has ten percentiles of each of its histograms.
+    pub(crate) fn at_ranks<const N: usize>(&self, ranks: [u64; N]) -> [u64; N] {
+        let mut entries = self.entries();
+        let (mut count, mut greatest) = (0, 0);
+        ranks.map(|rank| {
+            while count < rank {
+                let Some((index, more)) = entries.next() else { break };
+                count += more;
+                greatest = least_in(index + 1) - 1;
+            }
+            greatest
+        })
+    }
+
+    /// Standard deviation of the middles of the buckets.
+    pub(crate) fn deviation(&self) -> f64 {
+        let middles = || {
+            self.entries().map(|(index, count)| {
+                let (least, next) = (least_in(index), least_in(index + 1));
+                ((least + ((next - least) >> 1)) as f64, count as f64)
+            })
+        };
+        let (sum, total) =
+            middles().fold((0.0, 0.0), |(sum, total), (middle, count)| (sum + middle * count, total + count));
+        let mean = sum / total;
+        let squares: f64 = middles().map(|(middle, count)| (middle - mean).powi(2) * count).sum();
+        (squares / total).sqrt()
+    }
+
+    /// Adds to the bucket at a place of [`Self::entries`]; one that is beyond all counts at the last.
+    pub(crate) fn add_at(&mut self, index: usize, count: u64) {
+        let index = index.min(OCTAVES * BUCKETS_PER_OCTAVE - 1);
+        let octave = self.octaves[index / BUCKETS_PER_OCTAVE].get_or_insert_with(empty_octave);
+        octave[index % BUCKETS_PER_OCTAVE] += count;
+    }
+
+    /// How many times were counted in buckets that end at or below each of `bounds_ns`, which ascend.
+    pub(crate) fn counts_until(&self, bounds_ns: &[u64]) -> Vec<u64> {
+        let mut entries = self.entries().peekable();
+        let mut count = 0;
+        let mut until = |bound: &u64| {
+            while let Some((_, more)) = entries.next_if(|(index, _)| least_in(index + 1) <= bound + 1) {
+                count += more;
+            }
+            count
+        };
+        bounds_ns.iter().map(&mut until).collect()
     }
 }
 
@@ -106,7 +160,14 @@ mod tests {
                 buckets.record(time);
                 library.saturating_record(time);
             }
-            prop_assert_eq!(buckets.histogram(), library);
+            prop_assert_eq!(&buckets.histogram(), &library);
+            let (total, deviation) = (library.len(), library.stdev());
+            if total > 0 {
+                let quantiles = [0.01, 0.5, 0.9, 1.0];
+                let found = buckets.at_ranks(quantiles.map(|it: f64| (it * total as f64).ceil() as u64));
+                prop_assert_eq!(found, quantiles.map(|quantile| library.value_at_quantile(quantile)));
+                prop_assert!((buckets.deviation() - deviation).abs() <= 1e-9 * deviation);
+            }
         }
     }
 }

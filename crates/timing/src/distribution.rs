@@ -20,12 +20,12 @@ const P9999_COUNT_MIN: u64 = 29_956;
 /// which times are recorded, and nothing when times like them are recorded again.
 #[derive(Clone, Debug)]
 pub struct Distribution {
-    count: u64,
-    sum_ns: u128,
+    pub(crate) count: u64,
+    pub(crate) sum_ns: u128,
     /// Larger than all times while there is none.
-    min_ns: u64,
-    max_ns: u64,
-    buckets: Buckets,
+    pub(crate) min_ns: u64,
+    pub(crate) max_ns: u64,
+    pub(crate) buckets: Buckets,
 }
 
 /// A [`Distribution`] as it is written into records: see `docs/formats.md`. Times are in nanoseconds.
@@ -139,6 +139,12 @@ impl Distribution {
         (!self.is_empty()).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
+    /// How many times do not exceed each of `bounds_ns`, which ascend: exact below 2048 ns; above, a time within a thousandth of a
+    /// bound may be counted as above it.
+    pub fn counts_until(&self, bounds_ns: &[u64]) -> Vec<u64> {
+        self.buckets.counts_until(bounds_ns)
+    }
+
     /// The recorded times as a histogram, or nothing if there are none.
     pub fn histogram(&self) -> Option<Histogram<u64>> {
         (!self.is_empty()).then(|| self.buckets.histogram())
@@ -147,40 +153,41 @@ impl Distribution {
     /// The time in nanoseconds that a share `quantile` (0 to 1) of the recorded times does not exceed, within the
     /// histogram's error and never outside minimum and maximum. Small samples are the caller's concern.
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
-        self.histogram().map(|histogram| self.quantile_of(&histogram, quantile))
+        (!self.is_empty()).then(|| self.quantiles([quantile])[0])
     }
 
     /// What records say about this distribution.
     pub fn report(&self) -> DistributionReport {
-        let histogram = self.histogram();
-        let quantile = |quantile, count_min| {
-            let supported = histogram.as_ref().filter(|_| self.count >= count_min);
-            supported.map(|histogram| self.quantile_of(histogram, quantile))
-        };
+        if self.is_empty() {
+            return DistributionReport::default();
+        }
+        let [p1, p5, p25, p50, p75, p90, p95, p99, p999, p9999] =
+            self.quantiles([0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999]);
         DistributionReport {
             count: self.count,
             sum_ns: self.sum_ns,
             min_ns: self.min(),
             max_ns: self.max(),
             mean_ns: self.mean(),
-            stddev_ns: histogram.as_ref().map(Histogram::stdev),
-            p1_ns: quantile(0.01, 1),
-            p5_ns: quantile(0.05, 1),
-            p25_ns: quantile(0.25, 1),
-            p50_ns: quantile(0.5, 1),
-            p75_ns: quantile(0.75, 1),
-            p90_ns: quantile(0.9, 1),
-            p95_ns: quantile(0.95, 1),
-            p99_ns: quantile(0.99, P99_COUNT_MIN),
-            p999_ns: quantile(0.999, P999_COUNT_MIN),
-            p9999_ns: quantile(0.9999, P9999_COUNT_MIN),
-            histogram: histogram.as_ref().map(encode),
+            stddev_ns: Some(self.buckets.deviation()),
+            p1_ns: Some(p1),
+            p5_ns: Some(p5),
+            p25_ns: Some(p25),
+            p50_ns: Some(p50),
+            p75_ns: Some(p75),
+            p90_ns: Some(p90),
+            p95_ns: Some(p95),
+            p99_ns: (self.count >= P99_COUNT_MIN).then_some(p99),
+            p999_ns: (self.count >= P999_COUNT_MIN).then_some(p999),
+            p9999_ns: (self.count >= P9999_COUNT_MIN).then_some(p9999),
+            histogram: self.histogram().as_ref().map(encode),
         }
     }
 
-    /// A bucket's upper end may lie beyond the largest time in it.
-    fn quantile_of(&self, histogram: &Histogram<u64>, quantile: f64) -> u64 {
-        histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns)
+    /// Those of shares that ascend. A bucket's upper end may lie beyond the largest time in it.
+    fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [u64; N] {
+        let ranks = shares.map(|share| ((share * self.count as f64).ceil() as u64).max(1));
+        self.buckets.at_ranks(ranks).map(|nanos| nanos.clamp(self.min_ns, self.max_ns))
     }
 }
 
@@ -287,6 +294,13 @@ mod tests {
         let mut second = decode(&cumulative.report());
         second.subtract(&first).unwrap();
         assert_eq!(second, decode(&distribution(between).report()));
+    }
+
+    #[test]
+    fn times_are_counted_up_to_bounds() {
+        let times = distribution([0, 1, 999, 1000, 1001, 5_000_000, u64::MAX]);
+        assert_eq!(times.counts_until(&[0, 1, 1000, 5_100_000, 1 << 39]), [1, 2, 4, 6, 6]);
+        assert_eq!(Distribution::new().counts_until(&[5, 6]), [0, 0]);
     }
 
     #[test]

@@ -14,12 +14,16 @@
 //! | `distribution` | [`Distribution`], exact sums and a histogram of recorded times |
 //! | `buckets` | where a distribution counts |
 //! | `queue` | [`QueueGauge`], the length that arrivals meet and its time average |
+//! | `compact` | [`CompactDistribution`], one that is kept for a while |
 //! | `window` | one-second [`Window`]s of counts and sums |
+//! | `measurements` | [`Measurements`], all histograms of some time |
 //! | `recorder`, `report` | the two ends of the story |
 
 mod buckets;
+mod compact;
 mod distribution;
 mod instant;
+mod measurements;
 mod operation;
 mod queue;
 mod recorder;
@@ -28,11 +32,13 @@ mod stamps;
 mod wide;
 mod window;
 
+pub use compact::CompactDistribution;
 pub use distribution::{Distribution, DistributionReport};
 pub use instant::Instant;
+pub use measurements::Measurements;
 pub use operation::{Operation, Outcome};
 pub use queue::{QueueGauge, QueueReport};
-pub use recorder::Recorder;
+pub use recorder::{EndedWindow, Recorder};
 pub use report::{LoopReport, OperationReport, Operations, Report, Windows};
 pub use stamps::{Stage, Stamps};
 pub use window::{Window, WindowCounts};

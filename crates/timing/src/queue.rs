@@ -2,7 +2,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
-use crate::{Instant, wide};
+use crate::{Instant, wide, window};
 
 /// The length of one queue, as arrivals meet it and as it is on average over time.
 ///
@@ -16,6 +16,10 @@ pub struct QueueGauge {
     length_met_sum: u128,
     length_time_integral_ns: u128,
     changed: Instant,
+    /// The end of the window in which `changed` lies.
+    ends: Instant,
+    /// The gauge as it was when that window began.
+    at_begin: QueueReport,
 }
 
 /// A [`QueueGauge`] at one moment; everything but `length` and `length_max` counts from the gauge's beginning.
@@ -45,6 +49,8 @@ impl QueueGauge {
             length_met_sum: 0,
             length_time_integral_ns: 0,
             changed: now,
+            ends: window::end_of(window::index_at(now)),
+            at_begin: QueueReport::default(),
         }
     }
 
@@ -99,18 +105,51 @@ impl QueueGauge {
         }
     }
 
+    /// The gauge as it was at the end of window `index`: exact until a change in a later window than the next one; then it is the
+    /// gauge at the end of the last window before that change.
+    pub fn report_at_end(&self, index: u64) -> QueueReport {
+        let end = window::end_of(index);
+        if self.changed < end { self.report(end) } else { self.at_begin }
+    }
+
     #[inline]
     fn integrate(&mut self, now: Instant) {
         if now == self.changed {
             // Most changes come in batches that share one instant.
             return;
         }
+        if now >= self.ends {
+            self.begin_window(now);
+        }
         self.length_time_integral_ns += self.since_change(now);
         self.changed = self.changed.max(now);
     }
 
+    #[cold]
+    fn begin_window(&mut self, now: Instant) {
+        let index = window::index_at(now);
+        self.at_begin = self.report(Instant::from_nanos(index.saturating_mul(window::WINDOW_NS)));
+        self.ends = window::end_of(index);
+    }
+
     fn since_change(&self, now: Instant) -> u128 {
         u128::from(self.length) * u128::from(now.saturating_since(self.changed))
+    }
+}
+
+impl QueueReport {
+    /// What happened between `earlier` and here. The lengths are those at the end.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            length: self.length,
+            arrivals: self.arrivals.saturating_sub(earlier.arrivals),
+            length_met_sum: self.length_met_sum.saturating_sub(earlier.length_met_sum),
+            length_time_integral_ns: self
+                .length_time_integral_ns
+                .saturating_sub(earlier.length_time_integral_ns),
+            length_max: self.length_max,
+        }
     }
 }
 
@@ -131,6 +170,25 @@ mod tests {
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn a_window_ends_where_it_ends_whenever_it_is_asked_for() {
+        let second = |tenths: u64| at(tenths * window::WINDOW_NS / 10);
+        let mut gauge = QueueGauge::new(second(0));
+        gauge.enter(second(5));
+        let half = u128::from(window::WINDOW_NS / 2);
+        assert_eq!(gauge.report_at_end(0).length_time_integral_ns, half, "nothing happened since");
+        gauge.enter(second(12));
+        gauge.leave(second(15));
+        let first = gauge.report_at_end(0);
+        assert_eq!((first.length, first.arrivals, first.length_time_integral_ns), (1, 1, half));
+        gauge.leave(second(25));
+        let second_window = gauge.report_at_end(1).since(&first);
+        assert_eq!((second_window.length, second_window.arrivals, second_window.length_met_sum), (1, 1, 1));
+        assert_eq!(second_window.length_time_integral_ns, u128::from(window::WINDOW_NS / 10 * 13));
+        let third = gauge.report_at_end(2).since(&gauge.report_at_end(1));
+        assert_eq!((third.length, third.length_time_integral_ns), (0, half));
     }
 
     #[test]

@@ -1,83 +1,180 @@
-use crate::report::{LoopReport, OperationReport, Report};
+use std::collections::VecDeque;
+
+use crate::report::{LoopReport, Report};
 use crate::window::WindowRing;
-use crate::{Distribution, Instant, Operation, Outcome, Stamps};
+use crate::{Distribution, Instant, Measurements, Operation, Outcome, Stamps};
 
 /// Everything that one event loop measures. Nothing here is shared: each loop owns its recorder and hands out a
 /// [`Report`] between two turns.
 ///
-/// Recording allocates only for times of a magnitude that an operation has not shown yet; otherwise a request costs
+/// What is recorded goes into the open window alone; when that is over it is added to what was before, once a second. Recording
+/// allocates only for times of a magnitude that an operation has not shown in this second yet; otherwise a request costs
 /// seven histogram updates and a few additions.
 #[derive(Debug)]
 pub struct Recorder {
-    operations: Box<[OperationReport; Operation::COUNT]>,
-    server_times: Vec<Distribution>,
-    turn_time: Distribution,
+    /// All that was measured before the open window.
+    before: Measurements,
+    open: Measurements,
+    /// Something belongs to the open window that should not wait for another one.
+    is_open_used: bool,
     windows: WindowRing,
+    /// Windows that are over and wait to be collected.
+    ended: VecDeque<EndedWindow>,
+    keeps_ended: bool,
+    stamps_clamped: u64,
 }
+
+/// What one loop measured in one window that is over.
+#[derive(Debug)]
+pub struct EndedWindow {
+    /// The window covers this second since [`Instant::ZERO`], counted from 0.
+    pub index: u64,
+    /// What was measured in it.
+    pub measured: Measurements,
+}
+
+/// Ended windows that may wait to be collected: a driver collects once per turn, in which at most two end. Beyond this the newest takes
+/// up what comes.
+const ENDED_MAX: usize = 4;
 
 impl Recorder {
     /// A recorder for a loop that begins at `now` and talks to `servers` memcached servers.
     pub fn new(now: Instant, servers: usize) -> Self {
         Self {
-            operations: Box::default(),
-            server_times: vec![Distribution::new(); servers],
-            turn_time: Distribution::new(),
+            before: Measurements::of_servers(servers),
+            open: Measurements::of_servers(servers),
+            is_open_used: false,
             windows: WindowRing::new(now),
+            ended: VecDeque::new(),
+            keeps_ended: false,
+            stamps_clamped: 0,
         }
+    }
+
+    /// Whether [`Self::poll_ended`] would hand out a window.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// From now on windows that end are kept for [`Self::poll_ended`].
+    pub fn keep_ended(&mut self) {
+        self.keeps_ended = true;
+    }
+
+    /// The oldest window that is over and was not collected yet. Seconds in which nothing happened are left out.
+    pub fn poll_ended(&mut self) -> Option<EndedWindow> {
+        self.ended.pop_front()
     }
 
     /// A request was answered, at `stamps.answered`. It belongs to that second's window; should that window be closed
     /// already, to the open one, so that no request is lost.
     pub fn record_request(&mut self, operation: Operation, outcome: Outcome, stamps: &Stamps) {
-        let stages = stamps.stages();
-        let total = stamps.total();
-        self.operations[operation.index()].record(outcome, &stages, total);
-        self.windows.advance(stamps.answered);
-        self.windows.open().record(operation, outcome.error, &stages, total);
+        if cfg!(feature = "untimed") {
+            return;
+        }
+        let (stages, is_clamped) = stamps.stages_and_whether_clamped();
+        self.stamps_clamped += u64::from(is_clamped);
+        self.advance(stamps.answered);
+        self.is_open_used = true;
+        self.open.operations[operation.index()].record(outcome, &stages, stages.iter().sum());
     }
 
     /// From now on there is a server of this number, of which nothing was recorded.
     pub fn begin_server(&mut self, server: usize) {
-        if server >= self.server_times.len() {
-            self.server_times.resize_with(server + 1, Distribution::new);
+        for measured in [&mut self.before, &mut self.open] {
+            if server >= measured.server_times.len() {
+                measured.server_times.resize_with(server + 1, Distribution::new);
+            }
+            measured.server_times[server] = Distribution::new();
         }
-        self.server_times[server] = Distribution::new();
     }
 
     /// Time in nanoseconds that one server took, from its request handed to the kernel to its reply complete; empty for a
     /// server that does not exist.
-    pub fn server_time(&self, server: usize) -> &Distribution {
-        static NEVER: Distribution = Distribution::new();
-        self.server_times.get(server).unwrap_or(&NEVER)
+    pub fn server_time(&self, server: usize) -> Distribution {
+        let mut sum = self.before.server_time(server).clone();
+        sum.merge(self.open.server_time(server));
+        sum
     }
 
     /// A server replied: `nanos` nanoseconds passed from the moment its request was handed to the kernel until its
     /// reply was complete. A server that does not exist is ignored.
     pub fn record_server(&mut self, server: usize, nanos: u64) {
-        debug_assert!(server < self.server_times.len(), "server {server} is not in the pool");
-        if let Some(server_time) = self.server_times.get_mut(server) {
+        if cfg!(feature = "untimed") {
+            return;
+        }
+        debug_assert!(server < self.open.server_times.len(), "server {server} is not in the pool");
+        if let Some(server_time) = self.open.server_times.get_mut(server) {
+            self.is_open_used = true;
             server_time.record(nanos);
         }
     }
 
     /// The loop worked for `nanos` nanoseconds between two waits: bytes that arrive meanwhile lie in socket buffers,
-    /// before the first stamp of any request.
+    /// before the first stamp of any request. A turn alone does not make a window that is collected: it waits for one in which
+    /// something else happens.
     pub fn record_turn(&mut self, nanos: u64) {
-        self.turn_time.record(nanos);
+        if !cfg!(feature = "untimed") {
+            self.open.turn_time.record(nanos);
+        }
+    }
+
+    /// Something happened that is counted elsewhere, and belongs to the open window.
+    #[inline]
+    pub fn use_window(&mut self) {
+        self.is_open_used = true;
+    }
+
+    /// The open window, if it is to be collected when it is over; and when that is.
+    pub fn used_window(&self) -> Option<(u64, Instant)> {
+        (self.keeps_ended && self.is_open_used).then(|| (self.windows.open(), self.windows.open_ends()))
     }
 
     /// Closes every window that is over at `now`. To be called in every turn of the loop, so that a quiet second
     /// becomes a row of zeros; costs one comparison where nothing is over.
     #[inline]
     pub fn advance(&mut self, now: Instant) {
-        self.windows.advance(now);
+        if now >= self.windows.open_ends() {
+            self.close_until(now);
+        }
+    }
+
+    #[cold]
+    fn close_until(&mut self, now: Instant) {
+        let index = self.windows.open();
+        self.windows.close_until(now, &self.open);
+        if !std::mem::take(&mut self.is_open_used) {
+            // Turns, at most: they stay for the next window.
+            return;
+        }
+        let servers = self.open.server_times.len();
+        let measured = std::mem::replace(&mut self.open, Measurements::of_servers(servers));
+        self.before.merge(&measured);
+        if !self.keeps_ended {
+            return;
+        }
+        if self.ended.len() < ENDED_MAX {
+            self.ended.push_back(EndedWindow { index, measured });
+        } else if let Some(newest) = self.ended.back_mut() {
+            newest.measured.merge(&measured);
+        }
+    }
+
+    /// Requests of which a stamp lay before its predecessor, and counted as equal to it.
+    pub fn stamps_clamped(&self) -> u64 {
+        self.stamps_clamped
     }
 
     /// A copy of all that was recorded until now.
     pub fn report(&self) -> Report {
+        let mut operations = self.before.operations.clone();
+        operations.iter_mut().zip(self.open.operations.iter()).for_each(|(sum, open)| sum.merge(open));
+        let mut turn_time = self.before.turn_time.clone();
+        turn_time.merge(&self.open.turn_time);
         Report {
-            operations: self.operations.clone(),
-            loops: vec![LoopReport { turns: self.turn_time.count(), turn_time: self.turn_time.clone() }],
+            operations,
+            loops: vec![LoopReport { turns: turn_time.count(), turn_time }],
             windows: self.windows.closed().clone(),
         }
     }
@@ -150,6 +247,67 @@ mod tests {
         let requests: Vec<_> =
             recorder.report().windows().iter().map(|window| window.counts(Operation::Get).requests).collect();
         assert_eq!(requests, [0, 0, 0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn a_window_that_is_over_can_be_collected_and_stays_in_the_report() {
+        let mut recorder = Recorder::new(Instant::ZERO, 1);
+        recorder.keep_ended();
+        assert_eq!(recorder.used_window(), None);
+        recorder.record_request(Operation::Get, Outcome::default(), &stamps(100, [1; 6]));
+        recorder.record_server(0, 40);
+        recorder.record_turn(7);
+        assert_eq!(recorder.used_window(), Some((0, Instant::from_nanos(1_000_000_000))));
+        recorder.record_request(Operation::Get, Outcome::default(), &stamps(1_000_000_000, [2; 6]));
+        let ended = recorder.poll_ended().expect("a second is over");
+        assert_eq!(ended.index, 0);
+        let get = ended.measured.operation(Operation::Get);
+        assert_eq!((get.requests, get.total.sum()), (1, 6));
+        assert_eq!(ended.measured.server_time(0).sum(), 40);
+        assert_eq!(ended.measured.turn_time().sum(), 7);
+        assert!(recorder.poll_ended().is_none());
+        let report = recorder.report();
+        assert_eq!(report.operation(Operation::Get).total.sum(), 18);
+        assert_eq!(recorder.server_time(0).sum(), 40);
+    }
+
+    #[test]
+    fn a_quiet_window_is_not_collected_and_its_turns_wait_for_the_next() {
+        let mut recorder = Recorder::new(Instant::ZERO, 0);
+        recorder.keep_ended();
+        recorder.record_turn(5);
+        recorder.advance(Instant::from_nanos(3_000_000_000));
+        assert!(recorder.poll_ended().is_none());
+        recorder.use_window();
+        recorder.advance(Instant::from_nanos(4_000_000_000));
+        let ended = recorder.poll_ended().expect("it was used");
+        assert_eq!((ended.index, ended.measured.turn_time().sum()), (3, 5));
+        assert_eq!(recorder.report().windows().iter().len(), 4);
+    }
+
+    #[test]
+    fn windows_that_nobody_collects_are_bounded_and_lose_nothing() {
+        let mut recorder = Recorder::new(Instant::ZERO, 0);
+        recorder.keep_ended();
+        for second in 0..20 {
+            let start = second * 1_000_000_000;
+            recorder.record_request(Operation::Set, Outcome::default(), &stamps(start, [0; 6]));
+        }
+        let counts: Vec<_> = std::iter::from_fn(|| recorder.poll_ended())
+            .map(|ended| ended.measured.operation(Operation::Set).requests)
+            .collect();
+        assert_eq!(counts, [1, 1, 1, 16]);
+    }
+
+    #[test]
+    fn requests_with_a_stamp_before_its_predecessor_are_counted() {
+        let mut recorder = Recorder::new(Instant::ZERO, 0);
+        let good = stamps(100, [1; 6]);
+        recorder.record_request(Operation::Get, Outcome::default(), &good);
+        assert_eq!(recorder.stamps_clamped(), 0);
+        let bad = Stamps { received: good.dequeued, ..good };
+        recorder.record_request(Operation::Get, Outcome::default(), &bad);
+        assert_eq!(recorder.stamps_clamped(), 1);
     }
 
     #[test]

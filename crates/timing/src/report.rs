@@ -107,7 +107,8 @@ impl OperationReport {
         self.total.record(total);
     }
 
-    fn merge(&mut self, other: &Self) {
+    /// Adds the requests of another loop, or of another time.
+    pub fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
         self.errors += other.errors;
         self.keys += other.keys;

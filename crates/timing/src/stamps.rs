@@ -60,13 +60,40 @@ impl Stamps {
     /// the nanosecond whatever the stamps are. That is no mere repair of bad clocks: a server may answer a request
     /// before its last byte is sent, and then there is a `received` before `forwarded`.
     pub fn stages(&self) -> [u64; Stage::COUNT] {
+        self.stages_and_whether_clamped().0
+    }
+
+    /// [`Self::stages`], and whether a stamp lay before its predecessor.
+    pub fn stages_and_whether_clamped(&self) -> ([u64; Stage::COUNT], bool) {
         let ends = [self.created, self.enqueued, self.dequeued, self.forwarded, self.received, self.answered];
         let mut reached = self.first_byte;
-        ends.map(|end| {
+        let mut is_clamped = false;
+        let stages = ends.map(|end| {
+            is_clamped |= end < reached;
             let length = end.saturating_since(reached);
             reached = reached.max(end);
             length
-        })
+        });
+        (stages, is_clamped)
+    }
+
+    /// The stamps with each that lies before its predecessor moved to that, as the stages count them.
+    pub fn in_order(&self) -> Self {
+        let mut ordered = *self;
+        let mut reached = ordered.first_byte;
+        for stamp in [
+            &mut ordered.created,
+            &mut ordered.enqueued,
+            &mut ordered.dequeued,
+            &mut ordered.forwarded,
+            &mut ordered.received,
+            &mut ordered.answered,
+        ] {
+            reached = reached.max(*stamp);
+            *stamp = reached;
+        }
+        ordered.first_sent = self.first_sent.clamp(ordered.dequeued, ordered.forwarded);
+        ordered
     }
 
     /// Nanoseconds from the request's first stamp to its latest one: what [`Self::stages`] add up to.
@@ -152,6 +179,17 @@ mod tests {
             let stamps = stamps(nanos);
             let sum: u128 = stamps.stages().into_iter().map(u128::from).sum();
             prop_assert_eq!(sum, u128::from(stamps.total()));
+        }
+
+        #[test]
+        fn stamps_in_order_have_the_same_stages(nanos in prop::array::uniform8(0u64..50)) {
+            let stamps = stamps(nanos);
+            let ordered = stamps.in_order();
+            let (stages, is_clamped) = ordered.stages_and_whether_clamped();
+            prop_assert_eq!(stages, stamps.stages());
+            prop_assert!(!is_clamped);
+            prop_assert!(ordered.dequeued <= ordered.first_sent && ordered.first_sent <= ordered.forwarded);
+            prop_assert_eq!(ordered == stamps.in_order().in_order(), true);
         }
 
         #[test]

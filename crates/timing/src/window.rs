@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use crate::stamps::Stage;
-use crate::{Instant, Operation};
+use crate::{Instant, Measurements, Operation};
 
 /// Length of a window in nanoseconds: windows are seconds of the process's clock, so that the windows of all loops
 /// coincide.
@@ -10,8 +10,8 @@ pub(crate) const WINDOW_NS: u64 = 1_000_000_000;
 /// How many closed windows are kept: two minutes, several times what a scraper waits between two visits.
 pub(crate) const WINDOWS_MAX: usize = 120;
 
-/// One second of counts and sums. Windows hold no histograms: a percentile over time comes from the difference of two
-/// snapshots.
+/// One second of counts and sums, as a report holds them. The histograms of a second are in its
+/// [`EndedWindow`](crate::EndedWindow).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The window covers this second since [`Instant::ZERO`], counted from 0.
@@ -53,17 +53,16 @@ impl Window {
         WINDOW_NS
     }
 
-    pub(crate) fn record(
-        &mut self,
-        operation: Operation,
-        error: bool,
-        stages: &[u64; Stage::COUNT],
-        total: u64,
-    ) {
-        let counts = &mut self.counts[operation.index()];
-        counts.requests += 1;
-        counts.errors += u64::from(error);
-        counts.add_times(stages, total);
+    /// What `measured` says about the requests of one window.
+    fn of(index: u64, measured: &Measurements) -> Self {
+        let mut window = Self::empty(index);
+        for (counts, report) in window.counts.iter_mut().zip(measured.operations.iter()) {
+            counts.requests = report.requests;
+            counts.errors = report.errors;
+            let stages = Stage::ALL.map(|stage| clip(report.stage(stage).sum()));
+            counts.add_times(&stages, clip(report.total.sum()));
+        }
+        window
     }
 
     fn merge(&mut self, other: &Self) {
@@ -85,10 +84,14 @@ impl WindowCounts {
     }
 }
 
-/// The windows of one loop: the open one and the last closed ones.
+fn clip(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
+}
+
+/// The windows of one loop: which one is open, and the last closed ones.
 #[derive(Debug)]
 pub(crate) struct WindowRing {
-    open: Window,
+    open: u64,
     /// The moment at which the open window is over.
     open_ends: Instant,
     closed: ClosedWindows,
@@ -106,9 +109,9 @@ pub(crate) struct ClosedWindows {
 
 impl WindowRing {
     pub(crate) fn new(now: Instant) -> Self {
-        let index = now.as_nanos() / WINDOW_NS;
+        let index = index_at(now);
         Self {
-            open: Window::empty(index),
+            open: index,
             open_ends: end_of(index),
             closed: ClosedWindows {
                 rows: VecDeque::with_capacity(WINDOWS_MAX),
@@ -118,33 +121,32 @@ impl WindowRing {
         }
     }
 
-    #[inline]
-    pub(crate) fn advance(&mut self, now: Instant) {
-        if now >= self.open_ends {
-            self.close_until(now.as_nanos() / WINDOW_NS);
-        }
+    /// The window that is open.
+    pub(crate) fn open(&self) -> u64 {
+        self.open
     }
 
-    pub(crate) fn open(&mut self) -> &mut Window {
-        &mut self.open
+    /// When it is over.
+    #[inline]
+    pub(crate) fn open_ends(&self) -> Instant {
+        self.open_ends
     }
 
     pub(crate) fn closed(&self) -> &ClosedWindows {
         &self.closed
     }
 
-    /// Closes the open window and the empty ones after it, so that the window `index` is open. After a jump of hours
-    /// only the windows that will be kept are touched.
-    #[cold]
-    fn close_until(&mut self, index: u64) {
+    /// Closes the open window, in which `measured` was measured, and the empty ones after it, so that the one of `now` is open.
+    /// After a jump of hours only the windows that will be kept are touched.
+    pub(crate) fn close_until(&mut self, now: Instant, measured: &Measurements) {
+        let index = index_at(now);
         let first_kept = index.saturating_sub(WINDOWS_MAX as u64);
-        let first_empty = self.open.index + 1;
-        let last_used = std::mem::replace(&mut self.open, Window::empty(index));
-        self.open_ends = end_of(index);
-        self.closed.push(last_used);
-        for empty in first_empty.max(first_kept)..index {
+        self.closed.push(Window::of(self.open, measured));
+        for empty in (self.open + 1).max(first_kept)..index {
             self.closed.push(Window::empty(empty));
         }
+        self.open = index;
+        self.open_ends = end_of(index);
         self.closed.complete_until = index;
         self.closed.drop_before(first_kept);
     }
@@ -197,21 +199,50 @@ impl ClosedWindows {
     }
 }
 
-fn end_of(index: u64) -> Instant {
+/// The window in which `now` lies.
+pub(crate) fn index_at(now: Instant) -> u64 {
+    now.as_nanos() / WINDOW_NS
+}
+
+/// Where a window ends, and the next one begins.
+pub(crate) fn end_of(index: u64) -> Instant {
     Instant::from_nanos(index.saturating_add(1).saturating_mul(WINDOW_NS))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Outcome;
 
     fn seconds(seconds: u64) -> Instant {
         Instant::from_nanos(seconds * WINDOW_NS)
     }
 
-    fn record(ring: &mut WindowRing, now: Instant) {
+    /// A ring, and what was measured in its open window.
+    struct Loop {
+        ring: WindowRing,
+        open: Measurements,
+    }
+
+    impl Loop {
+        fn new(now: Instant) -> Self {
+            Self { ring: WindowRing::new(now), open: Measurements::default() }
+        }
+
+        fn advance(&mut self, now: Instant) {
+            if now >= self.ring.open_ends() {
+                self.ring.close_until(now, &std::mem::take(&mut self.open));
+            }
+        }
+
+        fn closed(&self) -> &ClosedWindows {
+            self.ring.closed()
+        }
+    }
+
+    fn record(ring: &mut Loop, now: Instant) {
         ring.advance(now);
-        ring.open().record(Operation::Get, false, &[1, 2, 3, 4, 5, 6], 21);
+        ring.open.operations[Operation::Get.index()].record(Outcome::default(), &[1, 2, 3, 4, 5, 6], 21);
     }
 
     /// Index and requests of each closed window.
@@ -221,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_window_covers_one_second_of_the_clock_and_its_end_belongs_to_the_next() {
-        let mut ring = WindowRing::new(Instant::from_nanos(3_500_000_000));
+        let mut ring = Loop::new(Instant::from_nanos(3_500_000_000));
         record(&mut ring, Instant::from_nanos(3_999_999_999));
         assert_eq!(rows(ring.closed()), []);
         record(&mut ring, seconds(4));
@@ -232,7 +263,7 @@ mod tests {
 
     #[test]
     fn only_the_last_windows_are_kept() {
-        let mut ring = WindowRing::new(seconds(0));
+        let mut ring = Loop::new(seconds(0));
         (0..500).for_each(|second| record(&mut ring, seconds(second)));
         ring.advance(seconds(500));
         assert_eq!(rows(ring.closed()), (380..500).map(|index| (index, 1)).collect::<Vec<_>>());
@@ -240,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_jump_of_many_hours_leaves_two_minutes_of_zeros() {
-        let mut ring = WindowRing::new(seconds(0));
+        let mut ring = Loop::new(seconds(0));
         record(&mut ring, seconds(0));
         let far = u64::MAX / WINDOW_NS;
         ring.advance(Instant::from_nanos(u64::MAX));
@@ -251,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_jump_of_exactly_two_minutes_keeps_the_last_used_window() {
-        let mut ring = WindowRing::new(seconds(0));
+        let mut ring = Loop::new(seconds(0));
         record(&mut ring, seconds(5));
         ring.advance(seconds(125));
         assert_eq!(rows(ring.closed())[0], (5, 1));
@@ -262,8 +293,8 @@ mod tests {
 
     #[test]
     fn merging_keeps_what_both_loops_have_closed() {
-        let mut early = WindowRing::new(seconds(0));
-        let mut late = WindowRing::new(seconds(2));
+        let mut early = Loop::new(seconds(0));
+        let mut late = Loop::new(seconds(2));
         (0..6).for_each(|second| record(&mut early, seconds(second)));
         (2..5).for_each(|second| record(&mut late, seconds(second)));
         let mut merged = ClosedWindows::none();
@@ -275,8 +306,8 @@ mod tests {
 
     #[test]
     fn merging_leaves_out_seconds_that_one_loop_has_dropped() {
-        let mut ahead = WindowRing::new(seconds(0));
-        let mut behind = WindowRing::new(seconds(0));
+        let mut ahead = Loop::new(seconds(0));
+        let mut behind = Loop::new(seconds(0));
         (0..=151).for_each(|second| record(&mut ahead, seconds(second)));
         (0..=150).for_each(|second| record(&mut behind, seconds(second)));
         let mut merged = behind.closed().clone();
@@ -287,8 +318,8 @@ mod tests {
     #[test]
     fn merging_loops_without_closed_windows_gives_none() {
         let mut merged = ClosedWindows::none();
-        merged.merge(WindowRing::new(seconds(3)).closed());
-        merged.merge(WindowRing::new(seconds(4)).closed());
+        merged.merge(Loop::new(seconds(3)).closed());
+        merged.merge(Loop::new(seconds(4)).closed());
         assert_eq!(rows(&merged), []);
     }
 }

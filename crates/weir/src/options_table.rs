@@ -141,7 +141,7 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
     let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
     let pool = config.table.pools()[0].router().options().clone();
     format!(
-        "{:?} {:?} {:?} {} {:?} {} {} {:?} {:?} {} {:?} {} {} {} {:?} {pool:?}",
+        "{:?} {:?} {:?} {} {:?} {} {} {:?} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {} {pool:?}",
         config.listen,
         config.admin,
         config.engine,
@@ -157,5 +157,9 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
         config.server_buffer_bytes_max,
         config.flush_allowed,
         config.resolve_every,
+        config.progress_bytes_min,
+        config.connect_timeout,
+        config.patience,
+        config.buffer_bytes_max,
     )
 }

@@ -6,8 +6,8 @@ use crate::{
     settings::Settings,
 };
 use clap::{ArgMatches, Args};
-use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
-use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, Replication};
+use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, Patience, Replication};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -68,6 +68,8 @@ impl Given {
         .with_listen_mode(settings.listen_mode.unwrap_or(LISTEN_MODE))?
         .with_admin(settings.admin.as_deref())?
         .with_timeout(settings.timeout.unwrap_or(TIMEOUT))?
+        .with_connect_timeout(settings.connect_timeout.unwrap_or(TIMEOUT))?
+        .with_buffer_limit(settings.buffer_limit.unwrap_or(BUFFER_LIMIT))?
         .with_multiget(settings.multiget.unwrap_or_default())?
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
         config.on_failure = settings.on_failure.unwrap_or_default();
@@ -77,6 +79,9 @@ impl Given {
         config.value_bytes_max = settings.max_value;
         config.client_buffer_bytes_max = settings.client_buffer.unwrap_or(BUFFER);
         config.server_buffer_bytes_max = settings.server_buffer.unwrap_or(BUFFER);
+        config.progress_bytes_min = settings.progress.unwrap_or(PROGRESS);
+        config.patience = patience(&settings);
+        config.windows_file = settings.windows.map(PathBuf::from);
         config.flush_allowed = settings.allow_flush.unwrap_or(false);
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
@@ -109,6 +114,20 @@ fn replication(settings: &Settings) -> Replication {
     }
 }
 
+/// How long clients may take.
+fn patience(settings: &Settings) -> Patience {
+    let defaults = Patience::default();
+    let nanos = |time: Option<Duration>, default| {
+        time.map_or(default, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    };
+    Patience {
+        idle_ns: nanos(settings.idle_timeout, defaults.idle_ns),
+        request_ns: nanos(settings.request_timeout, defaults.request_ns),
+        unread_ns: nanos(settings.client_timeout, defaults.unread_ns),
+        ..defaults
+    }
+}
+
 /// Where clients connect if nothing says otherwise.
 const LISTEN: &str = "127.0.0.1:21211";
 
@@ -124,6 +143,12 @@ const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 /// Client connections at once if nothing says otherwise.
 const MAX_CONNECTIONS: usize = 10_000;
 
+/// How much must move within each further timeout if nothing says otherwise.
+const PROGRESS: usize = 64 << 10;
+
+/// How much memory all buffers may take if nothing says otherwise.
+const BUFFER_LIMIT: usize = 1 << 30;
+
 /// How much may be kept for a client, and for a server, if nothing says otherwise.
 const BUFFER: usize = 64 << 20;
 
@@ -135,6 +160,7 @@ fn announce(notice: &Notice<'_>) {
         Notice::Reloaded { generation, told } => {
             eprintln!("weir proxy: the configuration was read again; generation {generation}: {told}");
         }
+        Notice::RecordsLost(reason) => eprintln!("weir proxy: {reason}"),
         Notice::ReloadRefused(reason) => {
             eprintln!(
                 "weir proxy: the configuration was read again and refused, the old one stays: {reason}"

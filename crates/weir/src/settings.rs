@@ -39,9 +39,26 @@ pub(crate) struct Settings {
     /// How many requests may wait for a worker; more are refused with SERVER_ERROR (engine pool) [default: 10000]
     #[arg(long, value_name = "N", env = "WEIR_QUEUE")]
     pub(crate) queue: Option<usize>,
-    /// How long a server may take to answer before the client gets SERVER_ERROR [default: 500ms]
+    /// How long a server may take until the first byte of its answer before the client gets SERVER_ERROR [default: 500ms]
     #[arg(long, value_name = "TIME", env = "WEIR_TIMEOUT", value_parser = units::duration)]
     pub(crate) timeout: Option<Duration>,
+    /// How much of a reply must come within each further --timeout after its first byte, and how much of a long request within
+    /// each further --timeout or --request-timeout [default: 64k]
+    #[arg(long, value_name = "BYTES", env = "WEIR_PROGRESS", value_parser = units::bytes)]
+    pub(crate) progress: Option<usize>,
+    /// How long an attempt to connect to a server may take [default: 500ms]
+    #[arg(long, value_name = "TIME", env = "WEIR_CONNECT_TIMEOUT", value_parser = units::duration)]
+    pub(crate) connect_timeout: Option<Duration>,
+    /// How long a client may take nothing of the replies that wait for it before it is disconnected; 0s: for ever [default: 30s]
+    #[arg(long, value_name = "TIME", env = "WEIR_CLIENT_TIMEOUT", value_parser = units::duration)]
+    pub(crate) client_timeout: Option<Duration>,
+    /// How long a request may take from its first byte until it is complete, and again for each --progress of it, before the client
+    /// is disconnected; 0s: for ever [default: 10s]
+    #[arg(long, value_name = "TIME", env = "WEIR_REQUEST_TIMEOUT", value_parser = units::duration)]
+    pub(crate) request_timeout: Option<Duration>,
+    /// How long a client may say nothing while it is owed nothing before it is disconnected; 0s: for ever [default: 0s]
+    #[arg(long, value_name = "TIME", env = "WEIR_IDLE_TIMEOUT", value_parser = units::duration)]
+    pub(crate) idle_timeout: Option<Duration>,
     /// How multi-gets are asked for where keys have several replicas: sharded over them, whole from one server (which must hold
     /// every key: --replicas as many as servers), or auto: whichever was faster of late [default: sharded]
     #[arg(long, value_name = "HOW", env = "WEIR_MULTIGET")]
@@ -96,10 +113,17 @@ pub(crate) struct Settings {
     /// [default: 64m]
     #[arg(long, value_name = "BYTES", env = "WEIR_SERVER_BUFFER", value_parser = units::bytes)]
     pub(crate) server_buffer: Option<usize>,
+    /// How much memory all buffers may take together, over all clients and servers (docs/bounds.md); beyond it, long replies and
+    /// values are refused with SERVER_ERROR [default: 1g]
+    #[arg(long, value_name = "BYTES", env = "WEIR_BUFFER_LIMIT", value_parser = units::bytes)]
+    pub(crate) buffer_limit: Option<usize>,
     /// Let clients flush_all, on all servers; otherwise they get CLIENT_ERROR [default: false]
     #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_FLUSH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) allow_flush: Option<bool>,
+    /// A file to which one record of measurements is appended per second, as a line of JSON (docs/formats.md); none by default
+    #[arg(long, value_name = "FILE", env = "WEIR_WINDOWS")]
+    pub(crate) windows: Option<String>,
     /// How often names of servers are looked up again; a server whose name has other addresses is connected to anew [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_RESOLVE_EVERY", value_parser = units::duration)]
     pub(crate) resolve_every: Option<Duration>,
@@ -117,6 +141,11 @@ impl Settings {
             workers: self.workers.or(below.workers),
             queue: self.queue.or(below.queue),
             timeout: self.timeout.or(below.timeout),
+            progress: self.progress.or(below.progress),
+            connect_timeout: self.connect_timeout.or(below.connect_timeout),
+            client_timeout: self.client_timeout.or(below.client_timeout),
+            request_timeout: self.request_timeout.or(below.request_timeout),
+            idle_timeout: self.idle_timeout.or(below.idle_timeout),
             multiget: self.multiget.or(below.multiget),
             on_failure: self.on_failure.or(below.on_failure),
             write_policy: self.write_policy.or(below.write_policy),
@@ -132,7 +161,9 @@ impl Settings {
             max_value: self.max_value.or(below.max_value),
             client_buffer: self.client_buffer.or(below.client_buffer),
             server_buffer: self.server_buffer.or(below.server_buffer),
+            buffer_limit: self.buffer_limit.or(below.buffer_limit),
             allow_flush: self.allow_flush.or(below.allow_flush),
+            windows: self.windows.or(below.windows),
             resolve_every: self.resolve_every.or(below.resolve_every),
         }
     }
@@ -151,6 +182,11 @@ pub(crate) struct SettingsTable {
     workers: Option<usize>,
     queue: Option<usize>,
     timeout: Option<Spanned<String>>,
+    progress: Option<Spanned<String>>,
+    connect_timeout: Option<Spanned<String>>,
+    client_timeout: Option<Spanned<String>>,
+    request_timeout: Option<Spanned<String>>,
+    idle_timeout: Option<Spanned<String>>,
     multiget: Option<Spanned<String>>,
     on_failure: Option<Spanned<String>>,
     write_policy: Option<Spanned<String>>,
@@ -166,7 +202,9 @@ pub(crate) struct SettingsTable {
     max_value: Option<Spanned<String>>,
     client_buffer: Option<Spanned<String>>,
     server_buffer: Option<Spanned<String>>,
+    buffer_limit: Option<Spanned<String>>,
     allow_flush: Option<bool>,
+    windows: Option<String>,
     resolve_every: Option<Spanned<String>>,
 }
 
@@ -182,6 +220,11 @@ impl SettingsTable {
             workers: self.workers,
             queue: self.queue,
             timeout: self.timeout.as_ref().map(checked_timeout).transpose()?,
+            progress: read("progress", self.progress.as_ref(), units::bytes)?,
+            connect_timeout: read("connect_timeout", self.connect_timeout.as_ref(), units::duration)?,
+            client_timeout: read("client_timeout", self.client_timeout.as_ref(), units::duration)?,
+            request_timeout: read("request_timeout", self.request_timeout.as_ref(), units::duration)?,
+            idle_timeout: read("idle_timeout", self.idle_timeout.as_ref(), units::duration)?,
             multiget: parsed(self.multiget)?,
             on_failure: parsed(self.on_failure)?,
             write_policy: parsed(self.write_policy)?,
@@ -197,7 +240,9 @@ impl SettingsTable {
             max_value: read("max_value", self.max_value.as_ref(), units::bytes)?,
             client_buffer: read("client_buffer", self.client_buffer.as_ref(), units::bytes)?,
             server_buffer: read("server_buffer", self.server_buffer.as_ref(), units::bytes)?,
+            buffer_limit: read("buffer_limit", self.buffer_limit.as_ref(), units::bytes)?,
             allow_flush: self.allow_flush,
+            windows: self.windows.clone(),
             resolve_every: read("resolve_every", self.resolve_every.as_ref(), units::duration)?,
         })
     }

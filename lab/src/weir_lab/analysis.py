@@ -257,7 +257,7 @@ def _numbers_of_run(run: Run) -> RunNumbers:
         )
     throughput, mean = load.throughput_rps, load.response_time_sum_ns / load.response_time_count
     histogram = load.response_times()
-    if histogram is None:
+    if histogram is None and load.generator == "weir":
         raise ReportError(f"{run.folder}: the run is called valid, but has no response times. Run again.")
     law = interactive_law(throughput, settings.population, mean)
     client_ns = load.cpu.user_ns + load.cpu.system_ns
@@ -276,7 +276,10 @@ def _numbers_of_run(run: Run) -> RunNumbers:
         throughput_window_cv=_window_cv(load),
         response_time_mean_ns=mean,
         response_time_count=load.response_time_count,
-        percentiles_ns={name: histogram.percentile(percent) for name, percent in PERCENTILES.items()},
+        percentiles_ns={
+            name: histogram.percentile(percent) if histogram is not None else None
+            for name, percent in PERCENTILES.items()
+        },
         law_response_time_ns=law.law_response_time_ns,
         law_deviation=law.deviation,
         # Steady state: CPU time per second over requests per second, each over its own interval.
@@ -285,7 +288,8 @@ def _numbers_of_run(run: Run) -> RunNumbers:
         client_cpu_share=rates[Role.CLIENT] / load.config.threads,
         other_cpu_share=cpu.other_share,
         requests_of_all_phases=load.requests_of_all_phases,
-        proxy=_proxy_numbers(run, mean) if settings.path is RequestPath.PROXY else None,
+        # Other proxies tell no stages.
+        proxy=_proxy_numbers(run, mean) if settings.path is RequestPath.PROXY and settings.subject == "weir" else None,
     )
 
 
@@ -345,7 +349,7 @@ def _point(study: Study, cell: Cell, used: list[RunNumbers]) -> Point:
         cores_used=_by_role(runs, lambda run: run.cores_used),
         client_cpu_share=over(lambda run: run.client_cpu_share),
         other_cpu_share=over(lambda run: run.other_cpu_share),
-        proxy=_proxy_point(runs) if settings.path is RequestPath.PROXY else None,
+        proxy=_proxy_point(runs) if runs[0].proxy is not None else None,
     )
 
 

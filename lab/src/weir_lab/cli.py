@@ -26,7 +26,7 @@ from weir_lab.essence import essence_table
 from weir_lab.live import Shown
 from weir_lab.report import build_report
 from weir_lab.run import Wanted, run_study
-from weir_lab.study_commands import ONLY_HELP, PACE_HELP, check, gather, import_results, plan, tables
+from weir_lab.study_commands import ONLY_HELP, PACE_HELP, check, gather, import_results, plan, sweep_name, tables
 from weir_lab.testbed import Executables
 from weir_lab.testbed_commands import clean, links, testbeds
 from weir_lab.testbeds import TestbedKind
@@ -77,12 +77,15 @@ def run(
         typer.Option(help="Where the roles run, whatever the study says; docs/testbeds.md tells what each needs"),
     ] = None,
     hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
+    profile: Annotated[
+        bool,
+        typer.Option("--profile", help="Record where the proxies spend their CPU time (perf); such runs stand apart"),
+    ] = False,
 ) -> None:
     """Make all runs of a study that are not there yet."""
     study = load_study(study_path, pace)
-    kind = testbed or study.testbed
-    sweep = out or RUNS / (study.name if kind == TestbedKind.LOCAL else f"{study.name}-{kind}")
-    wanted = Wanted(pace, only, testbed=testbed, hosts=hosts)
+    sweep = out or RUNS / sweep_name(study, testbed)
+    wanted = Wanted(pace, only, testbed=testbed, hosts=hosts, profile=profile)
     _run(study_path, study, sweep, Executables(binary.absolute(), memcached), wanted)
 
 

@@ -54,11 +54,13 @@ class Distribution(Record):
     count: Count
     sum_ns: Count
     histogram: str | None
+    without_histogram: bool = False
+    """The generator that told the times has none (`foreign`)."""
 
     def decoded(self, where: str) -> Histogram | None:
-        """The histogram, or ``None`` where nothing was recorded; the count must agree with it."""
+        """The histogram, or ``None`` where nothing was recorded or there is none; the count must agree with it."""
         if self.histogram is None:
-            if self.count:
+            if self.count and not self.without_histogram:
                 raise RecordError(f"{where}: {self.count} times without a histogram. Repeat the run.")
             return None
         histogram = Histogram.decode(self.histogram, where)
@@ -125,6 +127,8 @@ class LoadRecord(Record):
     """``weir.load/1``."""
 
     schema_: Annotated[Literal["weir.load/1"], Field(alias="schema")]
+    generator: str = "weir"
+    """Which load generator it was; records of others are made from what they print (`foreign`)."""
     weir_version: str
     config: LoadConfig
     phases: dict[str, Phase]
@@ -163,7 +167,7 @@ class LoadRecord(Record):
         return sum(operation.response_time.count for operation in self.operations.values())
 
     def response_times(self) -> Histogram | None:
-        """Response times of all operations of the measured phase, merged."""
+        """Response times of all operations of the measured phase, merged; ``None`` where the generator has no histograms."""
         parts = [
             operation.response_time.decoded(f"load.json, operations.{name}.response_time")
             for name, operation in self.operations.items()

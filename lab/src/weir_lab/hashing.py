@@ -161,8 +161,8 @@ def _verdict(
     return Spread.EVEN, "no departure from the shares is shown"
 
 
-def generate_keys(form: KeyForm, count: int, rng: np.random.Generator) -> list[bytes]:
-    """Distinct keys of a form.
+def generate_keys(form: KeyForm, count: int, rng: np.random.Generator, size: int = 16) -> list[bytes]:
+    """Distinct keys of a form; random ones have ``size`` characters.
 
     >>> generate_keys(KeyForm.MEMTIER, 2, np.random.default_rng(1))
     [b'memtier-1', b'memtier-2']
@@ -173,8 +173,8 @@ def generate_keys(form: KeyForm, count: int, rng: np.random.Generator) -> list[b
         return [b"memtier-%d" % number for number in range(1, count + 1)]
     if form is KeyForm.NUMBERED:
         return [b"user:%d" % number for number in range(count)]
-    # 62^16 keys: two equal ones among ten million have a chance of 1e-15.
-    return [row.tobytes() for row in _LETTERS[rng.integers(0, _LETTERS.size, (count, 16))]]
+    # Of 16 characters there are 62^16: two equal ones among ten million have a chance of 1e-15.
+    return [row.tobytes() for row in _LETTERS[rng.integers(0, _LETTERS.size, (count, size))]]
 
 
 def read_keys(path: Path) -> list[bytes]:

@@ -10,14 +10,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.errors import RecordError
+from weir_lab.formats import (
+    Distribution,
+    LoadConfig,
+    LoadCpu,
+    LoadFailures,
+    LoadOperation,
+    LoadRecord,
+    LoadWindow,
+    Phase,
+)
 from weir_lab.histogram import PERCENTILE_MIN_COUNTS, Histogram, merge_histograms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.formats import LoadRecord
+__all__ = ["OVERLAP_MIN", "MergedLoad", "MergedOperation", "merge_loads", "merge_records", "shifted", "with_prefill"]
 
-__all__ = ["OVERLAP_MIN", "MergedLoad", "MergedOperation", "merge_loads"]
+_FIRST_FAILURES = 10
 
 OVERLAP_MIN = 0.99
 """The least share of the longest measured phase that all must have in common. At 0.99 clocks that differ by 0.1 s pass in runs of 10 s."""
@@ -84,6 +94,106 @@ def merge_loads(records: Sequence[LoadRecord]) -> MergedLoad:
         failures=sum(record.failures.count for record in records),
         errors=_sum_by_text(records),
     )
+
+
+def merge_records(records: Sequence[LoadRecord]) -> LoadRecord:
+    """Several generators as one record of the same form: counts, sums and CPU time added, histograms merged, windows second by second.
+
+    Times of the first generator stand for all: that they measured together has been required.
+    """
+    if len(records) == 1:
+        return records[0]
+    merged = merge_loads(records)
+    first = records[0]
+    names = dict.fromkeys(name for record in records for name in record.phases)
+    return first.model_copy(
+        update={
+            "config": LoadConfig(
+                targets=list(dict.fromkeys(target for record in records for target in record.config.targets)),
+                connections=merged.connections,
+                depth=first.config.depth,
+                threads=sum(record.config.threads for record in records),
+            ),
+            "phases": {
+                name: _phase([record.phases[name] for record in records if name in record.phases]) for name in names
+            },
+            "operations": {name: _plain(operation) for name, operation in merged.operations.items()},
+            "throughput_rps": merged.throughput_rps,
+            "windows": _windows(records),
+            "cpu": LoadCpu(
+                user_ns=sum(record.cpu.user_ns for record in records),
+                system_ns=sum(record.cpu.system_ns for record in records),
+            ),
+            "failures": LoadFailures(
+                count=merged.failures,
+                first=[text for record in records for text in record.failures.first][:_FIRST_FAILURES],
+            ),
+            "errors": merged.errors,
+        }
+    )
+
+
+def shifted(record: LoadRecord, clock_offset_ns: int) -> LoadRecord:
+    """The record in the time of a clock from which its machine's was `clock_offset_ns` away."""
+    if clock_offset_ns == 0:
+        return record
+    phases = {
+        name: phase.model_copy(update={"start_unix_ns": phase.start_unix_ns - clock_offset_ns})
+        for name, phase in record.phases.items()
+    }
+    return record.model_copy(update={"phases": phases})
+
+
+def with_prefill(record: LoadRecord, prefill: LoadRecord) -> LoadRecord:
+    """The record with all requests of a generator that set the keys before: the proxy has counted them, too."""
+    before = _phase(list(prefill.phases.values()))
+    there = record.phases.get("prefill")
+    return record.model_copy(
+        update={"phases": {"prefill": _phase([before, there]) if there else before, **_without_prefill(record)}}
+    )
+
+
+def _without_prefill(record: LoadRecord) -> dict[str, Phase]:
+    return {name: phase for name, phase in record.phases.items() if name != "prefill"}
+
+
+def _phase(parts: Sequence[Phase]) -> Phase:
+    return Phase(
+        start_unix_ns=min(part.start_unix_ns for part in parts),
+        duration_ns=max(part.duration_ns for part in parts),
+        requests=sum(part.requests for part in parts),
+        errors=sum(part.errors for part in parts),
+        misses=sum(part.misses for part in parts),
+        failures=sum(part.failures for part in parts),
+    )
+
+
+def _plain(operation: MergedOperation) -> LoadOperation:
+    times = operation.response_times
+    return LoadOperation(
+        requests=operation.requests,
+        misses=operation.misses,
+        errors=operation.errors,
+        response_time=Distribution(
+            count=operation.response_time_count,
+            sum_ns=operation.response_time_sum_ns,
+            histogram=times.encode() if times is not None else None,
+            without_histogram=times is None and operation.response_time_count > 0,
+        ),
+    )
+
+
+def _windows(records: Sequence[LoadRecord]) -> list[LoadWindow]:
+    """Second by second; a second that not all generators have would show their end, not the load's."""
+    return [
+        LoadWindow(
+            start_ns=same[0].start_ns,
+            length_ns=same[0].length_ns,
+            requests=sum(window.requests for window in same),
+            response_time_sum_ns=sum(window.response_time_sum_ns for window in same),
+        )
+        for same in zip(*(record.windows for record in records), strict=False)
+    ]
 
 
 def _overlap(records: Sequence[LoadRecord]) -> float:

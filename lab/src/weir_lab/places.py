@@ -8,7 +8,7 @@ from pydantic import Field
 
 from weir_lab.formats import Count, Record
 
-__all__ = ["MachineRecord", "MachineUse", "RateRecord", "RoundTripRecord", "TestbedRecord"]
+__all__ = ["MachineRecord", "MachineUse", "PairRecord", "RateRecord", "RoundTripRecord", "TestbedRecord"]
 
 
 class RateRecord(Record):
@@ -25,6 +25,20 @@ class RoundTripRecord(Record):
 
     between: tuple[str, str]
     count: Annotated[int, Field(ge=1)]
+    min_ms: float
+    median_ms: float
+
+
+class PairRecord(Record):
+    """What one machine can send to another, and how long a byte takes there and back."""
+
+    sender: str
+    receiver: str
+    asked_mbit_s: float | None = None
+    """What the sender's link was given; ``None`` where nothing limits it."""
+    payload_mbit_s: float
+    wire_mbit_s: float | None = None
+    round_trips: Annotated[int, Field(ge=1)]
     min_ms: float
     median_ms: float
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Kind, Settings, block, cells_of
+from weir_lab.generators import generator_doubts
+from weir_lab.subjects import refusals
+from weir_lab.testbeds import TestbedKind
 from weir_lab.topology import Shape
 from weir_lab.units import count_text, number
 
@@ -16,12 +19,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.design import Cell, Expected, Level, Study
+    from weir_lab.subjects import Abilities
 
-__all__ = ["Estimate", "doubts", "duration_text", "estimate", "expected_seconds", "plan_lines", "shape_of"]
+__all__ = [
+    "Estimate",
+    "chosen_testbed",
+    "doubts",
+    "duration_text",
+    "estimate",
+    "expected_seconds",
+    "missing_here",
+    "plan_lines",
+    "shape_of",
+]
 
 # Starting, filling and stopping memcached, proxy and generator, as seen on two cores; memcached heeds its signal at its next tick.
 _AROUND_S = 2.0
 _PREFILL_KEYS_PER_S = 50_000
+_HASHED_KEYS_PER_S = 500_000
+_HASH_S = 0.2
+# What it takes more to let several generators begin together.
+_TOGETHER_S = 2.0
 # Memory that memcached spends on an item beside key and value, and the share of its limit that slabs of one size can use.
 _ITEM_BYTES = 60
 _USABLE_MEMORY = 0.8
@@ -58,11 +76,16 @@ def estimate(study: Study) -> Estimate:
 
 def expected_seconds(study: Study) -> float:
     """Rough time of one run: its phases, and what it takes to start, fill and stop."""
-    if study.kind in (Kind.HASH, Kind.LINKS):
-        return _AROUND_S
+    if study.kind is Kind.HASH:
+        return _HASH_S + max(cell.settings.keys for cell in cells_of(study)) / _HASHED_KEYS_PER_S
+    if study.kind is Kind.LINKS:
+        # Rates over every ordered pair of the three tiers, and TCP's slow start before each.
+        return 6 * 1.5 * study.plan.measured_s + _AROUND_S
     largest = max(cell.settings.keys * cell.settings.servers for cell in cells_of(study))
     plan = study.plan
-    return plan.warmup_s + plan.measured_s + plan.cooldown_s + _AROUND_S + largest / _PREFILL_KEYS_PER_S
+    together = _TOGETHER_S if any(cell.settings.generators > 1 for cell in cells_of(study)) else 0.0
+    cooldown = plan.cooldown_s if any(cell.settings.generator != "weir" for cell in cells_of(study)) else 0.0
+    return plan.warmup_s + plan.measured_s + cooldown + _AROUND_S + together + largest / _PREFILL_KEYS_PER_S
 
 
 def shape_of(cells: Sequence[Cell]) -> Shape:
@@ -73,6 +96,23 @@ def shape_of(cells: Sequence[Cell]) -> Shape:
         proxies = settings.proxies if settings.path.value == "proxy" else 0
         shape = shape.or_larger(Shape(settings.client_machines, proxies, settings.servers))
     return shape
+
+
+def chosen_testbed(study: Study, wanted: TestbedKind | None = None) -> TestbedKind:
+    """Where the study runs: as asked for, or as it says itself. Keys are counted here, whatever it says."""
+    if study.kind is Kind.HASH:
+        return TestbedKind.LOCAL
+    return wanted or TestbedKind(study.testbed)
+
+
+def missing_here(study: Study, abilities: Abilities | None, kind: TestbedKind) -> list[str]:
+    """Why a study cannot run with this binary, the programs of this machine and on this testbed; ``None`` leaves the binary out."""
+    if study.kind is Kind.HASH:
+        return []
+    if study.kind is Kind.LINKS:
+        local = "the testbed local has no links to be measured: use netns or hosts (--testbed)"
+        return [local] if kind is TestbedKind.LOCAL else []
+    return refusals(study, [cell.settings for cell in cells_of(study)], abilities)
 
 
 def doubts(study: Study) -> list[str]:
@@ -91,6 +131,7 @@ def doubts(study: Study) -> list[str]:
             ] = None
         for cell in cells_of(study):
             found.update(dict.fromkeys(_memory_doubts(cell.settings)))
+            found.update(dict.fromkeys(generator_doubts(cell.settings)))
     if plan.budget_s is not None and estimate(study).seconds_min > plan.budget_s:
         needed = duration_text(estimate(study).seconds_min)
         found[
@@ -99,19 +140,26 @@ def doubts(study: Study) -> list[str]:
     return list(found)
 
 
-def plan_lines(study: Study, refusals: Sequence[str], reused: int | None = None, shown: int | None = None) -> list[str]:
+def plan_lines(
+    study: Study,
+    missing: Sequence[str],
+    reused: int | None = None,
+    shown: int | None = None,
+    testbed: TestbedKind | None = None,
+) -> list[str]:
     """The plan as text: what is varied, every cell, how often, how long, and the order of the first block."""
+    where = chosen_testbed(study, testbed)
     cells = cells_of(study)
     expected = estimate(study)
     lines = [
         f"{study.name}: {study.title}",
         f"  question    {study.question}",
         f"  hypothesis  {study.hypothesis}",
-        f"  kind {study.kind}, pace {study.pace or 'as written'}, testbed {study.testbed}, {shape_of(cells)}",
+        f"  kind {study.kind}, pace {study.pace or 'as written'}, testbed {where}, {shape_of(cells)}",
         "",
         *_factor_lines(study),
         *_fixed_lines(study, cells),
-        *_link_lines(study),
+        *_link_lines(study, where),
         *_refinement_lines(study),
         "",
         *_effort_lines(study, expected, reused),
@@ -121,7 +169,7 @@ def plan_lines(study: Study, refusals: Sequence[str], reused: int | None = None,
         *_order_lines(study, cells, shown),
     ]
     lines += [f"doubt: {doubt}" for doubt in doubts(study)]
-    lines += [f"cannot run here: {refusal}" for refusal in refusals]
+    lines += [f"cannot run here: {reason}" for reason in missing]
     return lines
 
 
@@ -169,12 +217,12 @@ def _outcomes(name: str, value: Level, cells: Sequence[Cell]) -> str:
     return f"  -> {listed}"
 
 
-def _link_lines(study: Study) -> list[str]:
+def _link_lines(study: Study, where: TestbedKind) -> list[str]:
     if not study.kind.runs_load and study.kind is not Kind.LINKS:
         return []
     links, marked = study.topology.links, " (assumed)" if "topology.links" in study.assumed else ""
     rates = f"client {links.client_mbit_s:g}, proxy {links.proxy_mbit_s:g}, server {links.server_mbit_s:g} Mbit/s"
-    built = "" if study.testbed != "local" else "; the testbed local does not build them"
+    built = "" if where is not TestbedKind.LOCAL else "; the testbed local does not build them"
     return [f"  links   each machine sends at most: {rates}{marked}{built}"]
 
 

@@ -84,12 +84,12 @@ class Processes:
         return list(self._started)
 
     def start(
-        self, role: str, name: str, argv: list[str], *, started_as: list[str] | None = None, pipe_stderr: bool = False
+        self, role: str, name: str, argv: list[str], *, started_as: list[str] | None = None, piped: str | None = None
     ) -> Process:
         """Start a process in a session of its own, its output in NAME.stdout and NAME.stderr.
 
-        `started_as` is the command line that runs `argv` on its machine, where it is not `argv` itself. With `pipe_stderr` the caller
-        reads standard error and keeps the log.
+        `started_as` is the command line that runs `argv` on its machine, where it is not `argv` itself. With `piped`, ``stdout`` or
+        ``stderr``, the caller reads that stream and keeps the log.
         """
         stderr_log = self._logs / f"{name}.stderr"
         with _uninterrupted(), (self._logs / f"{name}.stdout").open("w") as out, stderr_log.open("w") as err:
@@ -97,8 +97,8 @@ class Processes:
                 popen = subprocess.Popen(
                     [*self._prefix, *(started_as or argv)],
                     stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=subprocess.PIPE if pipe_stderr else err,
+                    stdout=subprocess.PIPE if piped == "stdout" else out,
+                    stderr=subprocess.PIPE if piped == "stderr" else err,
                     text=True,
                     start_new_session=True,  # Ctrl-C reaches the lab alone, which then stops the roles in order
                 )
@@ -195,5 +195,6 @@ def _stop(processes: list[subprocess.Popen[str]]) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 popen.wait(max(0.0, deadline - time.monotonic()))
     for popen in processes:
-        if popen.stderr is not None:
-            popen.stderr.close()
+        for stream in (popen.stdout, popen.stderr):
+            if stream is not None:
+                stream.close()

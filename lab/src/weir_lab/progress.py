@@ -54,12 +54,14 @@ class CellProgress:
     """Valid runs of one cell by repetition, and the repetitions that have none and get no more tries now."""
 
     cell: Cell
-    values: dict[int, RunValues] = field(default_factory=dict)
+    values: dict[int, RunValues | None] = field(default_factory=dict)
+    """``None`` for a run without load, which has no response."""
     given_up: set[int] = field(default_factory=set)
 
     def series(self, response: Response) -> list[float]:
         """One response over the valid runs, in the order of the blocks."""
-        return [self.values[repetition].of(response) for repetition in sorted(self.values)]
+        known = [self.values[repetition] for repetition in sorted(self.values)]
+        return [value.of(response) for value in known if value is not None]
 
     def half_width(self, response: Response = Response.THROUGHPUT, level: float = 0.95) -> float | None:
         """Half-width of the interval on run means relative to the mean; ``None`` below two runs."""
@@ -70,7 +72,7 @@ class CellProgress:
         """Whether the cell needs another run."""
         least = repetitions_least(study)
         stop = study.plan.stop
-        if stop is None:
+        if stop is None or not study.kind.runs_load:
             return Decision.CONVERGED if len(self.values) >= least else Decision.CONTINUE
         most = study.plan.repetitions_max + study.extended
         rule = StopRule(stop.relative_half_width, stop.level, max(2, least), max(2, least, most))

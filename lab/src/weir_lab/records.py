@@ -2,7 +2,8 @@
 
 A run folder holds ``run.json`` (written last: a folder without it is an interrupted run), ``load.json``, ``cpu.json``, and for runs
 through a proxy ``snapshot-before.json``, ``snapshot-after.json`` (the edges of the measured phase) and ``snapshot-end.json`` (after the
-load generator has left). `formats` has what the Rust side writes. Start with `read_run`.
+load generator has left). Several generators leave ``load-1.json`` and so on, several proxies ``snapshot-end-1.json``; ``generators.json``
+says who the generators were. What is read here is their sum. `formats` has what the Rust side writes. Start with `read_run`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from weir_lab.design import Settings
+from weir_lab.design import RequestPath, Settings
 from weir_lab.errors import RecordError
+from weir_lab.foreign import GeneratorsRecord, load_of_memcaslap
 from weir_lab.formats import Count, LoadRecord, Record, Snapshot, merge_snapshots
+from weir_lab.merging import merge_records, shifted, with_prefill
+from weir_lab.peers import PeerCounts, merge_peers, read_nutcracker
 from weir_lab.places import MachineUse, TestbedRecord
 
 __all__ = [
@@ -28,6 +32,7 @@ __all__ = [
     "RunMeta",
     "SweepMeta",
     "Verdict",
+    "placed_name",
     "read_json",
     "read_measurements",
     "read_run",
@@ -132,6 +137,10 @@ class Run:
     before: Snapshot | None
     after: Snapshot | None
     end: Snapshot | None
+    generators: tuple[LoadRecord, ...] = ()
+    """Each load generator's own record; ``load`` is their sum."""
+    peer: PeerCounts | None = None
+    """Counters of a proxy that is not ours, at the end."""
 
 
 def runs_folder(sweep: Path) -> Path:
@@ -171,14 +180,21 @@ def read_run(folder: Path) -> Run:
 
 def read_measurements(folder: Path, meta: RunMeta) -> Run:
     """Read what was measured; files that are not there become ``None``."""
+    generators = _read_generators(folder, meta.settings)
+    load = merge_records(generators) if generators else None
+    if load is not None and meta.settings.path is RequestPath.PROXY:
+        prefill = _read_optional(folder / "prefill.json", LoadRecord)
+        load = with_prefill(load, prefill) if prefill is not None else load
     return Run(
         folder,
         meta,
-        load=_read_optional(folder / "load.json", LoadRecord),
+        load=load,
         cpu=_read_optional(folder / "cpu.json", CpuRecord),
         before=_read_snapshots(folder, "before", meta.settings.proxies),
         after=_read_snapshots(folder, "after", meta.settings.proxies),
         end=_read_snapshots(folder, "end", meta.settings.proxies),
+        generators=tuple(generators),
+        peer=_read_peer(folder, meta.settings.proxies),
     )
 
 
@@ -217,7 +233,47 @@ def write_text(path: Path, text: str) -> None:
 
 def snapshot_name(moment: str, place: int) -> str:
     """File of one proxy's snapshot: ``snapshot-before.json`` of the first, ``snapshot-before-1.json`` of the next."""
-    return f"snapshot-{moment}.json" if place == 0 else f"snapshot-{moment}-{place}.json"
+    return placed_name(f"snapshot-{moment}", place, "json")
+
+
+def placed_name(stem: str, place: int, ending: str) -> str:
+    """File of one of several that are alike: ``load.json`` of the first, ``load-1.json`` of the next."""
+    return f"{stem}.{ending}" if place == 0 else f"{stem}-{place}.{ending}"
+
+
+def _read_generators(folder: Path, settings: Settings) -> list[LoadRecord]:
+    """The records of all load generators; none if one is missing."""
+    who = _read_optional(folder / "generators.json", GeneratorsRecord)
+    if who is None:  # made before there could be several
+        only = _read_optional(folder / "load.json", LoadRecord)
+        return [only] if only is not None else []
+    found: list[LoadRecord] = []
+    for entry in who.generators:
+        if entry.generator == "weir":
+            record = _read_optional(folder / f"{entry.name}.json", LoadRecord)
+            record = shifted(record, entry.clock_offset_ns) if record is not None else None
+        else:
+            printed = folder / f"{entry.name}.stdout"
+            record = load_of_memcaslap(_text(printed), entry, who.warmup_s, who.measured_s, str(printed))
+        if record is None:
+            return []
+        found.append(record)
+    return found if len(found) == settings.generators else []
+
+
+def _read_peer(folder: Path, proxies: int) -> PeerCounts | None:
+    """Counters of all proxies of another kind at the end; ``None`` if one is missing."""
+    files = [folder / placed_name("stats-end", place, "json") for place in range(proxies)]
+    if not all(file.exists() for file in files):
+        return None
+    return merge_peers([read_nutcracker(_text(file), str(file)) for file in files])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror}). Repeat the run.") from error
 
 
 def _read_snapshots(folder: Path, moment: str, proxies: int) -> Snapshot | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import fnmatch
-import functools
 import re
 import time
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from weir_lab.design import (
     Expression,
     ExpressionError,
     FaultsError,
+    Kind,
     RequestPath,
     ScheduledRun,
     Settings,
@@ -33,7 +33,7 @@ from weir_lab.design import (
 )
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.machine import executable_version, file_sha256, load_average, machine_facts, package_versions
-from weir_lab.planning import expected_seconds
+from weir_lab.planning import chosen_testbed, expected_seconds, missing_here, shape_of
 from weir_lab.progress import CellProgress, refined_cells, repetitions_least, values_of
 from weir_lab.records import (
     Run,
@@ -48,10 +48,11 @@ from weir_lab.records import (
     write_text,
 )
 from weir_lab.stats import Decision
-from weir_lab.subjects import abilities_of, asks_for_more, refusals
+from weir_lab.subjects import WEIR, abilities_of, asks_for_more
 from weir_lab.summary import write_tables
-from weir_lab.testbed import Executables, make_run, shape_of
+from weir_lab.testbed import Executables, Job, RunOutcome, make_run, missing_profiler
 from weir_lab.testbeds import Testbed, TestbedKind, open_testbed
+from weir_lab.unloaded import count_keys, judge_unloaded, measure_links
 from weir_lab.verdict import judge
 from weir_lab.windows import NO_CUT, Cut, find_cut
 
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from weir_lab.design import Cell, Level
-    from weir_lab.topology import Shape
+    from weir_lab.subjects import Abilities
 
 __all__ = ["Observer", "SweepOutcome", "Wanted", "run_study", "selects"]
 
@@ -93,6 +94,7 @@ class Wanted:
     extend: int = 0
     testbed: TestbedKind | None = None
     hosts: Path | None = None
+    profile: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,19 +120,21 @@ def run_study(
     """Make all runs of a study that are not there yet."""
     wanted = wanted or Wanted()
     given = load_study(study_path, wanted.pace)
-    kind = wanted.testbed or _kind(given)
-    _require_runnable(given, executables, kind)
-    programs = _identify(executables)
+    kind = chosen_testbed(given, wanted.testbed)
+    programs = _identify(executables) | ({"profile": "perf"} if wanted.profile else {})
+    abilities = _abilities(given, executables, wanted, kind)
     runs_folder(sweep).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         _lock(stack.enter_context((sweep / ".lock").open("w")).fileno(), sweep)
         for left in sweep.glob("*.part"):
             left.unlink()  # a write that was cut short
         study = _adopt(study_path, sweep / "study.toml", wanted, kind)
-        testbed = stack.enter_context(open_testbed(kind, study.topology, _shape(study), wanted.hosts))
+        testbed = stack.enter_context(open_testbed(kind, study.topology, shape_of(cells_of(study)), wanted.hosts))
         hashes = {**programs, **testbed.identity()}
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
-        made = _Sweep(study, sweep, _Bench(testbed, executables, hashes), observer, wanted.only)
+        made = _Sweep(
+            study, sweep, _Bench(testbed, executables, hashes, abilities, wanted.profile), observer, wanted.only
+        )
         try:
             made.run_all()
         finally:
@@ -145,6 +149,8 @@ class _Bench:
     testbed: Testbed
     executables: Executables
     identity: dict[str, str]
+    abilities: Abilities | None
+    profile: bool
 
 
 class _Sweep:
@@ -244,6 +250,9 @@ class _Sweep:
             )
 
     def _add(self, cell: CellProgress, run: Run) -> None:
+        if not self.study.kind.runs_load:
+            cell.values[run.meta.repetition] = None
+            return
         if run.load is None:
             raise RecordError(
                 f"{run.folder}: the run is called valid, but has no load.json. Delete the folder, run again."
@@ -308,21 +317,6 @@ def _value(settings: Settings, name: str) -> int | float | str:
     return "" if value is None else value
 
 
-def _shape(study: Study) -> Shape:
-    """Machines that every cell finds its own among."""
-    return functools.reduce(
-        lambda one, other: one.or_larger(other), (shape_of(cell.settings) for cell in cells_of(study))
-    )
-
-
-def _kind(study: Study) -> TestbedKind:
-    try:
-        return TestbedKind(study.testbed)
-    except ValueError:
-        known = ", ".join(TestbedKind)
-        raise StudyError(f"{study.name}: the testbed {study.testbed} is not built yet; there are {known}.") from None
-
-
 def _identify(executables: Executables) -> dict[str, str]:
     return {
         "weir": file_sha256(executables.weir),
@@ -330,19 +324,29 @@ def _identify(executables: Executables) -> dict[str, str]:
     }
 
 
-def _require_runnable(study: Study, executables: Executables, kind: TestbedKind) -> None:
-    """Refuse, before hours of runs, what this binary or this testbed cannot do."""
-    settings = [cell.settings for cell in cells_of(study)]
-    found = refusals(study, settings, abilities_of(executables.weir) if asks_for_more(settings) else None)
-    if not study.kind.runs_load:
-        found.append(f"studies of kind {study.kind} are planned, but not run yet")
-    proxied = [cell for cell in settings if cell.path is RequestPath.PROXY]
-    if any(cell.subject != "weir" for cell in proxied) or any(cell.generator != "weir" for cell in settings):
-        found.append("other proxies and load generators than weir's are planned, but not run yet")
-    if kind is not TestbedKind.LOCAL and any(cell.generators > 1 for cell in settings):
-        found.append(f"on {kind} several load generators at once are planned, but not run yet")
+def _abilities(study: Study, executables: Executables, wanted: Wanted, kind: TestbedKind) -> Abilities | None:
+    """Ask the binary what it can do, and refuse, before hours of runs, what it or this testbed cannot."""
+    proxied = [cell.settings for cell in cells_of(study) if cell.settings.path is RequestPath.PROXY]
+    abilities = None
+    if study.kind.runs_load and any(cell.subject == WEIR for cell in proxied):
+        try:
+            abilities = abilities_of(executables.weir)
+        except TestbedError:
+            if asks_for_more(proxied):
+                raise
+    found = missing_here(study, abilities, kind)
+    if wanted.profile:
+        found += _unprofilable(study, kind)
     if found:
         raise TestbedError(f"{study.name} cannot run here: {'; '.join(found)}")
+    return abilities
+
+
+def _unprofilable(study: Study, kind: TestbedKind) -> list[str]:
+    if not study.kind.runs_load or kind is TestbedKind.HOSTS:
+        return ["only proxies under load on local and netns can be profiled"]
+    missing = missing_profiler()
+    return [missing] if missing else []
 
 
 def _adopt(study_path: Path, copy: Path, wanted: Wanted, kind: TestbedKind) -> Study:
@@ -393,7 +397,7 @@ def _make(
     hashes, executables = bench.identity, bench.executables
     seed = load_seed(study, run)
     load_before, started = load_average(), time.time_ns()
-    outcome = make_run(bench.testbed, folder, executables, run.cell.settings, study.plan, seed)
+    outcome = _outcome(study, run, seed, folder, bench)
     meta = RunMeta(
         study=study.name,
         cell=run.cell.name,
@@ -425,8 +429,21 @@ def _make(
     return judged
 
 
+def _outcome(study: Study, run: ScheduledRun, seed: int, folder: Path, bench: _Bench) -> RunOutcome:
+    """Do what a run of the study's kind is."""
+    settings = run.cell.settings
+    if study.kind is Kind.HASH:
+        return RunOutcome([], count_keys(folder, bench.executables.weir, settings, seed))
+    if study.kind is Kind.LINKS:
+        return RunOutcome([], measure_links(folder, bench.testbed, shape_of([run.cell]), study.plan))
+    job = Job(settings, study.plan, seed, study.subjects.get(settings.subject), bench.abilities, bench.profile)
+    return make_run(bench.testbed, folder, bench.executables, job)
+
+
 def _judge(folder: Path, meta: RunMeta, study: Study, problems: list[str]) -> tuple[Verdict, Cut]:
     """The verdict of the gates, and of the search for a steady state where the study asks for it."""
+    if not study.kind.runs_load:
+        return judge_unloaded(folder, study.kind, problems), NO_CUT
     try:
         measured = read_measurements(folder, meta)
         verdict = judge(measured, study.gates, problems)

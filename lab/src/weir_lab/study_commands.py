@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weir_lab.design import cells_of, content_sha256, load_study, schedule, study_schema
+from weir_lab.design import content_sha256, load_study, schedule, study_schema
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.gathering import gather_runs
 from weir_lab.importers import read_results, rows_of
-from weir_lab.planning import doubts, duration_text, estimate, plan_lines
+from weir_lab.planning import chosen_testbed, doubts, duration_text, estimate, missing_here, plan_lines
 from weir_lab.records import read_run_metas, read_sweep, write_text
-from weir_lab.subjects import abilities_of, refusals
+from weir_lab.subjects import abilities_of
 from weir_lab.summary import csv_text, write_tables
+from weir_lab.testbeds import TestbedKind
 from weir_lab.units import count_text
 
 if TYPE_CHECKING:
     from weir_lab.design import Study
 
-__all__ = ["ONLY_HELP", "PACE_HELP", "check", "gather", "import_results", "plan", "tables"]
+__all__ = ["ONLY_HELP", "PACE_HELP", "check", "gather", "import_results", "plan", "sweep_name", "tables"]
 
 PACE_HELP = (
     "quick (minutes), standard (stop rule) or full (as the earlier study ran it); the file's own choice by default"
@@ -58,8 +59,8 @@ def check(
         )
         for doubt in doubts(study):
             typer.echo(f"  doubt: {doubt}")
-        for refusal in _refusals(study, binary):
-            typer.echo(f"  cannot run here: {refusal}")
+        for reason in _missing(study, binary):
+            typer.echo(f"  cannot run here: {reason}")
     if faulty:
         raise typer.Exit(1)
 
@@ -73,12 +74,14 @@ def plan(
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary, asked what it can do")] = Path(
         "target/release/weir"
     ),
+    testbed: Annotated[TestbedKind | None, typer.Option(help="Where it shall run, whatever the study says")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every cell, not only the first 40")] = False,
 ) -> None:
     """Show cells, time and order of a study before anything runs."""
     study = load_study(study_path, pace)
-    sweep = out or Path("runs") / study.name
-    lines = plan_lines(study, _refusals(study, binary), _reused(study, sweep), None if everything else _SHOWN_CELLS)
+    sweep = out or Path("runs") / sweep_name(study, testbed)
+    shown = None if everything else _SHOWN_CELLS
+    lines = plan_lines(study, _missing(study, binary, testbed), _reused(study, sweep), shown, testbed)
     for line in lines:
         typer.echo(line)
 
@@ -120,15 +123,21 @@ def tables(sweep: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder 
     write_tables(sweep, load_study(sweep / "study.toml"), read_sweep(sweep).executables)
 
 
-def _refusals(study: Study, binary: Path) -> list[str]:
-    cells = [cell.settings for cell in cells_of(study)]
+def sweep_name(study: Study, testbed: TestbedKind | None) -> str:
+    """Name of the folder of a study's runs on a testbed."""
+    kind = chosen_testbed(study, testbed)
+    return study.name if kind is TestbedKind.LOCAL else f"{study.name}-{kind}"
+
+
+def _missing(study: Study, binary: Path, testbed: TestbedKind | None = None) -> list[str]:
+    kind = chosen_testbed(study, testbed)
     if not study.kind.runs_load:
-        return []
+        return missing_here(study, None, kind)
     try:
         abilities = abilities_of(binary)
     except TestbedError as error:
-        return [str(error), *refusals(study, cells, None)]
-    return refusals(study, cells, abilities)
+        return [str(error), *missing_here(study, None, kind)]
+    return missing_here(study, abilities, kind)
 
 
 def _reused(study: Study, sweep: Path) -> int | None:

@@ -1,7 +1,7 @@
-"""Command lines of what a run starts: the proxy under test and the load generator, from the settings of a cell.
+"""The proxy under test: its command line and configuration, from the settings of a cell.
 
 Also knows what a given ``weir`` binary can do, so that a study that asks for more is refused before it runs. Pure but for
-`abilities_of`, which asks the binary. Read `proxy_command` and `load_command` first.
+`abilities_of`, which asks the binary. Read `proxy_command` and `refusals` first.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, RequestPath
+from weir_lab.generators import MEMCASLAP, generator_refusals
 from weir_lab.machine import executable_output
 
 if TYPE_CHECKING:
@@ -22,30 +23,36 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NUTCRACKER",
+    "WEIR",
     "Abilities",
     "ProxyPlace",
     "abilities_of",
     "asks_for_more",
-    "load_command",
-    "memcaslap_command",
-    "memcaslap_config",
     "proxy_command",
     "proxy_config",
+    "proxy_records",
     "refusals",
 ]
 
 NUTCRACKER = "nutcracker"
-_WEIR = "weir"
-# Its own choice of hash and distribution, without ejection: a server that is slow for a moment must not lose its keys.
-_NUTCRACKER_CONFIG = """studied:
+WEIR = "weir"
+# Name of its pool, under which its counters stand.
+_NUTCRACKER_POOL = "studied"
+# Without ejection: a server that is slow for a moment must not lose its keys. Connections are made before the first request.
+_NUTCRACKER_CONFIG = """{pool}:
   listen: {listen}
   hash: fnv1a_64
-  distribution: ketama
+  distribution: {distribution}
   auto_eject_hosts: false
+  preconnect: true
   timeout: 5000
+  server_connections: 1
   servers:
 {servers}
 """
+_NUTCRACKER_PLACEMENTS = {None: "ketama", "twemproxy/ketama": "ketama", "twemproxy/modula": "modula"}
+# How often it sums up its counters: often enough that its answer at the end of a run is soon complete.
+_NUTCRACKER_STATS_MS = 100
 _FLAG = re.compile(r"^\s+(?:-\w, )?(--[a-z-]+)", re.MULTILINE)
 _OWN_FLAGS = {
     "--engine": "engine",
@@ -81,7 +88,7 @@ def abilities_of(weir: Path) -> Abilities:
 
 def asks_for_more(settings: Sequence[Settings]) -> bool:
     """Whether a cell needs a flag of ``weir proxy`` that an early binary may not have."""
-    return any(cell.path is RequestPath.PROXY and cell.subject == _WEIR and _own_flags(cell) for cell in settings)
+    return any(cell.path is RequestPath.PROXY and cell.subject == WEIR and _own_flags(cell) for cell in settings)
 
 
 def refusals(study: Study, settings: Sequence[Settings], abilities: Abilities | None) -> list[str]:
@@ -89,83 +96,55 @@ def refusals(study: Study, settings: Sequence[Settings], abilities: Abilities | 
     found: dict[str, None] = {}
     proxied = [cell for cell in settings if cell.path is RequestPath.PROXY]
     for cell in proxied:
-        if cell.subject == _WEIR:
+        if cell.subject == WEIR:
             found.update(dict.fromkeys(_missing_in_weir(cell, abilities) if abilities else []))
         elif cell.subject in study.subjects:
             found.update(dict.fromkeys(_missing_program(study.subjects[cell.subject].argv[0])))
         elif cell.subject == NUTCRACKER:
             found.update(dict.fromkeys(_missing_program(NUTCRACKER)))
         else:
-            known = ", ".join([_WEIR, NUTCRACKER, *study.subjects])
+            known = ", ".join([WEIR, NUTCRACKER, *study.subjects])
             found[f"there is no subject {cell.subject}: there are {known}; others stand under [subjects.NAME]"] = None
-        if cell.subject != _WEIR:
+        if cell.subject != WEIR:
             found.update(dict.fromkeys(_settings_of_weir_alone(cell)))
-    if any(cell.generator == "memcaslap" for cell in settings):
-        found.update(dict.fromkeys(_missing_program("memcaslap")))
+    for cell in settings:
+        found.update(dict.fromkeys(generator_refusals(cell)))
+        if cell.generator == MEMCASLAP:
+            found.update(dict.fromkeys(_missing_program(MEMCASLAP)))
     return list(found)
 
 
 def proxy_command(weir: Path, settings: Settings, subject: Subject | None, place: ProxyPlace, config: str) -> list[str]:
     """Command line of the proxy; `config` is the path of its file where it has one (`proxy_config`)."""
-    if settings.subject == _WEIR:
+    if settings.subject == WEIR:
         return _weir_proxy(weir, settings, place)
     if subject is None:
-        return [NUTCRACKER, "-c", config, "-o", f"{config}.log", "-m", "16384", "-s", place.admin.rpartition(":")[2]]
+        host, _, port = place.admin.rpartition(":")
+        stats = ["-a", host, "-s", port, "-i", str(_NUTCRACKER_STATS_MS)]
+        return [NUTCRACKER, "-c", config, "-o", f"{config}.log", "-p", f"{config}.pid", *stats]
     filled = _placeholders(settings, place, config)
     return [_fill(word, filled) for word in subject.argv]
 
 
 def proxy_config(settings: Settings, subject: Subject | None, place: ProxyPlace) -> str | None:
     """Text of the proxy's configuration file, if it has one."""
-    if settings.subject == _WEIR:
+    if settings.subject == WEIR:
         return None
     if subject is None:
         servers = "\n".join(f"    - {server}:1" for server in place.servers)
-        return _NUTCRACKER_CONFIG.format(listen=place.listen, servers=servers)
+        distribution = _NUTCRACKER_PLACEMENTS[settings.placement]
+        return _NUTCRACKER_CONFIG.format(
+            pool=_NUTCRACKER_POOL, listen=place.listen, distribution=distribution, servers=servers
+        )
     return None if subject.config is None else _fill(subject.config, _placeholders(settings, place, ""))
 
 
-def load_command(weir: Path, settings: Settings, targets: Sequence[str], seed: int) -> list[str]:
-    """``weir load`` with everything of the cell that says what is sent; connections, phases and record are added by who runs it."""
-    argv = [str(weir), "load"]
-    for target in targets:
-        argv += ["--target", target]
-    argv += ["--keys", str(settings.keys), "--value-size", str(settings.value_size_bytes), "--seed", str(seed)]
-    if settings.key_size_bytes != 16:
-        argv += ["--key-size", str(settings.key_size_bytes)]
-    if settings.multiget_keys > 1:
-        argv += ["--multiget", str(settings.multiget_keys)]
-    if settings.popularity is not None:
-        argv += ["--popularity", settings.popularity]
+def proxy_records(abilities: Abilities, windows: str, trace: str) -> list[str]:
+    """Flags that make ``weir proxy`` write its windows and a sample of its requests, as far as this binary can."""
+    argv = ["--windows", windows] if "--windows" in abilities.flags else []
+    if "--trace" in abilities.flags:
+        argv += ["--trace", trace]
     return argv
-
-
-def memcaslap_command(
-    settings: Settings, targets: Sequence[str], config: str, seconds: float, window_s: int
-) -> list[str]:
-    """``memcaslap``, which has no warm-up of its own: its first windows are cut by who reads its output."""
-    threads = min(settings.client_threads, settings.clients)
-    return [
-        *("memcaslap", "--servers", ",".join(targets), "--threads", str(threads)),
-        # It shares connections out to its threads and refuses what does not divide.
-        *("--concurrency", str(settings.clients // threads * threads)),
-        *(
-            "--cfg_cmd",
-            config,
-            "--time",
-            f"{max(1, round(seconds))}s",
-            "--stat_freq",
-            f"{window_s}s",
-            "--win_size",
-            "1k",
-        ),
-    ]
-
-
-def memcaslap_config(settings: Settings) -> str:
-    """Its configuration file: sizes of keys and values, and the shares of set (0) and get (1)."""
-    key, value, writes = settings.key_size_bytes, settings.value_size_bytes, settings.write_ratio
-    return f"key\n{key} {key} 1\nvalue\n{value} {value} 1\ncmd\n0 {writes:g}\n1 {1.0 - writes:g}\n"
 
 
 def _weir_proxy(weir: Path, settings: Settings, place: ProxyPlace) -> list[str]:
@@ -217,8 +196,15 @@ def _settings_of_weir_alone(cell: Settings) -> list[str]:
         "engine": cell.engine is not Engine.EVENT,
         "replicas": cell.replicas > 1,
         "multiget": cell.multiget is not None,
+        "placement": cell.placement is not None and cell.subject != NUTCRACKER,
     }
-    return [f"{name} is a setting of weir; {cell.subject} knows nothing of it" for name, used in others.items() if used]
+    found = [
+        f"{name} is a setting of weir; {cell.subject} knows nothing of it" for name, used in others.items() if used
+    ]
+    if cell.subject == NUTCRACKER and cell.placement not in _NUTCRACKER_PLACEMENTS:
+        known = " and ".join(filter(None, _NUTCRACKER_PLACEMENTS))
+        found.append(f"nutcracker knows no placement {cell.placement}: there are {known}")
+    return found
 
 
 def _placeholders(settings: Settings, place: ProxyPlace, config: str) -> dict[str, str]:

@@ -23,7 +23,8 @@ from weir_lab.laws import interactive_law
 from weir_lab.progress import CellProgress, values_of
 from weir_lab.records import read_run, read_run_metas, write_text
 from weir_lab.stats import Decision, mean_interval
-from weir_lab.windows import Cut, read_hdr_log, windows_of
+from weir_lab.unloaded_tables import unloaded_tables
+from weir_lab.windows import Cut, read_hdr_logs, windows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from weir_lab.design import Cell, Study
     from weir_lab.histogram import Histogram
     from weir_lab.progress import RunValues
-    from weir_lab.records import Run, RunMeta
+    from weir_lab.records import CpuRecord, Run, RunMeta
 
 __all__ = ["CellRuns", "cells_with_runs", "csv_text", "write_tables"]
 
@@ -57,6 +58,10 @@ class CellRuns:
 def write_tables(sweep: Path, study: Study, executables: dict[str, str]) -> None:
     """Write all tables of a sweep from its run folders."""
     metas = read_run_metas(sweep)
+    if not study.kind.runs_load:
+        for name, rows in unloaded_tables(study, executables, metas).items():
+            write_text(sweep / name, csv_text(rows))
+        return
     cells = cells_with_runs(study, executables, metas)
     write_text(sweep / "summary.csv", csv_text([_summary_row(study, cell) for cell in cells]))
     write_text(sweep / "runs.csv", csv_text([_run_row(folder, meta) for folder, meta in sorted(metas, key=_when)]))
@@ -87,8 +92,9 @@ def _cell_runs(study: Study, cell: Cell, folders: dict[int, Path], invalid: int)
             raise RecordError(
                 f"{run.folder}: the run is called valid, but has no load.json. Delete the folder, run again."
             )
-        progress.values[repetition] = values_of(run.load, Cut(run.meta.cut_windows, stationary=True))
-        runs.append((run, progress.values[repetition]))
+        values = values_of(run.load, Cut(run.meta.cut_windows, stationary=True))
+        progress.values[repetition] = values
+        runs.append((run, values))
     times = [run.load.response_times() if run.load is not None else None for run, _ in runs]
     return CellRuns(cell, runs, invalid, progress.decision(study), times)
 
@@ -183,19 +189,35 @@ def _run_row(folder: Path, meta: RunMeta) -> dict[str, _Value]:
         "cut_windows": meta.cut_windows,
         "started_unix_ns": meta.started_unix_ns,
     }
-    load = read_run(folder).load
-    if load is not None and meta.verdict.valid:
-        values = values_of(load, Cut(meta.cut_windows, stationary=True))
+    run = read_run(folder)
+    if run.load is not None and meta.verdict.valid:
+        values = values_of(run.load, Cut(meta.cut_windows, stationary=True))
         row |= {"throughput_rps": values.throughput_rps, "mean_response_time_us": values.mean_ns / 1e3}
+        row |= {"generators": len(run.generators)}
+    if run.cpu is not None:
+        row |= _use_columns(run.cpu)
     row |= {"reasons": "; ".join(meta.verdict.reasons), "flags": "; ".join(meta.verdict.flags)}
     return {**row, "content_sha256": meta.content_sha256}
+
+
+def _use_columns(cpu: CpuRecord) -> dict[str, _Value]:
+    """What the roles used: CPUs each, and per machine what its link carried, its memory, and time held by its quota."""
+    row: dict[str, _Value] = {f"{role}_cpus": spent.cpu_ns / cpu.interval_ns for role, spent in cpu.roles.items()}
+    for name, use in cpu.machines.items():
+        if use.sent_bytes is not None and use.received_bytes is not None:
+            row[f"{name}_sent_mbit_s"] = use.sent_bytes * 8e3 / cpu.interval_ns
+            row[f"{name}_received_mbit_s"] = use.received_bytes * 8e3 / cpu.interval_ns
+        if use.resident_bytes is not None:
+            row[f"{name}_resident_mib"] = use.resident_bytes / (1 << 20)
+        if use.throttled_ns is not None:
+            row[f"{name}_throttled_percent"] = 100 * use.throttled_ns / cpu.interval_ns
+    return row
 
 
 def _window_rows(study: Study, cell: CellRuns) -> list[dict[str, _Value]]:
     rows: list[dict[str, _Value]] = []
     for run, _ in cell.runs:
-        log = run.folder / "load.hdr"
-        seconds = read_hdr_log(log).get("") if log.exists() else None
+        seconds = read_hdr_logs(run.folder, len(run.generators))
         for window in windows_of(run.load, seconds, study.plan.window_s) if run.load is not None else []:
             rows.append(
                 {

@@ -12,6 +12,7 @@ from weir_lab.design import RequestPath
 from weir_lab.formats import LoadRecord, subtract_snapshots
 from weir_lab.laws import counts_agree, interactive_law, stages_add_up
 from weir_lab.records import Run, Verdict
+from weir_lab.subjects import NUTCRACKER, WEIR
 
 if TYPE_CHECKING:
     from weir_lab.design import Gates, Settings
@@ -21,6 +22,9 @@ __all__ = ["judge"]
 
 # A load generator that its own CPU quota holds for longer measures its quota.
 _CLIENT_THROTTLED_SHARE_MAX = 0.02
+# Readings that cover less than half of the measured phase, or twice as much, are about something else. In runs of seconds they are
+# some milliseconds off; in runs of half a second on a machine that others use, a fifth.
+_EDGES_APART_MIN, _EDGES_APART_MAX = 0.5, 2.0
 
 
 def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
@@ -33,17 +37,20 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
     else:
         reasons += _client_faults(run.load, settings)
         if not reasons:
-            flags += _client_flags(run.load, settings, gates)
+            flags += _client_flags(run, run.load, gates)
     if run.cpu is None:
         reasons.append("no cpu.json: the edges of the measured phase were not seen")
     else:
         reasons += _client_throttled(run.cpu)
+        reasons += _edges_apart(run.cpu, run.load) if run.load is not None else []
         if run.cpu.other_share > gates.other_cpu_share_max:
             flags.append(f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went elsewhere")
-    if settings.path is RequestPath.PROXY:
+    if settings.path is RequestPath.PROXY and settings.subject == WEIR:
         reasons += _proxy_faults(run)
         if not reasons:
             flags += _proxy_flags(run, gates)
+    elif settings.path is RequestPath.PROXY and settings.subject == NUTCRACKER:
+        reasons += _nutcracker_faults(run)
     return Verdict(valid=not reasons, reasons=reasons, flags=flags)
 
 
@@ -81,9 +88,10 @@ def _client_throttled(cpu: CpuRecord) -> list[str]:
     return faults
 
 
-def _client_flags(load: LoadRecord, settings: Settings, gates: Gates) -> list[str]:
-    flags = []
-    share = (load.cpu.user_ns + load.cpu.system_ns) / (load.measured.duration_ns * load.config.threads)
+def _client_flags(run: Run, load: LoadRecord, gates: Gates) -> list[str]:
+    """The busiest of several generators limits the throughput as well as a single one."""
+    flags, settings = [], run.meta.settings
+    share = max(_busy_share(one) for one in run.generators or [load])
     if share > gates.client_cpu_share_max:
         flags.append(f"load generator used {100 * share:.0f} % of its threads' time: it limits the throughput")
     law = interactive_law(
@@ -92,6 +100,32 @@ def _client_flags(load: LoadRecord, settings: Settings, gates: Gates) -> list[st
     if abs(law.deviation) > gates.law_deviation_max:
         flags.append(f"mean response time is {100 * law.deviation:+.1f} % off the interactive law")
     return flags
+
+
+def _edges_apart(cpu: CpuRecord, load: LoadRecord) -> list[str]:
+    measured_ns = load.measured.duration_ns
+    if not measured_ns or _EDGES_APART_MIN <= cpu.interval_ns / measured_ns <= _EDGES_APART_MAX:
+        return []
+    return [
+        f"the edges of the measured phase were read {cpu.interval_ns / 1e9:.2f} s apart, and it took {measured_ns / 1e9:.2f} s: "
+        "the machine was too busy to be watched"
+    ]
+
+
+def _busy_share(load: LoadRecord) -> float:
+    return (load.cpu.user_ns + load.cpu.system_ns) / (load.measured.duration_ns * load.config.threads)
+
+
+def _nutcracker_faults(run: Run) -> list[str]:
+    if run.peer is None:
+        return ["nutcracker's counters are missing"]
+    faults = [f"nutcracker counts {count} {name}" for name, count in run.peer.troubles.items()]
+    # A multi-get is counted once per server that got a part of it.
+    if run.load is not None and run.load.generator == WEIR and run.meta.settings.multiget_keys == 1:
+        counts = counts_agree(run.load.requests_of_all_phases, run.peer.responses)
+        if not counts.holds:
+            faults.append(f"nutcracker counted {counts.observed} answers, the client {counts.expected}")
+    return faults
 
 
 def _proxy_faults(run: Run) -> list[str]:
@@ -108,7 +142,9 @@ def _proxy_faults(run: Run) -> list[str]:
         faults.append(f"stages of the proxy differ from its total by {stages.difference} ns")
     if run.load is not None:
         counts = counts_agree(run.load.requests_of_all_phases, run.end.requests)
-        if not counts.holds:
+        # Another generator leaves without waiting for what is in flight, and does not count it.
+        in_flight = 0 if run.load.generator == WEIR else run.meta.settings.population
+        if abs(counts.observed - counts.expected) > in_flight:
             faults.append(f"proxy counted {counts.observed} requests, the client {counts.expected}")
     return faults
 

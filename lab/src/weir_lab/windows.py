@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.errors import RecordError
+from weir_lab.generators import load_name
 from weir_lab.histogram import Histogram, merge_histograms
 from weir_lab.stats import warmup_cut
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from weir_lab.formats import LoadRecord
 
-__all__ = ["NO_CUT", "Cut", "Window", "find_cut", "read_hdr_log", "windows_of"]
+__all__ = ["NO_CUT", "Cut", "Window", "find_cut", "read_hdr_log", "read_hdr_logs", "windows_of"]
 
 _LINE = re.compile(r"(?:Tag=([^,]+),)?([0-9]+(?:\.[0-9]+)?),([0-9]+(?:\.[0-9]+)?),[0-9.]+,(\S+)")
 # MSER-5 wants 10 batches of 5 (stats.warmup); with fewer windows the fixed warm-up has to do.
@@ -75,6 +76,16 @@ def read_hdr_log(path: Path) -> dict[str, list[Histogram]]:
             )
         found.setdefault(match[1] or "", []).append(Histogram.decode(match[4], f"{path}, line {number}"))
     return found
+
+
+def read_hdr_logs(folder: Path, generators: int) -> list[Histogram] | None:
+    """Histograms per second over all operations and generators of a run; ``None`` where a generator wrote no log."""
+    logs = [folder / f"{load_name(number)}.hdr" for number in range(generators)]
+    if not logs or not all(log.exists() for log in logs):
+        return None
+    parts = [read_hdr_log(log).get("", []) for log in logs]
+    merged = [merge_histograms(same) for same in zip(*parts, strict=False)]
+    return [histogram for histogram in merged if histogram is not None]
 
 
 def windows_of(load: LoadRecord, per_second: list[Histogram] | None, width_s: int) -> list[Window]:

@@ -1,7 +1,7 @@
 //! Servers that are late, lost, dead, or out of step.
 
-use crate::world::{TIMEOUT, World};
-use weir_dataplane::Event;
+use crate::world::{MS, TIMEOUT, World};
+use weir_dataplane::{Config, Event};
 
 #[test]
 fn a_late_reply_reaches_nobody() {
@@ -26,22 +26,102 @@ fn a_late_reply_reaches_nobody() {
 
 #[test]
 fn a_long_reply_must_make_progress_and_no_more() {
+    const PIECE: usize = 64 << 10;
     let mut world = World::new(1, 1);
     let client = world.client();
     world.send(client, "get a\r\n");
     world.server_gets(0);
-    for piece in ["VALUE a ", "0 2\r", "\n1", "2"] {
+    let value = "x".repeat(3 * PIECE);
+    world.pass(TIMEOUT - 1);
+    world.server_says(0, &format!("VALUE a 0 {}\r\n", value.len()));
+    for piece in 0..3 {
+        // Half of it early, half of it late: what counts is the sum.
+        world.server_says(0, &value[piece * PIECE..][..PIECE / 2]);
         world.pass(TIMEOUT - 1);
-        world.server_says(0, piece);
+        world.server_says(0, &value[piece * PIECE..][..PIECE / 2]);
     }
     world.pass(TIMEOUT - 1);
     world.server_says(0, "\r\nEND\r\n");
-    assert_eq!(world.client_gets(client), "VALUE a 0 2\r\n12\r\nEND\r\n");
+    assert_eq!(world.client_gets(client), format!("VALUE a 0 {}\r\n{value}\r\nEND\r\n", value.len()));
+    // A drip is no progress.
     world.send(client, "get b\r\n");
     world.server_gets(0);
-    world.server_says(0, "VALUE b 0 2\r\n1");
+    world.server_says(0, "VALUE b 0 2000\r\n1");
+    for _ in 0..9 {
+        world.pass(TIMEOUT / 10);
+        world.server_says(0, "1");
+    }
+    assert_eq!(world.client_gets(client), "");
+    world.pass(TIMEOUT / 10);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+}
+
+#[test]
+fn a_long_request_has_time_to_leave_as_long_as_it_makes_progress() {
+    const PIECE: usize = 64 << 10;
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    let value = "x".repeat(4 * PIECE);
+    let request = format!("set a 0 0 {}\r\n{value}\r\n", value.len());
+    let leave = |world: &mut World, count| {
+        assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
+        world.dataplane.handle_server_written(0, count, world.now);
+        world.dataplane.handle_server_writable(0);
+    };
+    world.send(client, &request);
+    for _ in 0..4 {
+        world.pass(TIMEOUT - 1);
+        leave(&mut world, PIECE);
+    }
+    world.server_gets(0);
+    world.pass(TIMEOUT - 1);
+    assert_eq!(world.hears(client, 0, "STORED\r\n"), "STORED\r\n");
+    world.send(client, &request);
+    leave(&mut world, PIECE);
     world.pass(TIMEOUT);
     assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+}
+
+/// As many bytes as come in 3.3 s by 100 Mbit/s, the studies' link.
+#[test]
+fn a_get_of_10_000_keys_completes_over_a_slow_link() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    let keys: Vec<String> = (0..10_000).map(|number| format!("key-{number}")).collect();
+    let began = world.now;
+    world.send(client, &format!("get {}\r\n", keys.join(" ")));
+    world.server_gets(0);
+    let value = "v".repeat(4096);
+    let mut reply = String::new();
+    keys.iter().for_each(|key| reply += &format!("VALUE {key} 0 4096\r\n{value}\r\n"));
+    reply += "END\r\n";
+    // 12,500 bytes in each millisecond, in segments of about 10.
+    for piece in reply.as_bytes().chunks(125_000) {
+        world.pass(10 * MS);
+        world.server_says(0, std::str::from_utf8(piece).expect("text"));
+    }
+    assert!(world.now.saturating_since(began) > 3 * 1000 * MS);
+    let heard = world.client_gets(client);
+    assert_eq!(heard.len(), reply.len());
+    assert!(heard == reply, "the reply is another one");
+    assert_eq!(world.report().counters.server_timeouts, 0);
+}
+
+#[test]
+fn to_connect_has_a_time_of_its_own() {
+    let mut world = World::with(1, 1, Config { connect_timeout_ns: 3 * TIMEOUT, ..Config::default() });
+    let client = world.client();
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.turn();
+    assert_eq!(world.events, [Event::Connect(0)]);
+    world.send(client, "get a\r\n");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+    world.pass(2 * TIMEOUT - 1);
+    assert_eq!(world.events, [Event::Connect(0)]);
+    world.pass(1);
+    assert_eq!(world.events, [Event::Connect(0), Event::Disconnect(0)]);
+    assert_eq!(world.report().counters.server_connects_failed, 1);
 }
 
 #[test]

@@ -153,6 +153,7 @@ pub(super) fn with_data_block<'a>(
     let block_len = value_len + 2;
     if value_len > limits.value_bytes_max {
         return Parsed::TooLarge {
+            refusal: Refusal::TooLarge,
             key: header.key,
             base64: header.is_base64(),
             silent: false,

@@ -110,7 +110,15 @@ pub(super) fn with_data_block<'a>(
     if value_len > limits.value_bytes_max {
         let erases = header.verb == StorageVerb::Set;
         let Storage { key, noreply: silent, .. } = header;
-        return Parsed::TooLarge { key, base64: false, silent, erases, len: line_len, swallow: block_len };
+        return Parsed::TooLarge {
+            refusal: Refusal::TooLarge,
+            key,
+            base64: false,
+            silent,
+            erases,
+            len: line_len,
+            swallow: block_len,
+        };
     }
     let len = line_len + block_len;
     let Some(block) = buffer.get(line_len..len) else { return Parsed::Incomplete { needed: len } };

@@ -19,27 +19,34 @@ use crate::{
 };
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use weir_dataplane::{Dataplane, SessionId, Unsent};
+use weir_dataplane::{Budget, Charge, Dataplane, SessionId, Unsent};
+use weir_timing::Instant;
 
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Its number at the network thread.
     pub(super) id: usize,
     pub(super) stream: Stream,
+    budget: Arc<Budget>,
     turn: Mutex<Turn>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Turn {
     /// A request is queued or in service, or its reply is not yet in the kernel.
     busy: bool,
     /// Complete requests behind it.
     waiting: VecDeque<Request>,
     waiting_bytes: usize,
+    /// Of those, what is not counted with the requests themselves; and as what it was counted.
+    uncharged_bytes: usize,
+    charge: Charge,
     unsent: Option<Unsent>,
     unsent_from: usize,
+    /// While there is something unsent: when the kernel took something last.
+    unread_since: Instant,
     /// The network thread will offer nothing more, and wants to know when all is answered.
     finished: bool,
     /// The network thread does not read because more than so many bytes or too many requests wait, and wants to know when less does.
@@ -66,12 +73,31 @@ pub(super) struct Next {
     pub(super) attention: bool,
 }
 
+/// An idle session keeps places for as many waiting requests, and no more.
+const KEPT_PLACES: usize = 4;
+
+/// What one session's waiting requests may be counted too low: less than an idle session costs.
+const CHARGE_STEP_BYTES: usize = 4 << 10;
+
 /// Requests of one session that may wait behind one in service, as in engine event (`session_requests_max`).
 const WAITING_MAX: usize = 1024;
 
 impl Client {
-    pub(super) fn new(id: usize, stream: Stream) -> Self {
-        Self { id, stream, turn: Mutex::default() }
+    pub(super) fn new(id: usize, stream: Stream, budget: &Arc<Budget>) -> Self {
+        let turn = Turn {
+            busy: false,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            uncharged_bytes: 0,
+            charge: budget.charge(0),
+            unsent: None,
+            unsent_from: 0,
+            unread_since: Instant::ZERO,
+            finished: false,
+            paused: None,
+            broken: false,
+        };
+        Self { id, stream, budget: Arc::clone(budget), turn: Mutex::new(turn) }
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {
@@ -82,15 +108,20 @@ impl Client {
     // ── the network thread ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A complete request arrived. It waits if another is in service; more than `bytes_max` bytes should not.
-    pub(super) fn offer(&self, request: Request, bytes_max: usize) -> Offered {
+    pub(super) fn offer(&self, mut request: Request, bytes_max: usize) -> Offered {
+        request.charge(&self.budget);
         let mut turn = self.turn();
         if !turn.busy {
             turn.busy = true;
             return Offered { request: Some(request), is_full: false };
         }
         turn.waiting_bytes += request.bytes();
+        turn.uncharged_bytes += request.uncharged_bytes();
         turn.waiting.push_back(request);
-        let is_full = turn.waiting.len() >= WAITING_MAX || turn.waiting_bytes > bytes_max;
+        turn.recharge();
+        let is_full = turn.waiting.len() >= WAITING_MAX
+            || turn.waiting_bytes > bytes_max
+            || (turn.unsent.is_some() && self.budget.is_pressed());
         turn.paused = is_full.then_some(bytes_max);
         Offered { request: None, is_full }
     }
@@ -100,6 +131,22 @@ impl Client {
         let mut turn = self.turn();
         turn.finished = true;
         !turn.busy
+    }
+
+    /// Whether nothing more should be offered.
+    pub(super) fn is_full(&self) -> bool {
+        self.turn().paused.is_some()
+    }
+
+    /// Whether it is owed nothing; and since when it has taken nothing of what is left of a reply.
+    pub(super) fn owed(&self) -> (bool, Option<Instant>) {
+        let turn = self.turn();
+        (!turn.busy, turn.unsent.is_some().then_some(turn.unread_since))
+    }
+
+    /// How much is left of a reply.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.turn().unsent.as_ref().map_or(0, |unsent| unsent.bytes.len())
     }
 
     pub(super) fn is_broken(&self) -> bool {
@@ -127,6 +174,9 @@ impl Client {
                 dataplane.counters_mut().client_bytes_written += count as u64;
                 turn.unsent_from += count;
                 if turn.unsent_from < unsent.bytes.len() {
+                    if count > 0 {
+                        turn.unread_since = clock.now();
+                    }
                     turn.unsent = Some(unsent);
                     return Next::default();
                 }
@@ -157,7 +207,9 @@ impl Client {
                 if let Some(unsent) = dataplane.finish_hosted(session, count, clock.now()) {
                     turn.unsent = Some(unsent);
                     turn.unsent_from = 0;
-                    return Some(Next::default());
+                    turn.unread_since = clock.now();
+                    // The network thread must know when the client has taken nothing for too long.
+                    return Some(Next { request: None, attention: true });
                 }
             }
             None => {
@@ -170,11 +222,24 @@ impl Client {
 }
 
 impl Turn {
+    /// Counts the requests that wait, whenever they are much more or less than they were.
+    fn recharge(&mut self) {
+        let (is, was) = (self.uncharged_bytes, self.charge.bytes());
+        if is.abs_diff(was) > CHARGE_STEP_BYTES || (is == 0 && was > 0) {
+            self.charge.set(is);
+        }
+    }
+
     /// A request is wholly answered.
     fn next(&mut self) -> Next {
         let request = self.waiting.pop_front();
         self.waiting_bytes -= request.as_ref().map_or(0, Request::bytes);
+        self.uncharged_bytes -= request.as_ref().map_or(0, Request::uncharged_bytes);
+        self.recharge();
         self.busy = request.is_some();
+        if !self.busy && self.waiting.capacity() > KEPT_PLACES {
+            self.waiting = VecDeque::new();
+        }
         let resumes = self.paused.take_if(|bytes_max| {
             self.waiting.len() <= WAITING_MAX / 2 && self.waiting_bytes <= *bytes_max / 2
         });

@@ -15,6 +15,7 @@ use crate::{
     event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READ_BYTES, READS_PER_TURN, WAKER},
     inband,
     sockets::{self, Arrived, Stream},
+    windows::{Hub, Outlet},
 };
 use mio::{Events, Interest, Poll, Token, event::Event as Readiness};
 use slab::Slab;
@@ -28,7 +29,9 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{Dataplane, Event, Fault, Report, SessionId};
+use weir_dataplane::{
+    Budget, Dataplane, Event, Fault, Overdue, Report, SCARCE_LOOK_NS, SessionId, choose_unread,
+};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -57,15 +60,17 @@ impl Attention {
 }
 
 /// What a [`Network`] is made of.
-pub(crate) struct NetworkConfig {
+pub(crate) struct NetworkConfig<'a> {
     pub(crate) poll: Poll,
     pub(crate) mailbox: Receiver<Message>,
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) table: Arc<Table>,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) sessions_max: usize,
     pub(crate) drain_timeout: Duration,
     pub(crate) clock: Clock,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) windows: &'a Hub,
 }
 
 pub(crate) struct Network {
@@ -77,24 +82,42 @@ pub(crate) struct Network {
     sessions_max: usize,
     config: weir_dataplane::Config,
     dataplane: Dataplane,
+    outlet: Outlet,
+    /// How many writes had waited for another one when the last window was handed over.
+    key_waits_told: u64,
     /// Where refused requests are answered.
     desk: SessionId,
     scratch: Vec<u8>,
     /// Clients that had more to read than one turn allows, or may be read again.
     unread: Vec<usize>,
+    /// When the first client may be overdue; `None` if none can be.
+    clients_due: Option<Instant>,
     drain_timeout: Duration,
     drain_until: Option<Instant>,
 }
 
 impl Network {
-    pub(crate) fn new(config: NetworkConfig) -> Self {
-        let NetworkConfig { poll, mailbox, dataplane, table, sessions_max, drain_timeout, clock, shared } =
-            config;
+    pub(crate) fn new(config: NetworkConfig<'_>) -> Self {
+        let NetworkConfig {
+            poll,
+            mailbox,
+            dataplane,
+            table,
+            budget,
+            sessions_max,
+            drain_timeout,
+            clock,
+            shared,
+            windows,
+        } = config;
         let now = clock.now();
         let config = dataplane.clone();
         let mut dataplane = Dataplane::without_servers(dataplane, table, now);
+        dataplane.share_budget(&budget);
         Self {
             desk: dataplane.lend_session(now),
+            outlet: windows.outlet("network", &mut dataplane),
+            key_waits_told: 0,
             poll,
             mailbox,
             clock,
@@ -105,6 +128,7 @@ impl Network {
             dataplane,
             scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
+            clients_due: None,
             drain_timeout,
             drain_until: None,
         }
@@ -114,6 +138,8 @@ impl Network {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let served = self.serve();
         self.shared.queue.end();
+        self.dataplane.end_window();
+        self.hand_over();
         served
     }
 
@@ -125,8 +151,10 @@ impl Network {
             self.read_ready(&events);
             self.attend();
             self.expire();
+            self.close_overdue();
             self.dataplane.handle_time(began);
             self.dataplane.record_turn(self.clock.now().saturating_since(began));
+            self.hand_over();
         }
         Ok(())
     }
@@ -137,7 +165,12 @@ impl Network {
 
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = if self.unread.is_empty() {
-            let times = [self.shared.queue.alarm(), self.drain_until, self.dataplane.poll_timeout()];
+            let times = [
+                self.shared.queue.alarm(),
+                self.drain_until,
+                self.dataplane.poll_timeout(),
+                self.clients_due,
+            ];
             let until = times.into_iter().flatten().min();
             until.map(|until| Duration::from_nanos(until.saturating_since(self.clock.now())))
         } else {
@@ -222,6 +255,11 @@ impl Network {
         let counters = self.dataplane.counters_mut();
         counters.requests += mem::take(&mut session.quits);
         counters.sessions_paused += u64::from(session.paused);
+        counters.requests_refused_memory += mem::take(&mut session.turned_away);
+        let is_within_request = session.is_within_request();
+        if is_within_request {
+            self.watch_clients(self.config.patience.request_ns);
+        }
         refused.into_iter().for_each(|job| self.deny(job, Fault::Queue));
         self.close_if_settled(id);
     }
@@ -321,8 +359,10 @@ impl Network {
             counters.sessions_closed += 1;
             return;
         }
-        let client = Arc::new(Client::new(id, stream));
-        entry.insert(Session::new(client, self.config.limits, self.clock.now()));
+        let budget = self.dataplane.budget();
+        let client = Arc::new(Client::new(id, stream, budget));
+        entry.insert(Session::new(client, self.config.limits, budget, self.clock.now()));
+        self.watch_clients(self.config.patience.idle_ns);
     }
 
     /// Looks at the clients of which a worker said that something changed.
@@ -331,11 +371,55 @@ impl Network {
             let Some(session) = self.sessions.get(id) else { continue };
             if session.gone || session.client.is_broken() {
                 self.lose(id);
-            } else if session.paused {
+            } else if session.paused && !session.client.is_full() {
                 self.resume(id);
             } else {
                 self.close_if_settled(id);
+                self.watch_clients(self.config.patience.unread_ns);
+                let budget = self.dataplane.budget();
+                if budget.excess_of(budget.held()) > 0 {
+                    self.watch_clients(SCARCE_LOOK_NS);
+                }
             }
+        }
+    }
+
+    /// Something of a client's has begun that may take this long and no longer.
+    fn watch_clients(&mut self, limit_ns: u64) {
+        if limit_ns > 0 {
+            let at = self.clock.now().plus(limit_ns);
+            self.clients_due = Some(self.clients_due.map_or(at, |due| due.min(at)));
+        }
+    }
+
+    /// Closes the connections of clients that are overdue, if it is time to look for any.
+    fn close_overdue(&mut self) {
+        let Some(due) = self.clients_due else { return };
+        let now = self.clock.now();
+        if now < due {
+            return;
+        }
+        let patience = self.config.patience;
+        let doing = || self.sessions.iter().filter_map(|(id, session)| Some((id, session.doing()?)));
+        let deadlines = doing().filter_map(|(id, doing)| {
+            let (at, why) = patience.deadline(doing)?;
+            Some((at, why, id))
+        });
+        let (mut overdue, later): (Vec<_>, Vec<_>) = deadlines.partition(|(at, ..)| *at <= now);
+        self.clients_due = patience.next_look(later.into_iter().map(|(at, ..)| at).min(), now);
+        let budget = self.dataplane.budget();
+        let excess = budget.excess_of(budget.held());
+        if excess > 0 {
+            let unread = doing().filter_map(|(id, doing)| {
+                Some((doing.unread_since?, id, self.sessions[id].client.unsent_bytes()))
+            });
+            let chosen = choose_unread(unread.collect(), excess, now);
+            overdue.extend(chosen.map(|id| (now, Overdue::Memory, id)));
+            self.watch_clients(SCARCE_LOOK_NS);
+        }
+        for (_, why, id) in overdue {
+            self.dataplane.counters_mut().note_overdue(why);
+            self.lose(id);
         }
     }
 
@@ -386,6 +470,18 @@ impl Network {
         }
         let patience = u64::try_from(self.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
         self.drain_until.get_or_insert(self.clock.now().plus(patience));
+    }
+
+    /// Tells of the seconds that are over.
+    fn hand_over(&mut self) {
+        let Self { outlet, dataplane, sessions, shared, key_waits_told, .. } = self;
+        outlet.hand_over(dataplane, |window| {
+            let (_, key_waits) = shared.queue.report();
+            window.counters.queue_key_waits = key_waits - mem::replace(key_waits_told, key_waits);
+            window.sessions = sessions.iter().filter(|(_, session)| !session.gone).count() as u64;
+            // Of servers it knows nothing.
+            window.servers.clear();
+        });
     }
 
     fn report(&mut self, reply: &Sender<Report>) {

@@ -326,6 +326,11 @@ impl Queue {
         (inner.gauge.report(self.clock.now()), inner.key_waits)
     }
 
+    /// The queue as it was at the end of window `index`.
+    pub(super) fn report_at_end(&self, index: u64) -> QueueReport {
+        self.inner().gauge.report_at_end(index)
+    }
+
     /// Waking fails only if the descriptor is gone, and with it whoever would be woken.
     fn wake(&self, handle: &LoopHandle) {
         let _ = handle.wake();
@@ -350,7 +355,7 @@ mod tests {
 
     fn job(clock: Clock) -> Job {
         let (stream, _) = UnixStream::pair().expect("descriptors are free");
-        let client = Arc::new(Client::new(0, Stream::Unix(stream)));
+        let client = Arc::new(Client::new(0, Stream::Unix(stream), &weir_dataplane::Budget::new(usize::MAX)));
         let now = clock.now();
         Job::new(client, Request::binary([0; binary::HEADER_BYTES], now, now))
     }

@@ -2,7 +2,7 @@
 
 use super::{client::Client, order::Scope};
 use std::sync::Arc;
-use weir_dataplane::{Dataplane, Fault, SessionId, Taken, parse_whole, written_key};
+use weir_dataplane::{Budget, Charge, Dataplane, Fault, SessionId, Taken, parse_whole, written_key};
 use weir_protocol::{Limits, Parsed, Refusal, Request as Parts, binary};
 use weir_timing::Instant;
 
@@ -13,13 +13,15 @@ pub(crate) struct Request {
     /// What it writes to, if it does.
     pub(super) writes: Option<Scope>,
     pub(super) taken: Taken,
+    /// What a long one counts against the limit on all buffers.
+    charge: Option<Charge>,
 }
 
 #[derive(Debug)]
 enum What {
     Whole(Vec<u8>),
     Refused { refusal: Refusal, silent: bool },
-    TooLarge { key: Box<[u8]>, base64: bool, silent: bool, erases: bool },
+    TooLarge { refusal: Refusal, key: Box<[u8]>, base64: bool, silent: bool, erases: bool },
     Binary([u8; binary::HEADER_BYTES]),
 }
 
@@ -34,8 +36,8 @@ impl Request {
         let what = match *parsed {
             Parsed::Request { len, .. } => What::Whole(bytes[..len].to_vec()),
             Parsed::Refused { refusal, silent, .. } => What::Refused { refusal, silent },
-            Parsed::TooLarge { key, base64, silent, erases, .. } => {
-                What::TooLarge { key: key.into(), base64, silent, erases }
+            Parsed::TooLarge { refusal, key, base64, silent, erases, .. } => {
+                What::TooLarge { refusal, key: key.into(), base64, silent, erases }
             }
             Parsed::Hangup { refusal: Some(refusal) } => What::Refused { refusal, silent: false },
             Parsed::Hangup { refusal: None } | Parsed::Incomplete { .. } => return None,
@@ -44,12 +46,23 @@ impl Request {
             Parsed::Request { request: Parts::FlushAll { .. }, .. } => Some(Scope::Everything),
             _ => written_key(parsed).map(|key| Scope::Key(key.into())),
         };
-        Some(Self { what, writes, taken: stamped(first_byte, created) })
+        Some(Self { what, writes, taken: stamped(first_byte, created), charge: None })
     }
 
     /// The first bytes of a client that speaks the binary protocol.
     pub(super) fn binary(header: [u8; binary::HEADER_BYTES], first_byte: Instant, created: Instant) -> Self {
-        Self { what: What::Binary(header), writes: None, taken: stamped(first_byte, created) }
+        Self { what: What::Binary(header), writes: None, taken: stamped(first_byte, created), charge: None }
+    }
+
+    /// Counts it, if it is long, until it is dropped.
+    pub(super) fn charge(&mut self, budget: &Arc<Budget>) {
+        let bytes = self.bytes();
+        self.charge = (bytes > CHARGED_BYTES_MIN).then(|| budget.charge(bytes));
+    }
+
+    /// How much memory it keeps that is not counted yet.
+    pub(super) fn uncharged_bytes(&self) -> usize {
+        if self.charge.is_some() { 0 } else { self.bytes() }
     }
 
     /// How much memory it keeps, in bytes, about.
@@ -71,7 +84,8 @@ impl Request {
             What::Refused { refusal, silent } => {
                 Parsed::Refused { refusal: *refusal, silent: *silent, len: 0 }
             }
-            What::TooLarge { key, base64, silent, erases } => Parsed::TooLarge {
+            What::TooLarge { refusal, key, base64, silent, erases } => Parsed::TooLarge {
+                refusal: *refusal,
                 key,
                 base64: *base64,
                 silent: *silent,
@@ -84,6 +98,9 @@ impl Request {
         dataplane.serve(session, parsed, self.taken, denied);
     }
 }
+
+/// Shorter requests are counted together, where many of them wait.
+const CHARGED_BYTES_MIN: usize = 16 << 10;
 
 /// It has not waited yet.
 fn stamped(first_byte: Instant, created: Instant) -> Taken {

@@ -2,6 +2,7 @@
 
 use super::{client::Client, request::Request};
 use std::sync::Arc;
+use weir_dataplane::{Budget, Charge, Doing, ROOM_CHECKED_MIN, without_room};
 use weir_protocol::{Limits, Parsed, RequestParser, binary};
 use weir_timing::Instant;
 
@@ -9,14 +10,22 @@ use weir_timing::Instant;
 pub(super) struct Session {
     pub(super) client: Arc<Client>,
     parser: RequestParser,
+    limits: Limits,
     /// The beginning of a request that is not complete, or requests that wait while the session is paused.
     input: Vec<u8>,
     /// When the first byte of `input` was read.
     input_since: Instant,
     /// Nothing was taken from it yet.
     is_new: bool,
-    /// How many bytes of a refused value are still to be thrown away.
+    /// How many bytes of a refused value are still to be thrown away, and how many there were.
     swallow: usize,
+    swallow_from: usize,
+    /// How long the request that is arriving will be, as far as there is room for that.
+    expected: usize,
+    /// What `input` counts against the limit on all buffers.
+    charge: Charge,
+    /// Requests that there was no room for.
+    pub(super) turned_away: u64,
     /// Too much waits: nothing is read.
     pub(super) paused: bool,
     /// The client will send no more.
@@ -30,14 +39,19 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(client: Arc<Client>, limits: Limits, now: Instant) -> Self {
+    pub(super) fn new(client: Arc<Client>, limits: Limits, budget: &Arc<Budget>, now: Instant) -> Self {
         Self {
             client,
             parser: RequestParser::new(limits),
+            limits,
             input: Vec::new(),
             input_since: now,
             is_new: true,
             swallow: 0,
+            swallow_from: 0,
+            expected: 0,
+            charge: budget.charge(0),
+            turned_away: 0,
             paused: false,
             finished: false,
             closing: false,
@@ -51,19 +65,59 @@ impl Session {
     }
 
     pub(super) fn set_value_bytes_max(&mut self, bytes: usize) {
+        self.limits.value_bytes_max = bytes;
         self.parser.set_value_bytes_max(bytes);
     }
 
     /// Bytes were read. Calls `offer` with each complete request; it returns whether no more should be offered now.
     pub(super) fn handle_bytes(&mut self, bytes: &[u8], now: Instant, offer: impl FnMut(Request) -> bool) {
         if self.input.is_empty() {
-            self.input_since = now;
+            if self.swallow == 0 {
+                self.input_since = now;
+            }
             let taken = self.consume(bytes, now, offer);
-            self.input.extend_from_slice(&bytes[taken..]);
+            self.keep(&bytes[taken..]);
         } else {
-            self.input.extend_from_slice(bytes);
+            self.keep(bytes);
             self.consume_input(now, offer);
         }
+        self.recharge();
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.expected > self.input.capacity() {
+            self.input.reserve_exact(self.expected - self.input.len());
+        }
+        self.input.extend_from_slice(bytes);
+    }
+
+    fn recharge(&mut self) {
+        let bytes = if self.input.capacity() > CHARGED_BYTES_MIN { self.input.capacity() } else { 0 };
+        if bytes != self.charge.bytes() {
+            self.charge.set(bytes);
+        }
+    }
+
+    /// What the client is doing, as far as it may take too long. `None`: nothing of it can be overdue.
+    pub(super) fn doing(&self) -> Option<Doing> {
+        if self.gone {
+            return None;
+        }
+        let arrived = if self.swallow > 0 { self.swallow_from - self.swallow } else { self.input.len() };
+        // While we do not read it, it is not the client that takes long.
+        let is_arriving = !self.paused && !self.closing && (arrived > 0 || self.swallow > 0);
+        let (is_free, unread_since) = self.client.owed();
+        let is_idle = is_free && self.input.is_empty() && self.swallow == 0;
+        Some(Doing {
+            idle_since: is_idle.then_some(self.input_since),
+            request: is_arriving.then_some((self.input_since, arrived)),
+            unread_since,
+        })
+    }
+
+    /// Whether a request has begun to arrive and is not complete.
+    pub(super) fn is_within_request(&self) -> bool {
+        !self.input.is_empty() || self.swallow > 0
     }
 
     /// Takes what may be taken of the bytes that were kept.
@@ -74,6 +128,7 @@ impl Session {
         if !input.is_empty() {
             self.input = input;
         }
+        self.recharge();
     }
 
     fn consume(&mut self, bytes: &[u8], now: Instant, mut offer: impl FnMut(Request) -> bool) -> usize {
@@ -82,6 +137,9 @@ impl Session {
             let swallowed = self.swallow.min(bytes.len() - at);
             self.swallow -= swallowed;
             at += swallowed;
+            if swallowed > 0 && self.swallow == 0 {
+                self.input_since = now;
+            }
             if self.closing {
                 return bytes.len();
             }
@@ -96,7 +154,16 @@ impl Session {
                 return bytes.len();
             }
             self.is_new = false;
-            let parsed = self.parser.parse(rest);
+            let parsed = match self.parser.parse(rest) {
+                Parsed::Incomplete { needed } if self.has_room(needed) => break,
+                Parsed::Incomplete { .. } => {
+                    self.turned_away += 1;
+                    self.parser = RequestParser::new(self.limits);
+                    without_room(rest, self.limits)
+                }
+                parsed => parsed,
+            };
+            self.expected = 0;
             match parsed {
                 Parsed::Incomplete { .. } => break,
                 Parsed::Request { request: weir_protocol::Request::Quit, .. } => {
@@ -108,6 +175,7 @@ impl Session {
                 Parsed::TooLarge { len, swallow, .. } => {
                     at += len;
                     self.swallow = swallow;
+                    self.swallow_from = swallow;
                 }
                 Parsed::Hangup { .. } => self.closing = true,
             }
@@ -118,4 +186,19 @@ impl Session {
         }
         at
     }
+
+    /// Whether there is room for a request of so many bytes, of which some have arrived.
+    fn has_room(&mut self, needed: usize) -> bool {
+        if needed > ROOM_CHECKED_MIN && needed > self.expected {
+            // It lies here, and then also among what waits for its server.
+            if !self.charge.budget().admits(2 * needed) {
+                return false;
+            }
+            self.expected = needed;
+        }
+        true
+    }
 }
+
+/// Shorter beginnings of requests are not counted: they are no larger than what an idle session may cost.
+const CHARGED_BYTES_MIN: usize = 4 << 10;

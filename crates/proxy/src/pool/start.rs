@@ -20,7 +20,8 @@ pub(crate) fn start(making: &Making<'_>, workers: usize, queue_len_max: usize) -
     let (network, mailbox) = LoopHandle::new(&poll).map_err(system("make the network thread"))?;
     let (mut loops, mut handles) = (Vec::new(), Vec::new());
     for index in 0..workers {
-        let (event_loop, handle) = making.event_loop(index).map_err(system("make a worker"))?;
+        let (event_loop, handle) =
+            making.event_loop(index, format!("worker-{index}")).map_err(system("make a worker"))?;
         loops.push(event_loop);
         handles.push(handle);
     }
@@ -45,14 +46,16 @@ pub(crate) fn start(making: &Making<'_>, workers: usize, queue_len_max: usize) -
         mailbox,
         dataplane,
         table: Arc::clone(&config.table),
+        budget: Arc::clone(&making.budget),
         sessions_max: config.sessions_max,
         drain_timeout: config.drain_timeout,
         clock,
-        shared,
+        shared: Arc::clone(&shared),
+        windows: making.windows,
     });
     // The network thread ends first, and the workers by its doing.
     threads.insert(0, spawn("weir-network".into(), move || thread.run())?);
     // Reports are asked of the workers first: they know the servers.
     let reporting = handles.into_iter().chain([network.clone()]).collect();
-    Ok(Started { reporting, doors: vec![network], threads })
+    Ok(Started { reporting, doors: vec![network], threads, queues: vec![shared] })
 }

@@ -11,7 +11,7 @@ use super::{
     queue::{By, Call, Coming, Queue},
     request::Job,
 };
-use crate::{clock::Clock, event_loop::EventLoop};
+use crate::{clock::Clock, event_loop::EventLoop, windows};
 use mio::Events;
 use std::{
     io, mem,
@@ -22,7 +22,7 @@ use std::{
 };
 use weir_dataplane::{Fault, SessionId};
 use weir_protocol::Limits;
-use weir_timing::Instant;
+use weir_timing::{Instant, QueueReport};
 
 pub(crate) struct Worker {
     index: usize,
@@ -44,6 +44,16 @@ pub(crate) struct Shared {
     pub(crate) attention: Attention,
     /// The longest value that is taken, as the workers learn it from the servers.
     pub(crate) value_bytes_max: AtomicUsize,
+}
+
+impl windows::Queue for Shared {
+    fn name(&self) -> String {
+        "workers".to_owned()
+    }
+
+    fn report_at_end(&self, index: u64) -> QueueReport {
+        self.queue.report_at_end(index)
+    }
 }
 
 /// Events taken per turn: a worker has few sockets.
@@ -93,6 +103,7 @@ impl Worker {
             self.event_loop.read_ready(&events);
             self.tell_value_bytes_max();
         }
+        self.event_loop.end();
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! One client: what it has asked, and what it makes of the replies.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rand::Rng;
@@ -10,6 +10,7 @@ use weir_dataplane::SessionId;
 use weir_routing::Table;
 
 use super::beliefs::{Belief, Item};
+use super::history::{History, Moment, WriteId};
 use super::link::Link;
 use super::replies;
 use super::script::{Asked, Expected, STATISTICS};
@@ -80,6 +81,8 @@ pub(super) struct Nature {
     pub(super) degrades: bool,
     /// It cannot know which server was asked, or what the others were told: only whether a value belongs to its key.
     pub(super) blind: bool,
+    /// What is acknowledged is never followed by what was before it.
+    pub(super) ordered: bool,
 }
 
 /// Whose answer a read is.
@@ -109,10 +112,11 @@ struct Pending {
     end: u64,
     /// When the proxy read its last byte, and by which table it was sent on its way.
     read: Option<(u64, Arc<Table>)>,
+    /// The same as a moment of the history.
+    began: Moment,
+    /// What it is there, if it writes a shared key.
+    write: Option<WriteId>,
 }
-
-/// What every client knows about the values of the shared keys: who has written them with what.
-pub(super) type Issued = BTreeSet<(Vec<u8>, Vec<u8>)>;
 
 impl Client {
     pub(super) fn new(
@@ -156,23 +160,31 @@ impl Client {
     }
 
     /// It asks; the bytes go on their way.
-    pub(super) fn ask(&mut self, asked: Asked) {
+    pub(super) fn ask(&mut self, asked: Asked, history: &mut History) {
         self.sent_bytes += asked.bytes.len() as u64;
-        self.pending.push_back(Pending { asked, end: self.sent_bytes, read: None });
+        let write = asked.shared.as_ref().map(|it| history.issue(self.number, &it.key, it.value.clone()));
+        self.pending.push_back(Pending { asked, end: self.sent_bytes, read: None, began: 0, write });
     }
 
     /// The proxy has read `count` more of its bytes.
-    pub(super) fn note_read(&mut self, count: usize, now_ns: u64, table: &Arc<Table>) {
+    pub(super) fn note_read(
+        &mut self,
+        count: usize,
+        (now_ns, table): (u64, &Arc<Table>),
+        history: &mut History,
+    ) {
         self.read_bytes += count as u64;
         for pending in self.pending.iter_mut().rev().take_while(|pending| pending.read.is_none()) {
             if pending.end <= self.read_bytes {
                 pending.read = Some((now_ns, Arc::clone(table)));
+                pending.began = history.moment();
+                pending.write.iter().for_each(|write| history.begin(write));
             }
         }
     }
 
     /// Looks at what stands in the proxy's output for it.
-    pub(super) fn see(&mut self, output: &[u8], now_ns: u64, issued: &Issued) -> Result<(), String> {
+    pub(super) fn see(&mut self, output: &[u8], now_ns: u64, history: &mut History) -> Result<(), String> {
         self.partial.extend_from_slice(&output[self.seen..]);
         self.seen = output.len();
         while !self.partial.is_empty() {
@@ -187,13 +199,17 @@ impl Client {
             let Some(read_ns) = read_ns.or(may_be_early) else {
                 return Err(format!("{:?} is answered before it was read", pending.asked));
             };
-            let (asked, table) = (pending.asked.clone(), pending.table());
+            let (asked, table, began) = (pending.asked.clone(), pending.table(), pending.began);
+            let write = pending.write.clone();
             let Some(taken) = self
-                .check(&asked, table.as_deref(), issued)
+                .check(&asked, table.as_deref(), (&*history, began))
                 .map_err(|error| format!("{error} (to {asked:?})"))?
             else {
                 return Ok(());
             };
+            if let Some(write) = write {
+                history.end(&write, !self.partial.starts_with(b"SERVER_ERROR "));
+            }
             self.partial.drain(..taken);
             self.pending.pop_front();
             self.tally.replies += 1;
@@ -246,7 +262,7 @@ impl Client {
         &mut self,
         asked: &Asked,
         table: Option<&Table>,
-        issued: &Issued,
+        history: (&History, Moment),
     ) -> Result<Option<usize>, String> {
         if let Expected::Exactly(answer) = &asked.expected {
             return self.check_lines(answer);
@@ -269,7 +285,7 @@ impl Client {
                     (true, 2..) => From::PrimaryIfMissed,
                     _ => From::Primary,
                 };
-                self.check_values(keys, table, (*with_cas, from), values, issued)?;
+                self.check_values(keys, table, (*with_cas, from), values, history)?;
                 return Ok(Some(length));
             }
             Expected::Fitting { key } => {
@@ -314,7 +330,7 @@ impl Client {
         table: Option<&Table>,
         (with_cas, from): (bool, From),
         values: Vec<replies::Value>,
-        issued: &Issued,
+        (history, began): (&History, Moment),
     ) -> Result<(), String> {
         let mut values = values.into_iter().peekable();
         for key in keys {
@@ -329,10 +345,13 @@ impl Client {
             }
             if key.starts_with(b"own") {
                 self.learn_item(key, table, value.map(|value| (value.data, value.flags)), from)?;
-            } else if let Some(value) = value
-                && !issued.contains(&(key.clone(), value.data.clone()))
-            {
-                return Err(format!("nobody has written {value:?}"));
+            } else if let Some(value) = value {
+                if !history.is_issued(key, &value.data) {
+                    return Err(format!("nobody has written {value:?}"));
+                }
+                if self.nature.ordered {
+                    history.check(key, &value.data, began)?;
+                }
             }
         }
         match values.next() {

@@ -29,6 +29,20 @@ impl World {
             self.write_client(home, session);
         }
         self.carry_out_events(home);
+        self.send_mail(home);
+    }
+
+    /// What a turn has for another loop goes there in one batch.
+    fn send_mail(&mut self, home: usize) {
+        let mut batches: Vec<Vec<_>> = self.loops.iter().map(|_| Vec::new()).collect();
+        while let Some((to, mail)) = self.loops[home].dataplane.poll_mail() {
+            batches[to].push(mail);
+        }
+        for (to, batch) in batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty()) {
+            let (now_ns, conduct) = (self.now_ns, self.scenario.conduct);
+            let at_ns = self.loops[home].mail[to].arrival(now_ns, conduct, &mut self.rng);
+            self.happens(at_ns, Happening::Mail(to, batch));
+        }
     }
 
     fn carry_out_events(&mut self, home: usize) {

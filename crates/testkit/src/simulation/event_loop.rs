@@ -6,6 +6,7 @@ use weir_dataplane::{Config, Dataplane, Standing};
 use weir_routing::Table;
 use weir_timing::Instant;
 
+use super::link::Link;
 use super::scenario::Scenario;
 
 pub(super) struct Loop {
@@ -15,6 +16,8 @@ pub(super) struct Loop {
     table_number: usize,
     /// The number that each of the world's servers has in the dataplane, while it is to be connected.
     pub(super) slots: Vec<Option<usize>>,
+    /// The ways of its mail to the other loops.
+    pub(super) mail: Vec<Link>,
     /// When it was told to end.
     pub(super) drained_ns: Option<u64>,
 }
@@ -26,13 +29,18 @@ impl Loop {
         table: &Arc<Table>,
         standing: &Arc<Standing>,
     ) -> Self {
-        let config =
-            Config { seed: scenario.config.seed.wrapping_add(index as u64), ..scenario.config.clone() };
+        let config = Config {
+            loop_index: index,
+            loop_count: scenario.loops,
+            seed: scenario.config.seed.wrapping_add(index as u64),
+            ..scenario.config.clone()
+        };
         Self {
             dataplane: Dataplane::sharing(config, Arc::clone(table), Arc::clone(standing), Instant::ZERO),
             table: Arc::clone(table),
             table_number: 0,
             slots: vec![None; scenario.servers],
+            mail: (0..scenario.loops).map(|_| Link::default()).collect(),
             drained_ns: None,
         }
     }

@@ -13,7 +13,8 @@
 //! go, and prefixes lead elsewhere.
 //!
 //! What every run must show, whatever happens to the servers: replies come in the order of the requests and belong to
-//! them; what a client reads is what it may believe to be stored (see `beliefs`); its own mistakes are answered as
+//! them; what a client reads of its own keys is what it may believe to be stored (see `beliefs`), and what anybody reads of a key that
+//! all write is not older than what was acknowledged (see `history`); its own mistakes are answered as
 //! memcached answers them; every request is answered in its time; stages add up, counts agree, and nothing is left
 //! over when all is quiet.
 
@@ -21,6 +22,7 @@ mod beliefs;
 mod client;
 mod driver;
 mod event_loop;
+mod history;
 mod link;
 mod replies;
 mod scenario;
@@ -46,6 +48,17 @@ pub struct Outcome {
     pub failures: u64,
     /// The dataplane's own counters at the end.
     pub counters: weir_dataplane::Counters,
+}
+
+/// Runs the world of `seed` without one of the proxy's rules.
+#[cfg(feature = "mutations")]
+pub fn run_without(rule: weir_dataplane::Mutation, seed: u64) -> Outcome {
+    let scenario = |rng: &mut _| {
+        let mut scenario = Scenario::random(rng);
+        scenario.config.mutation = Some(rule);
+        scenario
+    };
+    World::new(seed, scenario).run()
 }
 
 /// Runs the world of `seed` until it is quiet. Panics with the seed and a reason if anything is wrong.

@@ -82,8 +82,16 @@ impl Scenario {
 
     /// Where a session is paused, it cannot be seen from outside by which table its requests will go. And what copies hold that an
     /// earlier table had elsewhere is not followed.
+    ///
+    /// And a write that its owner gave up may still be carried out after a read over another loop's connection.
     pub(super) fn hides_places(&self) -> bool {
-        self.reloads > 0 && (self.tight || self.replicas > 1)
+        let races = self.loops > 1 && self.replicas > 1 && self.faults > 0;
+        races || self.reloads > 0 && (self.tight || self.replicas > 1)
+    }
+
+    /// Whether what is read of a key that all clients write is never older than what was acknowledged.
+    pub(super) fn keeps_order(&self) -> bool {
+        self.reloads == 0 && (self.replicas > 1 || self.faults == 0)
     }
 
     pub(super) fn is_calm(&self) -> bool {

@@ -24,6 +24,16 @@ pub(super) struct Asked {
     pub(super) bytes: Vec<u8>,
     pub(super) expected: Expected,
     pub(super) noreply: bool,
+    /// It writes a key that others write, too.
+    pub(super) shared: Option<SharedWrite>,
+}
+
+/// A write to a shared key.
+#[derive(Clone, Debug)]
+pub(super) struct SharedWrite {
+    pub(super) key: Vec<u8>,
+    /// What it writes, or that it deletes.
+    pub(super) value: Option<Vec<u8>>,
 }
 
 /// What a reply is checked against, unless it is the failure of a server.
@@ -83,7 +93,7 @@ fn retrieval(client: &Client, rng: &mut SmallRng) -> Asked {
     }
     bytes.extend_from_slice(b"\r\n");
     let with_cas = verb.starts_with("gets") || verb.starts_with("gats");
-    Asked { bytes, expected: Expected::Values { keys, with_cas }, noreply: false }
+    Asked { bytes, expected: Expected::Values { keys, with_cas }, noreply: false, shared: None }
 }
 
 fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
@@ -103,7 +113,7 @@ fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
             format!("{verb} {name} {}{end}", rng.random_range(0..30))
         }
     };
-    Asked { bytes: line.into_bytes(), expected: Expected::Fitting { key }, noreply }
+    Asked { bytes: line.into_bytes(), expected: Expected::Fitting { key }, noreply, shared: None }
 }
 
 fn own_storage(client: &mut Client, kind: char, key: Vec<u8>, noreply: bool, rng: &mut SmallRng) -> Asked {
@@ -122,7 +132,7 @@ fn own_storage(client: &mut Client, kind: char, key: Vec<u8>, noreply: bool, rng
         "cas" => Expected::FittingCas { key, stored: (value, flags) },
         _ => Expected::Fitting { key },
     };
-    Asked { bytes, expected, noreply }
+    Asked { bytes, expected, noreply, shared: None }
 }
 
 fn shared_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
@@ -130,16 +140,22 @@ fn shared_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
     let name = String::from_utf8_lossy(&key).into_owned();
     let noreply = rng.random_bool(0.1);
     let end = if noreply { " noreply\r\n" } else { "\r\n" };
+    let mut shared = None;
     let (bytes, lines): (_, &[&str]) = match rng.random_range(0..10) {
         0..7 => {
             let value = client.next_value(&key, rng);
             let words = value.len().to_string();
-            (storage("set", &key, 0, &words, noreply, &value), &["STORED\r\n"])
+            let bytes = storage("set", &key, 0, &words, noreply, &value);
+            shared = Some(SharedWrite { key, value: Some(value) });
+            (bytes, &["STORED\r\n"])
         }
-        7..9 => (format!("delete {name}{end}").into_bytes(), &["DELETED\r\n", "NOT_FOUND\r\n"]),
+        7..9 => {
+            shared = Some(SharedWrite { key, value: None });
+            (format!("delete {name}{end}").into_bytes(), &["DELETED\r\n", "NOT_FOUND\r\n"])
+        }
         _ => (format!("touch {name} 0{end}").into_bytes(), &["TOUCHED\r\n", "NOT_FOUND\r\n"]),
     };
-    Asked { bytes, expected: Expected::OneOf(lines), noreply }
+    Asked { bytes, expected: Expected::OneOf(lines), noreply, shared }
 }
 
 /// What an empty memcached answers, the proxy must answer: nobody stores the keys of these lines.
@@ -167,7 +183,7 @@ fn too_large(value_bytes_max: usize, rng: &mut SmallRng) -> Asked {
 }
 
 fn exactly(bytes: Vec<u8>, answer: Vec<u8>) -> Asked {
-    Asked { bytes, noreply: answer.is_empty(), expected: Expected::Exactly(answer) }
+    Asked { bytes, noreply: answer.is_empty(), expected: Expected::Exactly(answer), shared: None }
 }
 
 fn storage(verb: &str, key: &[u8], flags: u32, words: &str, noreply: bool, value: &[u8]) -> Vec<u8> {

@@ -13,10 +13,12 @@ impl World {
         self.counts_agree(report)?;
         stages_add_up(report)?;
         self.nobody_waited_too_long(report)?;
+        if self.scenario.keeps_order() {
+            self.nothing_old_is_left()?;
+        }
         if self.scenario.is_calm() {
             self.nothing_failed(report)?;
-            // Writes to one key from several loops are in no order yet.
-            if self.scenario.reloads == 0 && self.loops.len() == 1 {
+            if self.scenario.reloads == 0 {
                 self.replicas_agree()?;
             }
         }
@@ -50,7 +52,7 @@ impl World {
         let answered: u64 = report.timing.operations().iter().map(|(_, operation)| operation.requests).sum();
         // Whether a `quit` was taken before the proxy began to drain cannot be seen of a session that was paused.
         let drains = self.loops.iter().any(|it| it.drained_ns.is_some());
-        if !drains || counters.sessions_paused == 0 {
+        if !drains || counters.sessions_paused + counters.session_order_waits == 0 {
             equal(
                 "requests = answered + orphaned + quits",
                 counters.requests,
@@ -79,11 +81,12 @@ impl World {
     }
 
     /// From its first byte at the proxy until the reply stands in the output: the proxy's deadline, and the time that the
-    /// rest of a reply takes whose beginning came in time. Where requests wait unread, because their session is paused or the one before
-    /// them waits for its key, that time cannot be seen here.
+    /// rest of a reply takes whose beginning came in time, and mail from the loop that served it. Where requests wait unread, because
+    /// their session is paused or the one before them waits for its key, that time cannot be seen here.
     fn nobody_waited_too_long(&self, report: &Report) -> Result<(), String> {
-        let longest_ns = self.scenario.config.timeout_ns + self.scenario.conduct.delay_max_ns;
-        if report.counters.sessions_paused + report.counters.writes_held > 0 {
+        let longest_ns = self.scenario.config.timeout_ns + 2 * self.scenario.conduct.delay_max_ns;
+        let counters = &report.counters;
+        if counters.sessions_paused + counters.session_order_waits + counters.writes_held > 0 {
             return Ok(());
         }
         match self.clients.iter().find(|client| client.tally.wait_max_ns > longest_ns) {
@@ -101,6 +104,16 @@ impl World {
         equal("failed requests where nothing is wrong", report.counters.requests_failed, 0)?;
         equal("degraded keys where nothing is wrong", report.counters.keys_degraded, 0)?;
         equal("lost connections where nothing is wrong", report.counters.server_disconnects, 0)
+    }
+
+    /// No replica holds what was overwritten.
+    fn nothing_old_is_left(&self) -> Result<(), String> {
+        for server in &self.servers {
+            for (key, item) in server.memcached.items() {
+                self.history.check_at_the_end(key, &item.value)?;
+            }
+        }
+        Ok(())
     }
 
     /// Each replica holds what the primary holds. After a conditional write it may hold nothing.

@@ -3,7 +3,7 @@
 use rand::Rng;
 use weir_dataplane::SessionId;
 
-use super::client::{Arrival, Ending, Issued};
+use super::client::{Arrival, Ending};
 use super::scenario::Scenario;
 use super::script::{self, Asked, Expected};
 use super::world::{Happening, World};
@@ -26,15 +26,19 @@ impl World {
         let mut bytes = Vec::new();
         for _ in 0..burst {
             let asked = script::next(client, config.limits.value_bytes_max, &mut self.rng);
-            note_issued(&asked, &mut self.issued);
             bytes.extend_from_slice(&asked.bytes);
-            client.ask(asked);
+            client.ask(asked, &mut self.history);
         }
         let last = if client.remaining > 0 { None } else { Some(client.ending) };
         if last == Some(Ending::Quit) {
-            let quit = Asked { bytes: b"quit\r\n".to_vec(), expected: Expected::Closed, noreply: false };
+            let quit = Asked {
+                bytes: b"quit\r\n".to_vec(),
+                expected: Expected::Closed,
+                noreply: false,
+                shared: None,
+            };
             bytes.extend_from_slice(&quit.bytes);
-            client.ask(quit);
+            client.ask(quit, &mut self.history);
         }
         if last == Some(Ending::Vanish) {
             bytes.truncate(self.rng.random_range(0..=bytes.len()));
@@ -72,7 +76,8 @@ impl World {
                 None => return,
                 Some(Arrival::Bytes(bytes)) => {
                     self.note(1, &bytes);
-                    self.clients[number].note_read(bytes.len(), self.now_ns, &self.loops[home].table);
+                    let arrived = (self.now_ns, &self.loops[home].table);
+                    self.clients[number].note_read(bytes.len(), arrived, &mut self.history);
                     self.loops[home].dataplane.handle_client_bytes(session, &bytes, now);
                 }
                 Some(Arrival::Finished) => {
@@ -96,7 +101,8 @@ impl World {
         let Some(number) = self.client_of(home, session) else { return };
         let dataplane = &self.loops[home].dataplane;
         let left = dataplane.client_output(session).len();
-        let paused = dataplane.report(self.now()).counters.sessions_paused > 0;
+        let counters = dataplane.report(self.now()).counters;
+        let paused = counters.sessions_paused + counters.session_order_waits > 0;
         self.ensure(left == 0, || format!("client {number} is closed with {left} bytes to write"));
         let drained_ns = self.loops[home].drained_ns;
         let quit = self.clients[number].check_closed(drained_ns, paused);
@@ -111,23 +117,12 @@ impl World {
 
     /// Every client looks at what stands in the output for it.
     pub(super) fn see_all(&mut self) {
+        self.history.advance();
         for number in 0..self.clients.len() {
             let Some(session) = self.clients[number].session else { continue };
             let output = self.loops[self.clients[number].home].dataplane.client_output(session);
-            let seen = self.clients[number].see(output, self.now_ns, &self.issued);
+            let seen = self.clients[number].see(output, self.now_ns, &mut self.history);
             self.must(seen.map_err(|error| format!("client {number}: {error}")));
         }
-    }
-}
-
-/// Remembers every value that is written to a key, so that what is read can be told from what is made up.
-fn note_issued(asked: &Asked, issued: &mut Issued) {
-    if let Expected::OneOf(_) = asked.expected
-        && asked.bytes.starts_with(b"set ")
-        && let Some(newline) = asked.bytes.iter().position(|byte| *byte == b'\n')
-        && let Some(key) = asked.bytes[4..].split(|byte| *byte == b' ').next()
-    {
-        let value = &asked.bytes[newline + 1..asked.bytes.len() - 2];
-        issued.insert((key.to_vec(), value.to_vec()));
     }
 }

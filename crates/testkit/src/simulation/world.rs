@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use weir_dataplane::{OnFailure, Report, SessionId};
+use weir_dataplane::{Mail, OnFailure, Report, SessionId};
 use weir_routing::Table;
 use weir_timing::Instant;
 
 use super::Outcome;
-use super::client::{Arrival, Client, Issued, Nature};
+use super::client::{Arrival, Client, Nature};
 use super::event_loop::Loop;
+use super::history::History;
 use super::scenario::Scenario;
 use super::script;
 use super::server::{Fault, SimulatedServer, Wire};
@@ -51,6 +52,8 @@ pub(super) enum Happening {
     Drain,
     /// One of its loops hears of that.
     DrainLoop(usize),
+    /// A batch of mail of one loop arrives at another.
+    Mail(usize, Vec<Mail>),
     /// The statistics that a client of this loop has asked for are there.
     Stats(usize, usize),
 }
@@ -69,7 +72,7 @@ pub(super) struct World {
     pub(super) rng: SmallRng,
     coming: BTreeMap<(u64, u64), Happening>,
     happenings: u64,
-    pub(super) issued: Issued,
+    pub(super) history: History,
     trace: u64,
 }
 
@@ -84,6 +87,7 @@ impl World {
             fails_over: !scenario.is_calm(),
             degrades: scenario.config.on_failure == OnFailure::Degrade && !scenario.is_calm(),
             blind: scenario.hides_places(),
+            ordered: scenario.keeps_order(),
         };
         let clients = (0..scenario.clients)
             .map(|number| {
@@ -104,7 +108,7 @@ impl World {
             rng,
             coming: BTreeMap::new(),
             happenings: 0,
-            issued: Issued::new(),
+            history: History::default(),
             trace: 0xcbf2_9ce4_8422_2325,
         };
         world.plan();
@@ -190,6 +194,7 @@ impl World {
     }
 
     fn happen(&mut self, happening: Happening) {
+        self.history.advance();
         match happening {
             Happening::Client(client) => self.step(client),
             Happening::FromClient(client, arrival) => {
@@ -216,6 +221,11 @@ impl World {
             Happening::Stats(home, request) => {
                 let now = self.now();
                 self.loops[home].dataplane.handle_stats(request, script::STATISTICS.to_vec(), now);
+            }
+            Happening::Mail(home, batch) => {
+                let now = self.now();
+                self.note(6, &[home as u8]);
+                batch.into_iter().for_each(|mail| self.loops[home].dataplane.handle_mail(mail, now));
             }
             Happening::Table => self.give_table_out(),
             Happening::TakeTable(home, number) => {

@@ -42,6 +42,8 @@ def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str])
         "cooldown_s": study.plan.cooldown_s,
         "cut": study.plan.cut if study.plan.cut != "fixed" else "",
         "kind": study.kind.value if study.kind not in (Kind.LOAD, Kind.MICRO) else "",
+        # Several generators were once one process with all their connections.
+        "generators": settings.generators if settings.generators > 1 else 0,
         "subject": study.subjects[settings.subject].model_dump(mode="json")
         if settings.subject in study.subjects
         else {},

@@ -44,6 +44,7 @@ def main() -> None:
         "traffic": lambda _: _traffic(),
         "sha256": lambda asked: hashlib.sha256((folder / asked["name"]).read_bytes()).hexdigest(),
         "read": lambda asked: base64.b64encode((folder / asked["name"]).read_bytes()).decode(),
+        "write": lambda asked: (folder / asked["name"]).write_bytes(base64.b64decode(asked["content"])),
         "listen": lambda asked: _listen(listeners, asked["address"]),
         "receive": lambda asked: _receive(listeners.pop(asked["port"]), asked["after_s"]),
         "send": lambda asked: _send(asked["address"], asked["port"], asked["seconds"]),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from weir_lab.places import TestbedRecord
+    from weir_lab.places import PairRecord, TestbedRecord
     from weir_lab.processes import Process
 
 __all__ = ["Machine", "MachineState", "Testbed", "use_between"]
@@ -58,6 +58,13 @@ class Machine(Protocol):
     def collect(self, path: Path) -> None:
         """Bring such a file into the run's folder."""
 
+    def deliver(self, path: Path) -> None:
+        """Bring a file of the run's folder to where `file` says that it is on this machine."""
+
+    @property
+    def clock_offset_ns(self) -> int:
+        """Its clock minus the laboratory's, as it was measured when the testbed was made."""
+
     def connect(self, port: int, timeout_s: float) -> socket.socket:
         """A connection of the lab to a port of this machine, beside the links."""
 
@@ -93,6 +100,9 @@ class Testbed(Protocol):
 
     def machine(self, name: str) -> Machine:
         """A machine by its name."""
+
+    def measure_pair(self, sender: str, receiver: str, seconds: float) -> PairRecord:
+        """How fast one machine sends to another for so long, and round trips between them."""
 
     def identity(self) -> dict[str, str]:
         """What decides the outcome of a run beside its settings, for its content hash. Empty for plain processes."""

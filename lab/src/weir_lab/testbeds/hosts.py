@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from weir_lab.errors import StudyError, TestbedError
 from weir_lab.machine import file_sha256
 from weir_lab.network import find_program
-from weir_lab.places import MachineRecord, RateRecord, RoundTripRecord, TestbedRecord
+from weir_lab.places import MachineRecord, PairRecord, RateRecord, RoundTripRecord, TestbedRecord
 from weir_lab.testbeds.base import MachineState
 from weir_lab.topology import tier_of
 
@@ -126,6 +126,19 @@ class HostsTestbed:
         """One host."""
         return self._hosts[name]
 
+    def measure_pair(self, sender: str, receiver: str, seconds: float) -> PairRecord:
+        """Over the hosts' own network: payload of one TCP connection."""
+        one, other = self._hosts[sender], self._hosts[receiver]
+        rate, trips = _rate(one, other, seconds), _round_trips(one, other)
+        return PairRecord(
+            sender=sender,
+            receiver=receiver,
+            payload_mbit_s=rate.payload_mbit_s,
+            round_trips=trips.count,
+            min_ms=trips.min_ms,
+            median_ms=trips.median_ms,
+        )
+
     def identity(self) -> dict[str, str]:
         """Which machine is which host."""
         return {"testbed": "hosts", "hosts": json.dumps({name: entry.login for name, entry in self._entries.items()})}
@@ -153,22 +166,24 @@ class HostsTestbed:
 
     def _measured_machine(self, host: _Host) -> MachineRecord:
         others = [other for other in self._hosts.values() if tier_of(other.name) != tier_of(host.name)]
+        offset_ms = host.clock_offset_ms()
+        host.clock_offset_ns = round(offset_ms * 1e6)
         return MachineRecord(
             name=host.name,
             address=host.address,
             sends=_rate(host, others[0]) if others else None,
-            clock_offset_ms=host.clock_offset_ms(),
+            clock_offset_ms=offset_ms,
         )
 
 
-def _rate(sender: _Host, receiver: _Host) -> RateRecord:
+def _rate(sender: _Host, receiver: _Host, seconds: float = _RATE_S) -> RateRecord:
     """Payload that arrives; the first quarter, with TCP's slow start, is left out."""
     port = receiver.ask("listen", address=receiver.address)
-    receiver.begin("receive", port=port, after_s=_RATE_S / 4)
-    sender.ask("send", address=receiver.address, port=port, seconds=_RATE_S * 5 / 4)
+    receiver.begin("receive", port=port, after_s=seconds / 4)
+    sender.ask("send", address=receiver.address, port=port, seconds=seconds * 5 / 4)
     seen = receiver.answer()
     if not seen["seconds"]:
-        raise TestbedError(f"{sender.name} could not send to {receiver.name} for {_RATE_S:g} s. Look at the network.")
+        raise TestbedError(f"{sender.name} could not send to {receiver.name} for {seconds:g} s. Look at the network.")
     return RateRecord(to=receiver.name, payload_mbit_s=seen["bytes"] * 8 / seen["seconds"] / 1e6)
 
 
@@ -194,6 +209,7 @@ class _Host:
         self.login = entry.login
         self.cores: list[int] = []
         self.is_root = False
+        self.clock_offset_ns = 0
         self._ssh = ssh
         self._folder = ""
         self._copied: dict[str, str] = {}
@@ -319,6 +335,10 @@ class _Host:
         except TestbedError:
             return  # the role did not write it; whoever reads it says what that means
         path.write_bytes(base64.b64decode(content))
+
+    def deliver(self, path: Path) -> None:
+        """Write it into the lab's folder on the host."""
+        self.ask("write", name=path.name, content=base64.b64encode(path.read_bytes()).decode())
 
     def connect(self, port: int, timeout_s: float) -> socket.socket:
         """Over the network."""

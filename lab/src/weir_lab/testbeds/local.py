@@ -6,7 +6,8 @@ import os
 import socket
 from typing import TYPE_CHECKING, Self
 
-from weir_lab.places import MachineRecord, TestbedRecord
+from weir_lab.errors import TestbedError
+from weir_lab.places import MachineRecord, PairRecord, TestbedRecord
 from weir_lab.processes import cpu_ns, free_ports, machine_busy_ns, resident_bytes
 from weir_lab.testbeds.base import MachineState
 from weir_lab.testbeds.pinning import pinned
@@ -58,6 +59,13 @@ class LocalTestbed:
         """The machine by one of its names."""
         return LocalMachine(name, self._topology.cores_of(name))
 
+    def measure_pair(self, sender: str, receiver: str, seconds: float) -> PairRecord:
+        """There is no link to be measured."""
+        raise TestbedError(
+            f"the testbed local has no link between {sender} and {receiver} that could be measured for {seconds:g} s: "
+            "roles share the loopback interface. Use netns or hosts."
+        )
+
     def identity(self) -> dict[str, str]:
         """Nothing but where processes are pinned."""
         pins = {machine.name: machine.cores for machine in self.record.machines if machine.cores}
@@ -71,6 +79,7 @@ class LocalMachine:
         self.name = name
         self.address = _LOOPBACK
         self.is_root = os.geteuid() == 0
+        self.clock_offset_ns = 0
         self._cores = cores
 
     def free_ports(self, count: int) -> list[int]:
@@ -86,6 +95,9 @@ class LocalMachine:
         return str(path)
 
     def collect(self, path: Path) -> None:
+        """It is there already."""
+
+    def deliver(self, path: Path) -> None:
         """It is there already."""
 
     def connect(self, port: int, timeout_s: float) -> socket.socket:

@@ -23,7 +23,7 @@ from weir_lab.network import (
     run_in,
     this_process,
 )
-from weir_lab.places import MachineRecord, RateRecord, RoundTripRecord, TestbedRecord
+from weir_lab.places import MachineRecord, PairRecord, RateRecord, RoundTripRecord, TestbedRecord
 from weir_lab.processes import cpu_ns, free_ports, machine_busy_ns, resident_bytes
 from weir_lab.testbeds.base import MachineState
 from weir_lab.testbeds.pinning import pinned, require_cores
@@ -96,6 +96,21 @@ class NetnsTestbed:
     def machine(self, name: str) -> Machine:
         """One namespace."""
         return _NetnsMachine(self._nodes[name], self._quotas.get(name), self._topology.cores_of(name))
+
+    def measure_pair(self, sender: str, receiver: str, seconds: float) -> PairRecord:
+        """Through the sender's link, as its token bucket counts."""
+        one, other = self._nodes[sender], self._nodes[receiver]
+        rate, trips = measure_sending_rate(one, other, seconds), measure_round_trips(one, other, _ROUND_TRIPS)
+        return PairRecord(
+            sender=sender,
+            receiver=receiver,
+            asked_mbit_s=one.link.mbit_s,
+            payload_mbit_s=rate.payload_mbit_s,
+            wire_mbit_s=rate.wire_mbit_s,
+            round_trips=trips.count,
+            min_ms=trips.min_ms,
+            median_ms=trips.median_ms,
+        )
 
     def identity(self) -> dict[str, str]:
         """The topology as it is built, of the tiers that are there."""
@@ -179,6 +194,7 @@ class _NetnsMachine:
         self.name = node.name
         self.address = node.address
         self.is_root = True
+        self.clock_offset_ns = 0
         self._node = node
         self._quota = quota
         self._cores = cores
@@ -197,6 +213,9 @@ class _NetnsMachine:
         return str(path)
 
     def collect(self, path: Path) -> None:
+        """It is there already."""
+
+    def deliver(self, path: Path) -> None:
         """It is there already."""
 
     def connect(self, port: int, timeout_s: float) -> socket.socket:

@@ -1,0 +1,297 @@
+//! How much memory all buffers of a process may take together, and what happens when they take more.
+//!
+//! ```text
+//!   0 ────────────── half ───────────── three quarters ───────────── limit
+//!     nothing         │ a client with     │ replies for such a        │ replies above 4 KiB are refused for everybody,
+//!                     │ unread replies    │ client are refused; who   │ and so are values above 64 KiB
+//!                     │ is not read       │ took nothing of them for  │
+//!                     │                   │ half a second is closed   │
+//! ```
+//!
+//! Every dataplane counts what it holds itself, in plain numbers, and tells the others once per turn ([`Held::publish`]); so what is
+//! held may pass the limit by what one turn of each loop brings, which is bounded by the reads of a turn. What is counted is the memory
+//! that buffers keep, not the bytes in them. Buffers that are no larger than those of an idle client are not counted.
+
+use crate::{
+    Dataplane, SessionId, backend::Backend, buffer::IDLE_BYTES_MAX, service::Service, session::Session,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use weir_protocol::{Limits, Parsed, Refusal, RequestParser};
+use weir_timing::Instant;
+
+/// What all dataplanes of a process may hold together.
+#[derive(Debug)]
+pub struct Budget {
+    limit: usize,
+    held: AtomicUsize,
+}
+
+/// Memory that somebody outside of a dataplane holds, until this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Budget {
+    /// A budget of which nothing is used.
+    pub fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { limit: limit_bytes, held: AtomicUsize::new(0) })
+    }
+
+    /// What is held now, in bytes.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Whether so many bytes more are within the limit.
+    pub fn admits(&self, bytes: usize) -> bool {
+        self.held().saturating_add(bytes) <= self.limit
+    }
+
+    /// Whether clients that leave replies unread should not be read.
+    pub fn is_pressed(&self) -> bool {
+        self.held() > self.limit / 2
+    }
+
+    /// How much of what `own` holds must go, so that there is room for others again; everybody gives up his share of that.
+    pub fn excess_of(&self, own: usize) -> usize {
+        let held = self.held();
+        let excess = held.saturating_sub(three_quarters(self.limit)) as u128;
+        (excess * own as u128 / held.max(1) as u128) as usize
+    }
+
+    /// Counts memory that is held until the charge is dropped.
+    pub fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        Charge { budget: Arc::clone(self), bytes }
+    }
+}
+
+impl Charge {
+    /// The memory is of another size now.
+    pub fn set(&mut self, bytes: usize) {
+        if bytes >= self.bytes {
+            self.budget.held.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+        } else {
+            self.budget.held.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        }
+        self.bytes = bytes;
+    }
+
+    /// What it counts against.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// What was counted last, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// One dataplane's share of the budget.
+#[derive(Debug)]
+pub(crate) struct Held {
+    charge: Charge,
+    /// What sessions hold.
+    sessions: usize,
+    /// What connections to servers hold, as of the beginning of the turn.
+    backends: usize,
+    /// What everybody else held when this was told last.
+    others: usize,
+}
+
+impl Held {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        Self { charge: budget.charge(0), sessions: 0, backends: 0, others: budget.held() }
+    }
+
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.charge.budget
+    }
+
+    fn limit(&self) -> usize {
+        self.charge.budget.limit
+    }
+
+    fn total(&self) -> usize {
+        self.sessions + self.backends + self.others
+    }
+
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.total() > self.limit() / 2
+    }
+
+    /// How much this dataplane must give up.
+    pub(crate) fn excess(&self) -> usize {
+        self.charge.budget.excess_of(self.sessions + self.backends)
+    }
+
+    /// Whether so many bytes more may be held, for a client that reads what it gets or for one that does not.
+    pub(crate) fn admits(&self, bytes: usize, is_unread: bool) -> bool {
+        let limit = if is_unread { three_quarters(self.limit()) } else { self.limit() };
+        self.total().saturating_add(bytes) <= limit
+    }
+
+    /// What all sessions hold, counted anew.
+    pub(crate) fn set_sessions(&mut self, bytes: usize) {
+        self.sessions = bytes;
+    }
+
+    /// Once per turn: tells the others, and learns what they hold.
+    fn publish(&mut self, backends: usize) {
+        self.backends = backends;
+        let own = self.sessions + backends;
+        if own != self.charge.bytes {
+            self.charge.set(own);
+        }
+        self.others = self.charge.budget.held().saturating_sub(own);
+    }
+}
+
+impl Dataplane {
+    /// From now on the limit is one for all dataplanes that share this budget.
+    pub fn share_budget(&mut self, budget: &Arc<Budget>) {
+        self.held = Held { sessions: self.held.sessions, ..Held::new(budget) };
+    }
+
+    /// The budget that this dataplane shares.
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.held.budget()
+    }
+
+    pub(crate) fn publish_held(&mut self, now: Instant) {
+        if self.held.is_pressed() {
+            self.backends.iter_mut().for_each(Backend::give_memory_back);
+        }
+        let backends = self.backends.iter().map(Backend::held_bytes).sum();
+        self.held.publish(backends);
+        if self.held.total() > three_quarters(self.held.limit()) {
+            self.watch_clients(SCARCE_LOOK_NS, now);
+        }
+    }
+
+    /// A session may hold more or less than it did.
+    #[inline]
+    pub(crate) fn recharge(&mut self, id: SessionId) {
+        let session = &mut self.sessions[id];
+        let bytes = session.held_bytes();
+        if bytes != session.charged {
+            self.held.sessions = self.held.sessions + bytes - session.charged;
+            session.charged = bytes;
+        }
+    }
+
+    /// A session is dropped, or is about to be.
+    pub(crate) fn release(&mut self, id: SessionId) {
+        self.held.sessions -= std::mem::take(&mut self.sessions[id].charged);
+    }
+
+    /// More of a request is to come than has arrived, `needed` bytes in all: whether there is room for them.
+    pub(crate) fn has_room(&mut self, id: SessionId, needed: usize) -> bool {
+        let session = &mut self.sessions[id];
+        if needed > ROOM_CHECKED_MIN && needed > session.expected {
+            // It lies here, and then also among what waits for its server.
+            if !self.held.admits(2 * needed, false) {
+                return false;
+            }
+            session.expected = needed;
+        }
+        true
+    }
+
+    /// There is no room for the request at the front of `bytes`.
+    pub(crate) fn turn_away<'a>(&mut self, id: SessionId, bytes: &'a [u8]) -> Parsed<'a> {
+        self.counters.requests_refused_memory += 1;
+        self.sessions[id].parser = RequestParser::new(self.config.limits);
+        without_room(bytes, self.config.limits)
+    }
+}
+
+/// What becomes of a request that begins with `bytes` and for which there is no memory: what is still to come of a value is thrown
+/// away; a line without end cannot be answered in its place and ends the connection.
+pub fn without_room(bytes: &[u8], limits: Limits) -> Parsed<'_> {
+    let stricter = Limits { value_bytes_max: 0, ..limits };
+    match RequestParser::new(stricter).parse(bytes) {
+        Parsed::TooLarge { key, base64, silent, erases, len, swallow, .. } => {
+            let refusal = Refusal::OutOfMemory;
+            Parsed::TooLarge { refusal, key, base64, silent, erases, len, swallow }
+        }
+        _ => Parsed::Hangup { refusal: Some(Refusal::OutOfMemory) },
+    }
+}
+
+impl Session {
+    /// The memory that its buffers keep, and that its requests in service take while it does not read their replies.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let services = if self.blocked { self.in_service * size_of::<Service>() } else { 0 };
+        beyond_idle(self.input.capacity())
+            + beyond_idle(self.out.capacity())
+            + self.parked_bytes
+            + self.gathered_bytes
+            + services
+    }
+}
+
+impl Backend {
+    /// The memory that its buffers keep.
+    fn held_bytes(&self) -> usize {
+        beyond_idle(self.input.capacity()) + beyond_idle(self.out.capacity())
+    }
+}
+
+fn three_quarters(limit: usize) -> usize {
+    limit / 4 * 3
+}
+
+fn beyond_idle(capacity: usize) -> usize {
+    if capacity > IDLE_BYTES_MAX { capacity } else { 0 }
+}
+
+/// Who takes nothing of his replies for so long is closed while memory is scarce. Nanoseconds.
+pub(crate) const SCARCE_UNREAD_NS: u64 = 500_000_000;
+
+/// How often such clients are looked for. Nanoseconds.
+pub const SCARCE_LOOK_NS: u64 = SCARCE_UNREAD_NS / 4;
+
+/// Requests that are no longer than this, headers included, are taken whatever is held: a client that is within its rights gets its
+/// answer. There are as many at once as there may be sessions.
+pub const ROOM_CHECKED_MIN: usize = 64 << 10;
+
+/// Replies that are no longer than this are never refused to a client that reads them.
+pub(crate) const SMALL_REPLY_BYTES: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dataplanes_that_share_a_budget_see_what_the_others_hold() {
+        let budget = Budget::new(1000);
+        let (mut one, mut other) = (Held::new(&budget), Held::new(&budget));
+        one.sessions = 400;
+        one.publish(200);
+        assert_eq!((budget.held(), one.total(), one.is_pressed()), (600, 600, true));
+        assert!(!other.is_pressed(), "nobody has told it yet");
+        other.publish(0);
+        assert!(other.is_pressed());
+        assert!(other.admits(400, false) && !other.admits(401, false));
+        assert!(other.admits(150, true) && !other.admits(151, true));
+        let outside = budget.charge(100);
+        one.sessions = 0;
+        one.publish(0);
+        assert_eq!((budget.held(), one.total()), (100, 100));
+        drop((outside, one));
+        assert_eq!(budget.held(), 0);
+    }
+}

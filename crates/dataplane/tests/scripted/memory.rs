@@ -1,0 +1,182 @@
+//! All buffers together: who is not read, what is refused, and what is given back.
+
+use crate::world::{MS, World};
+use std::sync::Arc;
+use weir_dataplane::{Budget, Config, Event, SessionId};
+
+const LIMIT: usize = 1 << 20;
+
+fn world() -> World {
+    World::with(1, 1, Config { buffer_bytes_max: LIMIT, ..Config::default() })
+}
+
+/// A reply with a value of so many bytes.
+fn reply(length: usize) -> String {
+    format!("VALUE a 0 {length}\r\n{}\r\nEND\r\n", "x".repeat(length))
+}
+
+/// A client that asks, and takes only the first byte of the reply.
+fn unread(world: &mut World, length: usize) -> SessionId {
+    let client = world.client();
+    world.send(client, "get a\r\n");
+    world.server_gets(0);
+    world.server_says(0, &reply(length));
+    assert!(world.dataplane.client_output(client).len() > length, "it was refused");
+    world.dataplane.handle_client_written(client, 1, world.now);
+    world.turn();
+    client
+}
+
+fn held(world: &World) -> usize {
+    world.dataplane.budget().held()
+}
+
+#[test]
+fn a_client_that_leaves_replies_unread_is_not_read_while_much_is_held() {
+    let mut world = world();
+    let clients: Vec<_> = (0..4).map(|_| unread(&mut world, LIMIT / 6)).collect();
+    assert!(held(&world) > LIMIT / 2 && held(&world) < LIMIT);
+    world.send(clients[0], "get b\r\n");
+    assert!(!world.dataplane.wants_read(clients[0]));
+    assert_eq!(world.server_gets(0), "", "it is not taken");
+    // Whoever reads is served.
+    let other = world.client();
+    world.send(other, "get c\r\n");
+    assert_eq!(world.server_gets(0), "get c\r\n");
+    assert_eq!(world.hears(other, 0, "END\r\n"), "END\r\n");
+    // When it reads, it goes on.
+    world.dataplane.handle_client_writable(clients[0]);
+    world.client_gets(clients[0]);
+    assert!(world.events.contains(&Event::Resume(clients[0])));
+    assert_eq!(world.server_gets(0), "get b\r\n");
+    assert_eq!(world.hears(clients[0], 0, "END\r\n"), "END\r\n");
+    assert_eq!(world.report().counters.sessions_paused_memory, 1);
+    for client in clients {
+        world.dataplane.handle_client_closed(client);
+    }
+    world.pass(2_000_000_000);
+    assert_eq!(held(&world), 0);
+}
+
+#[test]
+fn replies_for_clients_that_do_not_read_are_refused_before_those_for_others() {
+    let mut world = world();
+    let deaf = world.client();
+    world.send(deaf, &"get a\r\n".repeat(10));
+    world.server_gets(0);
+    world.server_says(0, &reply(LIMIT / 5));
+    world.dataplane.handle_client_written(deaf, 1, world.now);
+    for _ in 0..9 {
+        world.server_says(0, &reply(LIMIT / 5));
+        assert!(held(&world) <= LIMIT, "{}", held(&world));
+    }
+    let refused = world.report().counters.buffer_refusals_full;
+    assert!((5..9).contains(&refused), "{refused}");
+    let other = world.client();
+    world.send(other, "get a\r\n");
+    world.server_gets(0);
+    assert_eq!(world.hears(other, 0, &reply(LIMIT / 8)), reply(LIMIT / 8));
+    world.dataplane.handle_client_writable(deaf);
+    let out = world.client_gets(deaf);
+    assert_eq!(out.matches("SERVER_ERROR buffer-full proxy\r\n").count() as u64, refused);
+    assert_eq!(out.matches("END\r\n").count() as u64, 10 - refused);
+}
+
+#[test]
+fn beyond_the_limit_long_replies_are_refused_and_short_ones_are_not() {
+    let budget = Budget::new(LIMIT);
+    let mut world = world();
+    world.dataplane.share_budget(&budget);
+    let others = budget.charge(LIMIT);
+    world.turn();
+    let client = world.client();
+    for (length, expected) in [(100, reply(100)), (5000, "SERVER_ERROR buffer-full proxy\r\n".to_owned())] {
+        world.send(client, "get a\r\n");
+        world.server_gets(0);
+        assert_eq!(world.hears(client, 0, &reply(length)), expected);
+    }
+    drop(others);
+    world.turn();
+    world.send(client, "get a\r\n");
+    world.server_gets(0);
+    assert_eq!(world.hears(client, 0, &reply(5000)), reply(5000));
+}
+
+#[test]
+fn a_long_value_for_which_there_is_no_room_is_swallowed_and_the_old_one_deleted() {
+    let mut world = world();
+    let budget = Arc::clone(world.dataplane.budget());
+    let others = budget.charge(LIMIT / 2);
+    world.turn();
+    let client = world.client();
+    let value = "x".repeat(LIMIT / 3);
+    for piece in
+        [&format!("set a 0 0 {}\r\n{}", value.len(), &value[..10])[..], &value[10..], "\r\nversion\r\n"]
+    {
+        world.send(client, piece);
+    }
+    assert_eq!(world.server_gets(0), "delete a\r\n");
+    let out = world.hears(client, 0, "DELETED\r\n");
+    assert!(out.starts_with("SERVER_ERROR out of memory storing object\r\nVERSION "), "{out}");
+    assert_eq!(world.report().counters.requests_refused_memory, 1);
+    // A short one is stored all the same.
+    world.send(client, "set a 0 0 1\r\nx\r\n");
+    assert_eq!(world.server_gets(0), "set a 0 0 1\r\nx\r\n");
+    assert_eq!(world.hears(client, 0, "STORED\r\n"), "STORED\r\n");
+    drop(others);
+    world.turn();
+    world.send(client, &format!("set a 0 0 {}\r\n", value.len()));
+    world.send(client, &value);
+    world.send(client, "\r\n");
+    assert_eq!(world.server_gets(0).len(), value.len() + "set a 0 0 349525\r\n\r\n".len());
+}
+
+#[test]
+fn a_line_without_end_for_which_there_is_no_room_ends_the_connection() {
+    let mut world = world();
+    let _others = world.dataplane.budget().charge(LIMIT);
+    world.turn();
+    let client = world.client();
+    world.send(client, &format!("get {}", "k ".repeat(40_000)));
+    assert_eq!(world.client_gets(client), "SERVER_ERROR out of memory storing object\r\n");
+    assert_eq!(world.events, [Event::Close(client)]);
+}
+
+#[test]
+fn values_of_a_split_multi_get_count_while_they_wait_for_the_others() {
+    let mut world = World::with(2, 1, Config { buffer_bytes_max: LIMIT, ..Config::default() });
+    let client = world.client();
+    let (first, second) = (world.key_on(0), world.key_on(1));
+    let of = |key: &str, length: usize| reply(length).replace("VALUE a", &format!("VALUE {key}"));
+    world.send(client, &format!("get {first} {second}\r\n"));
+    world.server_gets(0);
+    world.server_gets(1);
+    world.server_says(0, &of(&first, LIMIT / 2));
+    world.turn();
+    assert!(held(&world) > LIMIT / 2);
+    world.server_says(1, &of(&second, LIMIT / 2));
+    assert_eq!(world.client_gets(client), "SERVER_ERROR buffer-full proxy\r\n");
+    world.dataplane.handle_client_closed(client);
+    world.pass(2_000_000_000);
+    assert_eq!(held(&world), 0);
+}
+
+#[test]
+fn while_memory_is_scarce_clients_that_take_nothing_are_closed_the_longest_silent_first() {
+    let mut world = world();
+    let mut clients = Vec::new();
+    // The last of them is admitted because it is not known yet not to read.
+    for _ in 0..5 {
+        clients.push(unread(&mut world, LIMIT / 6));
+        world.pass(100 * MS);
+    }
+    assert!(held(&world) > LIMIT / 4 * 3);
+    assert_eq!(world.events, []);
+    world.pass(100 * MS);
+    assert_eq!(world.events, [Event::Close(clients[0])]);
+    world.dataplane.handle_client_closed(clients[0]);
+    assert_eq!(world.report().counters.sessions_closed_memory, 1);
+    world.pass(1000 * MS);
+    world.pass(1000 * MS);
+    assert_eq!(world.events, [Event::Close(clients[0])], "there is enough again");
+}

@@ -1,0 +1,100 @@
+//! The files that a proxy writes records to, from their opening to the last line.
+
+use crate::{
+    Config,
+    keeper::{Notice, Tell},
+    records::{Complaint, RecordCounts, RecordWriter, Records},
+    run::{LoopThread, RunError, spawn},
+    windows::{self, Taker, Window},
+};
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    time::Duration,
+};
+
+/// Windows that may wait to be written: half a minute.
+const WINDOWS_WAITING_MAX: usize = 30;
+
+/// How long the end waits for one more record to be written. A file that takes nothing any more must not keep the process.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The files, and their threads.
+pub(crate) struct Files {
+    windows: Option<Records<Arc<Window>>>,
+    windows_counts: Option<Arc<RecordCounts>>,
+    /// Ends when every writer has.
+    written: Receiver<()>,
+}
+
+impl Files {
+    /// Opens what the configuration names.
+    pub(crate) fn open(config: &Config, tell: &Tell) -> Result<Self, RunError> {
+        let (writing, written) = channel();
+        let mut files = Self { windows: None, windows_counts: None, written };
+        if let Some(path) = &config.windows_file {
+            let format = Box::new(|window: &Arc<Window>, dropped, line: &mut Vec<u8>| {
+                line.extend_from_slice(windows::record(window, dropped).to_string().as_bytes());
+            });
+            let opened = RecordWriter::open(path, None, WINDOWS_WAITING_MAX, format, lost(tell));
+            let (records, writer) = opened.map_err(|source| refused(path, source))?;
+            files.windows = Some(records);
+            files.windows_counts = Some(writer.counts());
+            start("weir-windows-file", writer, writing)?;
+        }
+        Ok(files)
+    }
+
+    /// Takes each window, and gives it to the file if there is one.
+    pub(crate) fn windows_taker(&mut self) -> Taker {
+        match self.windows.take() {
+            Some(records) => Box::new(move |window| records.give(Arc::clone(window))),
+            None => Box::new(|_| {}),
+        }
+    }
+
+    pub(crate) fn windows_counts(&self) -> Option<Arc<RecordCounts>> {
+        self.windows_counts.clone()
+    }
+
+    /// Returns when all is written, or when that takes too long. Nobody gives records any more.
+    pub(crate) fn finish(self) -> Result<(), RunError> {
+        let Self { windows, windows_counts, written } = self;
+        drop(windows);
+        let count = || windows_counts.iter().map(|it| it.written.load(Ordering::Relaxed)).sum::<u64>();
+        let mut before = count();
+        while let Err(RecvTimeoutError::Timeout) = written.recv_timeout(PATIENCE) {
+            let now = count();
+            if std::mem::replace(&mut before, now) == now {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn start<T: Send + 'static>(
+    name: &str,
+    writer: RecordWriter<T>,
+    writing: Sender<()>,
+) -> Result<LoopThread, RunError> {
+    spawn(name.to_owned(), move || {
+        let written = writer.run();
+        drop(writing);
+        written
+    })
+}
+
+fn lost(tell: &Tell) -> Complaint {
+    let tell = Arc::clone(tell);
+    Box::new(move |reason| tell(Notice::RecordsLost(reason)))
+}
+
+fn refused(path: &Path, source: io::Error) -> RunError {
+    RunError::Record { path: path.display().to_string(), source }
+}

@@ -1,0 +1,52 @@
+//! Simulated worlds notice when a rule of replication is left out: `cargo test -p weir-testkit --features mutations --test mutations`.
+
+use std::panic::{catch_unwind, set_hook, take_hook};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+use weir_dataplane::Mutation;
+use weir_testkit::simulation;
+
+/// A rule whose absence is not seen in so many worlds is not tested.
+const SEEDS: u64 = 1000;
+
+/// Each test wants all threads.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn writes_of_one_key_by_several_loops_are_found() {
+    must_be_found(Mutation::Ownership);
+}
+
+fn must_be_found(rule: Mutation) {
+    let guard = ONE_AT_A_TIME.lock();
+    let told = take_hook();
+    set_hook(Box::new(|_| {}));
+    let found = first_violation(rule);
+    set_hook(told);
+    drop(guard);
+    println!("{rule:?}: found with seed {found:?}");
+    assert!(found.is_some(), "{SEEDS} worlds end well without {rule:?}");
+}
+
+/// The first seed, or one of the first, of a world that notices.
+fn first_violation(rule: Mutation) -> Option<u64> {
+    let (next, found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let search = || {
+        while found.load(Ordering::Relaxed) == u64::MAX {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= SEEDS {
+                return;
+            }
+            if catch_unwind(|| simulation::run_without(rule, seed)).is_err() {
+                found.fetch_min(seed, Ordering::Relaxed);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        (0..threads).for_each(|_| _ = scope.spawn(search));
+    });
+    Some(found.into_inner()).filter(|seed| *seed != u64::MAX)
+}
