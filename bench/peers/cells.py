@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-WRITE_RATIO = 0.1
 KEYS = 10_000
 
 
@@ -17,10 +16,18 @@ class Cell:
     depth: int = 1
     multiget: int = 1
     value_size_bytes: int = 128
+    writes: float = 0.1
+    """Share of the requests that are `set`."""
+    replicas: int = 1
+    """Servers that a `set` goes to; only proxies that replicate have such cells."""
+    own_core: bool = False
+    """The proxy has a core of its own, servers and load share another; otherwise all share all cores."""
 
     @property
     def read_operation(self) -> str:
         """The operation whose response times stand in the table."""
+        if self.writes == 1:
+            return "set"
         return "multiget" if self.multiget > 1 else "get"
 
     def flags(self) -> list[str]:
@@ -29,7 +36,7 @@ class Cell:
             "--depth": self.depth,
             "--multiget": self.multiget,
             "--value-size": self.value_size_bytes,
-            "--writes": WRITE_RATIO,
+            "--writes": self.writes,
             "--keys": KEYS,
         }
         return [word for flag, value in flags.items() for word in (flag, str(value))]
@@ -42,18 +49,41 @@ class Cell:
             parts.append(f"{self.multiget}-key gets")
         if self.value_size_bytes != Cell.value_size_bytes:
             parts.append(f"{self.value_size_bytes} B values")
+        if self.writes != Cell.writes:
+            parts.append({0.0: "gets only", 1.0: "sets only"}[self.writes])
+        if self.replicas > 1:
+            parts.append(f"each set to {self.replicas} servers")
+        if self.own_core:
+            parts.append("proxy on its own core")
         return ", ".join(parts)
 
 
+SHARED = (
+    Cell("c1", 1),
+    Cell("c8", 8),
+    Cell("c64", 64),
+    Cell("c384", 384),
+    Cell("c64-d10", 64, depth=10),
+    Cell("c384-d10", 384, depth=10),
+    Cell("c64-k9", 64, multiget=9),
+    Cell("c64-v4096", 64, value_size_bytes=4096),
+    Cell("c64-d10-v4096", 64, depth=10, value_size_bytes=4096),
+    Cell("c64-get", 64, writes=0.0),
+    Cell("c384-get", 384, writes=0.0),
+    Cell("c64-set", 64, writes=1.0),
+    Cell("c384-set", 384, writes=1.0),
+    Cell("c64-set3", 64, writes=1.0, replicas=3),
+)
+
 CELLS = {
-    cell.name: cell
-    for cell in (
-        Cell("c1", 1),
-        Cell("c8", 8),
-        Cell("c64", 64),
-        Cell("c384", 384),
-        Cell("c64-d10", 64, depth=10),
-        Cell("c64-k9", 64, multiget=9),
-        Cell("c64-v4096", 64, value_size_bytes=4096),
-    )
+    cell.name: cell for cell in (*SHARED, *(replace(cell, name=f"own-{cell.name}", own_core=True) for cell in SHARED))
+}
+
+SETS = {
+    "quick": ["own-c64", "own-c384", "own-c64-d10"],
+    "standard": [
+        *("own-c8", "own-c64", "own-c384", "own-c64-d10", "own-c64-d10-v4096", "own-c64-k9"),
+        *("c1", "c8", "c64", "c384", "c64-d10", "c64-k9", "c64-v4096"),
+    ],
+    "full": list(CELLS),
 }

@@ -114,9 +114,16 @@ def run(
             assert wire.ask(b"flush_all") == b"OK"
     command = [str(weir), "load", "--target", str(subject.address), *cell.flags(), "--seed", str(seed)]
     command += ["--warmup", f"{plan.warmup_s}s", "--duration", f"{plan.measured_s}s", "--json", "-"]
+    proxy_cores, other_cores = cores(cell)
+    place(proxy_cores, [subject.process.pid] if subject.process else [])
+    place(other_cores, [pid for _, pid in servers])
     roles = Roles(subject.process.pid if subject.process else None, [pid for _, pid in servers])
     with CpuSampler(roles.readers()) as sampler:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["taskset", "--cpu-list", ",".join(map(str, sorted(other_cores))), *command],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        rss = rss_bytes(subject.process.pid) if subject.process else None
     try:
         load: Record = without_histograms(json.loads(done.stdout))
     except ValueError:
@@ -128,6 +135,7 @@ def run(
     return {
         "load": load,
         "cpu": cpu_record(load, used, measured),
+        "proxy_rss_bytes": rss,
         "problems": problems(load, used, measured, plan.foreign_cores_max),
     }
 
@@ -168,6 +176,27 @@ def without_histograms(value: Any) -> Any:
     if isinstance(value, list):
         return [without_histograms(entry) for entry in value]
     return value
+
+
+def cores(cell: Cell) -> tuple[set[int], set[int]]:
+    """Where the proxy runs, and where servers and load do."""
+    available = sorted(os.sched_getaffinity(0))
+    if not cell.own_core:
+        return set(available), set(available)
+    if len(available) < 2:
+        raise RunError("a proxy on its own core needs a machine with two cores or more")
+    return {available[0]}, {available[1]}
+
+
+def place(cores: set[int], pids: Sequence[int]) -> None:
+    """Moves all threads of these processes to these cores."""
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(task.name), cores)
+
+
+def rss_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def cpu_ns(pid: int) -> int:

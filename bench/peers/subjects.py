@@ -1,4 +1,4 @@
-"""What stands between the load and memcached in a run: weir, nutcracker, or nothing."""
+"""What stands between the load and memcached in a run: weir, nutcracker, a plain relay, or nothing."""
 
 from __future__ import annotations
 
@@ -23,6 +23,21 @@ peers:
 {servers}
 """
 
+# A plain relay of bytes to one server: what a hop costs that understands nothing.
+HAPROXY_CONFIG = """\
+global
+  nbthread 1
+  maxconn 4000
+defaults
+  mode tcp
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+listen memcached
+  bind {listen}
+  server one {server}
+"""
+
 
 class Subject:
     """A started subject: where the load connects, and the process that serves it (None where there is no proxy)."""
@@ -45,16 +60,24 @@ def start_memcached() -> Memcached:
     return Memcached("-m", str(MEMCACHED_MIB), "-c", "4096")
 
 
-def start(name: str, weir: Path, servers: Sequence[Address], folder: Path) -> Subject:
+def start(name: str, weir: Path, servers: Sequence[Address], folder: Path, replicas: int = 1) -> Subject:
     """A fresh subject in front of the servers. `folder` takes the files it needs."""
     if name == "direct":
         # One server: a load on several targets wants each of them to hold every key.
         return Subject(servers[0], None)
     listen = Address.free()
-    command = (
-        weir_command(weir, listen, servers) if name != "nutcracker" else nutcracker_command(listen, servers, folder)
-    )
+    if name == "nutcracker":
+        command = nutcracker_command(listen, servers, folder)
+    elif name == "haproxy":
+        command = haproxy_command(listen, servers[0], folder)
+    else:
+        command = [*weir_command(weir, listen, servers), "--replicas", str(replicas)]
     return Subject(listen, Process(command))
+
+
+def replicates(name: str) -> bool:
+    """Whether a subject can write to several servers."""
+    return name not in ("nutcracker", "haproxy", "direct")
 
 
 def weir_command(weir: Path, listen: Address, servers: Sequence[Address]) -> list[str]:
@@ -77,3 +100,9 @@ def nutcracker_command(listen: Address, servers: Sequence[Address], folder: Path
         f"--output={folder / 'nutcracker.log'}",
         "--verbose=2",
     ]
+
+
+def haproxy_command(listen: Address, server: Address, folder: Path) -> list[str]:
+    config = folder / "haproxy.cfg"
+    config.write_text(HAPROXY_CONFIG.format(listen=listen, server=server))
+    return [program("haproxy"), "-db", "-f", str(config)]

@@ -8,11 +8,12 @@ from statistics import median
 from typing import Any
 
 from .cells import CELLS, Cell
+from .targets import verdicts
 
 Record = dict[str, Any]
 
 # A ratio needs both: the one above the line, the one below it.
-RATIOS = [("weir", "nutcracker"), ("weir", "earlier")]
+RATIOS = [("weir", "nutcracker"), ("weir", "haproxy"), ("weir", "earlier")]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,17 @@ def servers_cpu_us(record: Record, _cell: Cell) -> float | None:
     return float(record["cpu"]["per_request_ns"]["servers"]) / 1e3
 
 
+def both_cpu_us(record: Record, _cell: Cell) -> float | None:
+    """Proxy and servers: CPU time that a proxy saves by making the servers spend it is not saved."""
+    per_request_ns = record["cpu"]["per_request_ns"]
+    return float(per_request_ns.get("proxy", 0.0) + per_request_ns["servers"]) / 1e3
+
+
+def proxy_rss_mib(record: Record, _cell: Cell) -> float | None:
+    rss = record.get("proxy_rss_bytes")
+    return None if rss is None else rss / 2**20
+
+
 def throughput_krps(record: Record, _cell: Cell) -> float | None:
     return float(record["load"]["throughput_rps"]) / 1e3
 
@@ -51,6 +63,8 @@ MEASURES = {
     "p50": Measure("read p50, µs", response_time_us("p50"), 0),
     "p99": Measure("read p99, µs", response_time_us("p99"), 0),
     "servers_cpu": Measure("memcached CPU, µs per request", servers_cpu_us, 2),
+    "both_cpu": Measure("both CPU, µs per request", both_cpu_us, 2),
+    "rss": Measure("proxy RSS, MiB", proxy_rss_mib, 1),
 }
 
 
@@ -73,7 +87,33 @@ def render(records: Sequence[Record]) -> str:
             "",
             *ratio_table(counted, cells, above, below),
         ]
+    rows = verdicts(all_ratios(counted, cells))
+    if rows:
+        lines += ["", "Targets, and whether they are met:", "", *markdown(TARGET_HEADINGS, rows, words=5)]
     return "\n".join([*lines, "", *left_out(records), ""])
+
+
+TARGET_HEADINGS = ["load", "ratio", "target", "median (smallest to largest)", ""]
+
+
+def all_ratios(counted: Sequence[Record], cells: Sequence[Cell]) -> dict[tuple[str, str, str], Sequence[float]]:
+    """By cell, measure and peer: the ratio of every round."""
+    found: dict[tuple[str, str, str], Sequence[float]] = {}
+    for cell in cells:
+        for name, measure in MEASURES.items():
+            pairs = paired(counted, cell, "weir", "nutcracker")
+            ratios = [ratio(one, other, cell, measure) for one, other in pairs]
+            found[cell.name, name, "nutcracker"] = [value for value in ratios if value is not None]
+        beside_direct = paired(counted, cell, "weir", "direct")
+        shares = [proxy_to_servers(one, other, cell) for one, other in beside_direct]
+        found[cell.name, "proxy_cpu_to_servers", "direct"] = [value for value in shares if value is not None]
+    return found
+
+
+def proxy_to_servers(weir: Record, direct: Record, cell: Cell) -> float | None:
+    """The proxy's CPU per request over that of memcached under the same load without a proxy."""
+    proxy, memcached = proxy_cpu_us(weir, cell), servers_cpu_us(direct, cell)
+    return None if proxy is None or not memcached else proxy / memcached
 
 
 def median_table(

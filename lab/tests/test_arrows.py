@@ -25,6 +25,7 @@ LAYERS = [
     {"findings", "plots", "essence", "summary", "gathering", "links", "oracles"},
     {"run", "plots_sweeps"},
     {"report", "commands", "commands_hash", "study_commands", "testbed_commands", "live"},
+    {"whole"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from bench.peers import measure, table
+from bench.peers.cells import CELLS, SETS
+from bench.peers.targets import TARGETS, Target, verdicts
 
 
 def record(subject: str, number: int, cpu_us: float, rps: float, problems: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -80,3 +82,20 @@ def test_cpu_time_between_two_moments_is_interpolated() -> None:
 def test_histograms_are_left_out_of_what_is_kept() -> None:
     kept = measure.without_histograms({"a": [{"histogram": "HIST", "p50_ns": 1}], "histogram": None})
     assert kept == {"a": [{"p50_ns": 1}]}
+
+
+def test_a_target_is_met_by_the_median_of_the_rounds() -> None:
+    rows = verdicts({("own-c64", "throughput", "nutcracker"): [1.0, 1.16, 1.3], ("own-c8", "p99", "nutcracker"): [1.2]})
+    assert [row[-2:] for row in rows] == [["1.20 (1.20 to 1.20)", "**missed**"], ["1.16 (1.00 to 1.30)", "met"]]
+
+
+def test_targets_have_directions() -> None:
+    assert Target("c64", "throughput", 1.15, "at least").is_met(1.15)
+    assert not Target("c64", "throughput", 1.15, "at least").is_met(1.14)
+    assert Target("c64", "proxy_cpu", 0.75, "at most").is_met(0.75)
+    assert not Target("c64", "proxy_cpu", 0.75, "at most").is_met(0.76)
+
+
+def test_the_usual_cells_have_every_target() -> None:
+    assert {target.cell for target in TARGETS} <= set(SETS["standard"])
+    assert set(SETS["quick"]) <= set(SETS["standard"]) <= set(CELLS)

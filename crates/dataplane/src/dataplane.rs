@@ -18,6 +18,7 @@ use crate::{
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
+    spare::SpareAnswers,
     standing::Standing,
     table::{Routes, Slot},
 };
@@ -86,7 +87,7 @@ pub struct Dataplane {
     /// Keys to which writes wait.
     pub(crate) holds: Holds,
     /// Memory of answers that were parked, to be used again.
-    pub(crate) spare_answers: Vec<Vec<u8>>,
+    pub(crate) spare_answers: SpareAnswers,
     /// What goes to other loops and comes from them; none where there is one loop.
     pub(crate) post: Option<Box<Post>>,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
@@ -126,7 +127,7 @@ impl Dataplane {
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
             holds: Holds::default(),
-            spare_answers: Vec::new(),
+            spare_answers: SpareAnswers::default(),
             post: None,
             memory_due: None,
             clients_due: None,

@@ -277,7 +277,7 @@ impl Dataplane {
             session.out.make_room(len);
             session.append_reply(write);
         } else {
-            let mut parked = spare_answers.pop().unwrap_or_default();
+            let mut parked = spare_answers.take();
             parked.reserve(len);
             write(&mut parked);
             session.parked_bytes += parked.len();
@@ -303,7 +303,9 @@ impl Dataplane {
             session.parked_bytes -= parked.as_slice().len();
             session.out.make_room(parked.as_slice().len());
             session.append_reply(|out| out.extend_from_slice(parked.as_slice()));
-            keep_for_reuse(&mut self.spare_answers, parked);
+            if let Answer::Owned(bytes) = parked {
+                self.spare_answers.keep(bytes);
+            }
         }
     }
 
@@ -315,23 +317,6 @@ impl Dataplane {
         }
     }
 }
-
-/// In a pipeline over several servers half of the answers overtake others: their memory is used again.
-fn keep_for_reuse(spare: &mut Vec<Vec<u8>>, parked: Answer) {
-    if let Answer::Owned(mut bytes) = parked
-        && spare.len() < SPARE_ANSWERS_MAX
-        && bytes.capacity() <= SPARE_ANSWER_BYTES_MAX
-    {
-        bytes.clear();
-        spare.push(bytes);
-    }
-}
-
-/// As many parked answers keep their memory.
-const SPARE_ANSWERS_MAX: usize = 256;
-
-/// The memory of longer ones is given back at once.
-const SPARE_ANSWER_BYTES_MAX: usize = 16 << 10;
 
 /// Gathers that keep more memory than this are dropped when memory is scarce.
 const SPARE_GATHER_BYTES_MAX: usize = 64 << 10;

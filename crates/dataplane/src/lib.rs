@@ -39,6 +39,7 @@
 //! | `item_size` | the longest value, as the servers tell it |
 //! | `budget` | how much memory all buffers may take together |
 //! | `patience` | clients that take too long |
+//! | `spare` | memory of parked answers, used again |
 //! | `memory` | what is given back when nobody uses it |
 //! | `words` | the names of choices |
 //! | `config`, `counters` | every limit, every count |
@@ -76,6 +77,7 @@ mod report;
 mod sequence;
 mod service;
 mod session;
+mod spare;
 mod standing;
 mod stats;
 mod table;

@@ -31,7 +31,7 @@ impl Dataplane {
         self.held.set_sessions(charged);
         self.backends.iter_mut().for_each(Backend::give_memory_back);
         self.spare_gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
-        self.spare_answers = Vec::new();
+        self.spare_answers.give_memory_back();
         self.planner.give_memory_back();
     }
 }

@@ -1,5 +1,6 @@
 //! What a proxy is told, checked once.
 
+use crate::batching::Batching;
 use crate::engine::{Engine, WORKERS_MAX};
 use crate::names::{Resolve, SystemResolver};
 use std::{
@@ -25,6 +26,8 @@ pub struct Config {
     pub engine: Engine,
     /// Event loops, where the engine is that.
     pub threads: usize,
+    /// When a loop gathers more before it writes (engine event).
+    pub batching: Batching,
     /// How long a server may take to answer.
     pub timeout: Duration,
     /// How much of a reply, or of a request, must move within each further `timeout` after its first byte, in bytes.
@@ -162,6 +165,9 @@ pub enum ConfigError {
     /// Too little memory for anything.
     #[error("--buffer-limit {0} is too little to serve with: give at least {BUFFER_BYTES_MIN} bytes")]
     BufferLimit(usize),
+    /// Requests would be held up.
+    #[error("--batch-pause must be at most {BATCH_PAUSE_MAX:?}: requests would be held up for nothing")]
+    BatchPause,
     /// Names would be looked up all the time.
     #[error("--resolve-every must be at least {RESOLVE_EVERY_MIN:?}")]
     ResolveEvery,
@@ -186,6 +192,8 @@ const RESOLVE_EVERY_MIN: Duration = Duration::from_millis(100);
 
 /// Less memory than this for all buffers would refuse what one client may ask for.
 const BUFFER_BYTES_MIN: usize = 16 << 20;
+/// Longer pauses gain nothing: more clients than can be read in one turn have come by then.
+const BATCH_PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// Who may connect to a socket unless something else is said: the same user and group.
 pub const LISTEN_MODE: u32 = 0o660;
@@ -203,6 +211,7 @@ impl Config {
             table: Arc::new(table),
             engine: Engine::default(),
             threads,
+            batching: Batching::default(),
             timeout: Duration::from_millis(500),
             progress_bytes_min: defaults.progress_bytes_min,
             connect_timeout: Duration::from_nanos(defaults.connect_timeout_ns),
@@ -265,6 +274,20 @@ impl Config {
             return Err(ConfigError::BufferLimit(bytes));
         }
         self.buffer_bytes_max = bytes;
+        Ok(self)
+    }
+
+    /// Sets how long a loop may wait for more before it writes; nothing: never. With `always` it waits as long in every turn, which is
+    /// for tests and benchmarks.
+    pub fn with_batch_pause(mut self, pause: Duration, always: bool) -> Result<Self, ConfigError> {
+        if pause > BATCH_PAUSE_MAX {
+            return Err(ConfigError::BatchPause);
+        }
+        self.batching = match nanos(pause) {
+            0 => Batching::Off,
+            pause_ns if always => Batching::Always { pause_ns },
+            pause_max_ns => Batching::Adaptive { pause_max_ns },
+        };
         Ok(self)
     }
 
@@ -332,13 +355,14 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 29] = [
+        let settings: [(&str, Told<'_>); 30] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
             ("workers", &|it| limits(it).0.to_string()),
             ("queue", &|it| limits(it).1.to_string()),
             ("threads", &|it| it.threads.to_string()),
+            ("batch-pause", &|it| it.batching.to_string()),
             ("drain-timeout", &|it| format!("{:?}", it.drain_timeout)),
             ("max-connections", &|it| it.sessions_max.to_string()),
             ("max-value", &value),

@@ -4,6 +4,7 @@
 //! leave in one write per server, and all its replies in one write per client.
 
 use crate::{
+    batching::{self, Batcher, Batching},
     clock::Clock,
     inband::{self, Question},
     mail::MailRoom,
@@ -21,6 +22,7 @@ use std::{
         Arc,
         mpsc::{Receiver, Sender, SyncSender, sync_channel},
     },
+    thread,
     time::Duration,
 };
 use weir_dataplane::{Budget, Dataplane, Event, Report, SessionId, Standing, StatsTopic};
@@ -105,6 +107,7 @@ pub(crate) struct EventLoop {
     clock: Clock,
     /// What the clock said last.
     now: Instant,
+    batcher: Batcher,
     pub(crate) dataplane: Dataplane,
     outlet: Outlet,
     pub(crate) whereabouts: Whereabouts,
@@ -141,6 +144,7 @@ pub(crate) struct LoopConfig<'a> {
     pub(crate) standing: Arc<Standing>,
     pub(crate) whereabouts: Whereabouts,
     pub(crate) clock: Clock,
+    pub(crate) batching: Batching,
     pub(crate) drain_timeout: Duration,
 }
 
@@ -160,6 +164,7 @@ impl EventLoop {
             mailbox,
             clock: config.clock,
             now,
+            batcher: Batcher::new(config.batching, now),
             clients: Vec::new(),
             scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
@@ -181,10 +186,12 @@ impl EventLoop {
     /// Serves until it was told to drain and has.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        batching::allow_short_pauses();
         while !self.is_done() {
             self.wait(&mut events)?;
             let began = self.read_clock();
             self.read_ready(&events);
+            self.gather_more(&mut events)?;
             self.finish_turn(began);
             self.send_mail()?;
         }
@@ -195,6 +202,22 @@ impl EventLoop {
     /// Hands over what was measured last.
     pub(crate) fn end(mut self) {
         self.outlet.finish(&mut self.dataplane, |_| {});
+    }
+
+    /// Waits a moment for more, if that costs nobody anything, and reads what has come. (`batching.rs`.)
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a bounded pause that gathers a larger batch; there is no readiness for that"
+    )]
+    fn gather_more(&mut self, events: &mut Events) -> io::Result<()> {
+        let pause_ns = self.batcher.pause_ns(self.now);
+        if pause_ns > 0 {
+            thread::sleep(Duration::from_nanos(pause_ns));
+            self.poll(events, Some(Duration::ZERO))?;
+            self.read_ready(events);
+        }
+        self.batcher.note_writing();
+        Ok(())
     }
 
     /// What follows from all that was read in a turn that began at `began`.
@@ -243,6 +266,10 @@ impl EventLoop {
         } else {
             Some(Duration::ZERO)
         };
+        self.poll(events, timeout)
+    }
+
+    fn poll(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {
                 events.clear();
@@ -292,6 +319,7 @@ impl EventLoop {
             match sockets::read(stream, &mut self.scratch) {
                 Arrived::Bytes(count) => {
                     let now = self.read_clock();
+                    self.batcher.note_read(id);
                     self.dataplane.handle_client_bytes(id, &self.scratch[..count], now);
                     // A short read means that the kernel has no more; an end of the stream would not be told again.
                     if count < self.scratch.len() && !to_the_end {

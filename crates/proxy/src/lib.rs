@@ -16,6 +16,7 @@
 
 mod acceptor;
 mod admin;
+mod batching;
 mod clock;
 mod config;
 mod engine;
@@ -39,6 +40,7 @@ mod snapshot;
 mod sockets;
 mod windows;
 
+pub use batching::{Batching, PAUSE_MAX_NS};
 pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Replication, Reread};
 pub use engine::Engine;
 pub use keeper::Notice;

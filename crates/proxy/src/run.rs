@@ -165,6 +165,7 @@ impl Making<'_> {
             standing: Arc::clone(&self.standing),
             whereabouts: Whereabouts { book: self.keeper.book(), keeper: self.keeper_handle.clone() },
             clock: self.clock,
+            batching: self.config.batching,
             drain_timeout: self.config.drain_timeout,
         })
     }

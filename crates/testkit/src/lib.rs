@@ -6,6 +6,7 @@
 //! | [`memcached`] | a memcached server as a state machine: bytes in, bytes out |
 //! | [`requests`] | random requests, right and wrong ones |
 //! | [`simulation`] | clients, network and servers around one dataplane, from one seed |
+//! | [`steady`] | the same requests over and over, for counting what one costs |
 //!
 //! Nothing here shares code with `weir-protocol`: what two authors wrote apart can check each other.
 
@@ -13,3 +14,4 @@ pub mod differential;
 pub mod memcached;
 pub mod requests;
 pub mod simulation;
+pub mod steady;

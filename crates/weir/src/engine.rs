@@ -36,6 +36,7 @@ pub(crate) fn engine(settings: &Settings) -> Result<Engine, StrayError> {
     let name = settings.engine.unwrap_or_default();
     let given = [
         ("--threads", settings.threads.is_some(), EngineName::Event),
+        ("--batch-pause", settings.batch_pause.is_some(), EngineName::Event),
         ("--workers", settings.workers.is_some(), EngineName::Pool),
         ("--queue", settings.queue.is_some(), EngineName::Pool),
     ];

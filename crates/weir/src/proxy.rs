@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::{ArgMatches, Args};
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
-use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, Patience, Replication};
+use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience, Replication};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -71,6 +71,7 @@ impl Given {
         .with_connect_timeout(settings.connect_timeout.unwrap_or(TIMEOUT))?
         .with_buffer_limit(settings.buffer_limit.unwrap_or(BUFFER_LIMIT))?
         .with_multiget(settings.multiget.unwrap_or_default())?
+        .with_batch_pause(settings.batch_pause.unwrap_or(BATCH_PAUSE), settings.batch_always == Some(true))?
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
         config.on_failure = settings.on_failure.unwrap_or_default();
         config.replication = replication(&settings);
@@ -133,6 +134,9 @@ const LISTEN: &str = "127.0.0.1:21211";
 
 /// How long a server may take if nothing says otherwise.
 const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long a loop may wait for more before it writes if nothing says otherwise.
+const BATCH_PAUSE: Duration = Duration::from_nanos(PAUSE_MAX_NS);
 
 /// How long sessions may take to end if nothing says otherwise.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);

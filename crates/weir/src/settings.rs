@@ -33,6 +33,13 @@ pub(crate) struct Settings {
     /// Event loops (engine event) [default: 1]
     #[arg(long, value_name = "N", env = "WEIR_THREADS")]
     pub(crate) threads: Option<usize>,
+    /// How long a loop may wait for more before it writes, when so many clients are active that this costs nobody; 0ms: never
+    /// (engine event) [default: 50us]
+    #[arg(long, value_name = "TIME", env = "WEIR_BATCH_PAUSE", value_parser = units::duration)]
+    pub(crate) batch_pause: Option<Duration>,
+    /// Wait that long in every turn: for tests and benchmarks
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) batch_always: Option<bool>,
     /// Workers, each with a connection of its own to every server (engine pool) [default: 8]
     #[arg(long, value_name = "W", env = "WEIR_WORKERS")]
     pub(crate) workers: Option<usize>,
@@ -138,6 +145,8 @@ impl Settings {
             admin: self.admin.or(below.admin),
             engine: self.engine.or(below.engine),
             threads: self.threads.or(below.threads),
+            batch_pause: self.batch_pause.or(below.batch_pause),
+            batch_always: self.batch_always.or(below.batch_always),
             workers: self.workers.or(below.workers),
             queue: self.queue.or(below.queue),
             timeout: self.timeout.or(below.timeout),
@@ -179,6 +188,7 @@ pub(crate) struct SettingsTable {
     admin: Option<Spanned<String>>,
     engine: Option<Spanned<String>>,
     threads: Option<usize>,
+    batch_pause: Option<Spanned<String>>,
     workers: Option<usize>,
     queue: Option<usize>,
     timeout: Option<Spanned<String>>,
@@ -217,6 +227,8 @@ impl SettingsTable {
             admin: self.admin.map(checked_listen).transpose()?,
             engine: read("engine", self.engine.as_ref(), str::parse)?,
             threads: self.threads,
+            batch_pause: read("batch_pause", self.batch_pause.as_ref(), units::duration)?,
+            batch_always: None,
             workers: self.workers,
             queue: self.queue,
             timeout: self.timeout.as_ref().map(checked_timeout).transpose()?,
