@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _DECISION_3 = "[decision 3](decisions/0003-answers-of-memcached.md)"
-_DECISION_4 = "[decision 4](decisions/0004-writes-with-replicas.md)"
+_DECISION_5 = "[decision 5](decisions/0005-replication.md)"
 
 REASONS = {
     "statistics": f"The proxy's own statistics under memcached's names; {_DECISION_3}.",
@@ -16,8 +16,8 @@ REASONS = {
         f"reply on a connection that many clients share; {_DECISION_3}."
     ),
     "followers": (
-        "The primary did it, and the other replicas were told to delete the key: by the same command they could have "
-        f"decided otherwise, and a missing copy is safe where another value is not; {_DECISION_4}."
+        "The decider did it, and the other replicas were told to delete the key: what they hold they could have decided "
+        f"otherwise, and a missing copy is safe where another value is not; {_DECISION_5}."
     ),
-    "reads": f"A retrieval that changes an item goes to the primary alone; {_DECISION_4}.",
+    "reads": f"A retrieval that changes an item goes to the decider alone; {_DECISION_5}.",
 }

@@ -1,7 +1,7 @@
-//! Keys that another replica than the primary did not have, asked for again.
+//! Keys that another replica than the decider did not have, asked for again.
 //!
-//! After a write that the primary decided, it alone has the key (`follow.rs`). So what a multi-get did not find elsewhere is asked
-//! of the primaries in a second step, one message for each; a key that nobody has costs that step, too. A primary that is down
+//! After a write that the decider decided it may be the only one that has the key (`follow.rs`). So what a multi-get did not find elsewhere
+//! is asked of the deciders in a second step, one message for each; a key that nobody has costs that step, too. A decider that is down
 //! or full is not asked: the miss stands, as it does for a get of one key that another replica was asked for.
 //!
 //! A session that has sent a write behind its multi-get is not asked for again: the second message would come after that write, and
@@ -10,7 +10,9 @@
 use crate::{
     Dataplane,
     backend::{NewPart, RequestKey},
+    dispatch::REPLICAS_MAX,
     gather::Gather,
+    read::first_readable,
 };
 use weir_protocol::{Expected, ValueSpan};
 use weir_timing::Instant;
@@ -22,7 +24,7 @@ pub(crate) struct Again {
     names: Vec<u8>,
     /// How many writes the session had sent when this was sent.
     writes_before: u64,
-    /// The table by which it was sent. Another one's primaries are asked for nothing of it.
+    /// The table by which it was sent. Another one's servers are asked for nothing of it.
     generation: u64,
     /// Which keys are asked for again, in order.
     positions: Vec<usize>,
@@ -33,7 +35,7 @@ pub(crate) struct Again {
 }
 
 impl Dataplane {
-    /// A multi-get has all its parts: asks the primaries for what others did not have. Returns whether there is anything to wait for.
+    /// A multi-get has all its parts: asks the deciders for what others did not have. Returns whether there is anything to wait for.
     pub(crate) fn ask_again(&mut self, key: RequestKey, now: Instant) -> bool {
         let Self { services, sessions, router, generation, backends, config, counters, .. } = self;
         let service = &mut services[key];
@@ -59,10 +61,14 @@ impl Dataplane {
         gather.for_each_key(|part, was_found| {
             let name = names.next().expect("every key has its name");
             if !was_found && part.answered {
-                let primary = router.primary(name);
-                if primary != part.server && backends[primary].admit(config).is_ok() {
-                    again.positions.push(position);
-                    second.assign(primary);
+                let mut replicas = [0; REPLICAS_MAX];
+                let count = router.replicas_of(name, &mut replicas);
+                match first_readable(&replicas[..count], backends, config) {
+                    Ok(decider) if decider != part.server => {
+                        again.positions.push(position);
+                        second.assign(decider);
+                    }
+                    _ => {}
                 }
             }
             position += 1;

@@ -94,7 +94,7 @@ impl Dataplane {
 
     /// Where `flush_all` goes: behind everything that it must not be overtaken by.
     pub(crate) fn way_of_flush(&self, server: usize) -> usize {
-        let busy = self.apart_from(server).filter(|&apart| self.backends[apart].owes_replies());
+        let busy = self.apart_from(server).filter(|&apart| self.backends[apart].may_undo());
         busy.unwrap_or(server)
     }
 
@@ -115,7 +115,7 @@ impl Dataplane {
     pub(crate) fn look_apart(&mut self) {
         if self.is_apart_busy {
             let mut apart = self.apart.iter().flatten().map(|&slot| usize::from(slot));
-            self.is_apart_busy = apart.any(|slot| self.backends[slot].owes_replies());
+            self.is_apart_busy = apart.any(|slot| self.backends[slot].may_undo());
         }
     }
 

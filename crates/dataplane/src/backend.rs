@@ -7,6 +7,7 @@
 //!                     └───────────── deadline: the part is abandoned ───┴▶ stays in its place, its reply is thrown away
 //!
 //!   Idle ──connect──▶ Connecting ──▶ Up ──lost──▶ Connecting
+//!                        │            ╲──silent──▶ Silent: marked down, and up again when it answers
 //!                        │ failed                                 Down: requests are refused at once
 //!                        └──────▶ Down ──pause──▶ Probing ──▶ Up
 //! ```
@@ -16,7 +17,13 @@
 
 mod renewal;
 
-use crate::{Config, Fault, buffer::ByteQueue, key, window::Told};
+use crate::{
+    Config, Fault,
+    buffer::ByteQueue,
+    key,
+    replica::{LostErrands, Replica},
+    window::Told,
+};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Instant, QueueGauge};
@@ -30,6 +37,7 @@ pub(crate) struct Part {
     /// Whose it is; nobody's after its time was up.
     pub(crate) request: Option<RequestKey>,
     pub(crate) expected: Expected,
+    pub(crate) purpose: Purpose,
     /// Whether this reply decides the answer; a follower's only tells whether it worked.
     pub(crate) decides: bool,
     /// Which part of a split multi-get it is.
@@ -46,6 +54,21 @@ pub(crate) struct Part {
     pub(crate) sent: Instant,
 }
 
+/// Why a message is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client asked for it.
+    Request,
+    /// To learn what the server stores.
+    Settings,
+    /// To make the server forget a key that it missed.
+    Delete,
+    /// To make it forget everything.
+    Flush,
+    /// To learn that it answers again, and has carried out all that came before.
+    Barrier,
+}
+
 impl Part {
     /// Whether the message may take long to leave.
     fn is_long(&self) -> bool {
@@ -60,10 +83,18 @@ const LONG_MESSAGE_BYTES: u64 = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Idle,
-    Connecting { since: Instant },
+    Connecting {
+        since: Instant,
+    },
     Up,
-    Down { until: Instant },
-    Probing { since: Instant },
+    /// Connected, and marked down because it does not answer (`mark_down.rs`).
+    Silent,
+    Down {
+        until: Instant,
+    },
+    Probing {
+        since: Instant,
+    },
 }
 
 impl State {
@@ -72,7 +103,7 @@ impl State {
             Self::Idle => "idle",
             Self::Connecting { .. } => "connecting",
             Self::Up => "up",
-            Self::Down { .. } | Self::Probing { .. } => "down",
+            Self::Silent | Self::Down { .. } | Self::Probing { .. } => "down",
         }
     }
 }
@@ -129,6 +160,12 @@ pub(crate) struct Backend {
     pub(crate) denial: Option<Fault>,
     /// `requests` when the last request was handed in by the driver.
     pub(crate) requests_before: u64,
+    /// Requests that were late since it was last heard of.
+    pub(crate) late_in_a_row: u32,
+    /// How long it took to answer of late, nanoseconds; 0 before the first reply.
+    pub(crate) smoothed_ns: u64,
+    /// Where keys of it have other servers, too.
+    pub(crate) replica: Option<Box<Replica>>,
 }
 
 /// What a part is to be, before it has a place.
@@ -175,6 +212,9 @@ impl Backend {
             beside: None,
             denial: None,
             requests_before: 0,
+            late_in_a_row: 0,
+            smoothed_ns: 0,
+            replica: None,
         }
     }
 
@@ -183,7 +223,7 @@ impl Backend {
         if let Some(fault) = self.denial {
             return Err(fault);
         }
-        if matches!(self.state, State::Down { .. } | State::Probing { .. }) {
+        if matches!(self.state, State::Down { .. } | State::Probing { .. } | State::Silent) {
             return Err(Fault::Down);
         }
         let full = self.parts.len() >= config.server_requests_max
@@ -193,12 +233,30 @@ impl Backend {
 
     /// Whether no time to come means anything to it: it is connected, or nobody wants it to be, and it owes nothing.
     pub(crate) fn waits_for_nothing(&self) -> bool {
-        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle)
+        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle) && !self.is_unclean()
     }
 
     /// Begins a message: the caller appends its bytes to [`Backend::message`] and its keys by [`Backend::push_key`], and
     /// then calls [`Backend::finish_message`].
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
+        self.begin_part(part, Purpose::Request, config, now);
+        self.requests += 1;
+        self.queued.enter(now);
+    }
+
+    /// The same for a message that no request asked for. Nobody waits for its reply, and it is nobody's load.
+    pub(crate) fn begin_own_message(
+        &mut self,
+        purpose: Purpose,
+        expected: Expected,
+        config: &Config,
+        now: Instant,
+    ) {
+        let part = NewPart { request: None, expected, decides: false, index: 0, created: now };
+        self.begin_part(part, purpose, config, now);
+    }
+
+    fn begin_part(&mut self, part: NewPart, purpose: Purpose, config: &Config, now: Instant) {
         let start = self.out_end();
         let deadline = part.created.plus(config.timeout_ns);
         if part.request.is_some() && deadline < self.latest {
@@ -208,6 +266,7 @@ impl Backend {
         self.parts.push_back(Part {
             request: part.request,
             expected: part.expected,
+            purpose,
             decides: part.decides,
             index: part.index,
             key_count: 0,
@@ -217,10 +276,6 @@ impl Backend {
             deadline,
             sent: now,
         });
-        if measured(part.expected) {
-            self.requests += 1;
-            self.queued.enter(now);
-        }
     }
 
     pub(crate) fn message(&mut self) -> &mut Vec<u8> {
@@ -257,9 +312,13 @@ impl Backend {
         self.out_start + self.out.len() as u64
     }
 
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.state, State::Up | State::Silent)
+    }
+
     /// Whether the driver should be asked to write.
     pub(crate) fn wants_write(&self) -> bool {
-        self.state == State::Up && !self.blocked && !self.output().is_empty()
+        self.is_connected() && !self.blocked && !self.output().is_empty()
     }
 
     pub(crate) fn output(&self) -> &[u8] {
@@ -276,7 +335,7 @@ impl Backend {
             if let Some(request) = part.request {
                 taken(request, count);
             }
-            count += u64::from(measured(part.expected));
+            count += u64::from(measured(part));
         }
         self.queued.leave_many(count, now);
         self.in_flight.enter_many(count, now);
@@ -333,7 +392,7 @@ impl Backend {
     pub(crate) fn complete_head(&mut self, reply: &[u8], now: Instant) -> Result<Part, Violation> {
         self.check_keys(reply)?;
         let part = self.parts.pop_front().expect("a reply was scanned for the head");
-        if measured(part.expected) {
+        if measured(&part) {
             self.in_flight.leave(now);
         }
         self.sent = self.sent.saturating_sub(1);
@@ -439,7 +498,7 @@ impl Backend {
     /// The connection is gone: everything that was queued or in flight on it is handed to `lost`.
     pub(crate) fn disconnect(&mut self, now: Instant, mut lost: impl FnMut(RequestKey, Part)) {
         for (index, part) in self.parts.iter().enumerate() {
-            if !measured(part.expected) {
+            if !measured(part) {
                 continue;
             }
             if index < self.dequeued {
@@ -463,14 +522,35 @@ impl Backend {
         self.skip = 0;
     }
 
-    /// Whether a reply to anything but the proxy's own questions is still to come.
-    pub(crate) fn owes_replies(&self) -> bool {
-        self.parts.iter().any(|part| measured(part.expected))
+    /// Whether something was sent that could undo a later write on another connection. What was given up where keys have replicas
+    /// cannot: its key is in the journal.
+    pub(crate) fn may_undo(&self) -> bool {
+        self.parts.iter().any(|part| measured(part) && (part.request.is_some() || self.replica.is_none()))
+    }
+
+    /// What the journal has at stake if the first `count` parts are lost with the connection.
+    pub(crate) fn errands_among(&self, count: usize) -> LostErrands {
+        let mut lost = LostErrands::default();
+        for part in self.parts.range(..count) {
+            match part.purpose {
+                Purpose::Delete => lost.deletes += 1,
+                Purpose::Flush => lost.flush = true,
+                Purpose::Settings | Purpose::Barrier => {}
+                Purpose::Request => {
+                    lost.writes |= part.expected != Expected::Retrieval && part.start < self.out_start;
+                }
+            }
+        }
+        lost
+    }
+
+    pub(crate) fn part_count(&self) -> usize {
+        self.parts.len()
     }
 
     /// Whether a reply to something that was given up is still to come.
     pub(crate) fn has_given_up(&self) -> bool {
-        self.parts.iter().any(|part| part.request.is_none() && measured(part.expected))
+        self.parts.iter().any(|part| part.request.is_none() && measured(part))
     }
 
     /// The message that was finished last is known by `mark`, which is none of a split multi-get's numbers.
@@ -485,7 +565,11 @@ impl Backend {
 
     #[cfg(debug_assertions)]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.parts.is_empty() && self.out.is_empty() && self.keys.is_empty() && self.input.is_empty()
+        !self.is_unclean()
+            && self.parts.is_empty()
+            && self.out.is_empty()
+            && self.keys.is_empty()
+            && self.input.is_empty()
     }
 }
 
@@ -498,8 +582,8 @@ pub(crate) fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> 
 }
 
 /// Whether a message counts: the proxy's own questions are nobody's load.
-fn measured(expected: Expected) -> bool {
-    expected != Expected::Settings
+fn measured(part: &Part) -> bool {
+    part.purpose == Purpose::Request
 }
 
 /// A key that is repeated in other bytes than the client's would be a reply to something else, or worse: memcached 1.6 repeats some

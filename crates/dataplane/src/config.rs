@@ -1,6 +1,6 @@
 //! What bounds the dataplane. Every queue and buffer in this crate has its limit here.
 
-use crate::{Multiget, OnFailure, Patience};
+use crate::{Multiget, OnFailure, Patience, ReadPolicy, ReplicasRequired, WritePolicy};
 use weir_protocol::Limits;
 
 /// A rule of replication that can be left out, for tests only.
@@ -49,6 +49,22 @@ pub struct Config {
     pub multiget: Multiget,
     /// What becomes of retrievals of which a part got no answer.
     pub on_failure: OnFailure,
+    /// When writes to several replicas are answered.
+    pub write_policy: WritePolicy,
+    /// Which replicas a write needs that is to reach all.
+    pub replicas_required: ReplicasRequired,
+    /// Which replica is read.
+    pub read_policy: ReadPolicy,
+    /// How many keys that a server missed are remembered, to be deleted there; with more of them it is flushed.
+    pub journal_keys_max: usize,
+    /// The same, in bytes of keys.
+    pub journal_bytes_max: usize,
+    /// How long a server may still carry out what was sent on a connection that broke without its doing. Nanoseconds.
+    pub quarantine_ns: u64,
+    /// After how many timeouts in a row, without a reply between them, a server with replicated keys is marked down. 0: never.
+    pub mark_down_timeouts: u32,
+    /// The most servers of a pool that may be marked down by timeouts at once, in percent of them.
+    pub mark_down_share_percent: u32,
     /// What clients may send.
     pub limits: Limits,
     /// Whether the longest value is what the servers say that they store (`item_size_max`), as soon as one has said so.
@@ -95,6 +111,14 @@ impl Default for Config {
             patience: Patience::default(),
             multiget: Multiget::default(),
             on_failure: OnFailure::default(),
+            write_policy: WritePolicy::default(),
+            replicas_required: ReplicasRequired::default(),
+            read_policy: ReadPolicy::default(),
+            journal_keys_max: 65_536,
+            journal_bytes_max: 4 << 20,
+            quarantine_ns: 2_000_000_000,
+            mark_down_timeouts: 3,
+            mark_down_share_percent: 50,
             limits: Limits::default(),
             asks_item_size: false,
             large_value_bytes: 256 << 10,

@@ -1,6 +1,6 @@
 //! Connections to servers: made, tried again, given up, lost.
 
-use crate::{Dataplane, Event, Fault, backend::State};
+use crate::{Dataplane, Event, Fault, backend::State, replica::Ending};
 use weir_protocol::Violation;
 use weir_timing::Instant;
 
@@ -28,7 +28,11 @@ impl Dataplane {
         }
         let mut late = Vec::new();
         self.backends[server].expire(now, self.config.timeout_ns, |key, _| late.push(key));
+        if late.is_empty() {
+            return;
+        }
         self.counters.server_timeouts += late.len() as u64;
+        self.note_late(server, late.len(), now);
         for key in late {
             self.part_failed(key, Fault::Timeout, server, now);
         }
@@ -48,13 +52,16 @@ impl Dataplane {
         self.counters.server_violations += 1;
         self.events.push_back(Event::Disconnect(server));
         self.backends[server].last_trouble = Some(reason);
-        self.lose_connection(server, Fault::Protocol, now);
+        self.lose_connection(server, Fault::Protocol, Ending::Otherwise, now);
         self.connect(server, now);
     }
 
-    pub(crate) fn lose_connection(&mut self, server: usize, fault: Fault, now: Instant) {
+    pub(crate) fn lose_connection(&mut self, server: usize, fault: Fault, ending: Ending, now: Instant) {
         self.counters.server_disconnects += 1;
+        let backend = &self.backends[server];
+        let errands = backend.errands_among(backend.part_count());
         self.fail_parts(server, fault, now);
+        self.lose_errands(server, errands, ending, now);
     }
 
     fn fail_parts(&mut self, server: usize, fault: Fault, now: Instant) {

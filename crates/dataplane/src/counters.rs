@@ -67,6 +67,8 @@ counters! {
     requests_failed_connect,
     /// Failed requests, because a server was marked down.
     requests_failed_down,
+    /// Of those, requests that needed a server that lacks writes, or may.
+    requests_failed_stale,
     /// Failed requests, because too much waited for a server.
     requests_failed_full,
     /// Failed requests, because too many waited in the proxy's own queue.
@@ -95,7 +97,7 @@ counters! {
     keys_degraded,
     /// Keys of multi-gets that another replica did not have, and that the primary was asked for in a second step.
     keys_asked_again,
-    /// Gets of one key, and whole multi-gets, that another replica was asked for because the primary could not be.
+    /// Requests and keys that another replica decided because the primary could not be asked.
     reads_failed_over,
     /// Multi-gets that one server was asked for because that was faster of late, or to see whether it is (`--multiget auto`).
     multigets_auto_whole,
@@ -107,12 +109,34 @@ counters! {
     server_replies_late,
     /// Replies that were thrown away because more of them would have had to be kept than is allowed; each fails its request.
     server_replies_too_large,
-    /// Copies that were deleted on replicas because the primary alone had decided a write, or may have.
+    /// Writes that waited because another replica-by-replica write to their key was being decided.
+    writes_held,
+    /// Copies that were deleted on replicas because another had decided a write, or may have, and they could not follow.
     replicas_invalidated,
     /// Writes that went over a server's connection for large values (`--large-value`), most of them large.
     requests_apart,
     /// Times that such a write waited until its session had nothing else in service.
     large_waits,
+    /// Messages by which replicas followed a write that another had decided.
+    replicas_followed,
+    /// Copies that were not written because their server was marked down. Each key goes into the server's journal.
+    copies_skipped,
+    /// Keys that were put into a journal, because a server lacks a write, or may still carry out an old one.
+    journal_keys,
+    /// Journals that held too much, so that their servers are to be flushed instead.
+    journal_overflows,
+    /// Deletes that were sent to make servers forget what they missed.
+    journal_deletes,
+    /// Flushes that were sent to make servers forget what they missed.
+    journal_flushes,
+    /// Such flushes that were refused. The server stays unread.
+    journal_flushes_refused,
+    /// Servers that were marked down because they did not answer in time, several times in a row.
+    servers_marked_down,
+    /// Of those, servers that have answered since.
+    servers_marked_up,
+    /// Connections with unanswered writes that ended without the server's doing; it stays unread for a while.
+    server_quarantines,
     /// Connections to servers that were established.
     server_connects,
     /// Attempts to connect to a server that failed.
@@ -129,6 +153,8 @@ counters! {
     server_violations,
     /// Messages that were not sent because their server was marked down.
     server_refusals_down,
+    /// Messages that were not sent because their server lacks writes, or may still carry out old ones.
+    server_refusals_stale,
     /// Messages that were not sent because too many, or too many bytes, waited for their server.
     server_refusals_full,
     /// Replies that were replaced by an error because too many bytes waited for their client.
@@ -154,6 +180,7 @@ impl Counters {
         *match fault {
             Some(Fault::Connect) => &mut self.requests_failed_connect,
             Some(Fault::Down) => &mut self.requests_failed_down,
+            Some(Fault::Stale) => &mut self.requests_failed_stale,
             Some(Fault::Full) => &mut self.requests_failed_full,
             Some(Fault::Queue) => &mut self.requests_failed_queue,
             Some(Fault::Timeout) => &mut self.requests_failed_timeout,

@@ -10,12 +10,16 @@ use crate::{
     budget::{Budget, Held},
     dispatch::Large,
     gather::Gather,
+    hold::Holds,
     multiget::Planner,
     ownership::Post,
+    replica::Ending,
+    replicate::retire,
     report::{Report, ServerReport},
     service::{Answer, Service},
     session::Session,
     spare::SpareAnswers,
+    standing::Standing,
     table::{Routes, Slot},
     trace::Tracer,
 };
@@ -54,6 +58,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Dataplane {
     pub(crate) config: Config,
+    pub(crate) standing: Arc<Standing>,
     pub(crate) router: Arc<Routes>,
     /// Earlier ones, with which writes were begun that are being decided.
     pub(crate) former: Vec<Arc<Routes>>,
@@ -81,6 +86,8 @@ pub struct Dataplane {
     #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
     pub(crate) spare_gathers: Vec<Box<Gather>>,
     pub(crate) planner: Planner,
+    /// Keys to which writes wait.
+    pub(crate) holds: Holds,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: SpareAnswers,
     /// What goes to other loops and comes from them; none where there is one loop.
@@ -101,7 +108,13 @@ pub struct Dataplane {
 impl Dataplane {
     /// A dataplane that wants to be connected to all servers of `table`.
     pub fn new(config: Config, table: Arc<Table>, now: Instant) -> Self {
+        Self::sharing(config, table, Arc::default(), now)
+    }
+
+    /// The same, in a process that has several: all of them share one [`Standing`].
+    pub fn sharing(config: Config, table: Arc<Table>, standing: Arc<Standing>, now: Instant) -> Self {
         let mut dataplane = Self {
+            standing,
             router: Arc::new(Routes::nowhere(&table)),
             former: Vec::new(),
             coming: None,
@@ -120,6 +133,7 @@ impl Dataplane {
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
+            holds: Holds::default(),
             spare_answers: SpareAnswers::default(),
             post: None,
             memory_due: None,
@@ -202,12 +216,15 @@ impl Dataplane {
         session.abandon(|key, appended| {
             // The others are still at their servers; they find the session gone when they come back.
             if appended || services[key].complete {
-                services.remove(key);
+                retire(services, key);
                 counters.requests_orphaned += 1;
                 done += 1;
             }
         });
         session.in_service -= done;
+        if let Some(stalled) = session.stalled.take() {
+            self.leave_line(id, &stalled);
+        }
         self.recharge(id);
         // The number may soon be another client's.
         self.events.retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
@@ -240,12 +257,13 @@ impl Dataplane {
         let was_blocked = session.blocked;
         let mut answered = 0;
         session.handle_written(count, |key| {
-            let mut service = services.remove(key);
+            let service = &mut services[key];
             service.stamps.answered = now;
             recorder.record_request(service.operation, service.outcome(), &service.stamps);
             if let Some(traced) = service.traced.take() {
-                tracer.push(traced.into_row(&service));
+                tracer.push(traced.into_row(service));
             }
+            retire(services, key);
             answered += 1;
         });
         session.in_service -= answered;
@@ -282,18 +300,29 @@ impl Dataplane {
         let backend = &mut self.backends[server];
         backend.state = State::Up;
         backend.failures = 0;
+        backend.late_in_a_row = 0;
         self.ask_item_size(server, now);
     }
 
-    /// The connection could not be made, or is lost.
+    /// The connection could not be made, or the server closed it: nothing of what was sent is carried out any more.
     pub fn handle_server_disconnected(&mut self, server: usize, now: Instant) {
         match self.backends[server].state {
-            State::Up => {
-                self.lose_connection(server, Fault::Closed, now);
+            State::Up | State::Silent => {
+                self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
                 self.connect(server, now);
             }
             State::Connecting { .. } | State::Probing { .. } => self.connect_failed(server, now),
             State::Idle | State::Down { .. } => {}
+        }
+    }
+
+    /// An established connection broke without the server's doing: it may still carry out what was sent.
+    pub fn handle_server_broken(&mut self, server: usize, now: Instant) {
+        if self.server_is_up(server) {
+            self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
+            self.connect(server, now);
+        } else {
+            self.handle_server_disconnected(server, now);
         }
     }
 
@@ -336,7 +365,7 @@ impl Dataplane {
 
     /// Whether this server's connection is established.
     pub fn server_is_up(&self, server: usize) -> bool {
-        self.backends[server].state == State::Up
+        self.backends[server].is_connected()
     }
 
     /// The kernel takes bytes for this server again.
@@ -373,6 +402,8 @@ impl Dataplane {
         }
         self.settle_all(now);
         self.look_apart();
+        self.serve_ready_mail(now);
+        self.work_on_journals(now);
         self.publish_held(now);
         self.close_overdue(now);
         while let Some(id) = self.resumable.pop_front() {
@@ -384,7 +415,7 @@ impl Dataplane {
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if !self.resumable.is_empty() {
+        if !self.resumable.is_empty() || self.holds.has_ready() {
             return Some(Instant::ZERO);
         }
         let timeout = self.config.timeout_ns;
@@ -397,9 +428,10 @@ impl Dataplane {
                 State::Connecting { since } | State::Probing { since } => {
                     Some(since.plus(self.config.connect_timeout_ns))
                 }
-                State::Idle | State::Up => None,
+                State::Idle | State::Up | State::Silent => None,
             };
-            sooner(sooner(earliest, connection), backend.next_deadline(timeout))
+            let errands = sooner(connection, backend.errands_due());
+            sooner(sooner(earliest, errands), backend.next_deadline(timeout))
         })
     }
 
@@ -462,6 +494,8 @@ impl Dataplane {
                         queued: backend.queued.report(now),
                         in_flight: backend.in_flight.report(now),
                         time: self.recorder.server_time(slot),
+                        journal: backend.replica.as_ref().map_or(0, |replica| replica.journal.len() as u64),
+                        unread: backend.replica.as_ref().and_then(|replica| replica.trouble(now)),
                         last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                     };
                     if let Some(apart) = apart.map(|slot| &self.backends[slot]) {
@@ -483,6 +517,7 @@ impl Dataplane {
         self.services.is_empty()
             && self.backends.iter().all(Backend::is_quiet)
             && self.resumable.is_empty()
+            && self.holds.is_empty()
             && self.slots_are_settled()
             && self.post_is_quiet()
     }
@@ -518,7 +553,8 @@ impl Dataplane {
             if at == bytes.len() {
                 break;
             }
-            if !may_take(session, &self.config, &self.held) {
+            // Who has waited for a key was let in before.
+            if !may_take(session, &self.config, &self.held) && session.stalled.is_none() {
                 session.paused = true;
                 self.counters.sessions_paused += 1;
                 self.counters.sessions_paused_memory += u64::from(session.blocked && self.held.is_pressed());
@@ -541,6 +577,10 @@ impl Dataplane {
                 break;
             }
             if self.may_go_apart(length_of(&parsed)) && self.waits_to_go_apart(id, &parsed) {
+                self.sessions[id].paused = true;
+                break;
+            }
+            if !self.holds.is_empty() && self.waits_for_key(id, &parsed, now) {
                 self.sessions[id].paused = true;
                 break;
             }
@@ -611,7 +651,7 @@ impl Dataplane {
         }
         if session.finished {
             self.hang_up(id);
-        } else {
+        } else if session.hosted.is_none() {
             self.events.push_back(Event::Resume(id));
         }
     }

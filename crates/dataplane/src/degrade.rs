@@ -5,7 +5,7 @@
 //! split multi-get the values of the other parts are merged as ever, and those of the failed part are simply not there.
 
 use crate::{Dataplane, Fault, OnFailure, backend::RequestKey, service::Answer};
-use weir_protocol::{Meta, MetaVerb, Status};
+use weir_protocol::{Meta, Status};
 
 impl Dataplane {
     /// If failures are misses, this is what the request is answered when no server answers it.
@@ -67,16 +67,10 @@ pub(crate) fn meta_miss(meta: Meta<'_>) -> Answer {
     Answer::Owned(line)
 }
 
-/// Whether any replica can answer this as well as the primary: an `mg` that changes nothing and asks for nothing that each server
-/// counts for itself.
-pub(crate) fn any_replica_can_answer(meta: Meta<'_>) -> bool {
-    let is_harmless = |flag: &[u8]| matches!(flag[0], b'b' | b'f' | b'k' | b'O' | b'q' | b's' | b'v');
-    meta.verb == MetaVerb::Get && meta.flags().all(is_harmless)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_protocol::MetaVerb;
 
     /// Checked against memcached 1.6.18.
     #[test]

@@ -2,10 +2,10 @@
 
 use crate::{
     Dataplane, Fault, SessionId,
-    backend::{Part, RequestKey},
+    backend::{Part, Purpose, RequestKey},
     budget::SMALL_REPLY_BYTES,
     dataplane::may_take,
-    follow::may_have_changed,
+    replicate::retire,
     service::Answer,
 };
 use std::{mem, sync::Arc};
@@ -36,6 +36,7 @@ impl Dataplane {
             }
         }
         let backend = &mut self.backends[server];
+        backend.late_in_a_row = 0;
         backend.note_progress(bytes.len(), goes_on, self.config.progress_bytes_min, now);
         let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
         backend.input = kept;
@@ -86,17 +87,25 @@ impl Dataplane {
 
     fn deliver(&mut self, server: usize, part: Part, reply: Reply, bytes: &[u8], now: Instant) {
         let Some(key) = part.request else {
-            if part.expected == Expected::Settings {
-                return self.learn_item_size(server, bytes);
+            match part.purpose {
+                Purpose::Request => self.counters.server_replies_late += 1,
+                Purpose::Settings => self.learn_item_size(server, bytes),
+                Purpose::Barrier => self.mark_up(server),
+                Purpose::Delete | Purpose::Flush => self.errand_replied(server, part.purpose, reply, now),
             }
-            self.counters.server_replies_late += 1;
             return;
         };
+        let took = now.saturating_since(part.sent);
         let backend = &mut self.backends[server];
-        self.recorder.record_server(backend.beside.unwrap_or(server), now.saturating_since(part.sent));
+        self.recorder.record_server(backend.beside.unwrap_or(server), took);
+        if backend.replica.is_some() {
+            backend.observe(took);
+        }
         let service = &mut self.services[key];
         service.outstanding -= 1;
-        let followers = service.followers.take().filter(|_| may_have_changed(reply.status));
+        if service.write.is_some() {
+            return self.copy_replied(key, server, reply, bytes, now);
+        }
         let mut deciding = None;
         if reply.status.is_error() {
             backend.errors += 1;
@@ -125,9 +134,6 @@ impl Dataplane {
             };
             deciding = Some(&bytes[..reply.answer_len]);
         }
-        if let Some(followers) = followers {
-            self.invalidate(key, &followers, now);
-        }
         let service = &mut self.services[key];
         if service.outstanding == 0 {
             self.finish(key, deciding, now);
@@ -139,16 +145,13 @@ impl Dataplane {
     /// One of the servers that a request needs did not answer.
     pub(crate) fn part_failed(&mut self, key: RequestKey, fault: Fault, server: usize, now: Instant) {
         self.backends[server].errors += 1;
-        self.fail(key, fault, server);
-        let service = &mut self.services[key];
-        service.outstanding -= 1;
-        let undecided = service.followers.take();
-        let (created, done) = (service.stamps.created, service.outstanding == 0);
-        if let Some(followers) = undecided {
-            // Nobody knows what the primary did. The client is not kept waiting any longer.
-            self.invalidate_unattended(&followers, created, now);
+        self.backends[server].observe(self.config.timeout_ns);
+        self.services[key].outstanding -= 1;
+        if self.services[key].write.is_some() {
+            return self.copy_failed(key, fault, server, now);
         }
-        if done {
+        self.fail(key, fault, server);
+        if self.services[key].outstanding == 0 {
             self.finish(key, None, now);
         }
     }
@@ -211,7 +214,7 @@ impl Dataplane {
     }
 
     fn finish_silently(&mut self, key: RequestKey, now: Instant) {
-        let mut service = self.services.remove(key);
+        let service = &mut self.services[key];
         let id = service.session;
         if let Some(gather) = service.gather.take() {
             self.sessions[id].gathered_bytes -= service.gathered_bytes;
@@ -223,6 +226,7 @@ impl Dataplane {
         if session.gone {
             self.counters.requests_orphaned += 1;
         } else {
+            let service = &mut self.services[key];
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
             if let Some(traced) = service.traced.take() {
@@ -233,6 +237,7 @@ impl Dataplane {
             }
             self.close_if_settled(id);
         }
+        retire(&mut self.services, key);
         self.free_if_done(id);
     }
 

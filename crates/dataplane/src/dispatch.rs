@@ -3,11 +3,10 @@
 //! | request | to whom | whose reply counts |
 //! |---|---|---|
 //! | retrieval | as `multiget.rs` plans, one message per server | all, merged in the order of the request |
-//! | `set`, `delete`, `touch` | all R replicas at once | the primary's, unless any failed |
-//! | other writes | the primary; the other replicas are invalidated afterwards (`follow.rs`) | the primary's, unless any failed |
-//! | `mg` | the key's primary; if it only reads and the primary is down, the next live replica | its |
-//! | `me` | the key's primary | its |
-//! | `ms`, `md`, `ma` | as `set`, `delete` and other writes, by their flags | the primary's, unless any failed |
+//! | `set`, `delete`, `touch` | all R replicas at once (`replicate.rs`) | the decider's |
+//! | other writes | the decider; the other replicas follow (`follow.rs`) | the decider's |
+//! | `mg`, `me` | the decider: the first of the key's replicas that may be read (`read.rs`) | its |
+//! | `ms`, `md`, `ma` | as `set`, `delete` and other writes, by their flags | the decider's |
 //! | a value above the limit | for `set` and `ms`, a `delete` to all R servers | none: the refusal |
 //! | `flush_all`, if allowed | every server | all must agree |
 //! | `version`, `verbosity`, `mn`, `stats`, mistakes | nobody | |
@@ -16,8 +15,8 @@ use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
     apart::{Way, value_len},
     backend::{Backend, NewPart, RequestKey},
-    degrade::{any_replica_can_answer, meta_miss},
-    follow::{Followers, invalidation},
+    degrade::meta_miss,
+    follow::{Follow, invalidation},
     key::WireKey,
     service::{Answer, Service},
 };
@@ -123,8 +122,14 @@ impl Dataplane {
         self.counters.requests_refused += 1;
         let wire = WireKey { bytes: large.key, base64: large.base64 };
         let (request, expected) = invalidation(wire);
-        let write =
-            Write { request, expected, condition: None, operation: Operation::Set, silent: large.silent };
+        let write = Write {
+            request,
+            expected,
+            key: wire,
+            is_conditional: false,
+            operation: Operation::Set,
+            silent: large.silent,
+        };
         let decoded = wire.decoded();
         let name = wire.placement_name(decoded.as_ref());
         let context = Context { session, first_byte, now };
@@ -155,22 +160,20 @@ impl Dataplane {
                 if meta.verb == MetaVerb::Get {
                     self.answer_failures_with(key, || meta_miss(meta));
                 }
-                let server = if any_replica_can_answer(meta) {
-                    self.primary_or_next(name)
-                } else {
-                    self.router.primary(name)
-                };
-                self.send(key, server, expected, true, context.now, |backend| {
-                    write_message(request, expected, backend);
-                });
+                match self.decider(name) {
+                    Ok(server) => self.send(key, server, expected, true, context.now, |backend| {
+                        write_message(request, expected, backend);
+                    }),
+                    Err((fault, server)) => self.note_refusal(key, fault, server),
+                }
                 return self.finish_if_nothing_is_outstanding(key, context.now);
             }
             MetaVerb::Set => (Operation::Set, meta.is_conditional()),
             MetaVerb::Delete => (Operation::Delete, meta.is_conditional()),
             MetaVerb::Arithmetic => (Operation::Incr, true),
         };
-        let condition = is_conditional.then_some(wire);
-        self.write(name, Write { request, expected, condition, operation, silent: false }, context);
+        let write = Write { request, expected, key: wire, is_conditional, operation, silent: false };
+        self.write(name, write, context);
     }
 
     fn write(&mut self, name: &[u8], write: Write<'_>, context: Context) {
@@ -184,7 +187,6 @@ impl Dataplane {
     fn send_to_replicas(&mut self, key: RequestKey, name: &[u8], write: Write<'_>, now: Instant) {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
-        let asked = if write.condition.is_some() { 1 } else { count };
         self.sessions[self.services[key].session].writes += 1;
         let len = value_len(&write.request);
         if count == 1 && self.may_go_apart(len) {
@@ -198,17 +200,13 @@ impl Dataplane {
                 }
             }
         }
-        for (rank, &server) in replicas[..asked].iter().enumerate() {
-            self.send(key, usize::from(server), write.expected, rank == 0, now, |backend| {
-                write_message(write.request, write.expected, backend);
-            });
+        if count > 1 {
+            let follow = if write.is_conditional { Follow::of(write.request) } else { Follow::Never };
+            return self.replicate(key, name, &replicas[..count], (write, follow), now);
         }
-        let service = &mut self.services[key];
-        if count > 1 && service.outstanding > 0 {
-            service.followers = write.condition.map(|key| Box::new(Followers::of(key, &self.router)));
-            service.is_decided_alone = write.condition.is_some();
-            self.sessions[service.session].undecided += usize::from(service.is_decided_alone);
-        }
+        self.send(key, usize::from(replicas[0]), write.expected, true, now, |backend| {
+            write_message(write.request, write.expected, backend);
+        });
         self.finish_if_nothing_is_outstanding(key, now);
     }
 
@@ -277,6 +275,10 @@ impl Dataplane {
         if !silent {
             session.owe(key);
         }
+        if let Some(stalled) = self.sessions[id].stalled.take() {
+            self.services[key].stamps.created = stalled.created;
+            self.leave_line(id, &stalled);
+        }
         if let Some(post) = &mut self.post
             && !post.claim.is_empty()
         {
@@ -318,6 +320,7 @@ impl Dataplane {
         match fault {
             Fault::Full => self.counters.server_refusals_full += 1,
             Fault::Down => self.counters.server_refusals_down += 1,
+            Fault::Stale => self.counters.server_refusals_stale += 1,
             // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
             Fault::Queue => return self.services[key].fail(fault, &self.slots[server].name),
             _ => return self.fail(key, fault, server),
@@ -337,10 +340,10 @@ impl Dataplane {
 #[derive(Clone, Copy)]
 pub(crate) struct Write<'a> {
     pub(crate) request: Request<'a>,
-    expected: Expected,
-    /// Replicas could decide it differently: the primary is asked first, and the others are told to forget this key if it did
-    /// what was asked.
-    condition: Option<WireKey<'a>>,
+    pub(crate) expected: Expected,
+    pub(crate) key: WireKey<'a>,
+    /// Replicas could decide it differently: one is asked first, and the others follow if it did what was asked.
+    pub(crate) is_conditional: bool,
     pub(crate) operation: Operation,
     /// No reply is wanted.
     pub(crate) silent: bool,
@@ -349,7 +352,7 @@ pub(crate) struct Write<'a> {
 impl<'a> Write<'a> {
     /// A classic write.
     fn classic(request: Request<'a>) -> Self {
-        let (operation, expected, decided_by_primary) = match request {
+        let (operation, expected, is_conditional) = match request {
             Request::Storage(storage) => {
                 (storage_operation(storage.verb), Expected::Storage, storage.verb != StorageVerb::Set)
             }
@@ -361,13 +364,17 @@ impl<'a> Write<'a> {
             _ => (Operation::Decr, Expected::Arithmetic, true),
         };
         let key = match request {
-            Request::Storage(Storage { key, .. }) | Request::Arithmetic(Arithmetic { key, .. }) => key,
+            Request::Storage(Storage { key, .. })
+            | Request::Arithmetic(Arithmetic { key, .. })
+            | Request::Deletion(Deletion { key, .. })
+            | Request::Touch(Touch { key, .. }) => key,
             _ => &[],
         };
         Self {
             request: without_noreply(request),
             expected,
-            condition: decided_by_primary.then_some(WireKey { bytes: key, base64: false }),
+            key: WireKey { bytes: key, base64: false },
+            is_conditional,
             operation,
             silent: request.noreply(),
         }

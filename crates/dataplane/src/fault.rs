@@ -9,6 +9,8 @@ pub enum Fault {
     Connect,
     /// The server is marked down; nothing was sent.
     Down,
+    /// The server lacks a write, or may still carry out an old one; nothing was sent.
+    Stale,
     /// Too much waits for the server already; nothing was sent.
     Full,
     /// Too many requests wait in the proxy's own queue; nothing was sent.
@@ -29,6 +31,7 @@ impl Fault {
         match self {
             Self::Connect => "connect",
             Self::Down => "down",
+            Self::Stale => "stale",
             Self::Full | Self::Queue => "queue-full",
             Self::Timeout => "timeout",
             Self::Closed => "closed",

@@ -1,96 +1,151 @@
-//! What the other replicas learn of a write that the primary decides.
+//! What the other replicas learn of a write that one of them decided.
 //!
 //! Replicas could decide a conditional write differently: by other cas tokens, by copies that are missing, by flags that one
-//! version knows and another does not. So the primary alone is asked. If it refuses, the request ends there, and nobody else has
-//! heard of it. If it did what was asked, or nobody knows whether it did, the others forget the key: a missing copy is safe where
-//! an old one is not.
+//! version knows and another does not. So one of them is asked. If it refuses, the request ends there, and nobody else has heard of
+//! it. If it did what was asked, the others follow:
+//!
+//! | decided | the others are sent |
+//! |---|---|
+//! | `add`, `replace`, `cas` | `set` with the same item |
+//! | `append`, `prepend`, `incr`, `decr` | the same |
+//! | a meta command, a long value, or nobody knows whether it was done | `delete` |
+//!
+//! A follower that answers otherwise than the decider is told to forget the key, behind that and before the client is answered: a
+//! missing copy is safe where another one is not.
 
 use crate::{
     Dataplane,
-    backend::{NewPart, RequestKey},
-    dispatch::{REPLICAS_MAX, write_message},
+    backend::RequestKey,
+    dispatch::write_message,
     key::WireKey,
-    table::Routes,
+    replicate::{CopyState, Replicated, Step},
 };
-use std::sync::Arc;
-use weir_protocol::{Deletion, Expected, Meta, MetaVerb, Request, Status};
+use weir_protocol::{Arithmetic, Deletion, Expected, Meta, MetaVerb, Request, Status, Storage, StorageVerb};
 use weir_timing::Instant;
 
-/// The replicas of a key after its primary, while the primary decides.
-#[derive(Debug)]
-pub(crate) struct Followers {
-    key: Box<[u8]>,
-    base64: bool,
-    /// As they were when the primary was asked: whoever is a replica by now, these had the old copies.
-    routes: Arc<Routes>,
+/// What is told.
+#[derive(Debug, Default)]
+pub(crate) enum Follow {
+    /// Nothing: all were asked at once.
+    #[default]
+    Never,
+    /// That the key is to be forgotten.
+    Forget,
+    /// This message.
+    Message { bytes: Vec<u8>, expected: Expected },
 }
 
-impl Followers {
-    pub(crate) fn of(key: WireKey<'_>, routes: &Arc<Routes>) -> Self {
-        Self { key: key.bytes.into(), base64: key.base64, routes: Arc::clone(routes) }
+/// A longer message is not kept until the decider has answered; the others forget the key instead. Typical values are far shorter, and
+/// what all requests in service keep stays small.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+impl Follow {
+    /// What becomes known of a conditional write.
+    pub(crate) fn of(request: Request<'_>) -> Self {
+        let (request, expected) = match request {
+            Request::Storage(Storage { value, .. }) if value.len() > MESSAGE_BYTES_MAX => {
+                return Self::Forget;
+            }
+            Request::Storage(storage) => (Request::Storage(as_decided(storage)), Expected::Storage),
+            Request::Arithmetic(arithmetic) => {
+                (Request::Arithmetic(Arithmetic { noreply: false, ..arithmetic }), Expected::Arithmetic)
+            }
+            _ => return Self::Forget,
+        };
+        let mut bytes = Vec::new();
+        request.write_to(&mut bytes);
+        Self::Message { bytes, expected }
     }
 
-    fn key(&self) -> WireKey<'_> {
-        WireKey { bytes: &self.key, base64: self.base64 }
+    /// Whether one replica decides, and the others follow.
+    pub(crate) const fn is_conditional(&self) -> bool {
+        !matches!(self, Self::Never)
+    }
+}
+
+/// The decision is made, so what made it conditional is not said again.
+fn as_decided(storage: Storage<'_>) -> Storage<'_> {
+    match storage.verb {
+        StorageVerb::Append | StorageVerb::Prepend => Storage { noreply: false, ..storage },
+        _ => Storage { verb: StorageVerb::Set, cas: &[], noreply: false, ..storage },
     }
 }
 
 impl Dataplane {
-    /// The primary did, or may have done, what `request` asked: it is answered when the others have forgotten the key.
-    pub(crate) fn invalidate(&mut self, request: RequestKey, followers: &Followers, now: Instant) {
-        let service = &mut self.services[request];
-        service.following = true;
-        let created = service.stamps.created;
-        self.for_each_follower(followers, |dataplane, server, message, expected| {
-            match dataplane.backends[server].admit(&dataplane.config) {
-                Ok(()) => {
-                    dataplane.send_invalidation(server, Some(request), message, expected, created, now);
-                    dataplane.services[request].outstanding += 1;
-                }
-                Err(fault) => dataplane.note_refusal(request, fault, server),
-            }
-        });
-    }
-
-    /// As [`Dataplane::invalidate`], for a request that is answered without waiting for it.
-    pub(crate) fn invalidate_unattended(&mut self, followers: &Followers, created: Instant, now: Instant) {
-        self.for_each_follower(followers, |dataplane, server, message, expected| {
-            if dataplane.backends[server].admit(&dataplane.config).is_ok() {
-                dataplane.send_invalidation(server, None, message, expected, created, now);
-            }
-        });
-    }
-
-    fn for_each_follower(
+    /// The decider did, or may have done, what was asked, and said this.
+    pub(crate) fn tell_followers(
         &mut self,
-        followers: &Followers,
-        mut tell: impl FnMut(&mut Self, usize, Request<'_>, Expected),
+        key: RequestKey,
+        write: &mut Replicated,
+        status: Status,
+        now: Instant,
     ) {
-        let key = followers.key();
-        let decoded = key.decoded();
-        let mut replicas = [0; REPLICAS_MAX];
-        let count = followers.routes.replicas_of(key.placement_name(decoded.as_ref()), &mut replicas);
-        let (message, expected) = invalidation(key);
-        for &server in &replicas[1..count] {
-            tell(self, usize::from(server), message, expected);
+        let follow = std::mem::replace(&mut write.follow, Follow::Forget);
+        match follow {
+            Follow::Message { bytes, expected } if matches!(status, Status::Stored | Status::Number) => {
+                write.step = Step::Told;
+                for rank in 0..write.copies.len() {
+                    let server = write.copies[rank].server;
+                    if write.copies[rank].state != CopyState::Untold {
+                        continue;
+                    }
+                    self.counters.replicas_followed += 1;
+                    let sent = self.send_to_copy(key, (server, expected), now, |backend| {
+                        backend.message().extend_from_slice(&bytes);
+                    });
+                    write.copies[rank].state = match sent {
+                        Ok(()) => CopyState::Asked,
+                        Err(fault) => self.refuse_copy(write, fault, server),
+                    };
+                }
+            }
+            _ => self.tell_to_forget(key, write, now),
         }
     }
 
-    fn send_invalidation(
+    /// Nobody knows what the decider did, or the others cannot do the same: they forget the key.
+    pub(crate) fn tell_to_forget(&mut self, key: RequestKey, write: &mut Replicated, now: Instant) {
+        write.step = Step::Told;
+        for rank in 0..write.copies.len() {
+            if write.copies[rank].state == CopyState::Untold {
+                write.copies[rank].state = self.forget(key, write, rank, now);
+            }
+        }
+    }
+
+    /// A follower has answered what the decider did. If it did something else, it forgets the key.
+    pub(crate) fn compare_follower(
         &mut self,
+        key: RequestKey,
+        write: &mut Replicated,
         server: usize,
-        request: Option<RequestKey>,
-        message: Request<'_>,
-        expected: Expected,
-        created: Instant,
+        (status, answer): (Status, &[u8]),
         now: Instant,
-    ) {
-        let part = NewPart { request, expected, decides: false, index: 0, created };
-        let backend = &mut self.backends[server];
-        backend.begin_message(part, &self.config, now);
-        write_message(message, expected, backend);
-        backend.finish_message();
-        self.counters.replicas_invalidated += 1;
+    ) -> CopyState {
+        let agrees = match status {
+            Status::Stored => true,
+            // `decr` may pad the number.
+            Status::Number => answer.trim_ascii_end() == write.reply().trim_ascii_end(),
+            // It holds nothing.
+            Status::NotFound | Status::NotStored => true,
+            _ => false,
+        };
+        if agrees { CopyState::Done } else { self.forget(key, write, write.rank_of(server), now) }
+    }
+
+    fn forget(&mut self, key: RequestKey, write: &mut Replicated, rank: usize, now: Instant) -> CopyState {
+        let server = write.copies[rank].server;
+        let (message, expected) = invalidation(write.key());
+        let sent = self.send_to_copy(key, (server, expected), now, |backend| {
+            write_message(message, expected, backend);
+        });
+        match sent {
+            Ok(()) => {
+                self.counters.replicas_invalidated += 1;
+                CopyState::Forgetting
+            }
+            Err(fault) => self.refuse_copy(write, fault, server),
+        }
     }
 }
 

@@ -13,8 +13,13 @@
 //! and its deadline are those of its whole life.
 
 use crate::{
-    Charge, Dataplane, Event, Fault, SessionId, TraceRow, backend::Backend, key::WireKey, ownership::Sender,
-    service::Service, session::Session,
+    Charge, Dataplane, Event, Fault, SessionId, TraceRow,
+    backend::{Backend, RequestKey},
+    key::WireKey,
+    ownership::Sender,
+    replicate::retire,
+    service::Service,
+    session::Session,
 };
 use weir_protocol::{
     Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, binary,
@@ -89,6 +94,9 @@ impl Dataplane {
         self.memory_is_used(taken.dequeued);
         self.sessions[id].hosted = Some(taken);
         self.backends.iter_mut().for_each(|backend| backend.requests_before = backend.requests);
+        if denied.is_none() && !self.holds.is_empty() && self.waits_for_key(id, &parsed, taken.dequeued) {
+            return self.stall_hosted(id, parsed);
+        }
         self.deny(denied);
         self.take(id, parsed, taken.first_byte, taken.dequeued);
         self.deny(None);
@@ -103,7 +111,7 @@ impl Dataplane {
     /// The whole reply, as soon as the request needs nothing more; empty where the client asked for silence.
     pub fn hosted_reply(&self, id: SessionId) -> Option<&[u8]> {
         let session = &self.sessions[id];
-        session.all_are_appended().then(|| session.output())
+        (session.stalled.is_none() && session.all_are_appended()).then(|| session.output())
     }
 
     /// `count` bytes of the reply were handed to the kernel by `now`. The session is free again; what is left of the reply is
@@ -116,22 +124,20 @@ impl Dataplane {
         }
         let bytes = session.output().to_vec();
         let charge = self.budget().charge(bytes.len());
-        let mut service = self.remove_hosted(id)?;
-        let row = service.traced.take().map(|traced| Box::new(traced.into_row(&service)));
-        Some(Unsent {
-            row,
-            bytes,
-            operation: service.operation,
-            outcome: service.outcome(),
-            stamps: service.stamps,
-            _charge: charge,
-        })
+        let request = self.free_hosted(id)?;
+        let service = &mut self.services[request];
+        let row = service.traced.take().map(|traced| Box::new(traced.into_row(service)));
+        let (operation, outcome, stamps) = (service.operation, service.outcome(), service.stamps);
+        retire(&mut self.services, request);
+        Some(Unsent { row, bytes, operation, outcome, stamps, _charge: charge })
     }
 
     /// The client is gone. The session is free again.
     pub fn abandon_hosted(&mut self, id: SessionId) {
         self.counters.requests_orphaned += 1;
-        self.remove_hosted(id);
+        if let Some(request) = self.free_hosted(id) {
+            retire(&mut self.services, request);
+        }
     }
 
     /// The last byte of what was left of a reply is with the kernel.
@@ -146,12 +152,12 @@ impl Dataplane {
     /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
     pub fn is_given_up(&self) -> bool {
         // Replies come in the order of the messages, so what is owed includes the last.
-        self.backends.iter().any(|it| it.requests > it.requests_before && it.owes_replies())
+        self.backends.iter().any(|it| it.requests > it.requests_before && it.may_undo())
     }
 
     /// Whether a server still owes a reply. While no request is in service, that is one to a request that was given up.
     pub fn is_owed_replies(&self) -> bool {
-        self.backends.iter().any(Backend::owes_replies)
+        self.backends.iter().any(Backend::may_undo)
     }
 
     /// The longest value that is taken from clients, in bytes: it changes when a server tells what it stores.
@@ -165,11 +171,23 @@ impl Dataplane {
         &mut self.counters
     }
 
+    /// The request is taken again when its key is free.
+    fn stall_hosted(&mut self, id: SessionId, parsed: Parsed<'_>) {
+        let session = &mut self.sessions[id];
+        session.paused = true;
+        if let Parsed::Request { request, .. } = parsed {
+            request.write_to(&mut session.input);
+        }
+    }
+
     fn deny(&mut self, fault: Option<Fault>) {
         self.backends.iter_mut().for_each(|backend| backend.denial = fault);
     }
 
-    fn remove_hosted(&mut self, id: SessionId) -> Option<Service> {
+    fn free_hosted(&mut self, id: SessionId) -> Option<RequestKey> {
+        if let Some(stalled) = self.sessions[id].stalled.take() {
+            self.leave_line(id, &stalled);
+        }
         self.release(id);
         let session = &mut self.sessions[id];
         let mut request = None;
@@ -179,7 +197,7 @@ impl Dataplane {
         // It may still be in the list of those with something to write; once is enough.
         free.dirty = session.dirty;
         *session = free;
-        request.map(|key| self.services.remove(key))
+        request
     }
 }
 

@@ -3,7 +3,7 @@
 //! Every server is asked whenever it was connected. A value that is larger than any server stores is refused before it is read; one
 //! that is only larger than its own server stores is that server's to refuse.
 
-use crate::{Dataplane, backend::NewPart};
+use crate::{Dataplane, backend::Purpose};
 use weir_protocol::Expected;
 use weir_timing::Instant;
 
@@ -16,9 +16,7 @@ impl Dataplane {
         if !config.asks_item_size || backend.item_size_asked >= ASKED_MAX {
             return;
         }
-        let part =
-            NewPart { request: None, expected: Expected::Settings, decides: false, index: 0, created: now };
-        backend.begin_message(part, config, now);
+        backend.begin_own_message(Purpose::Settings, Expected::Settings, config, now);
         backend.message().extend_from_slice(b"stats settings\r\n");
         backend.finish_message();
         backend.item_size_asked += 1;

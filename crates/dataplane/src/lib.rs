@@ -13,7 +13,15 @@
 //! | `again` | keys that a replica did not have, asked of their primaries |
 //! | `auto` | whole or sharded, by what either has cost |
 //! | `degrade` | what becomes of a request of which a part failed |
-//! | `follow` | what the other replicas learn of a write that the primary decides |
+//! | `policy` | when writes are answered, and which replicas are read |
+//! | `read` | which replica a read is sent to |
+//! | `replicate` | a write whose key has several replicas |
+//! | `follow` | what the other replicas learn of a write that one decides |
+//! | `hold` | a key between the two steps of a conditional write |
+//! | `replica` | one server that has copies: how it is made to forget what it missed |
+//! | `mark_down` | servers that are connected and do not answer |
+//! | `journal` | the keys that a server missed |
+//! | `standing` | which servers may be read, for all dataplanes of a process |
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
@@ -35,6 +43,7 @@
 //! | `patience` | clients that take too long |
 //! | `spare` | memory of parked answers, used again |
 //! | `memory` | what is given back when nobody uses it |
+//! | `words` | the names of choices |
 //! | `config`, `counters` | every limit, every count |
 
 mod again;
@@ -53,22 +62,31 @@ mod dispatch;
 mod fault;
 mod follow;
 mod gather;
+mod hold;
 mod hosted;
 mod item_size;
+mod journal;
 mod key;
+mod mark_down;
 mod memory;
 mod multiget;
 mod ownership;
 mod patience;
+mod policy;
+mod read;
+mod replica;
+mod replicate;
 mod report;
 mod sequence;
 mod service;
 mod session;
 mod spare;
+mod standing;
 mod stats;
 mod table;
 mod trace;
 mod window;
+mod words;
 
 pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
 pub use config::Config;
@@ -78,10 +96,13 @@ pub use counters::Counters;
 pub use dataplane::{Dataplane, Event, SessionId};
 pub use fault::Fault;
 pub use hosted::{Taken, Unsent, parse_whole, read_key, written_key};
-pub use multiget::{Multiget, NotWhole, OnFailure, UnknownWord};
+pub use multiget::{Multiget, NotWhole, OnFailure};
 pub use ownership::{Mail, owner_of};
 pub use patience::{Doing, Overdue, Patience, choose_unread};
+pub use policy::{ReadPolicy, ReplicasRequired, WritePolicy};
 pub use report::{Report, ServerReport, StationEntry};
+pub use standing::Standing;
 pub use stats::StatsTopic;
 pub use trace::{Arrivals, TraceRow};
 pub use window::{LoopWindow, ServerWindow};
+pub use words::UnknownWord;

@@ -2,20 +2,20 @@
 //!
 //! | request | R = 1 | R > 1 |
 //! |---|---|---|
-//! | `get` of one key | the primary | the primary, or the next live replica where it is down |
+//! | `get` of one key | the primary | the decider: the first replica that may be read (`read.rs`), or another as [`ReadPolicy`] says |
 //! | `get` of several | each key's primary, one message per server | as [`Multiget`] says |
-//! | `gets`, `gat`, `gats` | each key's primary | each key's primary: tokens and expiry times are a server's own |
+//! | `gets`, `gat`, `gats` | each key's primary | each key's decider: tokens and expiry times are a server's own |
 //!
-//! What another replica than the primary does not have is asked of the primary in a second step (`again.rs`).
+//! What another replica than the decider does not have is asked of the decider in a second step (`again.rs`).
 //!
-//! A client may send a `get` behind a write that the primary decides before that one is answered. The other replicas hear of the
-//! write only then, so until it is done all reads of its session go to primaries: a client never reads what it has overwritten.
+//! A client may send a `get` behind a write that the decider decides before that one is answered. The other replicas hear of the
+//! write only then, so until it is done all reads of its session go to deciders: a client never reads what it has overwritten.
 //!
-//! A server that is down or full is left out where another replica can be asked. Where none can, the request is refused
+//! A server that may not be read now, is down or full is left out where another replica can be asked. Where none can, the request is refused
 //! before anything of it is sent, or its keys are misses, as [`OnFailure`] says (`degrade.rs`).
 
 use crate::{
-    Dataplane,
+    Dataplane, Fault, ReadPolicy,
     auto::{Chooser, Way},
     backend::{NewPart, RequestKey},
     dispatch::{Context, REPLICAS_MAX},
@@ -23,7 +23,7 @@ use crate::{
     service::{Answer, retrieval_operation},
     table::PoolSlots,
 };
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, sync::Arc};
 use weir_protocol::{Expected, Retrieval, RetrievalVerb};
 use weir_routing::Balance;
 use weir_timing::Instant;
@@ -55,6 +55,8 @@ pub enum OnFailure {
 pub(crate) struct Planner {
     /// The server that answers for the first part of the next even split.
     first: usize,
+    /// How many reads chose among replicas.
+    pub(crate) reads: usize,
     /// Servers of the request that is being planned.
     servers: Vec<usize>,
     pub(crate) balance: Balance,
@@ -63,15 +65,21 @@ pub(crate) struct Planner {
 
 /// Whom to ask.
 enum Plan {
-    /// One server, whose reply is the answer.
-    One(usize),
+    /// One server, whose reply is the answer; or why there is none.
+    One(Result<usize, (Fault, usize)>),
     /// Each server of the gather for the keys that are assigned to it.
     Parts(Box<Gather>),
 }
 
 impl Planner {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { first: 0, servers: Vec::new(), balance: Balance::default(), chooser: Chooser::new(seed) }
+        Self {
+            first: 0,
+            reads: 0,
+            servers: Vec::new(),
+            balance: Balance::default(),
+            chooser: Chooser::new(seed),
+        }
     }
 }
 
@@ -84,7 +92,8 @@ impl Dataplane {
         let key = self.begin(operation, retrieval.key_count(), false, context);
         self.answer_failures_with(key, || Answer::Fixed(b"END\r\n"));
         match self.plan(key, retrieval) {
-            Plan::One(server) => {
+            Plan::One(Err((fault, server))) => self.note_refusal(key, fault, server),
+            Plan::One(Ok(server)) => {
                 self.send(key, server, Expected::Retrieval, true, context.now, |backend| {
                     retrieval.write_head(backend.message());
                     retrieval.keys().for_each(|key| backend.push_key(key));
@@ -99,16 +108,13 @@ impl Dataplane {
     fn plan(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Plan {
         let first = retrieval.keys().next().expect("a retrieval with a key count above 0 has a key");
         if retrieval.key_count() == 1 {
-            return Plan::One(match retrieval.verb {
-                RetrievalVerb::Get => self.primary_or_next(first),
-                _ => self.router.primary(first),
-            });
+            return self.plan_one(key, retrieval.verb, first);
         }
         let routes = Arc::clone(&self.router);
         // A request that needs several pools is asked as if no key had a second server.
         let pool = routes.pool_of_all(retrieval.keys());
         if let Some(PoolSlots { servers: &[only], .. }) = pool {
-            return Plan::One(usize::from(only));
+            return Plan::One(Ok(usize::from(only)));
         }
         let session = &self.sessions[self.services[key].session];
         let (undecided, writes) = (session.undecided > 0, session.writes);
@@ -116,7 +122,7 @@ impl Dataplane {
         let Some(PoolSlots { servers, replicas }) =
             replicated.filter(|_| retrieval.verb == RetrievalVerb::Get && !undecided)
         else {
-            return Plan::Parts(self.by_primary(retrieval));
+            return Plan::Parts(self.by_decider(retrieval));
         };
         let mut gather = if replicas < servers.len() {
             self.balanced(retrieval, replicas)
@@ -128,6 +134,29 @@ impl Dataplane {
             split.unwrap_or_else(|| self.at_one(first, retrieval.key_count()))
         };
         gather.again.allow(retrieval.keys(), writes, self.generation);
+        Plan::Parts(gather)
+    }
+
+    /// A key alone. What another replica than the decider does not have is asked of the decider.
+    fn plan_one(&mut self, key: RequestKey, verb: RetrievalVerb, name: &[u8]) -> Plan {
+        let decider = self.decider(name);
+        let session = &self.sessions[self.services[key].session];
+        let (is_free, writes) = (session.undecided == 0, session.writes);
+        if self.config.read_policy == ReadPolicy::Primary
+            || !self.router.is_replicated()
+            || verb != RetrievalVerb::Get
+            || !is_free
+        {
+            return Plan::One(decider);
+        }
+        let Ok(decider) = decider else { return Plan::One(decider) };
+        let reader = self.reader(name, decider);
+        if reader == decider {
+            return Plan::One(Ok(decider));
+        }
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        gather.assign(reader);
+        gather.again.allow(std::iter::once(name), writes, self.generation);
         Plan::Parts(gather)
     }
 
@@ -161,37 +190,19 @@ impl Dataplane {
         }
     }
 
-    /// The key's primary, or the first replica after it that can be asked. Every acknowledged write has reached all of them.
-    pub(crate) fn primary_or_next(&mut self, name: &[u8]) -> usize {
-        let primary = self.router.primary(name);
-        if !self.router.is_replicated() || self.backends[primary].admit(&self.config).is_ok() {
-            return primary;
-        }
-        self.next_or(primary, name)
-    }
-
-    #[cold]
-    fn next_or(&mut self, primary: usize, name: &[u8]) -> usize {
-        let mut replicas = [0; REPLICAS_MAX];
-        let count = self.router.replicas_of(name, &mut replicas);
-        let mut others = replicas[1..count].iter().map(|&server| usize::from(server));
-        let next = others.find(|&server| self.backends[server].admit(&self.config).is_ok());
-        self.counters.reads_failed_over += u64::from(next.is_some());
-        next.unwrap_or(primary)
-    }
-
-    /// Each key's primary.
-    fn by_primary(&mut self, retrieval: Retrieval<'_>) -> Box<Gather> {
+    /// Each key's decider; where there is none, a server that will be found to be none.
+    fn by_decider(&mut self, retrieval: Retrieval<'_>) -> Box<Gather> {
         let mut gather = self.spare_gathers.pop().unwrap_or_default();
         for name in retrieval.keys() {
-            gather.assign(self.router.primary(name));
+            let decider = self.decider(name);
+            gather.assign(decider.unwrap_or_else(|(_, server)| server));
         }
         gather
     }
 
     /// One server, by the first key.
     fn at_one(&mut self, first: &[u8], keys: usize) -> Box<Gather> {
-        let server = self.primary_or_next(first);
+        let server = self.decider(first).unwrap_or_else(|(_, server)| server);
         let mut gather = self.spare_gathers.pop().unwrap_or_default();
         (0..keys).for_each(|_| gather.assign(server));
         gather
@@ -204,7 +215,7 @@ impl Dataplane {
         let rotated = (0..of.len()).map(|step| usize::from(of[(*first + step) % of.len()]));
         servers.clear();
         servers.extend(
-            rotated.filter(|&server| backends[server].admit(config).is_ok()).take(retrieval.key_count()),
+            rotated.filter(|&server| backends[server].is_readable(config)).take(retrieval.key_count()),
         );
         *first = (*first + 1) % of.len();
         if servers.is_empty() {
@@ -225,7 +236,7 @@ impl Dataplane {
         let mut replicas = [0; REPLICAS_MAX];
         for name in retrieval.keys() {
             let count = router.replicas_of(name, &mut replicas);
-            balance.add(&replicas[..count], |server| backends[usize::from(server)].admit(config).is_ok());
+            balance.add(&replicas[..count], |server| backends[usize::from(server)].is_readable(config));
         }
         balance.finish();
         let mut gather = self.spare_gathers.pop().unwrap_or_default();
@@ -240,7 +251,7 @@ impl Dataplane {
         for part in 0..servers {
             let gather = self.services[key].gather.as_mut().expect("it was put there");
             let server = gather.server_of(part);
-            if let Err(fault) = self.backends[server].admit(&self.config) {
+            if let Err(fault) = self.backends[server].admit_read(&self.config) {
                 gather.leave_out(part);
                 self.note_refusal(key, fault, server);
                 if !self.services[key].degrades {
@@ -322,56 +333,9 @@ impl fmt::Display for NotWhole {
 
 impl std::error::Error for NotWhole {}
 
-/// A word that names none of the choices.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownWord {
-    word: String,
-    known: String,
-}
-
-impl fmt::Display for UnknownWord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is none of {}", self.word, self.known)
-    }
-}
-
-impl std::error::Error for UnknownWord {}
-
-macro_rules! named {
-    ($type:ty) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = UnknownWord;
-
-            fn from_str(word: &str) -> Result<Self, UnknownWord> {
-                Self::ALL.into_iter().find(|it| it.name() == word).ok_or_else(|| UnknownWord {
-                    word: word.to_owned(),
-                    known: Self::ALL.map(Self::name).join(", "),
-                })
-            }
-        }
-    };
-}
-
-named!(Multiget);
-named!(OnFailure);
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_round_trip_and_others_are_refused() {
-        assert!(Multiget::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
-        assert!(OnFailure::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
-        let refusal = "split".parse::<Multiget>().unwrap_err().to_string();
-        assert_eq!(refusal, "\"split\" is none of sharded, whole, auto");
-    }
 
     #[test]
     fn whole_needs_every_key_on_every_server() {

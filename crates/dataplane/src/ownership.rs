@@ -21,12 +21,13 @@ use crate::{
     Config, Dataplane, Fault, Taken,
     backend::RequestKey,
     dispatch::{Context, Write},
+    replicate::retire,
     sequence::Claim,
     service::Answer,
     session::Session,
 };
 use std::{collections::VecDeque, mem};
-use weir_protocol::{Parsed, Refusal};
+use weir_protocol::{Limits, Parsed, Refusal};
 use weir_timing::{Instant, Stamps};
 
 /// Something that one dataplane of a proxy tells another: to be handed to [`Dataplane::handle_mail`] of the one that
@@ -57,6 +58,23 @@ pub(crate) struct Sender {
     request: RequestKey,
     /// How many bytes it takes up of what may be under way.
     bytes: usize,
+}
+
+/// A write that another loop has read.
+#[derive(Debug)]
+pub(crate) struct WriteByMail {
+    sender: Sender,
+    message: Vec<u8>,
+    first_byte: Instant,
+    created: Instant,
+    limits: Limits,
+}
+
+impl WriteByMail {
+    /// The key that it writes to, as it is placed.
+    pub(crate) fn written_key(&self) -> Option<Box<[u8]>> {
+        crate::written_key(&crate::parse_whole(&self.message, self.limits))
+    }
 }
 
 #[derive(Debug)]
@@ -103,9 +121,10 @@ impl Dataplane {
         match mail.0 {
             Content::Request { sender, message, first_byte, created } => {
                 self.memory_is_used(now);
-                let taken =
-                    Taken { first_byte, created, enqueued: created, dequeued: now, ..Taken::default() };
-                self.serve_for(sender, &message, taken);
+                let mail = WriteByMail { sender, message, first_byte, created, limits: self.config.limits };
+                if let Some(mail) = self.admit_mail(mail) {
+                    self.serve_mail(mail, now);
+                }
             }
             Content::Reply(outcome) => self.take_outcome(*outcome, now),
         }
@@ -168,6 +187,16 @@ impl Dataplane {
         post.outgoing.push_back((owner, Mail(Content::Request { sender, message, first_byte, created })));
     }
 
+    /// Begins a write that another loop has read.
+    pub(crate) fn serve_mail(&mut self, mail: WriteByMail, now: Instant) {
+        let WriteByMail { sender, message, first_byte, created, .. } = mail;
+        self.serve_for(
+            sender,
+            &message,
+            Taken { first_byte, created, enqueued: created, dequeued: now, ..Taken::default() },
+        );
+    }
+
     /// Serves a write for another loop.
     fn serve_for(&mut self, sender: Sender, message: &[u8], taken: Taken) {
         let id = self.post.as_ref().expect("mail comes where there is a post").session;
@@ -183,7 +212,7 @@ impl Dataplane {
 
     /// What was served for another loop is done.
     pub(crate) fn answer_by_mail(&mut self, key: RequestKey, sender: Sender, reply: Option<&[u8]>) {
-        let mut service = self.services.remove(key);
+        let service = &mut self.services[key];
         self.sessions[service.session].in_service -= 1;
         let blame = service.has_failed().then(|| service.fault());
         let reply = match (service.failure_line(), reply, mem::take(&mut service.answer)) {
@@ -202,6 +231,7 @@ impl Dataplane {
             error: service.error,
             blame,
         };
+        retire(&mut self.services, key);
         post.outgoing.push_back((sender.home, Mail(Content::Reply(Box::new(outcome)))));
     }
 

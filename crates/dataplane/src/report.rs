@@ -56,6 +56,10 @@ pub struct ServerReport {
     pub in_flight: QueueReport,
     /// From the last byte of a message handed to the kernel to its reply complete, nanoseconds.
     pub time: Distribution,
+    /// Keys that it missed and that are to be deleted there.
+    pub journal: u64,
+    /// Why it is not read, if it is not.
+    pub unread: Option<&'static str>,
     /// Why a connection to it was given up last, if one ever was.
     pub last_trouble: Option<String>,
 }
@@ -105,6 +109,8 @@ impl Report {
             mine.queued += theirs.queued;
             mine.in_flight += theirs.in_flight;
             mine.time.merge(&theirs.time);
+            mine.journal += theirs.journal;
+            mine.unread = mine.unread.or(theirs.unread);
             mine.last_trouble = mine.last_trouble.take().or_else(|| theirs.last_trouble.clone());
         }
     }

@@ -1,7 +1,8 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
 use crate::{
-    Fault, auto::Way, follow::Followers, gather::Gather, ownership::Sender, sequence::Claim, trace::Traced,
+    Fault, auto::Way, gather::Gather, ownership::Sender, replicate::Replicated, sequence::Claim,
+    trace::Traced,
 };
 use std::sync::Arc;
 use weir_protocol::{Refusal, RetrievalVerb, Status};
@@ -37,13 +38,15 @@ pub(crate) struct Service {
     pub(crate) degraded: bool,
     /// How the multi-get is asked for, where that was chosen by measurement.
     pub(crate) chosen: Option<Way>,
-    /// The write is being decided by the primary; these are to be told. `None` once they were.
-    pub(crate) followers: Option<Box<Followers>>,
-    /// Until this is done its session's reads go to primaries: other replicas may still hold what it changes.
+    /// The write goes to several replicas.
+    pub(crate) write: Option<Box<Replicated>>,
+    /// It is answered, and stays because replicas still owe it replies.
+    pub(crate) lingers: bool,
+    /// Until this is done its session's reads go to deciders: other replicas may still hold what it changes.
     pub(crate) is_decided_alone: bool,
     /// It went over a server's connection for large values.
     pub(crate) apart: bool,
-    /// The primary has decided, and the followers are being told; or others have answered, and the primaries are being asked.
+    /// One has decided, and the followers are being told; or others have answered, and the deciders are being asked.
     /// That is part of the time at the servers.
     pub(crate) following: bool,
     /// All replies came; only the order keeps the answer back.
@@ -113,7 +116,8 @@ impl Service {
             degrades: false,
             degraded: false,
             chosen: None,
-            followers: None,
+            write: None,
+            lingers: false,
             is_decided_alone: false,
             apart: false,
             following: false,

@@ -8,7 +8,10 @@
 //! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
-use crate::{Arrivals, Taken, backend::RequestKey, buffer::ByteQueue, ownership::Sender, sequence::Sequence};
+use crate::{
+    Arrivals, Taken, backend::RequestKey, buffer::ByteQueue, hold::Stalled, ownership::Sender,
+    sequence::Sequence,
+};
 use std::collections::VecDeque;
 use weir_protocol::{Limits, RequestParser};
 use weir_timing::Instant;
@@ -54,6 +57,8 @@ pub(crate) struct Session {
     pub(crate) undecided: usize,
     /// Of those in service, writes that went apart (`apart.rs`).
     pub(crate) apart: usize,
+    /// Its next request waits for a key.
+    pub(crate) stalled: Option<Box<Stalled>>,
     /// Nothing is read while this is set.
     pub(crate) paused: bool,
     /// Nothing more is taken; the connection ends when all replies are out.
@@ -105,6 +110,7 @@ impl Session {
             writes: 0,
             undecided: 0,
             apart: 0,
+            stalled: None,
             paused: false,
             closing: false,
             finished: false,

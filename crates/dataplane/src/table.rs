@@ -15,6 +15,7 @@
 use crate::{
     Dataplane, Event,
     backend::{Backend, State},
+    replica::{Ending, Replica},
 };
 use std::{mem, sync::Arc};
 use weir_routing::{Server, TABLE_SERVERS_MAX, Table};
@@ -85,6 +86,18 @@ impl Routes {
     /// Whether any key has more than one server.
     pub(crate) fn is_replicated(&self) -> bool {
         self.replicated
+    }
+
+    /// The servers of each pool that this one belongs to.
+    pub(crate) fn pools_with(&self, slot: usize) -> impl Iterator<Item = &[u16]> {
+        self.pools.iter().map(Vec::as_slice).filter(move |slots| slots.contains(&index(slot)))
+    }
+
+    /// The slots of servers whose keys have others besides.
+    pub(crate) fn replicated_slots(&self) -> impl Iterator<Item = usize> {
+        let replicated = self.table.pools().iter().zip(&self.pools);
+        let replicated = replicated.filter(|(pool, _)| pool.router().replicas() > 1);
+        replicated.flat_map(|(_, slots)| slots).map(|&slot| usize::from(slot))
     }
 
     /// Whether this key has more than one server.
@@ -173,11 +186,21 @@ impl Dataplane {
                 self.backends[number].renewing = false;
             }
         }
-        let former = mem::replace(&mut self.router, Arc::new(Routes::new(table, servers)));
+        let routes = Routes::new(table, servers);
+        self.prepare_replicas(&routes);
+        let former = mem::replace(&mut self.router, Arc::new(routes));
         self.counters.tables_replaced += u64::from(!former.servers.is_empty());
         self.generation += 1;
         self.former.push(former);
         self.former.retain(|routes| Arc::strong_count(routes) > 1);
+    }
+
+    /// Servers that hold copies of what others hold get what that needs. Who has it keeps it.
+    fn prepare_replicas(&mut self, routes: &Routes) {
+        for slot in routes.replicated_slots() {
+            let replica = || Box::new(Replica::new(&self.standing, &self.slots[slot].name));
+            self.backends[slot].replica.get_or_insert_with(replica);
+        }
     }
 
     /// The slot of a server, its old one if it has one.
@@ -247,7 +270,8 @@ impl Dataplane {
             self.backends[slot] = Backend::new(now);
             self.take_coming_table(now);
         } else {
-            self.backends[slot].renew(now);
+            let lost = self.backends[slot].renew(now);
+            self.lose_errands(slot, lost, Ending::Otherwise, now);
             self.counters.server_renewals += 1;
             self.connect(slot, now);
         }

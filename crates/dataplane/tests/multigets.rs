@@ -150,13 +150,15 @@ impl Fleet {
     }
 
     /// Who may be asked for a key, the one that is asked alone first.
-    fn candidates(&self, verb: &str, key: &str) -> Vec<usize> {
+    fn candidates(&self, key: &str) -> Vec<usize> {
         let mut servers = self.replicas_of(key);
-        if verb == "gets" {
-            servers.truncate(1);
-        }
         servers.retain(|&server| self.down != Some(server));
         servers
+    }
+
+    /// Who decides what a key's value is.
+    fn decider(&self, key: &str) -> Option<usize> {
+        self.candidates(key).first().copied()
     }
 
     /// One request from the client to its reply.
@@ -273,7 +275,7 @@ impl Fleet {
     fn check_plan(&mut self, verb: &str, keys: &[String], asked: &Asked) {
         let case = self.case;
         let live = SERVERS - usize::from(self.down.is_some());
-        let unreachable = keys.iter().filter(|key| self.candidates(verb, key).is_empty()).count();
+        let unreachable = keys.iter().filter(|key| self.candidates(key).is_empty()).count();
         let sent: usize = asked.iter().flatten().map(Vec::len).sum();
         if unreachable > 0 && case.on_failure == OnFailure::Strict {
             return assert_eq!(sent, 0, "{case:?}: nothing is sent that cannot be answered");
@@ -281,7 +283,7 @@ impl Fleet {
         assert_eq!(sent, keys.len() - unreachable, "{case:?}");
         for (server, part) in asked.iter().enumerate() {
             for key in part.iter().flatten() {
-                assert!(self.candidates(verb, key).contains(&server), "{case:?}: {key} of server {server}");
+                assert!(self.candidates(key).contains(&server), "{case:?}: {key} of server {server}");
             }
         }
         let parts: Vec<usize> = asked.iter().flatten().map(Vec::len).collect();
@@ -289,16 +291,16 @@ impl Fleet {
         if keys.len() == 1 || verb == "gets" {
             for (server, part) in asked.iter().enumerate() {
                 for key in part.iter().flatten() {
-                    assert_eq!(self.candidates(verb, key)[0], server, "{case:?}");
+                    assert_eq!(self.candidates(key)[0], server, "{case:?}");
                 }
             }
         } else if case.replicas < SERVERS {
             if keys.len() <= 8 {
-                let choices: Vec<_> = keys.iter().map(|key| self.candidates(verb, key)).collect();
+                let choices: Vec<_> = keys.iter().map(|key| self.candidates(key)).collect();
                 assert_eq!(largest, smallest_largest(&choices, &mut [0; SERVERS]), "{case:?}: {asked:?}");
             }
         } else if parts.len() == 1 && case.multiget != Multiget::Sharded {
-            assert_eq!(asked[self.candidates(verb, &keys[0])[0]].as_deref(), Some(keys), "{case:?}");
+            assert_eq!(asked[self.candidates(&keys[0])[0]].as_deref(), Some(keys), "{case:?}");
         } else {
             assert_ne!(case.multiget, Multiget::Whole, "{case:?}: {asked:?}");
             assert_eq!(parts.len(), live.min(keys.len()), "{case:?}");
@@ -315,7 +317,7 @@ impl Fleet {
         self.first = (self.first + 1) % SERVERS;
     }
 
-    /// What other servers than the primary do not have is asked of the primary, unless it is too late, or no use.
+    /// What other servers than the decider do not have is asked of the decider, unless it is too late, or no use.
     fn check_again(&self, verb: &str, keys: &[String], first: (&Asked, &[Option<Failure>]), again: &Asked) {
         let (asked, failures) = first;
         let strict = self.case.on_failure == OnFailure::Strict;
@@ -324,10 +326,10 @@ impl Fleet {
         if verb == "get" && keys.len() > 1 && !useless && !failures.contains(&Some(Failure::Late)) {
             for server in (0..SERVERS).filter(|&server| failures[server].is_none()) {
                 for key in asked[server].iter().flatten() {
-                    let primary = self.replicas_of(key)[0];
+                    let decider = self.decider(key).expect("somebody was asked");
                     let has = self.servers[server].item(key.as_bytes()).is_some();
-                    if !has && primary != server && self.down != Some(primary) {
-                        expected[primary].push(key.clone());
+                    if !has && decider != server {
+                        expected[decider].push(key.clone());
                     }
                 }
             }
@@ -386,14 +388,14 @@ impl Fleet {
             let before = parts.clone();
             parts[server] = &before[server][1..];
             let mut block = self.block(verb, server, key, &steps[0]);
-            let primary = self.replicas_of(key)[0];
-            let second = SERVERS + primary;
-            let was_missed = block.is_empty() && steps[0].failures[server].is_none() && primary != server;
+            let decider = self.decider(key).expect("somebody was asked");
+            let second = SERVERS + decider;
+            let was_missed = block.is_empty() && steps[0].failures[server].is_none() && decider != server;
             if was_missed
                 && let Some((_, left)) = parts[second].split_first().filter(|(first, _)| *first == key)
             {
                 parts[second] = left;
-                block = self.block(verb, primary, key, &steps[1]);
+                block = self.block(verb, decider, key, &steps[1]);
             }
             // Where it makes no difference to the reply, one way stands for all that leave equal rests.
             if seen.insert((block.clone(), parts.clone())) {

@@ -12,7 +12,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::{convert::Infallible, io, net::TcpListener, sync::Arc, time::Duration};
 use weir_dataplane::Report;
 use weir_routing::REPLICAS_MAX;
@@ -81,11 +81,17 @@ fn tell(reporter: &Reporter, uri: &Uri) -> Answer {
     }
 }
 
-/// Clients can connect and every loop answers; what it goes by.
-fn ready(reporter: &Reporter, _: &Report) -> Answer {
+/// Clients can connect and every loop answers; what it goes by, and which servers are not read.
+fn ready(reporter: &Reporter, report: &Report) -> Answer {
     let in_force = reporter.keeper.in_force();
     let (generation, loaded_unix_ns) = (in_force.generation, in_force.loaded_unix_ns);
-    json_page(&json!({"ready": true, "generation": generation, "loaded_unix_ns": loaded_unix_ns}))
+    let unread = report.servers.iter().filter_map(|it| it.unread.map(|why| (it.server.clone(), json!(why))));
+    json_page(&json!({
+        "ready": true,
+        "generation": generation,
+        "loaded_unix_ns": loaded_unix_ns,
+        "servers_unread": unread.collect::<Map<_, _>>(),
+    }))
 }
 
 /// Which servers hold a key, the primary first.

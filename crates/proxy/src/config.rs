@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use weir_dataplane::{Multiget, NotWhole, OnFailure, Patience};
+use weir_dataplane::{Multiget, NotWhole, OnFailure, Patience, ReadPolicy, ReplicasRequired, WritePolicy};
 use weir_routing::{Endpoint, Server, Table};
 
 /// A proxy's configuration. Everything in it has been checked.
@@ -41,6 +41,8 @@ pub struct Config {
     pub multiget: Multiget,
     /// What becomes of retrievals of which a part got no answer.
     pub on_failure: OnFailure,
+    /// What replicas owe, where keys have several.
+    pub replication: Replication,
     /// How long sessions may take to end after a signal to stop.
     pub drain_timeout: Duration,
     /// The most client connections at once, over all loops.
@@ -73,6 +75,43 @@ pub struct Config {
 
 /// How a configuration is read again: a new one, or a line that says why not.
 pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
+
+/// How writes and reads go where keys have several servers, and what is remembered of servers that were away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// When writes are answered.
+    pub write_policy: WritePolicy,
+    /// Which replicas a write needs that is to reach all.
+    pub replicas_required: ReplicasRequired,
+    /// Which replica is read.
+    pub read_policy: ReadPolicy,
+    /// How many keys that a server missed are remembered, per loop.
+    pub journal_keys_max: usize,
+    /// The same, in bytes of keys.
+    pub journal_bytes_max: usize,
+    /// How long a server may still carry out what was sent on a connection that broke.
+    pub quarantine: Duration,
+    /// After how many timeouts in a row a server is marked down. 0: never.
+    pub mark_down_timeouts: u32,
+    /// How many servers of a pool may be so at once, in percent.
+    pub mark_down_share_percent: u32,
+}
+
+impl Default for Replication {
+    fn default() -> Self {
+        let defaults = weir_dataplane::Config::default();
+        Self {
+            write_policy: defaults.write_policy,
+            replicas_required: defaults.replicas_required,
+            read_policy: defaults.read_policy,
+            journal_keys_max: defaults.journal_keys_max,
+            journal_bytes_max: defaults.journal_bytes_max,
+            quarantine: Duration::from_nanos(defaults.quarantine_ns),
+            mark_down_timeouts: defaults.mark_down_timeouts,
+            mark_down_share_percent: defaults.mark_down_share_percent,
+        }
+    }
+}
 
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,6 +238,7 @@ impl Config {
             patience: defaults.patience,
             multiget: Multiget::default(),
             on_failure: OnFailure::default(),
+            replication: Replication::default(),
             drain_timeout: Duration::from_secs(10),
             sessions_max: 10_000,
             value_bytes_max: None,
@@ -363,7 +403,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 27] = [
+        let settings: [(&str, Told<'_>); 35] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -391,6 +431,14 @@ impl Config {
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
+            ("write-policy", &|it| it.replication.write_policy.to_string()),
+            ("replicas-required", &|it| it.replication.replicas_required.to_string()),
+            ("read", &|it| it.replication.read_policy.to_string()),
+            ("journal-keys", &|it| it.replication.journal_keys_max.to_string()),
+            ("journal-bytes", &|it| it.replication.journal_bytes_max.to_string()),
+            ("quarantine", &|it| format!("{:?}", it.replication.quarantine)),
+            ("mark-down-timeouts", &|it| it.replication.mark_down_timeouts.to_string()),
+            ("mark-down-share", &|it| it.replication.mark_down_share_percent.to_string()),
         ];
         let changed = settings.iter().map(|(name, told)| (name, told(self), told(read)));
         changed
@@ -430,6 +478,14 @@ impl Config {
             },
             multiget: self.multiget,
             on_failure: self.on_failure,
+            write_policy: self.replication.write_policy,
+            replicas_required: self.replication.replicas_required,
+            read_policy: self.replication.read_policy,
+            journal_keys_max: self.replication.journal_keys_max,
+            journal_bytes_max: self.replication.journal_bytes_max,
+            quarantine_ns: nanos(self.replication.quarantine),
+            mark_down_timeouts: self.replication.mark_down_timeouts,
+            mark_down_share_percent: self.replication.mark_down_share_percent,
             sessions_max: self.sessions_max.div_ceil(self.threads),
             limits: weir_protocol::Limits {
                 value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),

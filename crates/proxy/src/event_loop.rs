@@ -10,7 +10,7 @@ use crate::{
     mail::MailRoom,
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
-    sockets::{self, Arrived, StampedReads, Stream},
+    sockets::{self, Arrived, Ended, StampedReads, Stream},
     threaded::serving::Serving,
     traces::{Traces, Tracing},
     windows::{Hub, Outlet},
@@ -27,7 +27,7 @@ use std::{
     thread,
     time::Duration,
 };
-use weir_dataplane::{Budget, Dataplane, Event, Report, SessionId, StatsTopic};
+use weir_dataplane::{Budget, Dataplane, Event, Report, SessionId, Standing, StatsTopic};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -151,6 +151,7 @@ pub(crate) struct LoopConfig<'a> {
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) budget: Arc<Budget>,
     pub(crate) table: Arc<Table>,
+    pub(crate) standing: Arc<Standing>,
     pub(crate) whereabouts: Whereabouts,
     pub(crate) clock: Clock,
     pub(crate) batching: Batching,
@@ -162,7 +163,7 @@ impl EventLoop {
         let poll = Poll::new()?;
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
-        let mut dataplane = Dataplane::new(config.dataplane, config.table, now);
+        let mut dataplane = Dataplane::sharing(config.dataplane, config.table, config.standing, now);
         dataplane.share_budget(&config.budget);
         let event_loop = Self {
             outlet: config.windows.outlet(&config.name, &mut dataplane),
@@ -356,7 +357,7 @@ impl EventLoop {
                 }
                 Arrived::Nothing => return,
                 Arrived::End => return self.dataplane.handle_client_finished(id),
-                Arrived::Broken => return self.close_client(id),
+                Arrived::Reset | Arrived::Broken => return self.close_client(id),
             }
         }
         self.unread.push(Peer::Client(id));
@@ -377,7 +378,8 @@ impl EventLoop {
                     }
                 }
                 Arrived::Nothing => return,
-                Arrived::End | Arrived::Broken => return self.lose_server(server),
+                Arrived::End | Arrived::Reset => return self.lose_server(server, Ended::ByPeer),
+                Arrived::Broken => return self.lose_server(server, Ended::Otherwise),
             }
         }
         self.unread.push(Peer::Server(server));
@@ -405,12 +407,12 @@ impl EventLoop {
 
     fn write_server(&mut self, server: usize) {
         let Some(stream) = &mut self.servers[server].stream else { return };
-        match sockets::write(stream, self.dataplane.server_output(server)) {
-            Some(count) => {
+        match sockets::try_write(stream, self.dataplane.server_output(server)) {
+            Ok(count) => {
                 let now = self.stamp();
                 self.dataplane.handle_server_written(server, count, now);
             }
-            None => self.lose_server(server),
+            Err(ended) => self.lose_server(server, ended),
         }
     }
 

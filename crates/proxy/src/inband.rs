@@ -137,6 +137,8 @@ fn servers(page: &mut Page, report: &Report) {
         stat("timeouts", &server.timeouts);
         stat("queued", &server.queued.length);
         stat("in_flight", &server.in_flight.length);
+        stat("journal", &server.journal);
+        stat("unread", &server.unread.unwrap_or("no"));
     }
 }
 
@@ -165,6 +167,9 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     page.stat("pools", in_force.table.pools().len());
     page.stat("multiget", config.multiget);
     page.stat("on_failure", config.on_failure);
+    page.stat("write_policy", config.replication.write_policy);
+    page.stat("replicas_required", config.replication.replicas_required);
+    page.stat("read", config.replication.read_policy);
     page.stat("timeout_ms", in_force.timeout.as_millis());
     page.stat("generation", in_force.generation);
     page.stat("loaded", in_force.loaded_unix_ns / 1_000_000_000);

@@ -207,8 +207,14 @@ fn operations(page: &mut Page, report: &Report) {
 
 fn servers(page: &mut Page, report: &Report) {
     type Value = fn(&weir_dataplane::ServerReport) -> u64;
-    let values: [(&str, &str, &str, Value); 6] = [
+    let values: [(&str, &str, &str, Value); 8] = [
         ("weir_server_up", "gauge", "Whether every loop is connected.", |it| u64::from(it.state == "up")),
+        ("weir_server_journal", "gauge", "Keys that it missed and that are to be deleted there.", |it| {
+            it.journal
+        }),
+        ("weir_server_unread", "gauge", "Whether it is not read because it lacks writes, or may.", |it| {
+            u64::from(it.unread.is_some())
+        }),
         ("weir_server_requests_total", "counter", "Messages queued for this server.", |it| it.requests),
         ("weir_server_errors_total", "counter", "Error replies, and messages that got none.", |it| it.errors),
         ("weir_server_timeouts_total", "counter", "Messages that got no reply in time.", |it| it.timeouts),

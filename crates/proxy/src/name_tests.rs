@@ -120,6 +120,7 @@ impl Proxy {
             questions,
             book: keeper.book(),
             keeper: handle.clone(),
+            standing: Arc::default(),
             windows,
             tracing: None,
         };

@@ -32,6 +32,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 use weir_dataplane::Budget;
+use weir_dataplane::Standing;
 
 /// Why a proxy could not run.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +91,7 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         questions,
         book: keeper.book(),
         keeper: keeper_handle.clone(),
+        standing: Arc::default(),
         windows: hub,
         tracing,
     };
@@ -169,6 +171,8 @@ pub(crate) struct Making {
     /// Where the servers are.
     pub(crate) book: Arc<AddressBook>,
     pub(crate) keeper: KeeperHandle,
+    /// What all dataplanes know together.
+    pub(crate) standing: Arc<Standing>,
     pub(crate) windows: Hub,
     /// Where rows of sampled requests go, if anywhere.
     pub(crate) tracing: Option<Tracing>,
@@ -192,6 +196,7 @@ impl Making {
             dataplane: self.config.dataplane(index),
             budget: Arc::clone(&self.budget),
             table: Arc::clone(&self.config.table),
+            standing: Arc::clone(&self.standing),
             whereabouts: Whereabouts { book: Arc::clone(&self.book), keeper: self.keeper.clone() },
             clock: self.clock,
             batching: self.config.batching,

@@ -1,6 +1,11 @@
 //! Connections to servers, as one event loop makes them.
 
-use crate::{event_loop::EventLoop, keeper::KeeperHandle, names::AddressBook, sockets::Stream};
+use crate::{
+    event_loop::EventLoop,
+    keeper::KeeperHandle,
+    names::AddressBook,
+    sockets::{Ended, Stream},
+};
 use mio::net::{TcpStream, UnixStream};
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 use weir_routing::Endpoint;
@@ -68,7 +73,7 @@ impl EventLoop {
             let endpoint = &self.dataplane.server(slot).endpoint;
             let addresses = self.whereabouts.book.addresses(endpoint);
             let Some(mut stream) = self.servers[slot].begin(endpoint, addresses) else {
-                return self.lose_server(slot);
+                return self.lose_server(slot, Ended::ByPeer);
             };
             if self.watch_server(slot, &mut stream).is_ok() {
                 self.servers[slot].stream = Some(stream);
@@ -103,10 +108,13 @@ impl EventLoop {
         link.known = self.dataplane.connected_servers().any(|connected| connected == slot);
     }
 
-    pub(crate) fn lose_server(&mut self, slot: usize) {
+    pub(crate) fn lose_server(&mut self, slot: usize, ended: Ended) {
         self.servers[slot].stream = None;
         let now = self.read_clock();
-        self.dataplane.handle_server_disconnected(slot, now);
+        match ended {
+            Ended::ByPeer => self.dataplane.handle_server_disconnected(slot, now),
+            Ended::Otherwise => self.dataplane.handle_server_broken(slot, now),
+        }
     }
 
     /// Some names have other addresses.

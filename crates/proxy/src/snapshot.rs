@@ -51,6 +51,9 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "placement": default.placement().to_string(),
         "multiget": config.multiget.name(),
         "on_failure": config.on_failure.name(),
+        "write_policy": config.replication.write_policy.name(),
+        "replicas_required": config.replication.replicas_required.name(),
+        "read": config.replication.read_policy.name(),
         "timeout_ns": nanos(in_force.timeout),
         "drain_timeout_ns": nanos(config.drain_timeout),
         "resolve_every_ns": nanos(config.resolve_every),
@@ -90,6 +93,8 @@ fn server(server: &ServerReport) -> Value {
         "timeouts": server.timeouts,
         "queued": server.queued,
         "in_flight": server.in_flight,
+        "journal": server.journal,
+        "unread": server.unread,
         "last_trouble": server.last_trouble,
         "server_time": server.time.report(),
     })

@@ -97,7 +97,9 @@ pub(crate) enum Arrived {
     Nothing,
     /// The peer will send no more.
     End,
-    /// The connection is broken.
+    /// The peer has closed the connection, and reads nothing more of it.
+    Reset,
+    /// The connection is broken. Nobody knows what the peer still has of it.
     Broken,
 }
 
@@ -110,6 +112,7 @@ pub(crate) fn read(mut stream: &Stream, scratch: &mut [u8]) -> Arrived {
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted => continue,
                 ErrorKind::WouldBlock | ErrorKind::NotConnected => Arrived::Nothing,
+                ErrorKind::ConnectionReset => Arrived::Reset,
                 _ => Arrived::Broken,
             },
         };
@@ -159,15 +162,30 @@ fn stamp_of(message: &RecvMsg<'_, '_, ()>) -> Option<u64> {
     })
 }
 
-/// Hands bytes to the kernel: how many it took, or `None` if the connection is broken.
-pub(crate) fn write(mut stream: &Stream, bytes: &[u8]) -> Option<usize> {
+/// Why no more can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The peer has closed the connection, and reads nothing more of it.
+    ByPeer,
+    /// The connection is broken. Nobody knows what the peer still has of it.
+    Otherwise,
+}
+
+/// Hands bytes to the kernel: how many it took, or `None` if the connection is over.
+pub(crate) fn write(stream: &Stream, bytes: &[u8]) -> Option<usize> {
+    try_write(stream, bytes).ok()
+}
+
+/// The same, and why it is over.
+pub(crate) fn try_write(mut stream: &Stream, bytes: &[u8]) -> Result<usize, Ended> {
     loop {
         return match stream.write(bytes) {
-            Ok(count) => Some(count),
+            Ok(count) => Ok(count),
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted => continue,
-                ErrorKind::WouldBlock => Some(0),
-                _ => None,
+                ErrorKind::WouldBlock => Ok(0),
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Err(Ended::ByPeer),
+                _ => Err(Ended::Otherwise),
             },
         };
     }

@@ -147,7 +147,7 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
     let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
     let pool = config.table.pools()[0].router().options().clone();
     format!(
-        "{:?} {:?} {:?} {} {} {:?} {} {} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {} {} {:?} {pool:?}",
+        "{:?} {:?} {:?} {} {} {:?} {} {} {:?} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {} {} {:?} {pool:?}",
         config.listen,
         config.admin,
         config.engine,
@@ -156,6 +156,7 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
         config.timeout,
         config.multiget,
         config.on_failure,
+        config.replication,
         config.drain_timeout,
         config.sessions_max,
         config.value_bytes_max,

@@ -8,7 +8,7 @@ use crate::{
 };
 use clap::{ArgMatches, Args};
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
-use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience, Sampling};
+use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience, Replication, Sampling};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -75,6 +75,7 @@ impl Given {
         .with_batch_pause(settings.batch_pause.unwrap_or(BATCH_PAUSE), settings.batch_always == Some(true))?
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
         config.on_failure = settings.on_failure.unwrap_or_default();
+        config.replication = replication(&settings);
         config.drain_timeout = settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT);
         config.sessions_max = settings.max_connections.unwrap_or(MAX_CONNECTIONS);
         config.value_bytes_max = settings.max_value;
@@ -104,6 +105,21 @@ impl Given {
             );
         }
         self.config().map_err(|error| error.to_string())
+    }
+}
+
+/// What is said about replicas, over the defaults.
+fn replication(settings: &Settings) -> Replication {
+    let defaults = Replication::default();
+    Replication {
+        write_policy: settings.write_policy.unwrap_or(defaults.write_policy),
+        replicas_required: settings.replicas_required.unwrap_or(defaults.replicas_required),
+        read_policy: settings.read.unwrap_or(defaults.read_policy),
+        journal_keys_max: settings.journal_keys.unwrap_or(defaults.journal_keys_max),
+        journal_bytes_max: settings.journal_bytes.unwrap_or(defaults.journal_bytes_max),
+        quarantine: settings.quarantine.unwrap_or(defaults.quarantine),
+        mark_down_timeouts: settings.mark_down_timeouts.unwrap_or(defaults.mark_down_timeouts),
+        mark_down_share_percent: settings.mark_down_share.unwrap_or(defaults.mark_down_share_percent),
     }
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Deserialize;
 use toml::Spanned;
 
-use weir_proxy::{Multiget, OnFailure};
+use weir_proxy::{Multiget, OnFailure, ReadPolicy, ReplicasRequired, WritePolicy};
 
 use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
 use crate::engine::EngineName;
@@ -77,6 +77,35 @@ pub(crate) struct Settings {
     /// [default: strict]
     #[arg(long, value_name = "HOW", env = "WEIR_ON_FAILURE")]
     pub(crate) on_failure: Option<OnFailure>,
+    /// When a write to several replicas is answered: all that are not marked down have done it, a quorum of all, the first, or
+    /// (async) the one that decides (docs/replication.md) [default: all]
+    #[arg(long, value_name = "POLICY", env = "WEIR_WRITE_POLICY")]
+    pub(crate) write_policy: Option<WritePolicy>,
+    /// Which replicas a write needs with --write-policy all: live ones, or all-configured: it fails while one is marked down
+    /// [default: live]
+    #[arg(long, value_name = "WHICH", env = "WEIR_REPLICAS_REQUIRED")]
+    pub(crate) replicas_required: Option<ReplicasRequired>,
+    /// Which replica answers a get: primary, spread over all in turn, or nearest: the fastest of late [default: primary]
+    #[arg(long, value_name = "POLICY", env = "WEIR_READ")]
+    pub(crate) read: Option<ReadPolicy>,
+    /// How many keys that a server missed are remembered, to be deleted there before it is read again; with more of them it is
+    /// flushed [default: 65536]
+    #[arg(long, value_name = "N", env = "WEIR_JOURNAL_KEYS")]
+    pub(crate) journal_keys: Option<usize>,
+    /// The same, in bytes of keys [default: 4m]
+    #[arg(long, value_name = "BYTES", env = "WEIR_JOURNAL_BYTES", value_parser = units::bytes)]
+    pub(crate) journal_bytes: Option<usize>,
+    /// How long a server may still carry out writes of a connection that broke without its doing; twice as long it is not read
+    /// [default: 2s]
+    #[arg(long, value_name = "TIME", env = "WEIR_QUARANTINE", value_parser = units::duration)]
+    pub(crate) quarantine: Option<Duration>,
+    /// After how many timeouts in a row, without a reply between them, a server is marked down where keys have several; 0: never
+    /// [default: 3]
+    #[arg(long, value_name = "N", env = "WEIR_MARK_DOWN_TIMEOUTS")]
+    pub(crate) mark_down_timeouts: Option<u32>,
+    /// The most servers of a pool that may be marked down by timeouts at once, in percent of them [default: 50]
+    #[arg(long, value_name = "PERCENT", env = "WEIR_MARK_DOWN_SHARE", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) mark_down_share: Option<u32>,
     /// How long sessions may take to end after a signal to stop [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_TIMEOUT", value_parser = units::duration)]
     pub(crate) drain_timeout: Option<Duration>,
@@ -145,6 +174,14 @@ impl Settings {
             idle_timeout: self.idle_timeout.or(below.idle_timeout),
             multiget: self.multiget.or(below.multiget),
             on_failure: self.on_failure.or(below.on_failure),
+            write_policy: self.write_policy.or(below.write_policy),
+            replicas_required: self.replicas_required.or(below.replicas_required),
+            read: self.read.or(below.read),
+            journal_keys: self.journal_keys.or(below.journal_keys),
+            journal_bytes: self.journal_bytes.or(below.journal_bytes),
+            quarantine: self.quarantine.or(below.quarantine),
+            mark_down_timeouts: self.mark_down_timeouts.or(below.mark_down_timeouts),
+            mark_down_share: self.mark_down_share.or(below.mark_down_share),
             drain_timeout: self.drain_timeout.or(below.drain_timeout),
             max_connections: self.max_connections.or(below.max_connections),
             max_value: self.max_value.or(below.max_value),
@@ -184,6 +221,14 @@ pub(crate) struct SettingsTable {
     idle_timeout: Option<Spanned<String>>,
     multiget: Option<Spanned<String>>,
     on_failure: Option<Spanned<String>>,
+    write_policy: Option<Spanned<String>>,
+    replicas_required: Option<Spanned<String>>,
+    read: Option<Spanned<String>>,
+    journal_keys: Option<usize>,
+    journal_bytes: Option<Spanned<String>>,
+    quarantine: Option<Spanned<String>>,
+    mark_down_timeouts: Option<u32>,
+    mark_down_share: Option<Spanned<u32>>,
     drain_timeout: Option<Spanned<String>>,
     max_connections: Option<usize>,
     max_value: Option<Spanned<String>>,
@@ -221,6 +266,14 @@ impl SettingsTable {
             idle_timeout: read("idle_timeout", self.idle_timeout.as_ref(), units::duration)?,
             multiget: parsed(self.multiget)?,
             on_failure: parsed(self.on_failure)?,
+            write_policy: parsed(self.write_policy)?,
+            replicas_required: parsed(self.replicas_required)?,
+            read: parsed(self.read)?,
+            journal_keys: self.journal_keys,
+            journal_bytes: read("journal_bytes", self.journal_bytes.as_ref(), units::bytes)?,
+            quarantine: read("quarantine", self.quarantine.as_ref(), units::duration)?,
+            mark_down_timeouts: self.mark_down_timeouts,
+            mark_down_share: self.mark_down_share.as_ref().map(percent).transpose()?,
             drain_timeout: read("drain_timeout", self.drain_timeout.as_ref(), units::duration)?,
             max_connections: self.max_connections,
             max_value: read("max_value", self.max_value.as_ref(), units::bytes)?,
@@ -236,6 +289,12 @@ impl SettingsTable {
             resolve_every: read("resolve_every", self.resolve_every.as_ref(), units::duration)?,
         })
     }
+}
+
+fn percent(share: &Spanned<u32>) -> Result<u32, Fault> {
+    let value = *share.get_ref();
+    let refused = || fault(share.span(), &format!("mark_down_share: {value} is more than 100 percent"));
+    (value <= 100).then_some(value).ok_or_else(refused)
 }
 
 fn read<T>(

@@ -3,6 +3,7 @@
 //! While a connection is renewed nothing new is begun on it. What was begun is finished and answered; what waits goes out on the next one.
 
 use super::{Backend, Part, measured};
+use crate::replica::LostErrands;
 use weir_timing::Instant;
 
 impl Backend {
@@ -29,12 +30,13 @@ impl Backend {
         latest_deadline(self.parts.iter())
     }
 
-    /// The connection is replaced: what was begun on it is over, what waits stays.
-    pub(crate) fn renew(&mut self, now: Instant) {
+    /// The connection is replaced: what was begun on it is over, what waits stays. Returns what that means for the journal.
+    pub(crate) fn renew(&mut self, now: Instant) -> LostErrands {
         let (begun, bytes) = (self.begun(), self.begun_bytes());
+        let lost = self.errands_among(begun);
         let mut noted = 0;
         for part in self.parts.drain(..begun) {
-            if measured(part.expected) {
+            if measured(&part) {
                 self.in_flight.leave(now);
             }
             for _ in 0..part.key_count {
@@ -51,6 +53,7 @@ impl Backend {
         self.input = Vec::new();
         self.skip = 0;
         (self.blocked, self.renewing) = (false, false);
+        lost
     }
 }
 

@@ -1,12 +1,15 @@
 //! The dataplane by script: bytes and instants in, bytes and events out.
 
 mod apart;
+mod away;
 mod clients;
+mod frozen;
 mod limits;
 mod memory;
 mod multigets;
 mod ownership;
 mod patience;
+mod reads;
 mod reload;
 mod replication;
 mod requests;

@@ -1,7 +1,7 @@
 //! A dataplane whose driver is the test.
 
 use std::sync::Arc;
-use weir_dataplane::{Config, Dataplane, Event, Report, SessionId};
+use weir_dataplane::{Config, Dataplane, Event, Report, SessionId, Standing};
 use weir_routing::{Placement, Router, Server, Table};
 use weir_timing::Instant;
 
@@ -22,13 +22,19 @@ impl World {
     }
 
     pub(crate) fn with(servers: usize, replicas: usize, config: Config) -> Self {
+        Self::sharing(servers, replicas, config, Arc::default())
+    }
+
+    /// One of several dataplanes of a process.
+    pub(crate) fn sharing(servers: usize, replicas: usize, config: Config, standing: Arc<Standing>) -> Self {
         let names: Vec<_> = (1..=servers).map(|port| format!("s:{port}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let router = router(&names, replicas);
         let now = Instant::from_nanos(MS);
-        let dataplane = Dataplane::new(
+        let dataplane = Dataplane::sharing(
             Config { timeout_ns: TIMEOUT, ..config },
             Arc::new(Table::from(router.clone())),
+            standing,
             now,
         );
         let mut world = Self { dataplane, router, now, events: Vec::new() };

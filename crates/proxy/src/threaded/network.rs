@@ -238,7 +238,7 @@ impl Network {
                 }
                 Arrived::Nothing => return,
                 Arrived::End => return self.handle_finished(id),
-                Arrived::Broken => return self.lose(id),
+                Arrived::Reset | Arrived::Broken => return self.lose(id),
             }
         }
         self.unread.push(id);

@@ -33,6 +33,7 @@ pub(super) fn carry_out(server: &mut Memcached, line: &[u8], out: &mut Vec<u8>) 
         "incr" | "decr" | "touch" => 3..=4,
         "delete" => 2..=4,
         "verbosity" => 2..=3,
+        "flush_all" => 1..=3,
         "version" | "quit" => 1..=usize::MAX,
         "stats" if words.get(1) == Some(&&b"settings"[..]) => 2..=2,
         _ if is_http(&words) => return Next::Close,
@@ -55,6 +56,10 @@ pub(super) fn carry_out(server: &mut Memcached, line: &[u8], out: &mut Vec<u8>) 
         "delete" => delete(server, &words, noreply, out),
         "incr" | "decr" => arithmetic(server, verb == "incr", &words, noreply, out),
         "touch" => touch(server, &words, noreply, out),
+        "flush_all" => {
+            server.clear();
+            answer(out, noreply, "OK");
+        }
         "version" => answer(out, false, &format!("VERSION {VERSION}")),
         "stats" => answer(out, false, &format!("STAT item_size_max {}\r\nEND", server.item_bytes_max)),
         "verbosity" => {

@@ -430,7 +430,7 @@ fn belongs_to(value: &[u8], key: &[u8]) -> bool {
 /// A failure names a stage and a server. `protocol` would mean that the proxy misunderstood a server that did nothing
 /// wrong.
 fn check_failure(line: &[u8]) -> Result<(), String> {
-    const STAGES: [&str; 6] = ["connect", "down", "queue-full", "timeout", "closed", "buffer-full"];
+    const STAGES: [&str; 7] = ["connect", "down", "stale", "queue-full", "timeout", "closed", "buffer-full"];
     let text = String::from_utf8_lossy(line);
     match text.trim_end().split(' ').collect::<Vec<_>>()[..] {
         ["SERVER_ERROR", stage, server] if STAGES.contains(&stage) && !server.is_empty() => Ok(()),

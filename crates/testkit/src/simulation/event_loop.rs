@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_dataplane::{Config, Dataplane};
+use weir_dataplane::{Config, Dataplane, Standing};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -23,7 +23,12 @@ pub(super) struct Loop {
 }
 
 impl Loop {
-    pub(super) fn new(index: usize, scenario: &Scenario, table: &Arc<Table>) -> Self {
+    pub(super) fn new(
+        index: usize,
+        scenario: &Scenario,
+        table: &Arc<Table>,
+        standing: &Arc<Standing>,
+    ) -> Self {
         let config = Config {
             loop_index: index,
             loop_count: scenario.loops,
@@ -31,7 +36,7 @@ impl Loop {
             ..scenario.config.clone()
         };
         Self {
-            dataplane: Dataplane::new(config, Arc::clone(table), Instant::ZERO),
+            dataplane: Dataplane::sharing(config, Arc::clone(table), Arc::clone(standing), Instant::ZERO),
             table: Arc::clone(table),
             table_number: 0,
             slots: vec![None; scenario.servers],

@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
-use weir_dataplane::{Config, Multiget, OnFailure};
+use weir_dataplane::{Config, Multiget, OnFailure, ReadPolicy};
 use weir_routing::Placement;
 
 use super::link::Conduct;
@@ -56,6 +56,9 @@ impl Scenario {
         if config.multiget.check(servers, replicas).is_err() {
             config.multiget = Multiget::Sharded;
         }
+        config.mark_down_timeouts = *[0, 1, 3].choose(rng).expect("some counts");
+        config.journal_keys_max = *[0, 3, 65_536].choose(rng).expect("some bounds");
+        config.read_policy = *ReadPolicy::ALL.choose(rng).expect("some policies");
         config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
         let loops = *[1, 1, 2, 2, 3].choose(rng).expect("some counts");
         Self {

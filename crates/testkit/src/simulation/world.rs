@@ -95,10 +95,11 @@ impl World {
                 Client::new((number, home), scenario.requests, nature, &mut rng)
             })
             .collect();
+        let standing = Arc::default();
         let mut world = Self {
             seed,
             now_ns: 0,
-            loops: (0..scenario.loops).map(|index| Loop::new(index, &scenario, &table)).collect(),
+            loops: (0..scenario.loops).map(|index| Loop::new(index, &scenario, &table, &standing)).collect(),
             tables: vec![table],
             clients,
             servers: (0..scenario.servers).map(|_| SimulatedServer::new(scenario.loops)).collect(),

@@ -1,0 +1,80 @@
+//! What replicas owe to whom: how many must have done a write before its client is answered, and which of them are read.
+
+/// When a write to several replicas is answered. In every case all replicas are sent it at once (a conditional one when it is
+/// decided), and one that does not do it is made to forget the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WritePolicy {
+    /// When every replica that is not marked down has done it.
+    #[default]
+    All,
+    /// When more than half of all replicas have done it, those that are marked down included in the count.
+    Quorum,
+    /// When one has done it.
+    First,
+    /// When the replica that decides has done it.
+    Async,
+}
+
+/// Which replica answers a `get`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReadPolicy {
+    /// The first that may be read, in the order of the key's servers.
+    #[default]
+    Primary,
+    /// Those that may be read, in turn.
+    Spread,
+    /// The one that answered fastest of late; now and then another, to see whether it still does.
+    Nearest,
+}
+
+/// Which replicas a write under [`WritePolicy::All`] needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReplicasRequired {
+    /// Those that are not marked down.
+    #[default]
+    Live,
+    /// All of them: a write whose key should be on a server that is marked down fails at once.
+    AllConfigured,
+}
+
+impl WritePolicy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::All, Self::Quorum, Self::First, Self::Async];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Quorum => "quorum",
+            Self::First => "first",
+            Self::Async => "async",
+        }
+    }
+}
+
+impl ReadPolicy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Primary, Self::Spread, Self::Nearest];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Spread => "spread",
+            Self::Nearest => "nearest",
+        }
+    }
+}
+
+impl ReplicasRequired {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Live, Self::AllConfigured];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::AllConfigured => "all-configured",
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Servers that are connected and do not answer.
+
+use crate::world::{TIMEOUT, World};
+use weir_dataplane::{Config, SessionId};
+
+impl World {
+    /// Requests to one server that it does not answer in time.
+    fn times_out(&mut self, client: SessionId, server: usize, count: usize) {
+        for key in self.keys_on(server, count) {
+            self.send(client, &format!("gets {key}\r\n"));
+        }
+        self.server_gets(server);
+        self.pass(TIMEOUT);
+        assert_eq!(self.client_gets(client).matches("SERVER_ERROR timeout").count(), count);
+    }
+}
+
+#[test]
+fn a_server_that_was_late_three_times_in_a_row_is_left_alone_until_it_answers() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    let key = world.key_on(0);
+    world.times_out(client, 0, 2);
+    assert_eq!(world.report().servers[0].state, "up");
+    world.times_out(client, 0, 1);
+    assert_eq!(world.report().servers[0].state, "down");
+    assert_eq!(world.server_gets(0), "version\r\n");
+    // Reads and writes go on without it.
+    world.send(client, &format!("get {key}\r\nset {key} 0 0 1\r\nx\r\n"));
+    assert_eq!(world.server_gets(0), "");
+    assert_eq!(world.server_gets(1), format!("get {key}\r\nset {key} 0 0 1\r\nx\r\n"));
+    assert_eq!(world.hears(client, 1, "END\r\nSTORED\r\n"), "END\r\nSTORED\r\n");
+    // Old replies show nothing: the question stands behind all that it may still do.
+    world.server_says(0, "END\r\nEND\r\n");
+    assert_eq!(world.report().servers[0].state, "down");
+    world.server_says(0, "END\r\nVERSION 1.6.18\r\n");
+    assert_eq!(world.report().servers[0].state, "up");
+    assert_eq!(world.server_gets(0), format!("delete {key}\r\n"), "it missed a write");
+    world.send(client, &format!("get {key}\r\n"));
+    assert_eq!(world.server_gets(1), format!("get {key}\r\n"));
+    world.server_says(0, "NOT_FOUND\r\n");
+    world.send(client, &format!("get {key}\r\n"));
+    assert_eq!(world.server_gets(0), format!("get {key}\r\n"));
+    let counters = world.report().counters;
+    assert_eq!((counters.servers_marked_down, counters.servers_marked_up), (1, 1));
+}
+
+#[test]
+fn a_reply_between_them_begins_the_row_anew() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    for _ in 0..3 {
+        world.times_out(client, 0, 2);
+        world.pass(1);
+        world.server_says(0, "END\r\nEND\r\n");
+    }
+    assert_eq!(world.report().servers[0].state, "up");
+    assert_eq!(world.report().counters.servers_marked_down, 0);
+}
+
+#[test]
+fn no_more_than_half_of_a_pool_is_marked_down_by_timeouts() {
+    for (servers, marked) in [(2, 1), (3, 1), (4, 2)] {
+        let mut world = World::new(servers, 2);
+        let client = world.client();
+        // At each key's primary, whichever servers are still asked.
+        for server in 0..servers {
+            let keys = world.keys_on(server, 3);
+            for key in keys {
+                world.send(client, &format!("gets {key}\r\n"));
+            }
+        }
+        (0..servers).for_each(|server| _ = world.server_gets(server));
+        world.pass(TIMEOUT);
+        let down = world.report().servers.iter().filter(|server| server.state == "down").count();
+        assert_eq!(down, marked, "of {servers}");
+    }
+}
+
+#[test]
+fn a_silent_server_that_ends_its_connection_is_connected_anew() {
+    let mut world = World::new(2, 2);
+    let client = world.client();
+    world.times_out(client, 0, 3);
+    assert_eq!(world.report().servers[0].state, "down");
+    world.dataplane.handle_server_disconnected(0, world.now);
+    assert_eq!(world.report().servers[0].state, "connecting");
+    world.dataplane.handle_server_connected(0, world.now);
+    assert_eq!(world.report().servers[0].state, "up");
+}
+
+#[test]
+fn where_it_is_not_wanted_or_keys_have_one_server_nobody_is_marked_down_by_timeouts() {
+    let never = Config { mark_down_timeouts: 0, ..Config::default() };
+    for (replicas, config) in [(1, Config::default()), (2, never)] {
+        let mut world = World::with(2, replicas, config);
+        let client = world.client();
+        world.times_out(client, 0, 9);
+        assert_eq!(world.report().servers[0].state, "up");
+    }
+}
