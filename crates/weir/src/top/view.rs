@@ -122,7 +122,7 @@ fn utilization(window: &Value, config: &Value) -> Line<'static> {
     let cores = number(&window["cpu_ns"]) / number(&window["length_ns"]).max(1.0);
     Line::from(vec![
         Span::styled("utilization ", HEAD),
-        Span::raw(format!("{said}, the process uses {cores:.2} CPUs")),
+        Span::raw(format!("{said}, {cores:.2} CPUs used")),
     ])
 }
 
