@@ -137,6 +137,11 @@ def test_a_full_link_explains_full_workers_and_not_the_other_way_round() -> None
     assert both.station == "server uplinks"
     assert "the workers are held by it" in both.sentence
     assert bottleneck([workers], queue_grows=None).station == "workers"
+    # What strangers use, too, is named only where nothing of the system's own is full.
+    machine = Usage("CPUs of this machine", 0.99, "anyone", shared=True)
+    assert bottleneck([machine, link], queue_grows=None).station == "server uplinks"
+    assert "CPUs of this machine were 99 % busy, too" in bottleneck([machine, link], queue_grows=None).sentence
+    assert bottleneck([machine, workers], queue_grows=None).station == "CPUs of this machine"
     assert bottleneck([Usage("workers", 0.4, "held", holds=True)], queue_grows=False).station == ""
 
 

@@ -32,12 +32,16 @@ class Bound:
 
 @dataclass(frozen=True)
 class Usage:
-    """How busy a station was, 0 to 1: mean over runs. ``holds`` marks those that wait inside for others, such as workers."""
+    """How busy a station was, 0 to 1: mean over runs.
+
+    ``holds`` marks those that wait inside for others, such as workers; ``shared`` what all roles and strangers use together.
+    """
 
     station: str
     share: float
     evidence: str
     holds: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
     found += _inside_proxy(cell, rate)
     busy = _mean(cell.of(lambda run: run.machine_busy))
     if busy is not None:
-        found.append(Usage("CPUs of this machine", busy, "share of its CPU time, whoever used it"))
+        found.append(Usage("CPUs of this machine", busy, "share of its CPU time, whoever used it", shared=True))
     return sorted(found, key=lambda usage: -usage.share)
 
 
@@ -148,19 +152,21 @@ def _threads(settings: Settings) -> int:
 def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
     """The full station that nothing behind it explains: links and processors before workers, which wait for them."""
     full = [usage for usage in found if usage.share >= FULL]
-    physical = [usage for usage in full if not usage.holds]
+    own = [usage for usage in full if not usage.holds and not usage.shared]
+    common = [usage for usage in full if usage.shared]
     grown = {
         True: " The queue in the proxy grows with the clients.",
         False: " The queue in the proxy does not grow.",
         None: "",
     }
-    if physical:
-        first = physical[0]
+    if own or common:
+        first = (own or common)[0]
         waiting = [usage.station for usage in full if usage.holds]
         held = f"; the {waiting[0]} are held by it" if waiting else ""
+        beside = f" The {common[0].station} were {100 * common[0].share:.0f} % busy, too." if own and common else ""
         return Limit(
             first.station,
-            f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}){held}.{grown[queue_grows]}",
+            f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}){held}.{beside}{grown[queue_grows]}",
         )
     if full:
         first = full[0]

@@ -40,9 +40,16 @@ def with_event_engine(text: str) -> str | None:
     if data.get("design") == "2k" and len(factors) < 2:
         data["design"] = "full"
     data.pop("expected", None)
-    data.pop("paces", None)
+    if "paces" in data:
+        data["paces"] = {name: _without_threads(changes) for name, changes in data["paces"].items()}
     data["assumed"] = [name for name in data.get("assumed", []) if name not in _THREADS]
     return _toml(data)
+
+
+def _without_threads(changes: dict[str, Any]) -> dict[str, Any]:
+    """What a pace changes, but for factors that are gone."""
+    kept = {name: levels for name, levels in changes.get("factors", {}).items() if name not in _THREADS}
+    return {**{key: value for key, value in changes.items() if key != "factors"}, **({"factors": kept} if kept else {})}
 
 
 def _toml(data: dict[str, Any]) -> str:
