@@ -41,7 +41,7 @@ def until_told(proxy: Proxy, requests: int) -> list[dict[str, Any]]:
 
     def is_told() -> bool:
         found[:] = windows(proxy)
-        return sum(window["requests"] for window in found) >= requests
+        return bool(sum(window["requests"] for window in found) >= requests)
 
     eventually(is_told, f"{requests} requests are in windows")
     return found

@@ -20,7 +20,8 @@ fn options() -> Vec<Arg> {
     cli.build();
     let proxy = cli.find_subcommand("proxy").expect("there is a proxy");
     let options = proxy.get_arguments().filter(|arg| !["help", "version"].contains(&arg.get_id().as_str()));
-    options.cloned().collect()
+    // What is hidden is for tests and benchmarks.
+    options.filter(|arg| !arg.is_hide_set()).cloned().collect()
 }
 
 fn flag(option: &Arg) -> String {

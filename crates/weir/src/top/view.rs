@@ -120,10 +120,7 @@ fn utilization(window: &Value, config: &Value) -> Line<'static> {
         said += &format!(", {:.0} % of the workers serve", share.min(1.0) * 100.0);
     }
     let cores = number(&window["cpu_ns"]) / number(&window["length_ns"]).max(1.0);
-    Line::from(vec![
-        Span::styled("utilization ", HEAD),
-        Span::raw(format!("{said}, the process uses {cores:.2} CPUs")),
-    ])
+    Line::from(vec![Span::styled("utilization ", HEAD), Span::raw(format!("{said}, {cores:.2} CPUs used"))])
 }
 
 fn servers(window: &Value, width: usize) -> Vec<Line<'static>> {
