@@ -24,7 +24,7 @@ demo: setup ## run a small study through the proxy and write its report (the las
 test: setup ## run every check: formats, lints, licences, tests, real processes
 	@$(PY) scripts/check
 
-test-long: setup ## run the tests with many more cases (100,000 differential streams, 20,000 simulated worlds) and the slow ones
+test-long: setup ## run the tests with many more cases (100,000 differential streams, 50,000 simulated worlds) and the slow ones
 	@$(PY) scripts/check --long
 
 test-clients: ## run public clients in five languages against memcached and weir (needs the network)
