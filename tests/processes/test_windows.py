@@ -162,7 +162,7 @@ def test_the_file_has_every_second_to_the_last(start_proxy: StartProxy, connect:
 
 def test_a_file_that_cannot_be_opened_is_said_at_the_start(start_proxy: StartProxy, tmp_path: Path) -> None:
     file = tmp_path / "no-such-folder" / "windows.jsonl"
-    with pytest.raises(AssertionError, match="cannot append records to .*no-such-folder"):
+    with pytest.raises(AssertionError, match=r"cannot append records to .*no-such-folder"):
         start_proxy("--windows", str(file))
 
 

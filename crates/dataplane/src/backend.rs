@@ -123,6 +123,8 @@ pub(crate) struct Backend {
     /// What of it was told with the windows before.
     pub(crate) told: Told,
     pub(crate) last_trouble: Option<Violation>,
+    /// The server whose second connection this is, if it is one (`apart.rs`).
+    pub(crate) beside: Option<usize>,
     /// Why nothing may be added now, if that is the driver's wish.
     pub(crate) denial: Option<Fault>,
     /// `requests` when the last request was handed in by the driver.
@@ -170,6 +172,7 @@ impl Backend {
             timeouts: 0,
             told: Told::default(),
             last_trouble: None,
+            beside: None,
             denial: None,
             requests_before: 0,
         }
@@ -264,15 +267,16 @@ impl Backend {
         if self.renewing { &out[..self.begun_bytes()] } else { out }
     }
 
-    /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue.
-    pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey)) {
+    /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue, with how many
+    /// left it before: as long was the queue when it entered.
+    pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey, u64)) {
         let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
         let mut count = 0;
         for part in self.parts.range(self.dequeued..taken_now) {
-            count += u64::from(measured(part.expected));
             if let Some(request) = part.request {
-                taken(request);
+                taken(request, count);
             }
+            count += u64::from(measured(part.expected));
         }
         self.queued.leave_many(count, now);
         self.in_flight.enter_many(count, now);
@@ -462,6 +466,21 @@ impl Backend {
     /// Whether a reply to anything but the proxy's own questions is still to come.
     pub(crate) fn owes_replies(&self) -> bool {
         self.parts.iter().any(|part| measured(part.expected))
+    }
+
+    /// Whether a reply to something that was given up is still to come.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.parts.iter().any(|part| part.request.is_none() && measured(part.expected))
+    }
+
+    /// The message that was finished last is known by `mark`, which is none of a split multi-get's numbers.
+    pub(crate) fn mark_last(&mut self, mark: u32) {
+        self.parts.back_mut().expect("a message was begun").index = mark;
+    }
+
+    /// Whether a message with this mark waits, or waits for its reply.
+    pub(crate) fn has_part_marked(&self, mark: u32) -> bool {
+        self.parts.iter().any(|part| part.index == mark)
     }
 
     #[cfg(debug_assertions)]

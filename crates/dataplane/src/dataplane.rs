@@ -17,6 +17,7 @@ use crate::{
     session::Session,
     spare::SpareAnswers,
     table::{Routes, Slot},
+    trace::Tracer,
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
@@ -71,6 +72,7 @@ pub struct Dataplane {
     pub(crate) counters: Counters,
     /// The counters as they were when the last window was handed out.
     pub(crate) counters_told: Counters,
+    pub(crate) tracer: Tracer,
     pub(crate) events: VecDeque<Event>,
     pub(crate) dirty: VecDeque<SessionId>,
     /// Sessions that were paused and may go on.
@@ -88,6 +90,10 @@ pub struct Dataplane {
     /// When the first client may be overdue; `None` if none can be.
     pub(crate) clients_due: Option<Instant>,
     pub(crate) held: Held,
+    /// For each slot the one of its server's connection for large values, if it has one.
+    pub(crate) apart: Vec<Option<u16>>,
+    /// Whether any of those owes a reply, as of the beginning of the turn.
+    pub(crate) is_apart_busy: bool,
     draining: bool,
     pub(crate) jitter: u64,
 }
@@ -108,6 +114,7 @@ impl Dataplane {
             services: Slab::new(),
             counters: Counters::default(),
             counters_told: Counters::default(),
+            tracer: Tracer::default(),
             events: VecDeque::new(),
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
@@ -117,6 +124,8 @@ impl Dataplane {
             post: None,
             memory_due: None,
             clients_due: None,
+            apart: Vec::new(),
+            is_apart_busy: false,
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
             draining: false,
             jitter: config.seed | 1,
@@ -139,7 +148,9 @@ impl Dataplane {
         self.counters.sessions_accepted += 1;
         self.watch_clients(self.config.patience.idle_ns, now);
         self.recorder.use_window();
-        Some(self.sessions.insert(Session::new(self.config.limits, now)))
+        let mut session = Session::new(self.config.limits, now);
+        session.number = self.counters.sessions_accepted;
+        Some(self.sessions.insert(session))
     }
 
     /// Bytes were read from a client; `now` is when that read returned. All of them are taken, but see [`Dataplane::wants_read`].
@@ -224,7 +235,7 @@ impl Dataplane {
     /// not named again before [`Dataplane::handle_client_writable`].
     pub fn handle_client_written(&mut self, id: SessionId, count: usize, now: Instant) {
         self.counters.client_bytes_written += count as u64;
-        let Self { sessions, services, recorder, config, resumable, held, .. } = self;
+        let Self { sessions, services, recorder, config, resumable, held, tracer, .. } = self;
         let Some(session) = sessions.get_mut(id) else { return };
         let was_blocked = session.blocked;
         let mut answered = 0;
@@ -232,6 +243,9 @@ impl Dataplane {
             let mut service = services.remove(key);
             service.stamps.answered = now;
             recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            if let Some(traced) = service.traced.take() {
+                tracer.push(traced.into_row(&service));
+            }
             answered += 1;
         });
         session.in_service -= answered;
@@ -301,9 +315,13 @@ impl Dataplane {
     pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
         let first = after.map_or(0, |server| server + 1);
         let server = (first..self.backends.len()).find(|&server| self.backends[server].wants_write())?;
-        let Self { backends, services, .. } = self;
-        backends[server].dequeue(now, |key| {
+        let Self { backends, services, slots, .. } = self;
+        backends[server].dequeue(now, |key, queue_length| {
             let service = &mut services[key];
+            if let Some(traced) = &mut service.traced {
+                // A queue of the driver's is the one that it waited in.
+                traced.note_server(&slots[server].name, if service.hosted { 0 } else { queue_length });
+            }
             if !service.following && !service.hosted {
                 service.stamps.dequeued = now;
             }
@@ -354,6 +372,7 @@ impl Dataplane {
             }
         }
         self.settle_all(now);
+        self.look_apart();
         self.publish_held(now);
         self.close_overdue(now);
         while let Some(id) = self.resumable.pop_front() {
@@ -431,16 +450,27 @@ impl Dataplane {
             value_bytes_max: self.config.limits.value_bytes_max,
             queue: None,
             servers: servers
-                .map(|(slot, server, backend)| ServerReport {
-                    server: server.name.clone(),
-                    state: backend.state.name(),
-                    requests: backend.requests,
-                    errors: backend.errors,
-                    timeouts: backend.timeouts,
-                    queued: backend.queued.report(now),
-                    in_flight: backend.in_flight.report(now),
-                    time: self.recorder.server_time(slot),
-                    last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
+                .map(|(slot, server, backend)| (slot, server, backend, self.apart_from(slot)))
+                .map(|(slot, server, backend, apart)| {
+                    let mut it = ServerReport {
+                        server: server.name.clone(),
+                        state: backend.state.name(),
+                        requests: backend.requests,
+                        errors: backend.errors,
+                        timeouts: backend.timeouts,
+                        queued: backend.queued.report(now),
+                        in_flight: backend.in_flight.report(now),
+                        time: self.recorder.server_time(slot),
+                        last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
+                    };
+                    if let Some(apart) = apart.map(|slot| &self.backends[slot]) {
+                        it.requests += apart.requests;
+                        it.errors += apart.errors;
+                        it.timeouts += apart.timeouts;
+                        it.queued += apart.queued.report(now);
+                        it.in_flight += apart.in_flight.report(now);
+                    }
+                    it
                 })
                 .collect(),
         }
@@ -509,6 +539,10 @@ impl Dataplane {
                 self.sessions[id].paused = true;
                 break;
             }
+            if self.may_go_apart(length_of(&parsed)) && self.waits_to_go_apart(id, &parsed) {
+                self.sessions[id].paused = true;
+                break;
+            }
             let session = &mut self.sessions[id];
             session.expected = 0;
             if let Parsed::TooLarge { swallow, .. } = parsed {
@@ -531,14 +565,17 @@ impl Dataplane {
     ) -> usize {
         match parsed {
             Parsed::Request { request, len } => {
+                self.tracer.request_bytes = len as u64;
                 self.dispatch(id, request, first_byte, now);
                 len
             }
             Parsed::Refused { refusal, silent, len } => {
+                self.tracer.request_bytes = len as u64;
                 self.refuse(id, refusal, silent, first_byte, now);
                 len
             }
             Parsed::TooLarge { refusal, key, base64, silent, erases, len, .. } => {
+                self.tracer.request_bytes = len as u64;
                 let large = Large { key, base64, silent, erases, refusal };
                 self.refuse_large(id, large, first_byte, now);
                 len
@@ -603,4 +640,9 @@ pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool 
     session.in_service < config.session_requests_max
         && session.buffered_bytes() <= config.session_buffer_bytes_max / 2
         && !(session.blocked && held.is_pressed())
+        && session.apart == 0
+}
+
+fn length_of(parsed: &Parsed<'_>) -> usize {
+    if let Parsed::Request { len, .. } = *parsed { len } else { 0 }
 }

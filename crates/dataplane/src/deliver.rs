@@ -92,8 +92,8 @@ impl Dataplane {
             self.counters.server_replies_late += 1;
             return;
         };
-        self.recorder.record_server(server, now.saturating_since(part.sent));
         let backend = &mut self.backends[server];
+        self.recorder.record_server(backend.beside.unwrap_or(server), now.saturating_since(part.sent));
         let service = &mut self.services[key];
         service.outstanding -= 1;
         let followers = service.followers.take().filter(|_| may_have_changed(reply.status));
@@ -165,6 +165,7 @@ impl Dataplane {
         service.stamps.received = now;
         let id = service.session;
         self.sessions[id].undecided -= usize::from(service.is_decided_alone);
+        self.sessions[id].apart -= usize::from(service.apart);
         if let Some(sender) = service.sender {
             return self.answer_by_mail(key, sender, reply);
         }
@@ -224,6 +225,9 @@ impl Dataplane {
         } else {
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            if let Some(traced) = service.traced.take() {
+                self.tracer.push(traced.into_row(&service));
+            }
             if session.paused && may_take(session, &self.config, &self.held) {
                 self.resumable.push_back(id);
             }
@@ -261,6 +265,9 @@ impl Dataplane {
             let line = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
             len = line.len();
             failure = Some(line);
+        }
+        if let Some(traced) = &mut service.traced {
+            traced.reply_bytes = failure.as_ref().map_or(len, Vec::len) as u64;
         }
         let mut write = |out: &mut Vec<u8>| match (&failure, &mut gather, reply) {
             (Some(line), ..) => out.extend_from_slice(line),

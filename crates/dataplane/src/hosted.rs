@@ -13,7 +13,7 @@
 //! and its deadline are those of its whole life.
 
 use crate::{
-    Charge, Dataplane, Event, Fault, SessionId, backend::Backend, key::WireKey, ownership::Sender,
+    Charge, Dataplane, Event, Fault, SessionId, TraceRow, backend::Backend, key::WireKey, ownership::Sender,
     service::Service, session::Session,
 };
 use weir_protocol::{
@@ -35,6 +35,12 @@ pub struct Taken {
     pub enqueued: Instant,
     /// It was taken from that queue.
     pub dequeued: Instant,
+    /// Who sent it, for its row if it is sampled: see [`TraceRow`](crate::TraceRow).
+    pub client: u64,
+    /// How many waited already in that queue.
+    pub queue_length: u64,
+    /// When the kernel received it, where it told.
+    pub arrived: Option<Instant>,
 }
 
 /// The rest of a reply that the kernel did not take, and what is to be recorded when it has.
@@ -45,6 +51,7 @@ pub struct Unsent {
     operation: Operation,
     outcome: Outcome,
     stamps: Stamps,
+    row: Option<Box<TraceRow>>,
     _charge: Charge,
 }
 
@@ -109,8 +116,10 @@ impl Dataplane {
         }
         let bytes = session.output().to_vec();
         let charge = self.budget().charge(bytes.len());
-        let service = self.remove_hosted(id)?;
+        let mut service = self.remove_hosted(id)?;
+        let row = service.traced.take().map(|traced| Box::new(traced.into_row(&service)));
         Some(Unsent {
+            row,
             bytes,
             operation: service.operation,
             outcome: service.outcome(),
@@ -126,8 +135,11 @@ impl Dataplane {
     }
 
     /// The last byte of what was left of a reply is with the kernel.
-    pub fn finish_unsent(&mut self, unsent: &Unsent, now: Instant) {
+    pub fn finish_unsent(&mut self, unsent: &mut Unsent, now: Instant) {
         let stamps = Stamps { answered: now, ..unsent.stamps };
+        if let Some(row) = unsent.row.take() {
+            self.tracer.push(TraceRow { stamps: stamps.in_order(), ..*row });
+        }
         self.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
     }
 
@@ -174,7 +186,7 @@ impl Dataplane {
 impl Service {
     /// The request waited in a queue of the driver's, which stamped it.
     pub(crate) fn adopt(&mut self, taken: Taken, sender: Option<Sender>) {
-        let Taken { first_byte, created, enqueued, dequeued } = taken;
+        let Taken { first_byte, created, enqueued, dequeued, .. } = taken;
         self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
         // What came by mail waits in the queues of the servers, as if it had been read here.
         self.hosted = sender.is_none();

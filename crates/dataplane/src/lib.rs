@@ -26,9 +26,11 @@
 //! | `key` | keys in base64 |
 //! | `fault` | what clients are told about servers |
 //! | `table` | which servers there are, where keys go, and how both change |
+//! | `trace` | single requests, sampled at random |
 //! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
+//! | `apart` | large values, on a connection of their own |
 //! | `budget` | how much memory all buffers may take together |
 //! | `patience` | clients that take too long |
 //! | `spare` | memory of parked answers, used again |
@@ -36,6 +38,7 @@
 //! | `config`, `counters` | every limit, every count |
 
 mod again;
+mod apart;
 mod auto;
 mod backend;
 mod budget;
@@ -64,6 +67,7 @@ mod session;
 mod spare;
 mod stats;
 mod table;
+mod trace;
 mod window;
 
 pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
@@ -79,4 +83,5 @@ pub use ownership::{Mail, owner_of};
 pub use patience::{Doing, Overdue, Patience, choose_unread};
 pub use report::{Report, ServerReport};
 pub use stats::StatsTopic;
+pub use trace::{Arrivals, TraceRow};
 pub use window::{LoopWindow, ServerWindow};

@@ -103,7 +103,8 @@ impl Dataplane {
         match mail.0 {
             Content::Request { sender, message, first_byte, created } => {
                 self.memory_is_used(now);
-                let taken = Taken { first_byte, created, enqueued: created, dequeued: now };
+                let taken =
+                    Taken { first_byte, created, enqueued: created, dequeued: now, ..Taken::default() };
                 self.serve_for(sender, &message, taken);
             }
             Content::Reply(outcome) => self.take_outcome(*outcome, now),

@@ -1,6 +1,8 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
-use crate::{Fault, auto::Way, follow::Followers, gather::Gather, ownership::Sender, sequence::Claim};
+use crate::{
+    Fault, auto::Way, follow::Followers, gather::Gather, ownership::Sender, sequence::Claim, trace::Traced,
+};
 use std::sync::Arc;
 use weir_protocol::{Refusal, RetrievalVerb, Status};
 use weir_timing::{Instant, Operation, Outcome, Stamps};
@@ -39,11 +41,15 @@ pub(crate) struct Service {
     pub(crate) followers: Option<Box<Followers>>,
     /// Until this is done its session's reads go to primaries: other replicas may still hold what it changes.
     pub(crate) is_decided_alone: bool,
+    /// It went over a server's connection for large values.
+    pub(crate) apart: bool,
     /// The primary has decided, and the followers are being told; or others have answered, and the primaries are being asked.
     /// That is part of the time at the servers.
     pub(crate) following: bool,
     /// All replies came; only the order keeps the answer back.
     pub(crate) complete: bool,
+    /// What is noted of it, if it is sampled.
+    pub(crate) traced: Option<Box<Traced>>,
     /// It waited in a queue of the driver's, which says when it was taken from there.
     pub(crate) hosted: bool,
     /// Another loop has read it, and gets the reply.
@@ -109,8 +115,10 @@ impl Service {
             chosen: None,
             followers: None,
             is_decided_alone: false,
+            apart: false,
             following: false,
             complete: false,
+            traced: None,
             hosted: false,
             sender: None,
             claim: Claim::default(),
@@ -169,6 +177,23 @@ impl Service {
         match &self.failure {
             Some(Failure::Fault(fault, _)) => Some(*fault),
             _ => None,
+        }
+    }
+
+    /// How it went, in a word for records.
+    pub(crate) fn outcome_word(&self) -> &'static str {
+        match &self.failure {
+            _ if !self.error => {
+                if self.degraded {
+                    "degraded"
+                } else {
+                    "ok"
+                }
+            }
+            Some(Failure::Fault(fault, _)) => fault.name(),
+            Some(Failure::Line { status: Status::ServerError, .. }) => "server-error",
+            Some(Failure::Line { .. }) => "client-error",
+            None => "refused",
         }
     }
 

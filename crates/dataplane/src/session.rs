@@ -8,7 +8,7 @@
 //! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
-use crate::{Taken, backend::RequestKey, buffer::ByteQueue, ownership::Sender, sequence::Sequence};
+use crate::{Arrivals, Taken, backend::RequestKey, buffer::ByteQueue, ownership::Sender, sequence::Sequence};
 use std::collections::VecDeque;
 use weir_protocol::{Limits, RequestParser};
 use weir_timing::Instant;
@@ -52,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) writes: u64,
     /// Of those in service, writes that a key's primary decides and that the other replicas have not heard of yet.
     pub(crate) undecided: usize,
+    /// Of those in service, writes that went apart (`apart.rs`).
+    pub(crate) apart: usize,
     /// Nothing is read while this is set.
     pub(crate) paused: bool,
     /// Nothing more is taken; the connection ends when all replies are out.
@@ -68,6 +70,10 @@ pub(crate) struct Session {
     pub(crate) unread_since: Instant,
     /// The session is in the list of those with something to write.
     pub(crate) dirty: bool,
+    /// How many sessions had been accepted with it.
+    pub(crate) number: u64,
+    /// When the kernel received what was read, if the driver tells.
+    pub(crate) arrivals: Arrivals,
     /// The driver reads and closes the connection itself, and hands in requests with what happened to them before.
     pub(crate) hosted: Option<Taken>,
     /// Who has read the request that is being taken, where that is another loop.
@@ -98,6 +104,7 @@ impl Session {
             in_service: 0,
             writes: 0,
             undecided: 0,
+            apart: 0,
             paused: false,
             closing: false,
             finished: false,
@@ -106,6 +113,8 @@ impl Session {
             blocked: false,
             unread_since: now,
             dirty: false,
+            number: 0,
+            arrivals: Arrivals::default(),
             hosted: None,
             sender: None,
             sequence: None,

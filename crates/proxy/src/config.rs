@@ -3,6 +3,7 @@
 use crate::batching::Batching;
 use crate::engine::{Engine, WORKERS_MAX};
 use crate::names::{Resolve, SystemResolver};
+use crate::traces::Sampling;
 use std::{
     fmt,
     net::SocketAddr,
@@ -52,8 +53,14 @@ pub struct Config {
     pub server_buffer_bytes_max: usize,
     /// How much memory all buffers together may take, in bytes.
     pub buffer_bytes_max: usize,
+    /// Values that are at least so long go over a connection of their own, where keys have one replica (engine event).
+    pub large_value_bytes: usize,
     /// The file to which a record per second is appended, if there is one.
     pub windows_file: Option<PathBuf>,
+    /// The file to which a row per sampled request is appended, if there is one.
+    pub trace_file: Option<PathBuf>,
+    /// Which requests are sampled for it.
+    pub sampling: Sampling,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
     /// How often names of servers are looked up again.
@@ -185,7 +192,10 @@ impl Config {
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
             server_buffer_bytes_max: defaults.server_buffer_bytes_max,
             buffer_bytes_max: defaults.buffer_bytes_max,
+            large_value_bytes: defaults.large_value_bytes,
             windows_file: None,
+            trace_file: None,
+            sampling: Sampling::default(),
             flush_allowed: false,
             resolve_every: Duration::from_secs(30),
             resolver: Arc::new(SystemResolver),
@@ -315,7 +325,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 22] = [
+        let settings: [(&str, Told<'_>); 26] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -331,10 +341,14 @@ impl Config {
             ("client-timeout", &patience(|it| it.unread_ns)),
             ("request-timeout", &patience(|it| it.request_ns)),
             ("idle-timeout", &patience(|it| it.idle_ns)),
+            ("large-value", &|it| it.large_value_bytes.to_string()),
             ("buffer-limit", &|it| it.buffer_bytes_max.to_string()),
             ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
             ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
             ("windows", &|it| file(it.windows_file.as_deref())),
+            ("trace", &|it| file(it.trace_file.as_deref())),
+            ("trace-sample", &|it| it.sampling.share.to_string()),
+            ("trace-seed", &|it| it.sampling.seed.to_string()),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
@@ -370,6 +384,11 @@ impl Config {
             connect_timeout_ns: nanos(self.connect_timeout),
             patience: Patience { progress_bytes: self.progress_bytes_min, ..self.patience },
             buffer_bytes_max: self.buffer_bytes_max,
+            // A worker's connections are shared by nobody.
+            large_value_bytes: match self.engine {
+                Engine::Event => self.large_value_bytes,
+                _ => usize::MAX,
+            },
             multiget: self.multiget,
             on_failure: self.on_failure,
             sessions_max: self.sessions_max.div_ceil(self.threads),

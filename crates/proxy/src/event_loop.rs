@@ -10,7 +10,8 @@ use crate::{
     mail::MailRoom,
     names::AddressBook,
     server_link::{ServerLink, Whereabouts},
-    sockets::{self, Arrived, Stream},
+    sockets::{self, Arrived, StampedReads, Stream},
+    traces::{Traces, Tracing},
     windows::{Hub, Outlet},
 };
 use mio::{Events, Interest, Poll, Token};
@@ -110,6 +111,9 @@ pub(crate) struct EventLoop {
     batcher: Batcher,
     pub(crate) dataplane: Dataplane,
     outlet: Outlet,
+    traces: Option<Traces>,
+    /// How clients are read while requests are traced.
+    stamped_reads: Option<StampedReads>,
     pub(crate) whereabouts: Whereabouts,
     /// By the numbers that the dataplane gave the servers.
     pub(crate) servers: Vec<ServerLink>,
@@ -136,7 +140,10 @@ pub(crate) struct LoopConfig<'a> {
     pub(crate) index: usize,
     /// What the thread is called in records.
     pub(crate) name: String,
+    /// The thread that accepts its clients.
+    pub(crate) door: usize,
     pub(crate) windows: &'a Hub,
+    pub(crate) tracing: Option<&'a Tracing>,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) budget: Arc<Budget>,
@@ -156,6 +163,8 @@ impl EventLoop {
         dataplane.share_budget(&config.budget);
         let event_loop = Self {
             outlet: config.windows.outlet(&config.name, &mut dataplane),
+            stamped_reads: config.tracing.is_some().then(StampedReads::new),
+            traces: config.tracing.map(|tracing| tracing.begin(config.index, config.door, &mut dataplane)),
             dataplane,
             whereabouts: config.whereabouts,
             servers: Vec::new(),
@@ -229,6 +238,9 @@ impl EventLoop {
         }
         self.dataplane.record_turn(self.now.saturating_since(began));
         self.outlet.hand_over(&mut self.dataplane, |_| {});
+        if let Some(traces) = &self.traces {
+            traces.hand_over(&mut self.dataplane);
+        }
     }
 
     /// The clock is read after each call to the kernel, and before what waits for servers leaves its queue; the rest of a turn goes
@@ -236,6 +248,11 @@ impl EventLoop {
     pub(crate) fn read_clock(&mut self) -> Instant {
         self.now = self.clock.now();
         self.now
+    }
+
+    /// The clock where it is read for a stamp alone; deadlines would do with one reading per turn.
+    fn stamp(&mut self) -> Instant {
+        if cfg!(feature = "untimed") { self.now } else { self.read_clock() }
     }
 
     fn is_done(&mut self) -> bool {
@@ -315,9 +332,17 @@ impl EventLoop {
                 return;
             }
             let Some(Some(stream)) = self.clients.get_mut(id) else { return };
-            match sockets::read(stream, &mut self.scratch) {
+            let (arrived, received_unix_ns) = match &mut self.stamped_reads {
+                None => (sockets::read(stream, &mut self.scratch), None),
+                Some(stamped) => stamped.read(stream, &mut self.scratch),
+            };
+            match arrived {
                 Arrived::Bytes(count) => {
-                    let now = self.read_clock();
+                    let now = self.stamp();
+                    if self.stamped_reads.is_some() {
+                        let arrived = received_unix_ns.and_then(|then| self.clock.at_unix(then));
+                        self.dataplane.note_arrival(id, now, arrived.map(|arrived| arrived.min(now)));
+                    }
                     self.batcher.note_read(id);
                     self.dataplane.handle_client_bytes(id, &self.scratch[..count], now);
                     // A short read means that the kernel has no more; an end of the stream would not be told again.
@@ -341,7 +366,7 @@ impl EventLoop {
             let Some(stream) = &mut self.servers[server].stream else { return };
             match sockets::read(stream, &mut self.scratch) {
                 Arrived::Bytes(count) => {
-                    let now = self.read_clock();
+                    let now = self.stamp();
                     self.dataplane.handle_server_bytes(server, &self.scratch[..count], now);
                     if count < self.scratch.len() && !to_the_end {
                         return;
@@ -366,7 +391,7 @@ impl EventLoop {
     }
 
     fn write_servers(&mut self) {
-        let now = self.read_clock();
+        let now = self.stamp();
         let mut last = None;
         while let Some(server) = self.dataplane.poll_server_output(last, now) {
             self.write_server(server);
@@ -378,7 +403,7 @@ impl EventLoop {
         let Some(stream) = &mut self.servers[server].stream else { return };
         match sockets::write(stream, self.dataplane.server_output(server)) {
             Some(count) => {
-                let now = self.read_clock();
+                let now = self.stamp();
                 self.dataplane.handle_server_written(server, count, now);
             }
             None => self.lose_server(server),
@@ -389,7 +414,7 @@ impl EventLoop {
         let Some(Some(stream)) = self.clients.get_mut(id) else { return };
         match sockets::write(stream, self.dataplane.client_output(id)) {
             Some(count) => {
-                let now = self.read_clock();
+                let now = self.stamp();
                 self.dataplane.handle_client_written(id, count, now);
             }
             None => self.close_client(id),
@@ -466,6 +491,9 @@ impl EventLoop {
             return;
         };
         stream.send_at_once();
+        if self.stamped_reads.is_some() {
+            StampedReads::begin(&stream);
+        }
         if self.watch(Peer::Client(id), &mut stream).is_err() {
             return self.dataplane.handle_client_closed(id);
         }

@@ -2,9 +2,11 @@
 
 use crate::{
     Config,
+    clock::Clock,
     keeper::{Notice, Tell},
     records::{Complaint, RecordCounts, RecordWriter, Records},
     run::{LoopThread, RunError, spawn},
+    traces::{self, Tracing},
     windows::{self, Taker, Window},
 };
 use std::{
@@ -24,19 +26,24 @@ const WINDOWS_WAITING_MAX: usize = 30;
 /// How long the end waits for one more record to be written. A file that takes nothing any more must not keep the process.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Rows of sampled requests that may wait to be written: a hundredth of what a fast proxy answers in three seconds.
+const ROWS_WAITING_MAX: usize = 16_384;
+
 /// The files, and their threads.
 pub(crate) struct Files {
     windows: Option<Records<Arc<Window>>>,
     windows_counts: Option<Arc<RecordCounts>>,
+    rows: Option<Tracing>,
+    rows_counts: Option<Arc<RecordCounts>>,
     /// Ends when every writer has.
     written: Receiver<()>,
 }
 
 impl Files {
     /// Opens what the configuration names.
-    pub(crate) fn open(config: &Config, tell: &Tell) -> Result<Self, RunError> {
+    pub(crate) fn open(config: &Config, clock: Clock, tell: &Tell) -> Result<Self, RunError> {
         let (writing, written) = channel();
-        let mut files = Self { windows: None, windows_counts: None, written };
+        let mut files = Self { windows: None, windows_counts: None, rows: None, rows_counts: None, written };
         if let Some(path) = &config.windows_file {
             let format = Box::new(|window: &Arc<Window>, dropped, line: &mut Vec<u8>| {
                 line.extend_from_slice(windows::record(window, dropped).to_string().as_bytes());
@@ -45,7 +52,15 @@ impl Files {
             let (records, writer) = opened.map_err(|source| refused(path, source))?;
             files.windows = Some(records);
             files.windows_counts = Some(writer.counts());
-            start("weir-windows-file", writer, writing)?;
+            start("weir-windows-file", writer, writing.clone())?;
+        }
+        if let Some(path) = &config.trace_file {
+            let (header, format) = (Some(traces::HEADER), traces::format(clock));
+            let opened = RecordWriter::open(path, header, ROWS_WAITING_MAX, format, lost(tell));
+            let (records, writer) = opened.map_err(|source| refused(path, source))?;
+            files.rows = Some(Tracing { records, sampling: config.sampling });
+            files.rows_counts = Some(writer.counts());
+            start("weir-trace-file", writer, writing)?;
         }
         Ok(files)
     }
@@ -58,15 +73,24 @@ impl Files {
         }
     }
 
-    pub(crate) fn windows_counts(&self) -> Option<Arc<RecordCounts>> {
-        self.windows_counts.clone()
+    /// Where sampled requests go, if they do.
+    pub(crate) fn tracing(&mut self) -> Option<Tracing> {
+        self.rows.take()
+    }
+
+    /// What became of the records of windows, and of the rows.
+    pub(crate) fn counts(&self) -> (Option<Arc<RecordCounts>>, Option<Arc<RecordCounts>>) {
+        (self.windows_counts.clone(), self.rows_counts.clone())
     }
 
     /// Returns when all is written, or when that takes too long. Nobody gives records any more.
     pub(crate) fn finish(self) -> Result<(), RunError> {
-        let Self { windows, windows_counts, written } = self;
-        drop(windows);
-        let count = || windows_counts.iter().map(|it| it.written.load(Ordering::Relaxed)).sum::<u64>();
+        let Self { windows, windows_counts, rows, rows_counts, written } = self;
+        drop((windows, rows));
+        let count = || {
+            let counts = windows_counts.iter().chain(&rows_counts);
+            counts.map(|it| it.written.load(Ordering::Relaxed)).sum::<u64>()
+        };
         let mut before = count();
         while let Err(RecvTimeoutError::Timeout) = written.recv_timeout(PATIENCE) {
             let now = count();

@@ -38,6 +38,7 @@ mod run;
 mod server_link;
 mod snapshot;
 mod sockets;
+mod traces;
 mod windows;
 
 pub use batching::{Batching, PAUSE_MAX_NS};
@@ -46,4 +47,5 @@ pub use engine::Engine;
 pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
+pub use traces::Sampling;
 pub use weir_dataplane::{Multiget, OnFailure, Patience};

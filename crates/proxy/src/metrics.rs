@@ -1,8 +1,8 @@
 //! `GET /metrics`: the same numbers as the snapshot, in Prometheus' text format 0.0.4.
 
-use crate::{reporter::Reporter, snapshot::Process};
+use crate::{records::RecordCounts, reporter::Reporter, snapshot::Process};
 use std::fmt::{Display, Write as _};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weir_dataplane::Report;
 use weir_timing::{Distribution, Stage};
 
@@ -26,11 +26,14 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         page.family(&name, "counter", meaning);
         page.sample(&name, &[], value);
     }
+    page.family("weir_threads", "gauge", "Threads that serve: event loops, or workers.");
+    page.sample("weir_threads", &[], reporter.config.serving_threads());
     if let Some(queue) = &report.queue {
         waiting(&mut page, queue);
     }
     keeper(&mut page, reporter);
     windows(&mut page, reporter);
+    turns(&mut page, report);
     operations(&mut page, report);
     servers(&mut page, report);
     page.text
@@ -81,6 +84,9 @@ fn keeper(page: &mut Page, reporter: &Reporter) {
 
 fn windows(page: &mut Page, reporter: &Reporter) {
     let ring = &reporter.windows;
+    let count = |of: fn(&RecordCounts) -> &AtomicU64| {
+        reporter.trace_file.as_ref().map_or(0, |counts| of(counts).load(Ordering::Relaxed))
+    };
     for (name, meaning, count) in [
         (
             "weir_windows_late_total",
@@ -97,9 +103,31 @@ fn windows(page: &mut Page, reporter: &Reporter) {
             "Records that the file of --windows did not get.",
             reporter.windows_dropped(),
         ),
+        (
+            "weir_trace_rows_total",
+            "Sampled requests that were written to the file of --trace.",
+            count(|it| &it.written),
+        ),
+        (
+            "weir_trace_rows_dropped_total",
+            "Sampled requests that the file of --trace did not get.",
+            count(|it| &it.dropped),
+        ),
     ] {
         page.family(name, "counter", meaning);
         page.sample(name, &[], count);
+    }
+}
+
+fn turns(page: &mut Page, report: &Report) {
+    let name = "weir_turn_seconds";
+    page.family(
+        name,
+        "histogram",
+        "How long a thread works between two waits; meanwhile bytes wait in sockets.",
+    );
+    for (index, it) in report.timing.loops().iter().enumerate() {
+        page.histogram(name, &[("loop", &index.to_string())], &it.turn_time);
     }
 }
 
@@ -107,21 +135,21 @@ fn operations(page: &mut Page, report: &Report) {
     let operations: Vec<_> = report.timing.operations().iter().collect();
     page.family(
         "weir_request_seconds",
-        "summary",
+        "histogram",
         "From a request's first byte to the last byte of its reply.",
     );
     for (operation, it) in &operations {
-        page.summary("weir_request_seconds", &[("operation", operation.name())], &it.total);
+        page.histogram("weir_request_seconds", &[("operation", operation.name())], &it.total);
     }
     page.family(
         "weir_stage_seconds",
-        "summary",
+        "histogram",
         "Time in each stage of a request; the stages add up to the whole.",
     );
     for (operation, it) in &operations {
         for stage in Stage::ALL {
             let labels = [("operation", operation.name()), ("stage", stage.name())];
-            page.summary("weir_stage_seconds", &labels, it.stage(stage));
+            page.histogram("weir_stage_seconds", &labels, it.stage(stage));
         }
     }
     type Count = fn(&weir_timing::OperationReport) -> u64;
@@ -157,15 +185,48 @@ fn servers(page: &mut Page, report: &Report) {
             page.sample(name, &[("server", server.server.as_str())], value(server));
         }
     }
+    type Length = fn(&weir_dataplane::ServerReport) -> &weir_timing::QueueReport;
+    let lengths: [(&str, &str, Length); 2] = [
+        (
+            "weir_server_queued_seconds_total",
+            "Integral over time of the messages that wait to be sent.",
+            |it| &it.queued,
+        ),
+        ("weir_server_in_flight_seconds_total", "Integral over time of the messages in flight.", |it| {
+            &it.in_flight
+        }),
+    ];
+    for (name, meaning, length) in lengths {
+        page.family(name, "counter", meaning);
+        for server in &report.servers {
+            let integral = length(server).length_time_integral_ns as f64 / 1e9;
+            page.sample(name, &[("server", server.server.as_str())], integral);
+        }
+    }
     page.family(
         "weir_server_seconds",
-        "summary",
+        "histogram",
         "From the last byte of a message to the last byte of its reply.",
     );
     for server in &report.servers {
-        page.summary("weir_server_seconds", &[("server", &server.server)], &server.time);
+        page.histogram("weir_server_seconds", &[("server", &server.server)], &server.time);
     }
 }
+
+/// Upper bounds of the buckets: 1, 2, 5 in each decade from 1 µs to 10 s, so that a quantile is known within a factor of 2.5. (Native
+/// histograms would need Prometheus' protobuf format, and a server that asks for it.)
+const BOUNDS_NS: [u64; 22] = {
+    let mut bounds = [0; 22];
+    let (mut decade, mut place) = (1000, 0);
+    while place < 22 {
+        bounds[place] = decade * [1, 2, 5][place % 3];
+        if place % 3 == 2 {
+            decade *= 10;
+        }
+        place += 1;
+    }
+    bounds
+};
 
 #[derive(Default)]
 struct Page {
@@ -190,12 +251,14 @@ impl Page {
         writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" }).expect(INFALLIBLE);
     }
 
-    fn summary(&mut self, name: &str, labels: &[(&str, &str)], times: &Distribution) {
-        for (text, quantile) in [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("0.999", 0.999)] {
-            let with_quantile = [labels, &[("quantile", text)]].concat();
-            let value = times.quantile(quantile).map_or(f64::NAN, seconds);
-            self.sample(name, &with_quantile, value);
+    /// A classic histogram.
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], times: &Distribution) {
+        let bucket = format!("{name}_bucket");
+        for (bound, count) in BOUNDS_NS.iter().zip(times.counts_until(&BOUNDS_NS)) {
+            let bound = seconds(*bound).to_string();
+            self.sample(&bucket, &[labels, &[("le", &bound)]].concat(), count);
         }
+        self.sample(&bucket, &[labels, &[("le", "+Inf")]].concat(), times.count());
         self.sample(&format!("{name}_sum"), labels, times.sum() as f64 / 1e9);
         self.sample(&format!("{name}_count"), labels, times.count());
     }

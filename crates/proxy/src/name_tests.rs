@@ -117,6 +117,7 @@ impl Proxy {
             keeper: &keeper,
             keeper_handle: &handle,
             windows: &windows,
+            tracing: None,
         };
         let Started { doors, threads, .. } = start_engine(&making).expect("descriptors are free");
         let door = doors[0].clone();

@@ -26,6 +26,7 @@ pub(crate) struct Reporter {
     pub(crate) keeper: KeeperHandle,
     pub(crate) windows: Arc<Ring>,
     pub(crate) windows_file: Option<Arc<RecordCounts>>,
+    pub(crate) trace_file: Option<Arc<RecordCounts>>,
 }
 
 impl Reporter {

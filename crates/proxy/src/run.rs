@@ -15,6 +15,7 @@ use crate::{
     pool,
     reporter::Reporter,
     server_link::Whereabouts,
+    traces::Tracing,
     windows::{self, Collector, Hub, Ring},
 };
 use signal_hook::{
@@ -78,7 +79,8 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
     let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
-    let mut files = Files::open(config, &tell)?;
+    let mut files = Files::open(config, clock, &tell)?;
+    let tracing = files.tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
     let making = Making {
         config,
@@ -88,19 +90,20 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         keeper: &keeper,
         keeper_handle: &keeper_handle,
         windows: &hub,
+        tracing: tracing.as_ref(),
     };
     let Started { reporting, doors, threads, queues } = start_engine(&making)?;
-    drop(hub);
+    drop((hub, tracing));
     let windows = Arc::new(Ring::default());
     let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
     let collector = spawn("weir-windows".into(), move || collector.run())?;
-    let windows_file = files.windows_counts();
+    let (windows_file, trace_file) = files.counts();
     let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
     let kept = doors.clone();
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
     let config = config.clone();
-    let reporter = Reporter { config, clock, loops: reporting, keeper, windows, windows_file };
+    let reporter = Reporter { config, clock, loops: reporting, keeper, windows, windows_file, trace_file };
     start_reporting(&reporter, asked)?;
     tell(Notice::Ready(&reporter.config));
 
@@ -145,15 +148,23 @@ pub(crate) struct Making<'a> {
     pub(crate) keeper: &'a Keeper,
     pub(crate) keeper_handle: &'a KeeperHandle,
     pub(crate) windows: &'a Hub,
+    pub(crate) tracing: Option<&'a Tracing>,
 }
 
 impl Making<'_> {
     /// The event loop with this number.
-    pub(crate) fn event_loop(&self, index: usize, name: String) -> io::Result<(EventLoop, LoopHandle)> {
+    pub(crate) fn event_loop(
+        &self,
+        index: usize,
+        name: String,
+        door: usize,
+    ) -> io::Result<(EventLoop, LoopHandle)> {
         EventLoop::new(LoopConfig {
             index,
             name,
+            door,
             windows: self.windows,
+            tracing: self.tracing,
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
             budget: Arc::clone(&self.budget),
@@ -174,8 +185,9 @@ pub(crate) fn start_engine(making: &Making<'_>) -> Result<Started, RunError> {
 }
 
 fn start_loops(making: &Making<'_>) -> Result<Started, RunError> {
-    let made: io::Result<Vec<_>> =
-        (0..making.config.threads).map(|index| making.event_loop(index, format!("loop-{index}"))).collect();
+    let made: io::Result<Vec<_>> = (0..making.config.threads)
+        .map(|index| making.event_loop(index, format!("loop-{index}"), index))
+        .collect();
     let made = made.map_err(|source| RunError::System { what: "make an event loop", source })?;
     let (loops, handles): (Vec<_>, Vec<_>) = made.into_iter().unzip();
     let mut threads = Vec::new();

@@ -6,7 +6,17 @@ use mio::{
     event::Source,
     net::{TcpStream, UnixStream},
 };
-use std::io::{self, ErrorKind, Read, Write};
+use nix::{
+    errno::Errno,
+    sys::{
+        socket::{ControlMessageOwned, MsgFlags, RecvMsg, recvmsg, setsockopt, sockopt},
+        time::{TimeSpec, TimeValLike as _},
+    },
+};
+use std::{
+    io::{self, ErrorKind, IoSliceMut, Read, Write},
+    os::fd::AsRawFd as _,
+};
 
 /// A connection, by TCP or by a socket in the file system.
 #[derive(Debug)]
@@ -104,6 +114,49 @@ pub(crate) fn read(mut stream: &Stream, scratch: &mut [u8]) -> Arrived {
             },
         };
     }
+}
+
+/// Reads, and asks the kernel when it received what is read. It tells by TCP; a socket in the file system has no such time.
+pub(crate) struct StampedReads {
+    control: Vec<u8>,
+}
+
+impl StampedReads {
+    pub(crate) fn new() -> Self {
+        Self { control: nix::cmsg_space!(TimeSpec) }
+    }
+
+    /// What is read of this stream from now on is stamped, where that can be.
+    pub(crate) fn begin(stream: &Stream) {
+        if let Stream::Tcp(stream) = stream {
+            // Without it there are no stamps, as every row shows.
+            let _ = setsockopt(stream, sockopt::ReceiveTimestampns, &true);
+        }
+    }
+
+    /// [`read`], and when the kernel received the last bytes of it, as nanoseconds since 1970.
+    pub(crate) fn read(&mut self, stream: &Stream, scratch: &mut [u8]) -> (Arrived, Option<u64>) {
+        let Stream::Tcp(tcp) = stream else { return (read(stream, scratch), None) };
+        loop {
+            let mut parts = [IoSliceMut::new(scratch)];
+            let received =
+                recvmsg::<()>(tcp.as_raw_fd(), &mut parts, Some(&mut self.control), MsgFlags::empty());
+            return match received {
+                Ok(message) if message.bytes == 0 => (Arrived::End, None),
+                Ok(message) => (Arrived::Bytes(message.bytes), stamp_of(&message)),
+                Err(Errno::EINTR) => continue,
+                Err(Errno::EAGAIN | Errno::ENOTCONN) => (Arrived::Nothing, None),
+                Err(_) => (Arrived::Broken, None),
+            };
+        }
+    }
+}
+
+fn stamp_of(message: &RecvMsg<'_, '_, ()>) -> Option<u64> {
+    message.cmsgs().ok()?.find_map(|it| match it {
+        ControlMessageOwned::ScmTimestampns(stamp) => u64::try_from(stamp.num_nanoseconds()).ok(),
+        _ => None,
+    })
 }
 
 /// Hands bytes to the kernel: how many it took, or `None` if the connection is broken.

@@ -47,7 +47,7 @@ pub struct Steady {
 impl Steady {
     /// All are connected, and nothing was asked for yet.
     pub fn new(load: Load) -> Self {
-        let servers = (1..=SERVERS).map(|number| Server::new(&format!("127.0.0.1:{number}"), 1)).collect();
+        let servers = (1..=SERVERS).map(|number| Server::new(format!("127.0.0.1:{number}"), 1)).collect();
         let router = Router::new(servers, Placement::Ketama, 1).expect("three servers are a pool");
         let mut dataplane = Dataplane::new(Config::default(), Arc::new(router.into()), Instant::ZERO);
         while let Some(event) = dataplane.poll_event() {

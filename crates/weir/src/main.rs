@@ -15,6 +15,7 @@ mod options_table;
 mod pool;
 mod proxy;
 mod settings;
+mod top;
 mod units;
 mod where_key;
 
@@ -35,6 +36,8 @@ enum Command {
     Proxy(Box<proxy::ProxyArgs>),
     /// Generate load, closed loop or open loop, every reply verified
     Load(Box<load::LoadArgs>),
+    /// Show what a proxy is doing now
+    Top(top::TopArgs),
     /// Print which servers hold keys
     Where(where_key::WhereArgs),
     /// Check a configuration file
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Proxy(args) => args.run(of_command),
         Command::Load(args) => load::run(*args),
+        Command::Top(args) => args.run(),
         Command::Where(args) => args.run(of_command),
         Command::Check(args) => args.run(),
         Command::Convert(args) => args.run(),

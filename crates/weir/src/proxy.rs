@@ -4,10 +4,11 @@ use crate::{
     engine::engine,
     pool::{PoolArgs, Source},
     settings::Settings,
+    units::Share,
 };
 use clap::{ArgMatches, Args};
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
-use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience};
+use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience, Sampling};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -81,7 +82,14 @@ impl Given {
         config.server_buffer_bytes_max = settings.server_buffer.unwrap_or(BUFFER);
         config.progress_bytes_min = settings.progress.unwrap_or(PROGRESS);
         config.patience = patience(&settings);
+        config.large_value_bytes = settings.large_value.unwrap_or(LARGE_VALUE);
         config.windows_file = settings.windows.map(PathBuf::from);
+        config.trace_file = settings.trace.map(PathBuf::from);
+        let sampling = Sampling::default();
+        config.sampling = Sampling {
+            share: settings.trace_sample.map_or(sampling.share, Share::get),
+            seed: settings.trace_seed.unwrap_or(sampling.seed),
+        };
         config.flush_allowed = settings.allow_flush.unwrap_or(false);
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
@@ -133,6 +141,9 @@ const MAX_CONNECTIONS: usize = 10_000;
 
 /// How much must move within each further timeout if nothing says otherwise.
 const PROGRESS: usize = 64 << 10;
+
+/// From which length on a value goes over a connection of its own if nothing says otherwise.
+const LARGE_VALUE: usize = 256 << 10;
 
 /// How much memory all buffers may take if nothing says otherwise.
 const BUFFER_LIMIT: usize = 1 << 30;

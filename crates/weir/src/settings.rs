@@ -13,7 +13,7 @@ use weir_proxy::{Multiget, OnFailure};
 
 use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
 use crate::engine::EngineName;
-use crate::units;
+use crate::units::{self, Share};
 
 /// Settings of a proxy. `None`: this layer says nothing.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -95,6 +95,10 @@ pub(crate) struct Settings {
     /// values are refused with SERVER_ERROR [default: 1g]
     #[arg(long, value_name = "BYTES", env = "WEIR_BUFFER_LIMIT", value_parser = units::bytes)]
     pub(crate) buffer_limit: Option<usize>,
+    /// Values that are at least so long go to their server over a connection of their own, so that nobody waits behind them
+    /// (engine event, one replica) [default: 256k]
+    #[arg(long, value_name = "BYTES", env = "WEIR_LARGE_VALUE", value_parser = units::bytes)]
+    pub(crate) large_value: Option<usize>,
     /// Let clients flush_all, on all servers; otherwise they get CLIENT_ERROR [default: false]
     #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_FLUSH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
@@ -102,6 +106,15 @@ pub(crate) struct Settings {
     /// A file to which one record of measurements is appended per second, as a line of JSON (docs/formats.md); none by default
     #[arg(long, value_name = "FILE", env = "WEIR_WINDOWS")]
     pub(crate) windows: Option<String>,
+    /// A file to which a row per sampled request is appended, as CSV (docs/formats.md); none by default
+    #[arg(long, value_name = "FILE", env = "WEIR_TRACE")]
+    pub(crate) trace: Option<String>,
+    /// The probability with which each request is sampled for --trace, above 0 and at most 1 [default: 0.01]
+    #[arg(long, value_name = "SHARE", env = "WEIR_TRACE_SAMPLE")]
+    pub(crate) trace_sample: Option<Share>,
+    /// What the choices of --trace-sample depend on [default: 1]
+    #[arg(long, value_name = "NUMBER", env = "WEIR_TRACE_SEED")]
+    pub(crate) trace_seed: Option<u64>,
     /// How often names of servers are looked up again; a server whose name has other addresses is connected to anew [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_RESOLVE_EVERY", value_parser = units::duration)]
     pub(crate) resolve_every: Option<Duration>,
@@ -134,8 +147,12 @@ impl Settings {
             client_buffer: self.client_buffer.or(below.client_buffer),
             server_buffer: self.server_buffer.or(below.server_buffer),
             buffer_limit: self.buffer_limit.or(below.buffer_limit),
+            large_value: self.large_value.or(below.large_value),
             allow_flush: self.allow_flush.or(below.allow_flush),
             windows: self.windows.or(below.windows),
+            trace: self.trace.or(below.trace),
+            trace_sample: self.trace_sample.or(below.trace_sample),
+            trace_seed: self.trace_seed.or(below.trace_seed),
             resolve_every: self.resolve_every.or(below.resolve_every),
         }
     }
@@ -168,8 +185,12 @@ pub(crate) struct SettingsTable {
     client_buffer: Option<Spanned<String>>,
     server_buffer: Option<Spanned<String>>,
     buffer_limit: Option<Spanned<String>>,
+    large_value: Option<Spanned<String>>,
     allow_flush: Option<bool>,
     windows: Option<String>,
+    trace: Option<String>,
+    trace_sample: Option<Share>,
+    trace_seed: Option<u64>,
     resolve_every: Option<Spanned<String>>,
 }
 
@@ -200,8 +221,12 @@ impl SettingsTable {
             client_buffer: read("client_buffer", self.client_buffer.as_ref(), units::bytes)?,
             server_buffer: read("server_buffer", self.server_buffer.as_ref(), units::bytes)?,
             buffer_limit: read("buffer_limit", self.buffer_limit.as_ref(), units::bytes)?,
+            large_value: read("large_value", self.large_value.as_ref(), units::bytes)?,
             allow_flush: self.allow_flush,
             windows: self.windows.clone(),
+            trace: self.trace.clone(),
+            trace_sample: self.trace_sample,
+            trace_seed: self.trace_seed,
             resolve_every: read("resolve_every", self.resolve_every.as_ref(), units::duration)?,
         })
     }

@@ -168,7 +168,7 @@ impl Client {
     /// The kernel may take bytes again: writes what it did not take before.
     pub(super) fn write_unsent(&self, dataplane: &mut Dataplane, clock: Clock) -> Next {
         let mut turn = self.turn();
-        let Some(unsent) = turn.unsent.take() else { return Next::default() };
+        let Some(mut unsent) = turn.unsent.take() else { return Next::default() };
         match sockets::write(&self.stream, &unsent.bytes[turn.unsent_from..]) {
             Some(count) => {
                 dataplane.counters_mut().client_bytes_written += count as u64;
@@ -180,7 +180,7 @@ impl Client {
                     turn.unsent = Some(unsent);
                     return Next::default();
                 }
-                dataplane.finish_unsent(&unsent, clock.now());
+                dataplane.finish_unsent(&mut unsent, clock.now());
                 turn.next()
             }
             None => {

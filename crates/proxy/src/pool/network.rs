@@ -14,7 +14,8 @@ use crate::{
     clock::Clock,
     event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READ_BYTES, READS_PER_TURN, WAKER},
     inband,
-    sockets::{self, Arrived, Stream},
+    sockets::{self, Arrived, StampedReads, Stream},
+    traces::{Traces, Tracing},
     windows::{Hub, Outlet},
 };
 use mio::{Events, Interest, Poll, Token, event::Event as Readiness};
@@ -71,7 +72,13 @@ pub(crate) struct NetworkConfig<'a> {
     pub(crate) clock: Clock,
     pub(crate) shared: Arc<Shared>,
     pub(crate) windows: &'a Hub,
+    pub(crate) tracing: Option<&'a Tracing>,
+    /// How many threads have dataplanes beside it.
+    pub(crate) workers: usize,
 }
+
+/// The network thread's number among those that accept clients.
+pub(crate) const DOOR: usize = 0;
 
 pub(crate) struct Network {
     poll: Poll,
@@ -83,6 +90,9 @@ pub(crate) struct Network {
     config: weir_dataplane::Config,
     dataplane: Dataplane,
     outlet: Outlet,
+    traces: Option<Traces>,
+    /// How clients are read while requests are traced.
+    stamped_reads: Option<StampedReads>,
     /// How many writes had waited for another one when the last window was handed over.
     key_waits_told: u64,
     /// Where refused requests are answered.
@@ -109,6 +119,8 @@ impl Network {
             clock,
             shared,
             windows,
+            tracing,
+            workers,
         } = config;
         let now = clock.now();
         let config = dataplane.clone();
@@ -117,6 +129,8 @@ impl Network {
         Self {
             desk: dataplane.lend_session(now),
             outlet: windows.outlet("network", &mut dataplane),
+            stamped_reads: tracing.is_some().then(StampedReads::new),
+            traces: tracing.map(|tracing| tracing.begin(workers, DOOR, &mut dataplane)),
             key_waits_told: 0,
             poll,
             mailbox,
@@ -210,9 +224,14 @@ impl Network {
     fn read_client(&mut self, id: usize, to_the_end: bool) {
         for _ in 0..READS_PER_TURN {
             let Some(session) = self.sessions.get(id).filter(|session| session.wants_read()) else { return };
-            match sockets::read(&session.client.stream, &mut self.scratch) {
+            let stream = &session.client.stream;
+            let (arrived, received_unix_ns) = match &mut self.stamped_reads {
+                None => (sockets::read(stream, &mut self.scratch), None),
+                Some(stamped) => stamped.read(stream, &mut self.scratch),
+            };
+            match arrived {
                 Arrived::Bytes(count) => {
-                    self.handle_bytes(id, count);
+                    self.handle_bytes(id, count, received_unix_ns);
                     // A short read means that the kernel has no more; an end of the stream would not be told again.
                     if count < self.scratch.len() && !to_the_end {
                         return;
@@ -226,10 +245,17 @@ impl Network {
         self.unread.push(id);
     }
 
-    fn handle_bytes(&mut self, id: usize, count: usize) {
+    fn handle_bytes(&mut self, id: usize, count: usize, received_unix_ns: Option<u64>) {
         self.dataplane.counters_mut().client_bytes_read += count as u64;
         let scratch = mem::take(&mut self.scratch);
-        self.cut(id, |session, now, offer| session.handle_bytes(&scratch[..count], now, offer));
+        let (clock, is_traced) = (self.clock, self.stamped_reads.is_some());
+        self.cut(id, |session, now, offer| {
+            if is_traced {
+                let arrived = received_unix_ns.and_then(|then| clock.at_unix(then));
+                session.note_arrival(now, arrived.map(|arrived| arrived.min(now)));
+            }
+            session.handle_bytes(&scratch[..count], now, offer);
+        });
         self.scratch = scratch;
     }
 
@@ -351,7 +377,11 @@ impl Network {
             return;
         }
         counters.sessions_accepted += 1;
+        let number = counters.sessions_accepted;
         stream.send_at_once();
+        if self.stamped_reads.is_some() {
+            StampedReads::begin(&stream);
+        }
         let entry = self.sessions.vacant_entry();
         let id = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -361,7 +391,9 @@ impl Network {
         }
         let budget = self.dataplane.budget();
         let client = Arc::new(Client::new(id, stream, budget));
-        entry.insert(Session::new(client, self.config.limits, budget, self.clock.now()));
+        let mut session = Session::new(client, self.config.limits, budget, self.clock.now());
+        session.number = number;
+        entry.insert(session);
         self.watch_clients(self.config.patience.idle_ns);
     }
 
@@ -474,6 +506,9 @@ impl Network {
 
     /// Tells of the seconds that are over.
     fn hand_over(&mut self) {
+        if let Some(traces) = &self.traces {
+            traces.hand_over(&mut self.dataplane);
+        }
         let Self { outlet, dataplane, sessions, shared, key_waits_told, .. } = self;
         outlet.hand_over(dataplane, |window| {
             let (_, key_waits) = shared.queue.report();

@@ -124,6 +124,10 @@ impl Queue {
     }
 
     /// Puts a request at the end; gives it back if too many wait.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a refused request is moved once, and no request is boxed for that"
+    )]
     pub(super) fn push(&self, mut job: Job, by: By) -> Result<(), Job> {
         let mut inner = self.inner();
         if inner.gauge.length() >= self.limits.length_max as u64 {
@@ -131,6 +135,7 @@ impl Queue {
         }
         let now = self.clock.now();
         job.request.taken.enqueued = now;
+        job.request.taken.queue_length = inner.gauge.length();
         inner.gauge.enter(now);
         let deadline = self.deadline(&job);
         inner.fifo.push_back(job);

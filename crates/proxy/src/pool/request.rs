@@ -104,7 +104,7 @@ const CHARGED_BYTES_MIN: usize = 16 << 10;
 
 /// It has not waited yet.
 fn stamped(first_byte: Instant, created: Instant) -> Taken {
-    Taken { first_byte, created, enqueued: created, dequeued: created }
+    Taken { first_byte, created, enqueued: created, dequeued: created, ..Taken::default() }
 }
 
 /// A request and who waits for the reply.

@@ -2,7 +2,7 @@
 
 use super::{client::Client, request::Request};
 use std::sync::Arc;
-use weir_dataplane::{Budget, Charge, Doing, ROOM_CHECKED_MIN, without_room};
+use weir_dataplane::{Arrivals, Budget, Charge, Doing, ROOM_CHECKED_MIN, without_room};
 use weir_protocol::{Limits, Parsed, RequestParser, binary};
 use weir_timing::Instant;
 
@@ -34,6 +34,10 @@ pub(super) struct Session {
     pub(super) closing: bool,
     /// The connection is gone; the session stays until its requests are done, so that its number is not used again before.
     pub(super) gone: bool,
+    /// How many sessions had been accepted with it.
+    pub(super) number: u64,
+    /// When the kernel received what was read, if that is asked for.
+    arrivals: Arrivals,
     /// Requests that are answered by ending the connection, and by nothing else.
     pub(super) quits: u64,
 }
@@ -56,6 +60,8 @@ impl Session {
             finished: false,
             closing: false,
             gone: false,
+            number: 0,
+            arrivals: Arrivals::default(),
             quits: 0,
         }
     }
@@ -67,6 +73,11 @@ impl Session {
     pub(super) fn set_value_bytes_max(&mut self, bytes: usize) {
         self.limits.value_bytes_max = bytes;
         self.parser.set_value_bytes_max(bytes);
+    }
+
+    /// The bytes that are about to be handed in with the same `now` were received by the kernel at `arrived`.
+    pub(super) fn note_arrival(&mut self, now: Instant, arrived: Option<Instant>) {
+        self.arrivals.note(self.input_since, now, arrived);
     }
 
     /// Bytes were read. Calls `offer` with each complete request; it returns whether no more should be offered now.
@@ -179,7 +190,9 @@ impl Session {
                 }
                 Parsed::Hangup { .. } => self.closing = true,
             }
-            if let Some(request) = Request::new(&parsed, rest, self.input_since, now) {
+            if let Some(mut request) = Request::new(&parsed, rest, self.input_since, now) {
+                request.taken.client = self.number;
+                request.taken.arrived = self.arrivals.of(self.input_since);
                 self.paused = offer(request);
             }
             self.input_since = now;

@@ -1,7 +1,7 @@
 //! Starts the threads of a pool.
 
 use super::{
-    network::{Attention, Network, NetworkConfig},
+    network::{Attention, DOOR, Network, NetworkConfig},
     queue::{Limits, Queue},
     worker::{Shared, Worker},
 };
@@ -21,7 +21,7 @@ pub(crate) fn start(making: &Making<'_>, workers: usize, queue_len_max: usize) -
     let (mut loops, mut handles) = (Vec::new(), Vec::new());
     for index in 0..workers {
         let (event_loop, handle) =
-            making.event_loop(index, format!("worker-{index}")).map_err(system("make a worker"))?;
+            making.event_loop(index, format!("worker-{index}"), DOOR).map_err(system("make a worker"))?;
         loops.push(event_loop);
         handles.push(handle);
     }
@@ -52,6 +52,8 @@ pub(crate) fn start(making: &Making<'_>, workers: usize, queue_len_max: usize) -
         clock,
         shared: Arc::clone(&shared),
         windows: making.windows,
+        tracing: making.tracing,
+        workers,
     });
     // The network thread ends first, and the workers by its doing.
     threads.insert(0, spawn("weir-network".into(), move || thread.run())?);

@@ -1,0 +1,148 @@
+//! What is the bottleneck now: one rule, written down in `docs/timing.md`.
+
+use serde_json::Value;
+
+/// A thread that works this share of the time, or more, is a bottleneck.
+const BUSY: f64 = 0.9;
+
+/// A stage that takes this share of the requests' time, or more, is where they are held.
+const HELD: f64 = 0.5;
+
+/// A share of the time of all requests.
+pub(super) struct StageShare {
+    pub(super) stage: &'static str,
+    pub(super) share: f64,
+    pub(super) mean_ns: f64,
+}
+
+const STAGES: [&str; 6] = ["read", "dispatch", "queue", "send", "backend", "reply"];
+
+/// Each stage's share of the time that all requests of the window took.
+pub(super) fn stage_shares(window: &Value) -> [StageShare; 6] {
+    let sum = |stage: &str| -> f64 {
+        let operations = window["operations"].as_object().into_iter().flatten();
+        operations.map(|(_, it)| number(&it["stages"][stage]["sum_ns"])).sum()
+    };
+    let sums = STAGES.map(sum);
+    let (total, requests) = (sums.iter().sum::<f64>().max(1.0), number(&window["requests"]).max(1.0));
+    let mut place = 0;
+    sums.map(|sum| {
+        place += 1;
+        StageShare { stage: STAGES[place - 1], share: sum / total, mean_ns: sum / requests }
+    })
+}
+
+/// The busiest thread, and the share of the window in which it worked.
+pub(super) fn busiest(window: &Value) -> Option<(String, f64)> {
+    let length = number(&window["length_ns"]).max(1.0);
+    let threads = window["threads"].as_array()?.iter();
+    let busy = threads.map(|it| (text(&it["thread"]), number(&it["busy_ns"]) / length));
+    busy.max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+/// The average share of the workers that had a request in service; `None` where there are none.
+pub(super) fn workers_busy(window: &Value, config: &Value) -> Option<f64> {
+    if config["engine"] != "pool" {
+        return None;
+    }
+    let shares = stage_shares(window);
+    let requests = number(&window["requests"]);
+    let service: f64 = shares[3..].iter().map(|it| it.mean_ns * requests).sum();
+    Some(service / (number(&config["threads"]).max(1.0) * number(&window["length_ns"]).max(1.0)))
+}
+
+/// How many messages a server had in flight on average over the window.
+pub(super) fn in_flight(server: &Value, window: &Value) -> f64 {
+    number(&server["in_flight"]["length_time_integral_ns"]) / number(&window["length_ns"]).max(1.0)
+}
+
+/// The bottleneck, and why.
+pub(super) fn bottleneck(window: &Value, config: &Value) -> String {
+    if number(&window["requests"]) == 0.0 {
+        return if number(&window["in_service"]) > 0.0 {
+            "servers: none of the requests in service was answered in this second".into()
+        } else {
+            "none: no request was answered in this second".into()
+        };
+    }
+    if let Some((thread, share)) = busiest(window).filter(|(_, share)| *share >= BUSY) {
+        return format!("proxy: {thread} worked {:.0} % of this second", share * 100.0);
+    }
+    let shares = stage_shares(window);
+    let server = busiest_server(window);
+    if let Some(share) = workers_busy(window, config).filter(|share| *share >= BUSY) {
+        let why =
+            if shares[4].share > shares[5].share { "mostly waiting for servers" } else { "mostly answering" };
+        return format!("workers: {:.0} % of them had a request in service, {why}", share.min(1.0) * 100.0);
+    }
+    let Some(held) = shares.iter().find(|it| it.share >= HELD) else {
+        return "none: no thread is busy, and no stage holds half of the time".into();
+    };
+    let share = format!("{:.0} % of the time is in stage {}", held.share * 100.0, held.stage);
+    match held.stage {
+        "backend" => match server {
+            Some((name, length)) if length >= 1.0 => {
+                format!("server {name}: {share}, {length:.1} in flight on average")
+            }
+            _ => format!("clients: {share}, no server is busy"),
+        },
+        "read" => format!("clients: {share}: their requests come in pieces"),
+        "reply" => format!("clients: {share}: they read slowly, or pipeline"),
+        "queue" => format!("queue: {share}, though no thread is busy"),
+        "dispatch" => format!("clients: {share}: they pipeline"),
+        _ => format!("servers: {share}: they take bytes slowly"),
+    }
+}
+
+fn busiest_server(window: &Value) -> Option<(String, f64)> {
+    let servers = window["servers"].as_array()?.iter();
+    let lengths = servers.map(|server| (text(&server["server"]), in_flight(server, window)));
+    lengths.max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+pub(super) fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or("?").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn window(stages: [u64; 6], busy_ns: u64, in_flight_ns: u64) -> Value {
+        let stages: serde_json::Map<_, _> = STAGES
+            .into_iter()
+            .zip(stages)
+            .map(|(name, sum)| (name.to_owned(), json!({"sum_ns": sum})))
+            .collect();
+        json!({
+            "requests": 10, "in_service": 0, "length_ns": 1_000_000_000,
+            "operations": {"get": {"stages": stages}},
+            "threads": [{"thread": "loop-0", "busy_ns": busy_ns}, {"thread": "loop-1", "busy_ns": 5}],
+            "servers": [{"server": "a", "in_flight": {"length_time_integral_ns": in_flight_ns}}],
+        })
+    }
+
+    fn check(window: &Value, engine: &str, expected: &str) {
+        let told = bottleneck(window, &json!({"engine": engine, "threads": 1}));
+        assert!(told.starts_with(expected), "{told}");
+    }
+
+    #[test]
+    fn the_rule_is_that_of_the_documentation() {
+        let in_backend = [0, 0, 1, 1, 8, 0];
+        check(&window(in_backend, 900_000_000, 0), "event", "proxy: loop-0 worked 90 %");
+        check(&window(in_backend, 899_000_000, 1_000_000_000), "event", "server a: 80 %");
+        check(&window(in_backend, 0, 999_000_000), "event", "clients: 80 %");
+        check(&window([6, 0, 1, 1, 1, 1], 0, 0), "event", "clients: 60 % of the time is in stage read");
+        check(&window([2; 6], 0, 0), "event", "none: no thread");
+        check(&window([0, 0, 9, 0, 900_000_000, 0], 0, 0), "pool", "workers: 90 %");
+        check(&json!({"requests": 0, "in_service": 0}), "event", "none: no request");
+        check(&json!({"requests": 0, "in_service": 2}), "event", "servers: none of the requests");
+        check(&json!({}), "event", "none");
+    }
+}

@@ -1,0 +1,117 @@
+//! Asks a proxy's admin port for what is new.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// What was heard of the proxy.
+pub(super) enum News {
+    /// A second is over.
+    Second(Box<Second>),
+    /// It does not answer; the reason.
+    Away(String),
+}
+
+/// One second of a proxy.
+pub(super) struct Second {
+    /// The admin port.
+    pub(super) admin: String,
+    /// `weir.window/1` of docs/formats.md.
+    pub(super) window: Value,
+    /// What is in force: `/config`.
+    pub(super) config: Value,
+    /// Requests per second of the seconds before, the oldest first.
+    pub(super) history: Vec<u64>,
+}
+
+/// How long the proxy may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often it is asked.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// The longest answer that is read, in bytes: two minutes of windows.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Seconds of history.
+const HISTORY_MAX: usize = 240;
+
+/// Begins to ask, on a thread that ends with the process or when nobody listens.
+pub(super) fn begin(admin: &str) -> io::Result<Receiver<News>> {
+    let (sender, news) = channel();
+    let admin = admin.to_owned();
+    std::thread::Builder::new().name("weir-top".into()).spawn(move || ask(&admin, &sender))?;
+    Ok(news)
+}
+
+fn ask(admin: &str, news: &Sender<News>) {
+    let (mut next, mut history) = (None, Vec::new());
+    let (_never, pause) = channel::<()>();
+    loop {
+        let told = match ask_once(admin, next, &mut history) {
+            Ok(None) => Ok(()),
+            Ok(Some((second, after))) => {
+                next = Some(after);
+                news.send(News::Second(Box::new(second)))
+            }
+            Err(reason) => {
+                // Another process may answer next, and count from the beginning.
+                (next, history) = (None, Vec::new());
+                news.send(News::Away(format!("no proxy answers at {admin}: {reason}; is --admin set there?")))
+            }
+        };
+        if told.is_err() {
+            return;
+        }
+        // Nobody ever sends: this is a pause.
+        let _ = pause.recv_timeout(EVERY);
+    }
+}
+
+/// The newest second, if it is newer than `next`, and what to ask for then.
+fn ask_once(admin: &str, next: Option<u64>, history: &mut Vec<u64>) -> Result<Option<(Second, u64)>, String> {
+    let since = next.unwrap_or(0);
+    // One more than is new: where that is gone, the proxy was started anew and counts from 0.
+    let mut page = get(admin, &format!("/windows?since={}", since.saturating_sub(1)))?;
+    let after = page["next"].as_u64().ok_or("it answers, but not as a proxy of this version")?;
+    let Some(Value::Array(mut windows)) = page.get_mut("windows").map(Value::take) else {
+        return Err("it answers, but not as a proxy of this version".into());
+    };
+    if next.is_some() && windows.is_empty() {
+        return Err("it was started anew".into());
+    }
+    windows.retain(|window| window["index"].as_u64().is_some_and(|index| index >= since));
+    history.extend(windows.iter().map(|window| window["requests"].as_u64().unwrap_or(0)));
+    history.drain(..history.len().saturating_sub(HISTORY_MAX));
+    let Some(window) = windows.pop() else {
+        return Ok(None);
+    };
+    let config = get(admin, "/config")?;
+    let second = Second { admin: admin.to_owned(), window, config, history: history.clone() };
+    Ok(Some((second, after)))
+}
+
+fn get(admin: &str, path: &str) -> Result<Value, String> {
+    let address = admin.to_socket_addrs().map_err(|error| error.to_string())?.next();
+    let address = address.ok_or("the name has no address")?;
+    let answer = fetch(address, admin, path).map_err(|error| error.to_string())?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("it answers something else than HTTP")?;
+    let status = head.split_whitespace().nth(1).unwrap_or_default();
+    if status != "200" {
+        return Err(format!("status {status}: {}", body.trim()));
+    }
+    serde_json::from_str(body).map_err(|error| format!("it answers something else than JSON: {error}"))
+}
+
+fn fetch(address: std::net::SocketAddr, host: &str, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    Ok(answer)
+}

@@ -1,0 +1,299 @@
+//! One second as lines of text: the same for a terminal and for `--once`.
+
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+
+use super::judge::{self, number, text};
+use super::source::Second;
+
+const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
+const DIM: Style = Style::new().fg(Color::DarkGray);
+
+const STAGE_COLORS: [Color; 6] =
+    [Color::Blue, Color::Cyan, Color::Yellow, Color::Magenta, Color::Green, Color::Red];
+
+/// A letter per stage, so that the bar can be read without colours.
+const STAGE_LETTERS: [&str; 6] = ["r", "d", "q", "s", "B", "a"];
+
+/// What goes wrong.
+pub(super) fn warning(reason: &str) -> Line<'static> {
+    Line::styled(reason.to_owned(), Style::new().fg(Color::Black).bg(Color::Yellow))
+}
+
+/// As many lines as fit; what matters most comes first.
+pub(super) fn lines(second: &Second, width: u16, height: u16) -> Vec<Line<'static>> {
+    let (window, width) = (&second.window, usize::from(width).max(40));
+    let mut lines = vec![title(second), rates(window), times(window), Line::default()];
+    lines.extend(stage_bar(window, width));
+    lines.push(Line::default());
+    lines.push(utilization(window, &second.config));
+    let found = judge::bottleneck(window, &second.config);
+    let (who, why) = found.rsplit_once(": ").filter(|_| found.len() > width - 12).unwrap_or((&found, ""));
+    lines.push(Line::from(vec![Span::styled("bottleneck  ", HEAD), Span::raw(who.to_owned())]));
+    if !why.is_empty() {
+        lines.push(Line::raw(format!("{:12}{why}", "")));
+    }
+    lines.push(Line::default());
+    lines.extend(servers(window, width));
+    lines.push(Line::default());
+    lines.extend(operations(window));
+    lines.extend(queues(window));
+    lines.push(Line::default());
+    lines.push(history(&second.history, width));
+    lines.truncate(usize::from(height));
+    lines
+}
+
+fn title(second: &Second) -> Line<'static> {
+    let config = &second.config;
+    let up = number(&second.window["start_ns"]) / 1e9;
+    Line::from(vec![
+        Span::styled(format!("weir top {}", second.admin), HEAD),
+        Span::raw(format!(
+            "   engine {}, {} threads, R {}, up {}",
+            text(&config["engine"]),
+            config["threads"],
+            config["replicas"],
+            duration(up),
+        )),
+    ])
+}
+
+fn rates(window: &Value) -> Line<'static> {
+    let seconds = number(&window["length_ns"]).max(1.0) / 1e9;
+    let sum = |field: &str| -> f64 {
+        let operations = window["operations"].as_object().into_iter().flatten();
+        operations.map(|(_, it)| number(&it[field])).sum()
+    };
+    let (hits, misses) = (sum("hits"), sum("misses"));
+    Line::from(vec![
+        Span::styled("throughput  ", HEAD),
+        Span::raw(format!(
+            "{}/s   errors {}/s   misses {:.1} %   sessions {}   in service {}",
+            count(number(&window["requests"]) / seconds),
+            count(sum("errors") / seconds),
+            100.0 * misses / (hits + misses).max(1.0),
+            window["sessions"],
+            window["in_service"],
+        )),
+    ])
+}
+
+/// From the first byte of a request to the last byte of its reply.
+fn times(window: &Value) -> Line<'static> {
+    let total = &window["total"];
+    let mut spans = vec![Span::styled("in proxy    ", HEAD)];
+    for (name, field) in
+        [("p50", "p50_ns"), ("p90", "p90_ns"), ("p99", "p99_ns"), ("p99.9", "p999_ns"), ("max", "max_ns")]
+    {
+        spans.push(Span::styled(format!("{name} "), DIM));
+        spans.push(Span::raw(format!("{}   ", time(&total[field]))));
+    }
+    Line::from(spans)
+}
+
+fn stage_bar(window: &Value, width: usize) -> [Line<'static>; 2] {
+    let shares = judge::stage_shares(window);
+    let room = width - 12;
+    let mut bar = vec![Span::styled("stages      ", HEAD)];
+    let mut legend = vec![Span::raw(" ".repeat(12))];
+    let (mut reached, mut drawn) = (0.0, 0);
+    for (place, share) in shares.iter().enumerate() {
+        reached += share.share;
+        // Rounded at the edges, so that all parts together fill the bar.
+        let edge = ((reached * room as f64).round() as usize).min(room);
+        let style = Style::new().fg(Color::Black).bg(STAGE_COLORS[place]);
+        bar.push(Span::styled(STAGE_LETTERS[place].repeat(edge - drawn), style));
+        drawn = edge;
+        legend.push(Span::styled(share.stage, Style::new().fg(STAGE_COLORS[place])));
+        legend.push(Span::raw(format!(" {:.0}%  ", share.share * 100.0)));
+    }
+    [Line::from(bar), Line::from(legend)]
+}
+
+fn utilization(window: &Value, config: &Value) -> Line<'static> {
+    let mut said = judge::busiest(window)
+        .map(|(thread, share)| format!("{thread} works {:.0} %", share * 100.0))
+        .unwrap_or_default();
+    if let Some(share) = judge::workers_busy(window, config) {
+        said += &format!(", {:.0} % of the workers serve", share.min(1.0) * 100.0);
+    }
+    let cores = number(&window["cpu_ns"]) / number(&window["length_ns"]).max(1.0);
+    Line::from(vec![
+        Span::styled("utilization ", HEAD),
+        Span::raw(format!("{said}, the process uses {cores:.2} CPUs")),
+    ])
+}
+
+fn servers(window: &Value, width: usize) -> Vec<Line<'static>> {
+    let all: Vec<&Value> = window["servers"].as_array().into_iter().flatten().collect();
+    let longest = all.iter().map(|it| text(&it["server"]).chars().count()).max().unwrap_or(0);
+    // What stands to the right of the name takes 58 columns.
+    let name_width = longest.clamp(6, width.saturating_sub(58).max(12));
+    let mut lines = vec![Line::styled(
+        format!(
+            "{:name_width$} {:>10} {:>8} {:>8} {:>8} {:>7} {:>8}",
+            "server", "state", "req/s", "mean", "p99", "queued", "in fl."
+        ),
+        HEAD,
+    )];
+    for server in all {
+        let name: String = text(&server["server"]).chars().take(name_width).collect();
+        let state = text(&server["state"]);
+        let style = if state == "up" { Style::new() } else { Style::new().fg(Color::Red) };
+        let length = number(&window["length_ns"]).max(1.0);
+        lines.push(Line::styled(
+            format!(
+                "{name:name_width$} {state:>10} {:>8} {:>8} {:>8} {:>7.1} {:>8.1}",
+                count(number(&server["requests"]) / length * 1e9),
+                time(&server["server_time"]["mean_ns"]),
+                time(&server["server_time"]["p99_ns"]),
+                number(&server["queued"]["length_time_integral_ns"]) / length,
+                judge::in_flight(server, window),
+            ),
+            style,
+        ));
+    }
+    lines
+}
+
+fn operations(window: &Value) -> Vec<Line<'static>> {
+    let mut lines = vec![Line::styled(
+        format!("{:10} {:>8} {:>8} {:>8} {:>8} {:>8}", "operation", "req/s", "p50", "p99", "max", "errors"),
+        HEAD,
+    )];
+    let length = number(&window["length_ns"]).max(1.0);
+    for (name, it) in window["operations"].as_object().into_iter().flatten() {
+        lines.push(Line::raw(format!(
+            "{name:10} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            count(number(&it["requests"]) / length * 1e9),
+            time(&it["total"]["p50_ns"]),
+            time(&it["total"]["p99_ns"]),
+            time(&it["total"]["max_ns"]),
+            count(number(&it["errors"])),
+        )));
+    }
+    lines
+}
+
+fn queues(window: &Value) -> Vec<Line<'static>> {
+    let length = number(&window["length_ns"]).max(1.0);
+    let queues = window["queues"].as_object().into_iter().flatten();
+    queues
+        .map(|(name, it)| {
+            let met = number(&it["length_met_sum"]) / number(&it["arrivals"]).max(1.0);
+            let average = number(&it["length_time_integral_ns"]) / length;
+            Line::raw(format!("queue {name}: {average:.1} wait on average, an arrival meets {met:.1}"))
+        })
+        .collect()
+}
+
+fn history(requests: &[u64], width: usize) -> Line<'static> {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let shown = &requests[requests.len().saturating_sub(width - 12)..];
+    let most = shown.iter().copied().max().unwrap_or(0).max(1);
+    let bars: String = shown.iter().map(|it| BARS[(it * 7 / most) as usize]).collect();
+    Line::from(vec![Span::styled("requests/s  ", HEAD), Span::styled(bars, Style::new().fg(Color::Green))])
+}
+
+/// With three digits, as many as anybody reads in a second.
+fn count(value: f64) -> String {
+    match value {
+        value if value >= 999_500.0 => format!("{:.2}M", value / 1e6),
+        value if value >= 9_999.5 => format!("{:.1}k", value / 1e3),
+        value => format!("{value:.0}"),
+    }
+}
+
+/// A time in nanoseconds; a dash where nothing is known.
+fn time(value: &Value) -> String {
+    match value.as_f64() {
+        None => "-".into(),
+        Some(nanos) if nanos < 999.5 => format!("{nanos:.0} ns"),
+        Some(nanos) if nanos < 999_500.0 => format!("{} µs", three_digits(nanos / 1e3)),
+        Some(nanos) if nanos < 999_500_000.0 => format!("{} ms", three_digits(nanos / 1e6)),
+        Some(nanos) => format!("{} s", three_digits(nanos / 1e9)),
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        value if value < 9.995 => format!("{value:.2}"),
+        value if value < 99.95 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn second() -> Second {
+        let sample = include_str!("../../../../docs/samples/window.json");
+        Second {
+            admin: "127.0.0.1:21280".into(),
+            window: serde_json::from_str(sample).expect("the sample is JSON"),
+            config: json!({"engine": "pool", "threads": 2, "replicas": 1}),
+            history: vec![0, 5, 10],
+        }
+    }
+
+    fn plain(lines: &[Line<'_>]) -> String {
+        lines.iter().map(|line| super::super::plain(line) + "\n").collect()
+    }
+
+    #[test]
+    fn numbers_of_the_record_are_shown() {
+        let text = plain(&lines(&second(), 80, u16::MAX));
+        for part in [
+            "throughput  4/s   errors 2/s",
+            "engine pool, 2 threads",
+            "127.0.0.1:11211",
+            "down",
+            "backend 75%",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_line_fits_and_no_size_is_too_small() {
+        for (width, height) in [(80, 24), (200, 60), (60, 10), (1, 1), (0, 0)] {
+            let lines = lines(&second(), width, height);
+            assert!(lines.len() <= usize::from(height));
+            let widest = lines.iter().map(Line::width).max().unwrap_or(0);
+            assert!(width < 80 || widest <= usize::from(width), "{widest} in {width}\n{}", plain(&lines));
+        }
+    }
+
+    #[test]
+    fn nothing_known_is_nothing_shown() {
+        let empty = Second { window: json!({}), config: json!({}), history: Vec::new(), ..second() };
+        assert!(plain(&lines(&empty, 80, 24)).contains("none: no request"));
+    }
+
+    #[test]
+    fn times_and_counts_have_three_digits() {
+        for (nanos, text) in [
+            (5, "5 ns"),
+            (1234, "1.23 µs"),
+            (45_600, "45.6 µs"),
+            (999_600, "1.00 ms"),
+            (2_000_000_000, "2.00 s"),
+        ] {
+            assert_eq!(time(&json!(nanos)), text);
+        }
+        assert_eq!([9_999.0, 10_000.0, 1_234_567.0].map(count), ["9999", "10.0k", "1.23M"]);
+    }
+}
