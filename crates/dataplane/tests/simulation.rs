@@ -2,7 +2,13 @@
 //!
 //! `WEIR_SEED=7` runs one seed; `WEIR_SEEDS=100000` runs more of them than usual.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use weir_testkit::simulation::{self, Outcome};
 
@@ -25,6 +31,27 @@ fn run(seed: u64) -> Outcome {
     simulation::run(seed)
 }
 
+/// Over all processors, in any order.
+fn run_all(seeds: Range<u64>) -> Vec<Outcome> {
+    let (next, outcomes) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if !seeds.contains(&seed) {
+                return;
+            }
+            let outcome = run(seed);
+            outcomes.lock().expect("nobody panics while he holds it").push(outcome);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    outcomes.into_inner().expect("nobody panics while he holds it")
+}
+
 fn variable(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|error| panic!("{name}={value}: {error}")))
@@ -39,7 +66,7 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn every_world_ends_well() {
-    let outcomes: Vec<Outcome> = seeds().map(run).collect();
+    let outcomes = run_all(seeds());
     if variable("WEIR_SEED").is_some() {
         println!("{:#?}", outcomes[0]);
         return;
@@ -58,6 +85,9 @@ fn every_world_ends_well() {
         ("refusals by a full session", sum(|outcome| outcome.counters.session_refusals_full)),
         ("refused sessions", sum(|outcome| outcome.counters.sessions_refused)),
         ("pauses", sum(|outcome| outcome.counters.sessions_paused)),
+        ("writes carried out by another loop", sum(|outcome| outcome.counters.requests_mailed)),
+        ("waits for an earlier request of the session", sum(|outcome| outcome.counters.session_order_waits)),
+        ("refusals by full mail", sum(|outcome| outcome.counters.mail_refusals_full)),
         ("orphans", sum(|outcome| outcome.counters.requests_orphaned)),
         ("invalidated replicas", sum(|outcome| outcome.counters.replicas_invalidated)),
         ("replaced tables", sum(|outcome| outcome.counters.tables_replaced)),

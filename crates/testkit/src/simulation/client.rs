@@ -58,7 +58,7 @@ pub(super) struct Client {
     pending: VecDeque<Pending>,
     /// Of each key of its own, and of each server that was its primary.
     beliefs: BTreeMap<(Vec<u8>, usize), Belief>,
-    nature: Nature,
+    pub(super) nature: Nature,
     versions: u64,
     sent_bytes: u64,
     read_bytes: u64,
@@ -81,6 +81,8 @@ pub(super) struct Nature {
     pub(super) degrades: bool,
     /// It cannot know which server was asked, or what the others were told: only whether a value belongs to its key.
     pub(super) blind: bool,
+    /// All clients write few keys at the same time.
+    pub(super) races: bool,
     /// What is acknowledged is never followed by what was before it.
     pub(super) ordered: bool,
 }
@@ -208,7 +210,7 @@ impl Client {
                 return Ok(());
             };
             if let Some(write) = write {
-                history.end(&write, !self.partial.starts_with(b"SERVER_ERROR "));
+                history.end(&write, has_written(&asked, &self.partial));
             }
             self.partial.drain(..taken);
             self.pending.pop_front();
@@ -415,6 +417,12 @@ impl Pending {
     fn table(&self) -> Option<Arc<Table>> {
         self.read.as_ref().map(|(_, table)| Arc::clone(table))
     }
+}
+
+/// Whether a write to a shared key has left there what it was to leave.
+fn has_written(asked: &Asked, reply: &[u8]) -> bool {
+    let is_gone = asked.bytes.starts_with(b"delete ") && reply.starts_with(b"NOT_FOUND\r\n");
+    is_gone || reply.starts_with(b"STORED\r\n") || reply.starts_with(b"DELETED\r\n")
 }
 
 /// Texts begin with their key, whatever is appended or prepended; numbers are numbers.

@@ -18,6 +18,8 @@ pub(super) struct Scenario {
     pub(super) config: Config,
     /// Loops of the proxy, over which the clients are spread.
     pub(super) loops: usize,
+    /// All clients write few keys at the same time.
+    pub(super) races: bool,
     /// A server carries out what lies on a connection that the proxy has dropped.
     pub(super) lingers: bool,
     pub(super) servers: usize,
@@ -44,13 +46,16 @@ impl Scenario {
     pub(super) fn random(rng: &mut SmallRng) -> Self {
         let reloads = if rng.random_bool(0.5) { rng.random_range(1..=8) } else { 0 };
         let servers = rng.random_range(1..=if reloads > 0 { 6 } else { 4 });
-        let faults = if rng.random_bool(0.7) { rng.random_range(1..=12) } else { 0 };
-        let tight = rng.random_bool(0.3);
+        // All loops write the same keys until the end; without faults nothing excuses replicas that differ then.
+        let races = reloads == 0 && servers > 1 && rng.random_bool(0.4);
+        let races_calmly = races && rng.random_bool(0.6);
+        let faults = if !races_calmly && rng.random_bool(0.7) { rng.random_range(1..=12) } else { 0 };
+        let tight = !races_calmly && rng.random_bool(0.3);
         let delay_max_ns = rng.random_range(10 * MICROSECOND..=MILLISECOND);
         // A calm world's requests must never be late, however often a write is cut short.
         let patience = if faults == 0 { 1000 } else { rng.random_range(40..=100) };
         let replicas_max = if reloads > 0 && rng.random_bool(0.6) { 1 } else { servers.min(3) };
-        let replicas = rng.random_range(1..=replicas_max);
+        let replicas = rng.random_range(if races { 2 } else { 1 }..=replicas_max);
         let mut config = config(rng, tight, delay_max_ns * patience);
         config.multiget = *Multiget::ALL.choose(rng).expect("some ways");
         if config.multiget.check(servers, replicas).is_err() {
@@ -60,7 +65,7 @@ impl Scenario {
         config.journal_keys_max = *[0, 3, 65_536].choose(rng).expect("some bounds");
         config.read_policy = *ReadPolicy::ALL.choose(rng).expect("some policies");
         config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
-        let loops = *[1, 1, 2, 2, 3].choose(rng).expect("some counts");
+        let loops = *[if races { 2 } else { 1 }, 1, 2, 2, 3].choose(rng).expect("some counts");
         Self {
             config,
             loops,
@@ -68,8 +73,9 @@ impl Scenario {
             servers,
             replicas,
             placement: *[Placement::Ketama, Placement::Modulo].choose(rng).expect("two placements"),
-            clients: rng.random_range(1..=5),
-            requests: rng.random_range(5..=40),
+            clients: if races { rng.random_range(3..=6) } else { rng.random_range(1..=5) },
+            races,
+            requests: if races { rng.random_range(3..=15) } else { rng.random_range(5..=40) },
             conduct: Conduct { delay_max_ns, piece_bytes_max: piece_bytes_max(rng) },
             short_write: *[0.0, 0.05, 0.4].choose(rng).expect("three shares"),
             faults,
@@ -123,6 +129,7 @@ fn config(rng: &mut SmallRng, tight: bool, timeout_ns: u64) -> Config {
         config.session_requests_max = rng.random_range(1..=8);
         config.session_buffer_bytes_max = rng.random_range(200..=10_000);
         config.server_requests_max = rng.random_range(1..=20);
+        config.mail_requests_max = config.server_requests_max.min(2);
         config.server_buffer_bytes_max = rng.random_range(5_000..=20_000);
     }
     config

@@ -15,6 +15,8 @@ pub(super) const STATISTICS: &[u8] = b"STAT simulated 1\r\nEND\r\n";
 
 /// Keys that every client reads and writes.
 const SHARED_KEYS: usize = 5;
+/// So many of them where clients race for them.
+const RACED_KEYS: usize = 2;
 /// Keys that one client alone writes, of each kind.
 const OWN_KEYS: usize = 3;
 
@@ -69,6 +71,9 @@ impl fmt::Debug for Asked {
 
 /// Makes the next request of `client`.
 pub(super) fn next(client: &mut Client, value_bytes_max: usize, rng: &mut SmallRng) -> Asked {
+    if client.nature.races && rng.random_bool(0.7) {
+        return if rng.random_bool(0.6) { shared_write(client, rng) } else { shared_read(client, rng) };
+    }
     match rng.random_range(0..100) {
         0..28 => retrieval(client, rng),
         28..70 => own_write(client, rng),
@@ -82,9 +87,16 @@ pub(super) fn next(client: &mut Client, value_bytes_max: usize, rng: &mut SmallR
 
 fn retrieval(client: &Client, rng: &mut SmallRng) -> Asked {
     let count = if rng.random_bool(0.4) { 1 } else { rng.random_range(2..=8) };
-    let keys: Vec<Vec<u8>> = (0..count)
-        .map(|_| if rng.random_bool(0.3) { shared_key(rng) } else { own_key(client, any_kind(rng), rng) })
-        .collect();
+    let keys: Vec<Vec<u8>> =
+        (0..count)
+            .map(|_| {
+                if rng.random_bool(0.3) {
+                    shared_key(client, rng)
+                } else {
+                    own_key(client, any_kind(rng), rng)
+                }
+            })
+            .collect();
     let verb = *["get", "get", "gets", "gat 0", "gats 100000"].choose(rng).expect("some verbs");
     let mut bytes = verb.as_bytes().to_vec();
     for key in &keys {
@@ -94,6 +106,17 @@ fn retrieval(client: &Client, rng: &mut SmallRng) -> Asked {
     bytes.extend_from_slice(b"\r\n");
     let with_cas = verb.starts_with("gets") || verb.starts_with("gats");
     Asked { bytes, expected: Expected::Values { keys, with_cas }, noreply: false, shared: None }
+}
+
+fn shared_read(client: &Client, rng: &mut SmallRng) -> Asked {
+    let key = shared_key(client, rng);
+    let bytes = [b"get ", &key[..], b"\r\n"].concat();
+    Asked {
+        bytes,
+        expected: Expected::Values { keys: vec![key], with_cas: false },
+        noreply: false,
+        shared: None,
+    }
 }
 
 fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
@@ -136,13 +159,20 @@ fn own_storage(client: &mut Client, kind: char, key: Vec<u8>, noreply: bool, rng
 }
 
 fn shared_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
-    let key = shared_key(rng);
+    let key = shared_key(client, rng);
     let name = String::from_utf8_lossy(&key).into_owned();
     let noreply = rng.random_bool(0.1);
     let end = if noreply { " noreply\r\n" } else { "\r\n" };
     let mut shared = None;
     let (bytes, lines): (_, &[&str]) = match rng.random_range(0..10) {
-        0..7 => {
+        0..2 => {
+            let verb = if rng.random_bool(0.5) { "add" } else { "replace" };
+            let value = client.next_value(&key, rng);
+            let bytes = storage(verb, &key, 0, &value.len().to_string(), noreply, &value);
+            shared = Some(SharedWrite { key, value: Some(value) });
+            (bytes, &["STORED\r\n", "NOT_STORED\r\n"])
+        }
+        2..7 => {
             let value = client.next_value(&key, rng);
             let words = value.len().to_string();
             let bytes = storage("set", &key, 0, &words, noreply, &value);
@@ -204,6 +234,7 @@ fn own_key(client: &Client, kind: char, rng: &mut SmallRng) -> Vec<u8> {
     format!("own-{}-{kind}{}", client.number, rng.random_range(0..OWN_KEYS)).into_bytes()
 }
 
-fn shared_key(rng: &mut SmallRng) -> Vec<u8> {
-    format!("shared-{}", rng.random_range(0..SHARED_KEYS)).into_bytes()
+fn shared_key(client: &Client, rng: &mut SmallRng) -> Vec<u8> {
+    let count = if client.nature.races { RACED_KEYS } else { SHARED_KEYS };
+    format!("shared-{}", rng.random_range(0..count)).into_bytes()
 }

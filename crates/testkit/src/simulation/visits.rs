@@ -19,7 +19,7 @@ impl World {
             let Some(session) = self.loops[home].dataplane.handle_accept(now) else { return };
             self.clients[number].session = Some(session);
         }
-        let Scenario { config, conduct, .. } = self.scenario.clone();
+        let Scenario { config, conduct, races, .. } = self.scenario.clone();
         let client = &mut self.clients[number];
         let burst = self.rng.random_range(1..=8).min(client.remaining);
         client.remaining -= burst;
@@ -50,7 +50,7 @@ impl World {
         let after_ns = client.link.arrival(self.now_ns, conduct, &mut self.rng);
         match last {
             None => {
-                let pause_ns = self.rng.random_range(0..=conduct.delay_max_ns * 20);
+                let pause_ns = self.rng.random_range(0..=conduct.delay_max_ns * if races { 2 } else { 20 });
                 self.happens(self.now_ns + pause_ns, Happening::Client(number));
             }
             Some(Ending::Quit) => {}

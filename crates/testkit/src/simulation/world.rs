@@ -87,6 +87,7 @@ impl World {
             fails_over: !scenario.is_calm(),
             degrades: scenario.config.on_failure == OnFailure::Degrade && !scenario.is_calm(),
             blind: scenario.hides_places(),
+            races: scenario.races,
             ordered: scenario.keeps_order(),
         };
         let clients = (0..scenario.clients)
@@ -119,7 +120,8 @@ impl World {
     fn plan(&mut self) {
         let length_ns = self.scenario.conduct.delay_max_ns * 4 * self.scenario.requests as u64;
         for client in 0..self.clients.len() {
-            let start_ns = self.rng.random_range(0..=length_ns / 2);
+            let latest_ns = if self.scenario.races { 0 } else { length_ns / 2 };
+            let start_ns = self.rng.random_range(0..=latest_ns);
             self.happens(start_ns, Happening::Client(client));
         }
         if self.scenario.drains {
