@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: help setup build demo test test-long test-clients fuzz audit bench bench-quick bench-full fmt clean
+.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -20,6 +20,15 @@ build: ## build the release binary, target/release/weir
 demo: setup ## run a small study through the proxy and write its report (the last line is its path)
 	@.venv/bin/weir-lab run studies/demo.toml --bin $(WEIR)
 	@.venv/bin/weir-lab report
+
+STUDIES := s1 s2 s3 s4 s5 own
+MINUTES := 20
+TESTBED := netns
+studies-quick: setup ## make MINUTES more of the quick runs of each whole study (STUDIES) on TESTBED and write the reports; repeat until nothing is missing
+	@for name in $(STUDIES); do \
+	  .venv/bin/weir-lab study $$name --pace quick --testbed $(TESTBED) --minutes $(MINUTES) --bin $(WEIR) || [ $$? -eq 3 ] || exit 1; \
+	  .venv/bin/weir-lab verify runs/$$name-quick-$(TESTBED)/$$name.html || exit 1; \
+	done
 
 test: setup ## run every check: formats, lints, licences, tests, real processes
 	@$(PY) scripts/check

@@ -7,7 +7,11 @@ import pytest
 
 from weir_lab.design.lines import KeyPath, key_lines, line_of
 
-STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
+STUDIES = [
+    file
+    for file in sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
+    if not file.name.endswith(".set.toml")
+]
 
 TEXT = '''# [not.a.table]
 a = 1

@@ -1,0 +1,325 @@
+"""The smaller sections: links, placement, overhead, what placing a key costs, and subjects side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.design import RequestPath
+from weir_lab.oracles import read_table
+from weir_lab.stats import unpaired_change
+from weir_lab.units import count_text
+from weir_lab.whole.blocks import Figure, Table, Text, Value, over
+from weir_lab.whole.charts import LOOKS, Axis, Line, Panel
+from weir_lab.whole.common import STAGE_LOOKS, Series, Task, figure, mark, method, series_of, stage_bar, with_tables
+from weir_lab.whole.published import errors_at
+from weir_lab.whole.readings import stage_s
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.places import TestbedRecord
+    from weir_lab.whole.blocks import Block, Entry
+    from weir_lab.whole.readings import CellReadings
+
+__all__ = [
+    "build_beside",
+    "build_links",
+    "build_micro",
+    "build_overhead",
+    "error_table",
+    "micro_summary",
+    "overhead_summary",
+]
+
+
+def build_links(task: Task, testbed: TestbedRecord) -> list[Block]:
+    """What each machine may send and was measured to send, round trips, and what the links allow for each layout of the study."""
+    rows: list[tuple[Entry, ...]] = []
+    printed = {(row["from"], row["to"]): row for row in read_table("network") if row["study"] == task.label}
+    for machine in testbed.machines:
+        if machine.link_mbit_s is None:
+            continue
+        tier = machine.name.partition("-")[0]
+        known = [
+            float(row["bandwidth_mbit_s"])
+            for (begin, _), row in printed.items()
+            if begin == tier.replace("proxy", "middleware")
+        ]
+        rows.append(
+            (
+                machine.name,
+                Value(machine.link_mbit_s, digits=0),
+                Value(machine.sends.payload_mbit_s, digits=1) if machine.sends else "not measured",
+                machine.sends.to if machine.sends else "–",
+                Value(known[0], digits=0) if known else "–",
+            )
+        )
+    blocks: list[Block] = [
+        Table(
+            f"{task.spec.name}-rates",
+            "What each machine may send, what of it arrived as payload over TCP before the first run, and what the study measured.",
+            ("Machine", "Link (Mbit/s)", "Payload (Mbit/s)", "To", "Study (Mbit/s)"),
+            tuple(rows),
+        )
+    ]
+    if testbed.round_trips:
+        trips = tuple(
+            (
+                " and ".join(trip.between),
+                Value(trip.count),
+                Value(trip.min_ms, digits=3),
+                Value(trip.median_ms, digits=3),
+            )
+            for trip in testbed.round_trips
+        )
+        caption = "Round trips of one byte over an open TCP connection, one after the other."
+        blocks.append(
+            Table(f"{task.spec.name}-trips", caption, ("Between", "Round trips", "Least (ms)", "Median (ms)"), trips)
+        )
+    return blocks
+
+
+def build_overhead(task: Task) -> list[Block]:
+    """Direct against through the proxy, at the same load on each server: changes, not ratios."""
+    found = _overhead(task)
+    if found is None:
+        return [
+            Text(
+                "Direct access and the proxy have no level in common (the same clients per server), so nothing can be compared."
+            )
+        ]
+    direct, proxied, rows = found
+    table = Table(
+        f"{task.spec.name}-overhead",
+        "From direct access to the proxy at the same clients per server, with 95 % "
+        "Welch intervals on the log ratio where both have two runs. "
+        "The study printed ratios as overheads; its changes are computed from its own numbers.",
+        ("Response", "Direct", "Through the proxy", "Change (%)", "Study, change (%)", "Study printed (%)"),
+        tuple(rows),
+    )
+    sentence = (
+        f"{direct.settings.clients} clients on {count_text(direct.settings.servers, 'server')} without a proxy against "
+        f"{proxied.settings.clients} clients on {count_text(proxied.settings.servers, 'server')} "
+        f"(R = {proxied.settings.replicas}) through it."
+    )
+    return [Text(sentence), *with_tables([table])]
+
+
+def overhead_summary(task: Task) -> str:
+    """The two changes."""
+    found = _overhead(task)
+    if found is None:
+        return f"{task.spec.title}: no level in common."
+    parts = [f"{row[0]} {row[3].text if isinstance(row[3], Value) else row[3]} %" for row in found[2]]
+    return f"{task.spec.title}: from direct access to the proxy {', '.join(parts)}."
+
+
+def _overhead(task: Task) -> tuple[CellReadings, CellReadings, list[tuple[Entry, ...]]] | None:
+    cells = [cell for sweep in task.sweeps for cell in sweep.cells]
+    direct = [cell for cell in cells if cell.settings.path is RequestPath.DIRECT]
+    proxied = [cell for cell in cells if cell.settings.path is RequestPath.PROXY]
+    pairs = [
+        (one, other)
+        for other in proxied
+        for one in direct
+        if one.settings.clients * other.settings.servers == other.settings.clients * one.settings.servers
+    ]
+    if not pairs and direct and proxied:
+        # No level at exactly the same load per server: the nearest there is.
+        other = proxied[0]
+        wanted = other.settings.clients / other.settings.servers
+        pairs = [(min(direct, key=lambda one: abs(one.settings.clients / one.settings.servers - wanted)), other)]
+    if not pairs:
+        return None
+    one, other = pairs[0]
+    printed = {row["quantity"]: row for row in read_table("recomputed_overhead") if row["study"] == task.label}
+    quoted = {row["quantity"]: row for row in read_table("s2_overhead") if row["study"] == task.label}
+    rows: list[tuple[Entry, ...]] = []
+    for name, key, scale, values in (
+        ("throughput (requests/s)", "throughput", 1.0, (one.throughputs, other.throughputs)),
+        (
+            "response time (ms)",
+            "response_time",
+            1e3,
+            (one.of(lambda run: run.response_s), other.of(lambda run: run.response_s)),
+        ),
+    ):
+        means = [sum(part) / len(part) for part in values]
+        change = Value(100 * (means[1] / means[0] - 1), digits=1, signed=True)
+        if min(map(len, values)) >= 2:
+            found = unpaired_change(*values)
+            change = Value(found.percent, found.low, found.high, 1, signed=True)
+        rows.append(
+            (
+                name, over(values[0], scale), over(values[1], scale), change,
+                Value(float(printed[key]["change_percent"]), digits=1, signed=True) if key in printed else "–",
+                Value(float(quoted[key]["published_overhead_percent"]), digits=1) if key in quoted else "–",
+            )
+        )  # fmt: skip
+    return one, other, rows
+
+
+def build_micro(task: Task) -> list[Block]:
+    """Dispatch: from the complete request to its queue, over servers."""
+    rows: list[tuple[Entry, ...]] = []
+    quoted = {
+        int(row["servers"]): float(row["value"])
+        for row in read_table("s4_quoted")
+        if row["study"] == task.label and row["quantity"] == "hashing_time"
+    }
+    marks, bars = [], []
+    for cell in task.first.cells:
+        value = [1e6 * stages["dispatch"] for run in cell.runs if (stages := run.stages_s()) is not None]
+        if not value:
+            continue
+        share = [
+            100 * stages["dispatch"] / sum(stages.values())
+            for run in cell.runs
+            if (stages := run.stages_s()) is not None
+        ]
+        servers = cell.settings.servers
+        rows.append(
+            (
+                Value(servers),
+                over(value),
+                over(share),
+                Value(quoted[servers], digits=1) if servers in quoted else "–",
+                Value(len(cell.runs)),
+            )
+        )
+        found = mark(cell, servers, stage_s("dispatch"), 1e6)
+        marks += [found] if found else []
+        bar = stage_bar(f"{servers} servers", cell)
+        bars += [bar] if bar else []
+    if not rows:
+        return [Text("No run has the stages of a proxy.")]
+    table = Table(
+        f"{task.spec.name}-dispatch",
+        "Time from the complete request to its queue (parsing, hashing, choosing a "
+        "server): mean over runs with 95 % t intervals, its share of "
+        "the time in the proxy, and what the study quoted for hashing alone.",
+        ("Servers", "Dispatch (µs)", "Share (%)", "Study (µs)", "Runs"),
+        tuple(rows),
+    )
+    ticks = tuple(one.x for one in marks)
+    panels = [
+        Panel(
+            "dispatch", Axis("Servers", ticks=ticks), Axis("Dispatch (µs)"), (Line("measured", tuple(marks), LOOKS[0]),)
+        ),
+        Panel("all stages", Axis(""), Axis("Mean time (ms)"), bars=tuple(bars), parts=STAGE_LOOKS),
+    ]
+    return [
+        Text(micro_summary(task)),
+        *with_tables(
+            [table, figure(task, "dispatch", "What placing a key costs", panels, method(list(task.first.cells)))]
+        ),
+    ]
+
+
+def micro_summary(task: Task) -> str:
+    """The range of dispatch times."""
+    found = [
+        1e6 * sum(values) / len(values)
+        for cell in task.first.cells
+        if (values := [stages["dispatch"] for run in cell.runs if (stages := run.stages_s()) is not None])
+    ]
+    if not found:
+        return f"{task.spec.title}: no run has stages."
+    return f"{task.spec.title}: dispatch takes {Value(min(found)).text} to {Value(max(found)).text} µs per request."
+
+
+def build_beside(task: Task) -> list[Block]:
+    """Several subjects over clients, one line each, and their changes against the first at the same clients."""
+    lines = series_of(task)
+    panels: list[Panel] = []
+    for workload in dict.fromkeys(one.workload for one in lines):
+        group = [one for one in lines if one.workload == workload]
+        ticks = tuple(sorted({float(cell.settings.clients) for one in group for cell in one.cells}))
+        axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
+        for title, label, value, scale in (
+            ("throughput", "Throughput (requests/s)", lambda run: run.throughput, 1.0),
+            ("response time", "Response time (ms)", lambda run: run.response_s, 1e3),
+        ):
+            drawn = []
+            for place, one in enumerate(group):
+                marks = [mark(cell, cell.settings.clients, value, scale) for cell in one.cells]
+                drawn.append(Line(_subject(one), tuple(found for found in marks if found), LOOKS[place]))
+            panels.append(Panel(f"{workload}: {title}", axis, Axis(label), tuple(drawn)))
+    cells = [cell for one in lines for cell in one.cells]
+    drawn_figure: Figure | None = figure(task, "side-by-side", "Side by side over clients", panels, method(cells))
+    return [
+        Text("What the data say:", tuple(_beside_points(lines))),
+        *with_tables([_beside_table(task, lines), drawn_figure]),
+    ]
+
+
+def _subject(series: Series) -> str:
+    settings = series.cells[0].settings
+    if settings.path is RequestPath.DIRECT:
+        return "direct"
+    return "weir, event engine" if settings.subject == "weir" else settings.subject
+
+
+def _beside_rows(lines: Sequence[Series]) -> list[tuple[str, str, CellReadings, CellReadings | None]]:
+    rows = []
+    for workload in dict.fromkeys(one.workload for one in lines):
+        group = [one for one in lines if one.workload == workload]
+        for one in group:
+            base = {cell.settings.clients: cell for cell in group[0].cells}
+            for cell in one.cells:
+                rows.append(
+                    (workload, _subject(one), cell, None if one is group[0] else base.get(cell.settings.clients))
+                )
+    return rows
+
+
+def _beside_table(task: Task, lines: Sequence[Series]) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    for workload, name, cell, base in _beside_rows(lines):
+        change: Entry = "–"
+        if base is not None and min(len(base.runs), len(cell.runs)) >= 2:
+            found = unpaired_change(base.throughputs, cell.throughputs)
+            change = Value(found.percent, found.low, found.high, 1, signed=True)
+        rows.append(
+            (
+                workload, name, Value(cell.settings.clients), over(cell.throughputs, digits=0),
+                over(cell.of(lambda run: run.response_s), 1e3),
+                over(tail, 1e3) if (tail := cell.percentile_s(99.0)) else "too few", change, Value(len(cell.runs)),
+            )
+        )  # fmt: skip
+    first = _subject(lines[0])
+    return Table(
+        f"{task.spec.name}-table",
+        f"All levels with 95 % t intervals over runs; change of the throughput against {first} at the same clients, Welch interval.",
+        ("Workload", "Subject", "Clients", "X (requests/s)", "R (ms)", "p99 (ms)", "Change (%)", "Runs"),
+        tuple(rows),
+    )
+
+
+def _beside_points(lines: Sequence[Series]) -> list[str]:
+    points = []
+    for workload in dict.fromkeys(one.workload for one in lines):
+        parts = []
+        for one in (line for line in lines if line.workload == workload):
+            best = max(one.cells, key=lambda cell: cell.mean_throughput)
+            parts.append(
+                f"{_subject(one)} {over(best.throughputs, digits=0).text} requests/s at {count_text(best.settings.clients, 'client')}"
+            )
+        points.append(f"{workload.capitalize()}, largest throughput: {'; '.join(parts)}.")
+    return points
+
+
+def error_table(task: Task) -> Table | None:
+    """What the study is known to have printed wrongly in this section."""
+    found = errors_at(task.label, task.spec.errors)
+    if not found:
+        return None
+    return Table(
+        f"{task.spec.name}-known-errors",
+        "Printed wrongly in the study, with what is right.",
+        ("Where", "What", "Printed", "Right", "Why"),
+        tuple(
+            (one.location, one.quantity, one.printed or "–", one.right or "–", one.explanation or "–") for one in found
+        ),
+        folded=True,
+    )

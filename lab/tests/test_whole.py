@@ -1,0 +1,216 @@
+"""Reports of whole studies from synthetic sweeps: each section says the truth, verify finds what was tampered with."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from synthetic_whole import HEADERS, Truth, write_whole
+from weir_lab import knee, sweeps
+from weir_lab.errors import ReportError
+from weir_lab.whole import Sources, assemble, changes, clients, verify, write_report
+from weir_lab.whole.blocks import Figure, Table, Text, Value
+from weir_lab.whole.page import html_page
+from weir_lab.whole.running import take_files
+from weir_lab.whole.twin import read_twin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weir_lab.whole.blocks import Report, Section
+
+DATA = Path(__file__).parent / "data" / "whole"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples() -> Iterator[None]:
+    """Intervals of knees are not what is looked at here, and they take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clients, "_RESAMPLES", 8)
+        patch.setattr(knee, "_RESAMPLES_LAW", 2)
+        patch.setattr(sweeps, "_RESAMPLES", 8)
+        yield
+
+
+def made(root: Path, truth: Truth | None = None, *, leave_out: tuple[str, ...] = ()) -> Report:
+    study_set = take_files(DATA / "small.set.toml", root)
+    write_whole(root, study_set, truth or Truth(), leave_out=leave_out)
+    return assemble(study_set, Sources(root, root / "studies"), "quick", "netns")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("whole")
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path) -> Report:
+    """One report of a set with every kind of section; tests must not change it."""
+    found = made(folder)
+    write_report(found, folder)
+    return found
+
+
+def section(report: Report, name: str) -> Section:
+    return next(one for one in report.sections if one.name == name)
+
+
+def table(report: Report, name: str) -> Table:
+    return next(one for part in report.sections for one in part.blocks if isinstance(one, Table) and one.name == name)
+
+
+def sentences(part: Section) -> str:
+    return " ".join(" ".join((one.text, *one.points)) for one in part.blocks if isinstance(one, Text))
+
+
+def test_every_section_is_built_and_its_claims_are_judged_by_the_truth(report: Report) -> None:
+    assert {part.name: part.missing for part in report.sections if part.missing} == {}
+    verdicts = {finding.name: finding.verdict for finding in report.findings}
+    wrong = {"write-bound-wrong": "does not hold", "below-links": "does not hold"}
+    assert verdicts == dict.fromkeys(verdicts, "holds") | wrong
+    assert len(report.summary) <= 10
+
+
+def test_bottlenecks_and_knees_are_those_of_the_system(report: Report) -> None:
+    baseline = section(report, "baseline")
+    assert baseline.conclusions["bottleneck of reads, direct"] == "server uplinks"
+    assert baseline.conclusions["bottleneck of writes, direct"] == "client uplinks"
+    # 3,082 requests/s of payload, less headers, at 2 ms a request: the link is full from 5.9 clients on.
+    assert baseline.conclusions["knee of reads, direct"] == "between N = 3 and N = 6"
+    assert "2,9" in sentences(baseline)
+    full = section(report, "full")
+    # Two proxies with 8 workers of 2 ms each serve 8,000 requests/s, where the proxies' links carry 16,357.
+    assert full.conclusions["bottleneck of writes, 8 workers"] == "workers"
+    assert full.conclusions["bottleneck of writes, 64 workers"] == "proxy uplinks"
+    assert "queue in the proxy grows" in sentences(full)
+
+
+def test_the_printed_value_stands_beside_ours_where_links_are_built(report: Report) -> None:
+    maxima = table(report, "baseline-maxima")
+    reads = next(row for row in maxima.rows if row[0] == "reads")
+    ours, share, printed = reads[3], reads[6], reads[7]
+    assert isinstance(ours, Value)
+    assert isinstance(share, Value)
+    assert isinstance(printed, Value)
+    assert ours.value == pytest.approx(HEADERS * 3082.275, rel=0.01)
+    assert share.value == pytest.approx(100 * HEADERS, rel=0.01)
+    assert printed.value == 2940.0
+    assert "is comparable" in maxima.caption
+
+
+def test_the_event_engine_stands_beside_the_original_in_its_figure(report: Report) -> None:
+    figures = {one.name: one for one in section(report, "full").blocks if isinstance(one, Figure)}
+    names = [line.name for line in figures["full-throughput"].panels[0].lines if line.kind == "line"]
+    assert names == ["8 workers", "64 workers", "event engine"]
+    redrawn = next(one for one in section(report, "baseline").blocks if isinstance(one, Figure))
+    assert redrawn.redraws == "Figure 2"
+
+
+def test_models_tell_why_they_miss(report: Report) -> None:
+    rows = table(report, "models-predicted").rows
+    open_rows = [row for row in rows if row[1] in ("M/M/1", "M/M/m") and "8 workers" in str(row[0])]
+    assert open_rows
+    assert all(row[7] for row in rows)
+    # Workers at 8,000 of 8,000 requests/s: an open model has no steady state, or is full to the brim.
+    utilizations = [row[3].value for row in open_rows if isinstance(row[3], Value)]
+    assert utilizations
+    assert min(utilizations) > 80.0
+
+
+def test_a_section_without_runs_says_so_and_strict_refuses(tmp_path: Path) -> None:
+    others = [file.name for file in DATA.glob("t-*.toml") if file.name not in ("t-trace.toml", "t-micro.toml")]
+    found = made(tmp_path, leave_out=tuple(others))
+    assert "t-full.toml has no valid runs here" in section(found, "full").missing
+    assert {finding.verdict for finding in section(found, "full").findings} == {"no data"}
+    page = html_page(found)
+    assert "Not there:" in page
+    study_set = take_files(DATA / "small.set.toml", tmp_path)
+    with pytest.raises(ReportError, match=r"Not everything is there: .*Full system"):
+        assemble(study_set, Sources(tmp_path, tmp_path / "studies"), "quick", "netns", strict=True)
+
+
+def test_a_trace_that_drifts_is_called_so(tmp_path: Path) -> None:
+    others = tuple(file.name for file in DATA.glob("t-*.toml") if file.name != "t-trace.toml")
+    found = made(tmp_path, Truth(drift=0.2), leave_out=others)
+    assert section(found, "trace").conclusions == {"trace t-trace": "drifts"}
+    assert {one.name: one.verdict for one in section(found, "trace").findings}["stable"] == "does not hold"
+
+
+def test_the_page_is_whole_small_and_has_a_value_on_each_mark(report: Report, folder: Path) -> None:
+    page = (folder / "small.html").read_text()
+    assert len(page) < 2_000_000
+    assert "<script" not in page
+    assert "prefers-color-scheme: dark" in page
+    assert page.count("<figure ") == sum(isinstance(one, Figure) for part in report.sections for one in part.blocks)
+    # Every figure has its numbers behind it.
+    for part in report.sections:
+        for one in part.blocks:
+            if isinstance(one, Figure):
+                assert f'<table id="{one.name}-data">' in page
+    assert re.search(
+        r"<title>direct, clients 24: 2,9\d\d \(2,[89]\d\d to [23],\d\d\d\) requests/s, 3 runs</title>", page
+    )
+
+
+def test_verify_recomputes_everything_and_finds_what_was_tampered_with(report: Report, folder: Path) -> None:
+    assert report.name == "small"
+    found = verify(folder / "small.html")
+    assert found.differences == ()
+    assert found.numbers > 1000
+    twin, page = folder / "small.json", folder / "small.html"
+    kept = twin.read_text(), page.read_text()
+    try:
+        data = json.loads(kept[0])
+        maxima = next(
+            one for part in data["sections"] for one in part["blocks"] if one.get("name") == "baseline-maxima"
+        )
+        maxima["rows"][0][3]["value"] *= 1.01
+        twin.write_text(json.dumps(data))
+        page.write_text(re.sub(r"(<td class=\"n\">)2,9\d\d ±", r"\g<1>3,333 ±", kept[1], count=1))
+        in_twin, on_page = verify(page).differences
+    finally:
+        twin.write_text(kept[0])
+        page.write_text(kept[1])
+    assert "baseline-maxima" in in_twin
+    assert "the records give" in in_twin
+    assert "table-baseline-maxima" in on_page or "baseline-maxima" in on_page
+    assert "3,333" in on_page
+
+
+def test_verify_finds_a_raw_record_that_changed(tmp_path: Path) -> None:
+    others = tuple(file.name for file in DATA.glob("t-*.toml") if file.name != "t-trace.toml")
+    write_report(made(tmp_path, leave_out=others), tmp_path)
+    assert verify(tmp_path / "small.html").differences == ()
+    (record,) = (tmp_path / "t-trace" / "runs").glob("*/load.json")
+    load = json.loads(record.read_text())
+    load["throughput_rps"] *= 1.2
+    record.write_text(json.dumps(load))
+    assert any("trace-steadiness" in difference for difference in verify(tmp_path / "small.json").differences)
+
+
+def test_compare_names_a_flipped_conclusion(report: Report, folder: Path) -> None:
+    assert report.findings
+    old = read_twin(folder / "small.html")
+    assert changes(old, old) == []
+    new = json.loads(json.dumps(old))
+    part = next(one for one in new["sections"] if one["name"] == "multigets")
+    part["findings"][0]["verdict"] = "does not hold"
+    part["conclusions"]["splitting pays from"] = "no size"
+    found = changes(old, new)
+    assert found == [
+        "changed: Multi-gets: “Splitting pays from three keys on.”: holds -> does not hold",
+        "changed: Multi-gets: splitting pays from: 3 keys -> no size",
+    ]
+
+
+def test_a_number_that_is_not_finite_and_a_figure_without_data_stop_the_report() -> None:
+    with pytest.raises(ReportError, match="not finite"):
+        Value(float("nan"))
+    with pytest.raises(ReportError, match="no panel"):
+        Figure("f", "A figure", "n = 3", ())
+    with pytest.raises(ReportError, match="no rows"):
+        Table("t", "A table", ("A",), ())
