@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench fmt clean bench-quick bench-full
+.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'

@@ -160,7 +160,13 @@ def load_record(clients: int, times: NDArray[np.int64], world: World) -> dict[st
             },
         },
         "throughput_rps": times.size / 2 / world.partial_share,
-        "windows": [{"start_ns": 0, "length_ns": SECOND, "requests": times.size // 2 + step} for step in (-5, 5)],
+        "windows": [
+            {
+                "start_ns": 0, "length_ns": SECOND, "requests": times.size // 2 + step,
+                "response_time_sum_ns": int(times.mean() * (times.size // 2 + step)),
+            }
+            for step in (-5, 5)
+        ],
         "cpu": {"user_ns": 3_000 * times.size, "system_ns": 5_000 * times.size},
         "failures": {"count": 0, "first": []},
         "errors": {},

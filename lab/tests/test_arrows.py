@@ -22,7 +22,7 @@ LAYERS = [
     {"records", "knee", "calibration", "capacity", "hashing", "drawing", "subjects", "windows"},
     {"sweeps", "tier_text", "simulation", "unloaded"},
     {"verdict", "analysis", "testbed", "audit", "planning", "progress", "unloaded_tables"},
-    {"findings", "plots", "essence", "summary", "gathering", "links", "oracles"},
+    {"findings", "plots", "essence", "summary", "gathering", "links", "oracles", "attempts"},
     {"run", "plots_sweeps"},
     {"report", "commands", "commands_hash", "study_commands", "testbed_commands", "live"},
     {"whole"},

@@ -16,7 +16,7 @@ from weir_lab.errors import RecordError
 from weir_lab.foreign import GeneratorEntry, load_of_memcaslap
 from weir_lab.generators import generator_refusals, memcaslap_argv, prefill_argv, shares_of, weir_load_argv
 from weir_lab.peers import merge_peers, read_nutcracker
-from weir_lab.subjects import ProxyPlace, proxy_command, proxy_config
+from weir_lab.subjects import Abilities, ProxyPlace, proxy_command, proxy_config, proxy_records
 
 PLAN = Plan(repetitions=3, order="randomised-blocks", seed=1, warmup_s=2.0, measured_s=5.0, attempts=1, cooldown_s=1.0)
 WEIR = Path("/weir")
@@ -157,6 +157,13 @@ def test_nutcracker_counts_are_summed_over_servers_and_proxies() -> None:
 def test_statistics_that_are_none_are_named(text: str) -> None:
     with pytest.raises(RecordError, match=r"here: (not )?nutcracker's statistics"):
         read_nutcracker(text, "here")
+
+
+def test_a_proxy_writes_what_its_binary_can_write() -> None:
+    able = frozenset({"--windows", "--trace", "--admin"})
+    assert proxy_records(Abilities(able, frozenset()), "w", "t") == ["--windows", "w", "--trace", "t"]
+    assert proxy_records(Abilities(able - {"--trace"}, frozenset()), "w", "t") == ["--windows", "w"]
+    assert proxy_records(Abilities(frozenset(), frozenset()), "w", "t") == []
 
 
 def test_nutcracker_is_configured_from_the_cell() -> None:

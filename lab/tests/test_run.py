@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,6 +26,9 @@ from weir_lab.report import build_report
 from weir_lab.run import run_study
 from weir_lab.stats import Decision
 from weir_lab.testbed import Executables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WEIR = Path(os.environ.get("WEIR_BIN", Path(__file__).parents[2] / "target" / "release" / "weir"))
 LAB = [sys.executable, "-c", "from weir_lab.cli import main; main()"]
@@ -43,8 +47,9 @@ class Heard:
     verdicts: list[Verdict] = field(default_factory=list)
     decisions: list[tuple[str, int, Decision]] = field(default_factory=list)
 
-    def planned(self, study: Study, total: int, reused: int) -> None:
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
         assert study.name == "tiny"
+        assert cells
         assert total == 8
         self.reused = reused
 

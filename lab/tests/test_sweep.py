@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from synthetic import EXECUTABLES, STUDY_TEXT, World, write_measurements
+from weir_lab import attempts as attempts_module
 from weir_lab import run as run_module
 from weir_lab.design import RequestPath, cells_of, load_study, schedule
 from weir_lab.errors import RecordError, StudyError, TestbedError
@@ -20,8 +21,11 @@ from weir_lab.records import read_run_metas
 from weir_lab.run import SweepOutcome, Wanted, run_study, selects
 from weir_lab.stats import Decision
 from weir_lab.testbed import Executables, Job, RunOutcome
+from weir_lab.windows import Cut
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weir_lab.design import ScheduledRun, Study
     from weir_lab.progress import CellProgress
     from weir_lab.records import Verdict
@@ -41,6 +45,7 @@ class Bench:
     best_clients: int | None = None
     decisions: list[tuple[str, int, Decision]] = field(default_factory=list)
     plans: list[tuple[int, int]] = field(default_factory=list)
+    judged: bool = True
 
     def make_run(self, _testbed: Testbed, folder: Path, _programs: Executables, job: Job) -> RunOutcome:
         self.made.append(folder.name)
@@ -53,8 +58,9 @@ class Bench:
         write_measurements(folder, job.settings, np.random.default_rng([job.seed]), world)
         return RunOutcome([], [])
 
-    def planned(self, study: Study, total: int, reused: int) -> None:
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
         assert study.name == "tiny"
+        assert cells
         self.plans.append((total, reused))
 
     def started(self, run: ScheduledRun, attempt: int) -> None:
@@ -63,7 +69,7 @@ class Bench:
 
     def finished(self, run: ScheduledRun, verdict: Verdict, folder: Path) -> None:
         assert folder.name.startswith(run.name)
-        assert verdict.valid == (folder.name not in self.fails), verdict
+        assert not self.judged or verdict.valid == (folder.name not in self.fails), verdict
 
     def progressed(self, cell: CellProgress, decision: Decision) -> None:
         self.decisions.append((cell.cell.name, len(cell.values), decision))
@@ -72,10 +78,10 @@ class Bench:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench()
-    monkeypatch.setattr(run_module, "make_run", made.make_run)
+    monkeypatch.setattr(attempts_module, "make_run", made.make_run)
     monkeypatch.setattr(run_module, "abilities_of", lambda _weir: None)
     monkeypatch.setattr(run_module, "_identify", lambda _programs: EXECUTABLES)
-    monkeypatch.setattr(run_module, "executable_version", lambda _argv: "weir 0.1.0")
+    monkeypatch.setattr(attempts_module, "executable_version", lambda _argv: "weir 0.1.0")
     return made
 
 
@@ -254,3 +260,33 @@ def test_a_write_that_was_cut_short_leaves_nothing_behind(tmp_path: Path, bench:
     assert sweep_of(bench, study).made == 6
     assert list((tmp_path / "sweep").glob("*.part")) == []
     assert "tiny-C4-proxy-r1-try2" in bench.made
+
+
+@pytest.mark.parametrize(
+    ("change", "cut", "valid", "words"),
+    [
+        ("", Cut(5, stationary=True), True, ""),
+        ('kind = "trace"', Cut(0, stationary=True), True, ""),
+        ('kind = "trace"', Cut(5, stationary=True), True, "MSER-5 would leave out the first 5 s"),
+        ('kind = "trace"', Cut(30, stationary=False), True, "not steady"),
+        ('cut = "mser-5"', Cut(1, stationary=True), True, "the first 1 s are left out (MSER-5)"),
+        ('cut = "mser-5"', Cut(1, stationary=False), False, "no steady state"),
+    ],
+)
+def test_what_a_rule_says_about_the_steady_state_is_told(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch, change: str, cut: Cut, valid: bool, words: str
+) -> None:
+    monkeypatch.setattr(attempts_module, "find_cut", lambda _load: cut)
+    at = "[plan]" if change.startswith("cut") else 'name = "tiny"'
+    study = write(tmp_path, (at, f"{at}\n{change}"), ("attempts = 2", "attempts = 1"))
+    bench.judged = False
+    if valid:
+        sweep_of(bench, study)
+    else:
+        with pytest.raises(TestbedError, match="3 runs in a row"):
+            sweep_of(bench, study)
+    metas = [meta for _, meta in read_run_metas(tmp_path / "sweep")]
+    assert all(meta.verdict.valid == valid for meta in metas)
+    said = [" ".join([*meta.verdict.reasons, *meta.verdict.flags]) for meta in metas]
+    assert all((words in text) if words else ("MSER" not in text) for text in said), said
+    assert all(meta.cut_windows == (cut.windows if change.startswith("cut") else 0) for meta in metas)

@@ -149,7 +149,15 @@ def test_an_interrupted_lab_takes_its_network_away(tmp_path: Path) -> None:
 @needs_sshd
 def test_the_same_study_runs_on_hosts(tmp_path: Path) -> None:
     study, sweep = small_study(tmp_path), tmp_path / "sweep"
-    with hosts(tmp_path, MACHINES) as (file, control):
+    # Two machines of clients, so that generators on different hosts have to begin together.
+    text = (
+        study.read_text()
+        .replace("clients = [1, 4]", "clients = [2, 4]")
+        .replace("[fixed]", "[fixed]\nclient_machines = 2")
+        .replace("clients = 1\n", "clients = 2\n")
+    )
+    study.write_text(text)
+    with hosts(tmp_path, (*MACHINES, "client-1")) as (file, control):
         command = [*LAB, "run", str(study), "--out", str(sweep), "--bin", str(WEIR), "--testbed", "hosts"]
         done = subprocess.run(
             [*control.enter, *command, "--hosts", str(file)], capture_output=True, text=True, check=False
@@ -162,6 +170,8 @@ def test_the_same_study_runs_on_hosts(tmp_path: Path) -> None:
         assert run.cpu is not None
         assert all(spent.cpu_ns > 0 for spent in run.cpu.roles.values())
         assert run.cpu.machines["client-0"].sent_bytes
+        assert run.cpu.machines["client-1"].sent_bytes
+        assert len(run.generators) == 2
         for machine in run.meta.testbed.machines:
             assert machine.sends is not None
             assert machine.sends.payload_mbit_s > 0

@@ -22,6 +22,7 @@ from weir_lab.topology import Shape, Topology
 from weir_lab.unloaded import KeysRecord, PairsRecord, judge_unloaded, measure_links
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from weir_lab.design import ScheduledRun, Study
@@ -54,7 +55,7 @@ attempts = 1
 class Silent:
     """An observer that says nothing."""
 
-    def planned(self, study: Study, total: int, reused: int) -> None: ...
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None: ...
     def started(self, run: ScheduledRun, attempt: int) -> None: ...
     def finished(self, run: ScheduledRun, verdict: Verdict, folder: Path) -> None: ...
     def progressed(self, cell: CellProgress, decision: Decision) -> None: ...

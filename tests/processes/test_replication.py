@@ -81,9 +81,7 @@ def test_a_client_reads_what_it_has_just_written_whoever_owns_the_key(
         for number in range(200):
             key, value = b"own:%d" % number, b"%d" % number
             ask, asked = b"get " + key + b"\r\n", b"VALUE %b 0 %d" % (key, len(value))
-            wire.send(
-                b"set %b 0 0 %d\r\n%b\r\n" % (key, len(value), value) + ask + b"delete " + key + b"\r\n" + ask
-            )
+            wire.send(b"set %b 0 0 %d\r\n%b\r\n" % (key, len(value), value) + ask + b"delete " + key + b"\r\n" + ask)
             assert [wire.line() for _ in range(6)] == [b"STORED", asked, value, b"END", b"DELETED", b"END"]
         wire.in_step()
 

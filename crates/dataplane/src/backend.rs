@@ -123,6 +123,8 @@ pub(crate) struct Backend {
     /// What of it was told with the windows before.
     pub(crate) told: Told,
     pub(crate) last_trouble: Option<Violation>,
+    /// The server whose second connection this is, if it is one (`apart.rs`).
+    pub(crate) beside: Option<usize>,
     /// Why nothing may be added now, if that is the driver's wish.
     pub(crate) denial: Option<Fault>,
     /// `requests` when the last request was handed in by the driver.
@@ -170,6 +172,7 @@ impl Backend {
             timeouts: 0,
             told: Told::default(),
             last_trouble: None,
+            beside: None,
             denial: None,
             requests_before: 0,
         }
@@ -462,6 +465,21 @@ impl Backend {
     /// Whether a reply to anything but the proxy's own questions is still to come.
     pub(crate) fn owes_replies(&self) -> bool {
         self.parts.iter().any(|part| measured(part.expected))
+    }
+
+    /// Whether a reply to something that was given up is still to come.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.parts.iter().any(|part| part.request.is_none() && measured(part.expected))
+    }
+
+    /// The message that was finished last is known by `mark`, which is none of a split multi-get's numbers.
+    pub(crate) fn mark_last(&mut self, mark: u32) {
+        self.parts.back_mut().expect("a message was begun").index = mark;
+    }
+
+    /// Whether a message with this mark waits, or waits for its reply.
+    pub(crate) fn has_part_marked(&self, mark: u32) -> bool {
+        self.parts.iter().any(|part| part.index == mark)
     }
 
     #[cfg(debug_assertions)]

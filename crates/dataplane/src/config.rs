@@ -53,6 +53,8 @@ pub struct Config {
     pub limits: Limits,
     /// Whether the longest value is what the servers say that they store (`item_size_max`), as soon as one has said so.
     pub asks_item_size: bool,
+    /// Values that are at least so long go over a connection of their own, where keys have one replica. `usize::MAX`: none do.
+    pub large_value_bytes: usize,
     /// How many sessions there may be at once.
     pub sessions_max: usize,
     /// How many requests of one session may be in service at once; while there are more, its bytes wait in the kernel.
@@ -93,6 +95,7 @@ impl Default for Config {
             on_failure: OnFailure::default(),
             limits: Limits::default(),
             asks_item_size: false,
+            large_value_bytes: 256 << 10,
             sessions_max: 10_000,
             session_requests_max: 1024,
             session_buffer_bytes_max: 64 << 20,

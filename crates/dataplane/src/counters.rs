@@ -109,6 +109,10 @@ counters! {
     server_replies_too_large,
     /// Copies that were deleted on replicas because the primary alone had decided a write, or may have.
     replicas_invalidated,
+    /// Writes that went over a server's connection for large values (`--large-value`), most of them large.
+    requests_apart,
+    /// Times that such a write waited until its session had nothing else in service.
+    large_waits,
     /// Connections to servers that were established.
     server_connects,
     /// Attempts to connect to a server that failed.

@@ -88,6 +88,10 @@ pub struct Dataplane {
     /// When the first client may be overdue; `None` if none can be.
     pub(crate) clients_due: Option<Instant>,
     pub(crate) held: Held,
+    /// For each slot the one of its server's connection for large values, if it has one.
+    pub(crate) apart: Vec<Option<u16>>,
+    /// Whether any of those owes a reply, as of the beginning of the turn.
+    pub(crate) is_apart_busy: bool,
     draining: bool,
     pub(crate) jitter: u64,
 }
@@ -117,6 +121,8 @@ impl Dataplane {
             post: None,
             memory_due: None,
             clients_due: None,
+            apart: Vec::new(),
+            is_apart_busy: false,
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
             draining: false,
             jitter: config.seed | 1,
@@ -354,6 +360,7 @@ impl Dataplane {
             }
         }
         self.settle_all(now);
+        self.look_apart();
         self.publish_held(now);
         self.close_overdue(now);
         while let Some(id) = self.resumable.pop_front() {
@@ -431,16 +438,27 @@ impl Dataplane {
             value_bytes_max: self.config.limits.value_bytes_max,
             queue: None,
             servers: servers
-                .map(|(slot, server, backend)| ServerReport {
-                    server: server.name.clone(),
-                    state: backend.state.name(),
-                    requests: backend.requests,
-                    errors: backend.errors,
-                    timeouts: backend.timeouts,
-                    queued: backend.queued.report(now),
-                    in_flight: backend.in_flight.report(now),
-                    time: self.recorder.server_time(slot),
-                    last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
+                .map(|(slot, server, backend)| (slot, server, backend, self.apart_from(slot)))
+                .map(|(slot, server, backend, apart)| {
+                    let mut it = ServerReport {
+                        server: server.name.clone(),
+                        state: backend.state.name(),
+                        requests: backend.requests,
+                        errors: backend.errors,
+                        timeouts: backend.timeouts,
+                        queued: backend.queued.report(now),
+                        in_flight: backend.in_flight.report(now),
+                        time: self.recorder.server_time(slot),
+                        last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
+                    };
+                    if let Some(apart) = apart.map(|slot| &self.backends[slot]) {
+                        it.requests += apart.requests;
+                        it.errors += apart.errors;
+                        it.timeouts += apart.timeouts;
+                        it.queued += apart.queued.report(now);
+                        it.in_flight += apart.in_flight.report(now);
+                    }
+                    it
                 })
                 .collect(),
         }
@@ -506,6 +524,10 @@ impl Dataplane {
                 parsed => parsed,
             };
             if self.is_spread() && self.waits_for_earlier(id, &parsed) {
+                self.sessions[id].paused = true;
+                break;
+            }
+            if self.may_go_apart(length_of(&parsed)) && self.waits_to_go_apart(id, &parsed) {
                 self.sessions[id].paused = true;
                 break;
             }
@@ -603,4 +625,9 @@ pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool 
     session.in_service < config.session_requests_max
         && session.buffered_bytes() <= config.session_buffer_bytes_max / 2
         && !(session.blocked && held.is_pressed())
+        && session.apart == 0
+}
+
+fn length_of(parsed: &Parsed<'_>) -> usize {
+    if let Parsed::Request { len, .. } = *parsed { len } else { 0 }
 }

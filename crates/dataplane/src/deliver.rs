@@ -92,8 +92,8 @@ impl Dataplane {
             self.counters.server_replies_late += 1;
             return;
         };
-        self.recorder.record_server(server, now.saturating_since(part.sent));
         let backend = &mut self.backends[server];
+        self.recorder.record_server(backend.beside.unwrap_or(server), now.saturating_since(part.sent));
         let service = &mut self.services[key];
         service.outstanding -= 1;
         let followers = service.followers.take().filter(|_| may_have_changed(reply.status));
@@ -165,6 +165,7 @@ impl Dataplane {
         service.stamps.received = now;
         let id = service.session;
         self.sessions[id].undecided -= usize::from(service.is_decided_alone);
+        self.sessions[id].apart -= usize::from(service.apart);
         if let Some(sender) = service.sender {
             return self.answer_by_mail(key, sender, reply);
         }

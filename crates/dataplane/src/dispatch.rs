@@ -14,6 +14,7 @@
 
 use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
+    apart::{Way, value_len},
     backend::{Backend, NewPart, RequestKey},
     degrade::{any_replica_can_answer, meta_miss},
     follow::{Followers, invalidation},
@@ -185,6 +186,18 @@ impl Dataplane {
         let count = self.router.replicas_of(name, &mut replicas);
         let asked = if write.condition.is_some() { 1 } else { count };
         self.sessions[self.services[key].session].writes += 1;
+        let len = value_len(&write.request);
+        if count == 1 && self.may_go_apart(len) {
+            let server = &mut replicas[0];
+            match self.way_of_write(usize::from(*server), name, len, now) {
+                Way::Own => {}
+                Way::Apart(slot, mark) => return self.send_apart(key, (slot, mark), write, now),
+                Way::Refused => {
+                    self.note_refusal(key, Fault::Timeout, usize::from(*server));
+                    return self.finish(key, None, now);
+                }
+            }
+        }
         for (rank, &server) in replicas[..asked].iter().enumerate() {
             self.send(key, usize::from(server), write.expected, rank == 0, now, |backend| {
                 write_message(write.request, write.expected, backend);
@@ -199,14 +212,27 @@ impl Dataplane {
         self.finish_if_nothing_is_outstanding(key, now);
     }
 
+    fn send_apart(&mut self, key: RequestKey, (slot, mark): (usize, u32), write: Write<'_>, now: Instant) {
+        self.send(key, slot, write.expected, true, now, |backend| {
+            write_message(write.request, write.expected, backend);
+        });
+        self.note_apart(key, slot, mark);
+        self.finish_if_nothing_is_outstanding(key, now);
+    }
+
     fn flush_all(&mut self, request: Request<'_>, context: Context) {
         let key = self.begin(Operation::Local, 0, request.noreply(), context);
         let message = without_noreply(request);
         let routes = Arc::clone(&self.router);
         for (rank, &server) in routes.servers().iter().enumerate() {
-            self.send(key, usize::from(server), Expected::Flush, rank == 0, context.now, |backend| {
+            let own = usize::from(server);
+            let server = self.way_of_flush(own);
+            self.send(key, server, Expected::Flush, rank == 0, context.now, |backend| {
                 message.write_to(backend.message());
             });
+            if server != own && !self.services[key].apart {
+                self.note_apart(key, server, FLUSH_MARK);
+            }
         }
         self.finish_if_nothing_is_outstanding(key, context.now);
     }
@@ -368,6 +394,9 @@ pub(crate) fn write_message(request: Request<'_>, expected: Expected, backend: &
         }
     }
 }
+
+/// A `flush_all` that went apart is known by no key.
+const FLUSH_MARK: u32 = 0;
 
 /// The most replicas that a key can have.
 pub(crate) const REPLICAS_MAX: usize = 64;

@@ -29,6 +29,7 @@
 //! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
 //! | `item_size` | the longest value, as the servers tell it |
+//! | `apart` | large values, on a connection of their own |
 //! | `budget` | how much memory all buffers may take together |
 //! | `patience` | clients that take too long |
 //! | `spare` | memory of parked answers, used again |
@@ -36,6 +37,7 @@
 //! | `config`, `counters` | every limit, every count |
 
 mod again;
+mod apart;
 mod auto;
 mod backend;
 mod budget;

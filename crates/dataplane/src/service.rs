@@ -39,6 +39,8 @@ pub(crate) struct Service {
     pub(crate) followers: Option<Box<Followers>>,
     /// Until this is done its session's reads go to primaries: other replicas may still hold what it changes.
     pub(crate) is_decided_alone: bool,
+    /// It went over a server's connection for large values.
+    pub(crate) apart: bool,
     /// The primary has decided, and the followers are being told; or others have answered, and the primaries are being asked.
     /// That is part of the time at the servers.
     pub(crate) following: bool,
@@ -109,6 +111,7 @@ impl Service {
             chosen: None,
             followers: None,
             is_decided_alone: false,
+            apart: false,
             following: false,
             complete: false,
             hosted: false,

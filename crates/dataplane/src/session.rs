@@ -52,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) writes: u64,
     /// Of those in service, writes that a key's primary decides and that the other replicas have not heard of yet.
     pub(crate) undecided: usize,
+    /// Of those in service, writes that went apart (`apart.rs`).
+    pub(crate) apart: usize,
     /// Nothing is read while this is set.
     pub(crate) paused: bool,
     /// Nothing more is taken; the connection ends when all replies are out.
@@ -98,6 +100,7 @@ impl Session {
             in_service: 0,
             writes: 0,
             undecided: 0,
+            apart: 0,
             paused: false,
             closing: false,
             finished: false,

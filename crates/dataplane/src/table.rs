@@ -102,6 +102,8 @@ pub(crate) struct Slot {
     /// The server's name, as requests that failed because of it remember it.
     pub(crate) name: Arc<str>,
     pub(crate) state: SlotState,
+    /// The server whose second connection this is, if it is one.
+    pub(crate) beside: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +154,7 @@ impl Dataplane {
         let mut named = vec![false; self.slots.len()];
         servers.iter().for_each(|&slot| named[usize::from(slot)] = true);
         for (number, slot) in self.slots.iter_mut().enumerate() {
-            if slot.state == SlotState::Serving && !named[number] {
+            if slot.state == SlotState::Serving && !named[slot.beside.unwrap_or(number)] {
                 slot.state = SlotState::Leaving;
                 self.settling = true;
                 // There will be no other connection: what waits is sent on this one.
@@ -170,24 +172,36 @@ impl Dataplane {
     pub(crate) fn assign_slot(&mut self, server: &Server, now: Instant) -> u16 {
         if let Some(slot) = self.slots.iter().position(|slot| slot.is_of(server)) {
             self.slots[slot].state = SlotState::Serving;
+            if let Some(apart) = self.apart_from(slot) {
+                self.slots[apart].state = SlotState::Serving;
+            }
             return index(slot);
         }
-        let new =
-            Slot { server: server.clone(), name: server.name.as_str().into(), state: SlotState::Serving };
-        let slot = match self.slots.iter().position(|slot| slot.state == SlotState::Free) {
-            Some(slot) => {
-                self.slots[slot] = new;
-                slot
-            }
-            None => {
-                self.slots.push(new);
-                self.backends.push(Backend::new(now));
-                self.slots.len() - 1
-            }
+        let new = Slot {
+            server: server.clone(),
+            name: server.name.as_str().into(),
+            state: SlotState::Serving,
+            beside: None,
         };
+        let slot = self.free_slot(new).expect("there is room for the table");
+        self.backends[slot] = Backend::new(now);
         self.recorder.begin_server(slot);
         self.connect(slot, now);
         index(slot)
+    }
+
+    /// Puts this into a slot that is free; `None` if there is none.
+    pub(crate) fn free_slot(&mut self, new: Slot) -> Option<usize> {
+        if let Some(slot) = self.slots.iter().position(|slot| slot.state == SlotState::Free) {
+            self.slots[slot] = new;
+            return Some(slot);
+        }
+        if self.slots.len() >= SLOTS_MAX {
+            return None;
+        }
+        self.slots.push(new);
+        self.backends.push(Backend::new(Instant::ZERO));
+        Some(self.slots.len() - 1)
     }
 
     /// Once per turn: ends connections that have waited for their last replies.
@@ -214,7 +228,8 @@ impl Dataplane {
         self.events.push_back(Event::Disconnect(slot));
         if self.slots[slot].state == SlotState::Leaving {
             self.slots[slot].state = SlotState::Free;
-            self.counters.servers_left += 1;
+            self.counters.servers_left += u64::from(self.slots[slot].beside.is_none());
+            self.forget_apart(slot);
             self.backends[slot] = Backend::new(now);
             self.take_coming_table(now);
         } else {
@@ -251,7 +266,7 @@ impl Slot {
     /// Whether this is where that server is: reached under the same address and called the same.
     fn is_of(&self, server: &Server) -> bool {
         let same = self.server.endpoint == server.endpoint && self.server.name == server.name;
-        self.state != SlotState::Free && same
+        self.state != SlotState::Free && self.beside.is_none() && same
     }
 }
 
@@ -281,7 +296,7 @@ mod tests {
         for number in 1..SLOTS_MAX {
             let server = Server::new(format!("old-{number}"), 1);
             let name = server.name.as_str().into();
-            dataplane.slots.push(Slot { server, name, state: SlotState::Leaving });
+            dataplane.slots.push(Slot { server, name, state: SlotState::Leaving, beside: None });
             dataplane.backends.push(Backend::new(Instant::ZERO));
         }
         dataplane.settling = true;

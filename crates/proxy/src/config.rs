@@ -52,6 +52,8 @@ pub struct Config {
     pub server_buffer_bytes_max: usize,
     /// How much memory all buffers together may take, in bytes.
     pub buffer_bytes_max: usize,
+    /// Values that are at least so long go over a connection of their own, where keys have one replica (engine event).
+    pub large_value_bytes: usize,
     /// The file to which a record per second is appended, if there is one.
     pub windows_file: Option<PathBuf>,
     /// Whether clients may `flush_all`.
@@ -185,6 +187,7 @@ impl Config {
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
             server_buffer_bytes_max: defaults.server_buffer_bytes_max,
             buffer_bytes_max: defaults.buffer_bytes_max,
+            large_value_bytes: defaults.large_value_bytes,
             windows_file: None,
             flush_allowed: false,
             resolve_every: Duration::from_secs(30),
@@ -315,7 +318,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 22] = [
+        let settings: [(&str, Told<'_>); 23] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -331,6 +334,7 @@ impl Config {
             ("client-timeout", &patience(|it| it.unread_ns)),
             ("request-timeout", &patience(|it| it.request_ns)),
             ("idle-timeout", &patience(|it| it.idle_ns)),
+            ("large-value", &|it| it.large_value_bytes.to_string()),
             ("buffer-limit", &|it| it.buffer_bytes_max.to_string()),
             ("client-buffer", &|it| it.client_buffer_bytes_max.to_string()),
             ("server-buffer", &|it| it.server_buffer_bytes_max.to_string()),
@@ -370,6 +374,11 @@ impl Config {
             connect_timeout_ns: nanos(self.connect_timeout),
             patience: Patience { progress_bytes: self.progress_bytes_min, ..self.patience },
             buffer_bytes_max: self.buffer_bytes_max,
+            // A worker's connections are shared by nobody.
+            large_value_bytes: match self.engine {
+                Engine::Event => self.large_value_bytes,
+                _ => usize::MAX,
+            },
             multiget: self.multiget,
             on_failure: self.on_failure,
             sessions_max: self.sessions_max.div_ceil(self.threads),

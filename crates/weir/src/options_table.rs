@@ -141,7 +141,7 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
     let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
     let pool = config.table.pools()[0].router().options().clone();
     format!(
-        "{:?} {:?} {:?} {} {} {:?} {} {} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {} {pool:?}",
+        "{:?} {:?} {:?} {} {} {:?} {} {} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {} {} {pool:?}",
         config.listen,
         config.admin,
         config.engine,
@@ -161,5 +161,6 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
         config.connect_timeout,
         config.patience,
         config.buffer_bytes_max,
+        config.large_value_bytes,
     )
 }

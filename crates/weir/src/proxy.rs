@@ -81,6 +81,7 @@ impl Given {
         config.server_buffer_bytes_max = settings.server_buffer.unwrap_or(BUFFER);
         config.progress_bytes_min = settings.progress.unwrap_or(PROGRESS);
         config.patience = patience(&settings);
+        config.large_value_bytes = settings.large_value.unwrap_or(LARGE_VALUE);
         config.windows_file = settings.windows.map(PathBuf::from);
         config.flush_allowed = settings.allow_flush.unwrap_or(false);
         let given = self.clone();
@@ -133,6 +134,9 @@ const MAX_CONNECTIONS: usize = 10_000;
 
 /// How much must move within each further timeout if nothing says otherwise.
 const PROGRESS: usize = 64 << 10;
+
+/// From which length on a value goes over a connection of its own if nothing says otherwise.
+const LARGE_VALUE: usize = 256 << 10;
 
 /// How much memory all buffers may take if nothing says otherwise.
 const BUFFER_LIMIT: usize = 1 << 30;

@@ -95,6 +95,10 @@ pub(crate) struct Settings {
     /// values are refused with SERVER_ERROR [default: 1g]
     #[arg(long, value_name = "BYTES", env = "WEIR_BUFFER_LIMIT", value_parser = units::bytes)]
     pub(crate) buffer_limit: Option<usize>,
+    /// Values that are at least so long go to their server over a connection of their own, so that nobody waits behind them
+    /// (engine event, one replica) [default: 256k]
+    #[arg(long, value_name = "BYTES", env = "WEIR_LARGE_VALUE", value_parser = units::bytes)]
+    pub(crate) large_value: Option<usize>,
     /// Let clients flush_all, on all servers; otherwise they get CLIENT_ERROR [default: false]
     #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_FLUSH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
@@ -134,6 +138,7 @@ impl Settings {
             client_buffer: self.client_buffer.or(below.client_buffer),
             server_buffer: self.server_buffer.or(below.server_buffer),
             buffer_limit: self.buffer_limit.or(below.buffer_limit),
+            large_value: self.large_value.or(below.large_value),
             allow_flush: self.allow_flush.or(below.allow_flush),
             windows: self.windows.or(below.windows),
             resolve_every: self.resolve_every.or(below.resolve_every),
@@ -168,6 +173,7 @@ pub(crate) struct SettingsTable {
     client_buffer: Option<Spanned<String>>,
     server_buffer: Option<Spanned<String>>,
     buffer_limit: Option<Spanned<String>>,
+    large_value: Option<Spanned<String>>,
     allow_flush: Option<bool>,
     windows: Option<String>,
     resolve_every: Option<Spanned<String>>,
@@ -200,6 +206,7 @@ impl SettingsTable {
             client_buffer: read("client_buffer", self.client_buffer.as_ref(), units::bytes)?,
             server_buffer: read("server_buffer", self.server_buffer.as_ref(), units::bytes)?,
             buffer_limit: read("buffer_limit", self.buffer_limit.as_ref(), units::bytes)?,
+            large_value: read("large_value", self.large_value.as_ref(), units::bytes)?,
             allow_flush: self.allow_flush,
             windows: self.windows.clone(),
             resolve_every: read("resolve_every", self.resolve_every.as_ref(), units::duration)?,

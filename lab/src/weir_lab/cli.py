@@ -28,7 +28,7 @@ from weir_lab.report import build_report
 from weir_lab.run import Wanted, run_study
 from weir_lab.study_commands import ONLY_HELP, PACE_HELP, check, gather, import_results, plan, sweep_name, tables
 from weir_lab.testbed import Executables
-from weir_lab.testbed_commands import clean, links, testbeds
+from weir_lab.testbed_commands import clean, links, reserve, testbeds
 from weir_lab.testbeds import TestbedKind
 from weir_lab.whole import compare_reports, study, verify_report
 
@@ -142,6 +142,7 @@ app.command()(capacity)
 app.command()(merge)
 app.command("hash")(hash_keys)
 app.command()(testbeds)
+app.command()(reserve)
 app.command()(links)
 app.command()(clean)
 app.command()(study)

@@ -19,6 +19,7 @@ from weir_lab.stats import Decision
 from weir_lab.units import count_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -40,7 +41,8 @@ class Shown:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._study: Study | None = None
-        self._total = self._done = 0
+        self._total = self._done = self._made = 0
+        self._all: list[CellProgress] = []
         self._seconds = 0.0
         self._now = ""
         self._cells: dict[str, tuple[CellProgress, Decision]] = {}
@@ -50,10 +52,11 @@ class Shown:
         """Keeps the table on the terminal while the sweep runs."""
         return self._live if self._live is not None else nullcontext()
 
-    def planned(self, study: Study, total: int, reused: int) -> None:
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
         """Say what is to come."""
         more = " or more" if study.plan.stop is not None else ""
         self._study, self._total, self._done, self._seconds = study, total, reused, expected_seconds(study)
+        self._all = list(cells)
         self._say(f"{study.name}: {total} runs{more} planned, {reused} already there, about {self._left()} to go")
 
     def started(self, run: ScheduledRun, attempt: int) -> None:
@@ -64,6 +67,7 @@ class Shown:
     def finished(self, run: ScheduledRun, verdict: Verdict, folder: Path) -> None:
         """Count it, and say what is wrong or doubtful about it."""
         self._done += verdict.valid
+        self._made += verdict.valid
         self._total = max(self._total, self._done)
         place = f"{self._done:>4}/{self._total} {run.name}"
         if not verdict.valid:
@@ -108,11 +112,23 @@ class Shown:
                 f"{100 * width:.1f}" if width is not None else "",
                 str(decision) if stops and decision is not Decision.CONTINUE else "",
             )
-        line = Text(f"{self._done} of {self._total} runs, {self._left()} left, {self._elapsed()} so far   {self._now}")
+        line = Text(
+            f"{self._cells_done()}{self._done} of {self._total} runs, {self._left()} left, {self._elapsed()} so far   {self._now}"
+        )
         self._live.update(Group(table, ProgressBar(max(1, self._total), self._done, width=60), line), refresh=True)
 
+    def _cells_done(self) -> str:
+        """Cells that need no further run, of all."""
+        study = self._study
+        if study is None:
+            return ""
+        done = sum(cell.decision(study) is not Decision.CONTINUE for cell in self._all)
+        return f"{done} of {len(self._all)} cells done, "
+
     def _left(self) -> str:
-        return duration_text((self._total - self._done) * self._seconds)
+        """By what the runs of this sweep took so far, once there is one; by the plan's estimate before."""
+        seconds = (time.monotonic() - self._began) / self._made if self._made else self._seconds
+        return duration_text((self._total - self._done) * seconds)
 
     def _elapsed(self) -> str:
         return duration_text(time.monotonic() - self._began)

@@ -14,11 +14,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from weir_lab.attempts import Bench, make_attempt, new_folder
 from weir_lab.design import (
     Expression,
     ExpressionError,
     FaultsError,
-    Kind,
     RequestPath,
     ScheduledRun,
     Settings,
@@ -27,20 +27,17 @@ from weir_lab.design import (
     block,
     cells_of,
     content_sha256,
-    load_seed,
     load_study,
     parse_study,
 )
 from weir_lab.errors import RecordError, StudyError, TestbedError
-from weir_lab.machine import executable_version, file_sha256, load_average, machine_facts, package_versions
+from weir_lab.machine import executable_version, file_sha256
 from weir_lab.planning import chosen_testbed, expected_seconds, missing_here, shape_of
 from weir_lab.progress import CellProgress, refined_cells, repetitions_least, values_of
 from weir_lab.records import (
     Run,
-    RunMeta,
     SweepMeta,
     Verdict,
-    read_measurements,
     read_run,
     read_run_metas,
     runs_folder,
@@ -50,13 +47,12 @@ from weir_lab.records import (
 from weir_lab.stats import Decision
 from weir_lab.subjects import WEIR, abilities_of, asks_for_more
 from weir_lab.summary import write_tables
-from weir_lab.testbed import Executables, Job, RunOutcome, make_run, missing_profiler
-from weir_lab.testbeds import Testbed, TestbedKind, open_testbed
-from weir_lab.unloaded import count_keys, judge_unloaded, measure_links
-from weir_lab.verdict import judge
-from weir_lab.windows import NO_CUT, Cut, find_cut
+from weir_lab.testbed import Executables, missing_profiler
+from weir_lab.testbeds import TestbedKind, open_testbed
+from weir_lab.windows import Cut
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from weir_lab.design import Cell, Level
@@ -64,7 +60,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Observer", "SweepOutcome", "Wanted", "run_study", "selects"]
 
-_FOLDERS_MAX = 1000
 # Runs that fail one after the other fail for one reason, and the next ones would, too.
 _GIVEN_UP_IN_A_ROW_MAX = 3
 
@@ -72,8 +67,8 @@ _GIVEN_UP_IN_A_ROW_MAX = 3
 class Observer(Protocol):
     """Hears how a sweep goes on."""
 
-    def planned(self, study: Study, total: int, reused: int) -> None:
-        """Called before the first run, and again when refinement has added cells."""
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
+        """Called before the first run, and again when refinement has added cells; `cells` change while the sweep goes on."""
 
     def started(self, run: ScheduledRun, attempt: int) -> None:
         """An attempt begins."""
@@ -133,24 +128,13 @@ def run_study(
         hashes = {**programs, **testbed.identity()}
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
         made = _Sweep(
-            study, sweep, _Bench(testbed, executables, hashes, abilities, wanted.profile), observer, wanted.only
+            study, sweep, Bench(testbed, executables, hashes, abilities, wanted.profile), observer, wanted.only
         )
         try:
             made.run_all()
         finally:
             write_tables(sweep, made.study, hashes)
     return made.outcome()
-
-
-@dataclass(frozen=True)
-class _Bench:
-    """What runs are made with; ``identity`` is what of it decides their outcome."""
-
-    testbed: Testbed
-    executables: Executables
-    identity: dict[str, str]
-    abilities: Abilities | None
-    profile: bool
 
 
 class _Sweep:
@@ -160,7 +144,7 @@ class _Sweep:
         self,
         study: Study,
         sweep: Path,
-        bench: _Bench,
+        bench: Bench,
         observer: Observer,
         only: str | None,
     ) -> None:
@@ -233,8 +217,8 @@ class _Sweep:
         self._made += 1
         for attempt in range(1, self.study.plan.attempts + 1):
             self._observer.started(run, attempt)
-            folder = _new_folder(runs_folder(self._sweep), run.name)
-            meta = _make(self.study, run, attempt, folder, self._bench)
+            folder = new_folder(runs_folder(self._sweep), run.name)
+            meta = make_attempt(self.study, run, attempt, folder, self._bench)
             self._observer.finished(run, meta.verdict, folder)
             if meta.verdict.valid:
                 self._in_a_row = 0
@@ -291,7 +275,7 @@ class _Sweep:
     def _announce(self) -> None:
         selected = [cell for cell in self._cells.values() if self._selected(cell.cell)]
         total = sum(max(len(cell.values), repetitions_least(self.study)) for cell in selected)
-        self._observer.planned(self.study, total, sum(len(cell.values) for cell in selected))
+        self._observer.planned(self.study, total, sum(len(cell.values) for cell in selected), selected)
 
 
 def selects(only: str, cell: Cell) -> bool:
@@ -385,84 +369,3 @@ def _lock(descriptor: int, sweep: Path) -> None:
         raise TestbedError(
             f"{sweep}: another weir-lab runs in this folder. Wait for it, or give another --out."
         ) from error
-
-
-def _make(
-    study: Study,
-    run: ScheduledRun,
-    attempt: int,
-    folder: Path,
-    bench: _Bench,
-) -> RunMeta:
-    hashes, executables = bench.identity, bench.executables
-    seed = load_seed(study, run)
-    load_before, started = load_average(), time.time_ns()
-    outcome = _outcome(study, run, seed, folder, bench)
-    meta = RunMeta(
-        study=study.name,
-        cell=run.cell.name,
-        levels=dict(run.cell.levels),
-        settings=run.cell.settings,
-        repetition=run.repetition,
-        position=run.position,
-        attempt=attempt,
-        content_sha256=content_sha256(study, run, hashes),
-        study_seed=study.plan.seed,
-        load_seed=seed,
-        commands=outcome.commands,
-        executables=hashes,
-        versions={
-            **package_versions(),
-            "weir": executable_version([str(executables.weir), "--version"]),
-            "memcached": hashes["memcached"],
-        },
-        machine=machine_facts(),
-        load_average=load_before,
-        testbed=bench.testbed.record,
-        started_unix_ns=started,
-        ended_unix_ns=time.time_ns(),
-        verdict=Verdict(valid=False, reasons=["not judged"], flags=[]),
-    )
-    verdict, cut = _judge(folder, meta, study, outcome.problems)
-    judged = meta.model_copy(update={"verdict": verdict, "cut_windows": cut.windows})
-    write_json(folder / "run.json", judged)
-    return judged
-
-
-def _outcome(study: Study, run: ScheduledRun, seed: int, folder: Path, bench: _Bench) -> RunOutcome:
-    """Do what a run of the study's kind is."""
-    settings = run.cell.settings
-    if study.kind is Kind.HASH:
-        return RunOutcome([], count_keys(folder, bench.executables.weir, settings, seed))
-    if study.kind is Kind.LINKS:
-        return RunOutcome([], measure_links(folder, bench.testbed, shape_of([run.cell]), study.plan))
-    job = Job(settings, study.plan, seed, study.subjects.get(settings.subject), bench.abilities, bench.profile)
-    return make_run(bench.testbed, folder, bench.executables, job)
-
-
-def _judge(folder: Path, meta: RunMeta, study: Study, problems: list[str]) -> tuple[Verdict, Cut]:
-    """The verdict of the gates, and of the search for a steady state where the study asks for it."""
-    if not study.kind.runs_load:
-        return judge_unloaded(folder, study.kind, problems), NO_CUT
-    try:
-        measured = read_measurements(folder, meta)
-        verdict = judge(measured, study.gates, problems)
-        cut = find_cut(measured.load) if study.plan.cut == "mser-5" and measured.load is not None else NO_CUT
-    except RecordError as error:
-        return Verdict(valid=False, reasons=[*problems, str(error)], flags=[]), NO_CUT
-    if not cut.stationary:
-        reason = "no steady state: MSER-5 cuts as much as it may; make plan.measured_s or plan.warmup_s longer"
-        verdict = Verdict(valid=False, reasons=[*verdict.reasons, reason], flags=verdict.flags)
-    return verdict, cut
-
-
-def _new_folder(parent: Path, name: str) -> Path:
-    """A folder that was not there: NAME, or NAME-try2 and so on."""
-    for number in range(1, _FOLDERS_MAX):
-        folder = parent / (name if number == 1 else f"{name}-try{number}")
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        return folder
-    raise TestbedError(f"{parent}: {name} has {_FOLDERS_MAX} folders already. Give another --out.")

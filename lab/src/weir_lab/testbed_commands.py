@@ -12,10 +12,13 @@ from weir_lab.errors import TestbedError
 from weir_lab.links import REACHED_MIN, LinksRecord, measure_bounds, read_bounds
 from weir_lab.network import clean as remove_leftovers
 from weir_lab.network import find_program, probe
+from weir_lab.records import write_text
 from weir_lab.testbed import Executables
+from weir_lab.testbeds.enoslib import emulation_plan, hosts_file_text, load_reservation
+from weir_lab.testbeds.enoslib import reserve as reserve_with_enoslib
 from weir_lab.topology import Topology
 
-__all__ = ["clean", "links", "testbeds"]
+__all__ = ["clean", "links", "reserve", "testbeds"]
 
 
 def testbeds() -> None:
@@ -37,6 +40,23 @@ def clean() -> None:
     for name in removed:
         typer.echo(f"removed {name}")
     typer.echo(f"{len(removed)} removed" if removed else "nothing was left behind")
+
+
+def reserve(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Provider of EnOSlib, and its configuration")],
+    out: Annotated[Path, typer.Option(help="The file of hosts to write, for --hosts")] = Path("hosts.toml"),
+    study: Annotated[Path | None, typer.Option(help="Show how EnOSlib would emulate this study's links")] = None,
+) -> None:
+    """Let EnOSlib reserve machines, and write them down for the testbed hosts."""
+    if out.exists():
+        raise TestbedError(f"{out}: is there already, and nothing is overwritten. Name another with --out.")
+    hosts = reserve_with_enoslib(load_reservation(file))
+    write_text(out, hosts_file_text(hosts))
+    for entry in hosts.host:
+        typer.echo(f"{entry.machine:12}{entry.login}")
+    for link in emulation_plan(load_study(study).topology, hosts) if study is not None else []:
+        typer.echo(f"not set: {link.machine:12}{link.options}")
+    typer.echo(f"{out}: weir-lab run STUDY --testbed hosts --hosts {out}")
 
 
 def links(

@@ -1,5 +1,6 @@
 //! The dataplane by script: bytes and instants in, bytes and events out.
 
+mod apart;
 mod clients;
 mod limits;
 mod memory;

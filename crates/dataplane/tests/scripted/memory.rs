@@ -7,7 +7,7 @@ use weir_dataplane::{Budget, Config, Event, SessionId};
 const LIMIT: usize = 1 << 20;
 
 fn world() -> World {
-    World::with(1, 1, Config { buffer_bytes_max: LIMIT, ..Config::default() })
+    World::with(1, 1, Config { buffer_bytes_max: LIMIT, large_value_bytes: usize::MAX, ..Config::default() })
 }
 
 /// A reply with a value of so many bytes.

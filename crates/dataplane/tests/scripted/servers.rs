@@ -59,7 +59,7 @@ fn a_long_reply_must_make_progress_and_no_more() {
 #[test]
 fn a_long_request_has_time_to_leave_as_long_as_it_makes_progress() {
     const PIECE: usize = 64 << 10;
-    let mut world = World::new(1, 1);
+    let mut world = World::with(1, 1, Config { large_value_bytes: usize::MAX, ..Config::default() });
     let client = world.client();
     let value = "x".repeat(4 * PIECE);
     let request = format!("set a 0 0 {}\r\n{value}\r\n", value.len());
