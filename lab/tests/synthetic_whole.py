@@ -89,6 +89,12 @@ def _write_sweep(folder: Path, text: str, truth: Truth) -> None:
     write_json(folder / "sweep.json", SweepMeta(executables=EXECUTABLES, command=["weir-lab", "study"]))
     for run in schedule(made):
         _write_run(runs_folder(folder) / run.name, made, run, truth)
+    # A first attempt that failed a gate: counted, and left out.
+    failed = next(iter(schedule(made)))
+    meta = run_meta(made, failed)
+    verdict = Verdict(valid=False, reasons=["3 misses in phase measured"], flags=[])
+    (runs_folder(folder) / f"{failed.name}-failed").mkdir()
+    write_json(runs_folder(folder) / f"{failed.name}-failed" / "run.json", meta.model_copy(update={"verdict": verdict}))
 
 
 def _write_run(folder: Path, made: Study, run: ScheduledRun, truth: Truth) -> None:

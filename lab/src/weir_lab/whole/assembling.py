@@ -182,6 +182,7 @@ def _section(
             missing,
             {_key(sources, one): one.run_names for one in sweeps + beside},
             concluded,
+            {_key(sources, one): one.invalid_names for one in sweeps + beside if one.invalid},
         ),
         line,
     )

@@ -131,6 +131,13 @@ class Section:
     missing: str = ""
     runs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     conclusions: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Attempts that failed a gate, by sweep folder: counted, and nothing is computed from them."""
+
+    @property
+    def missing_as(self) -> str:
+        """How a heading says that something is missing."""
+        return "in part" if self.runs else "not there"
 
 
 @dataclass(frozen=True)

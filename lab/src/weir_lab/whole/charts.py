@@ -278,6 +278,8 @@ class _Inside:
             return low, high, _log_ticks(low, high)
         high = axis.top if axis.top is not None else max([*values, *tops, 0.0])
         low = min([*values, *(max(bottom, -abs(high)) for bottom in bottoms), 0.0])
+        if min(values) >= 0.0:
+            low = 0.0  # an interval may reach below what cannot be negative; it is cut there
         if high == low:
             high = low + 1.0
         ticks = _nice(low, high, 5)

@@ -138,8 +138,8 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
                     PRINTED,
                     "level",
                 )
-                for one in _printed(task)[:1]
-                if one.fits(group[0].cells[-1]) and len(group) == 1
+                for one in [found for found in _printed(task) if found.fits(group[0].cells[-1])][:1]
+                if len(group) == 1
             ]
         panels.append(Panel(workload, _axis(group), Axis(_RATE), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]

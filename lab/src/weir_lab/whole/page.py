@@ -55,7 +55,7 @@ def markdown_page(report: Report) -> str:
     for section in report.sections:
         out += [f"## {section.title}", "", f"Question: {section.question}", "", f"Hypothesis: {section.hypothesis}", ""]
         if section.missing:
-            out += [f"**Not there:** {section.missing}", ""]
+            out += [f"**{section.missing_as.capitalize()}:** {section.missing}", ""]
         for block in section.blocks:
             out += _markdown(block)
     out += [

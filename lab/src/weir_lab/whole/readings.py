@@ -238,7 +238,7 @@ class SweepReadings:
     study: Study
     cells: tuple[CellReadings, ...]
     absent: tuple[str, ...]
-    invalid: int
+    invalid_names: tuple[str, ...]
     flagged: int
     testbed: TestbedRecord | None
     facts: dict[str, str] = field(default_factory=dict)
@@ -249,6 +249,11 @@ class SweepReadings:
     def varied(self) -> list[str]:
         """Factors with more than one level among the cells that are there."""
         return [name for name in self.study.factors if len({dict(cell.cell.levels)[name] for cell in self.cells}) > 1]
+
+    @property
+    def invalid(self) -> int:
+        """Attempts that failed a gate, and are left out."""
+        return len(self.invalid_names)
 
     @property
     def links_built(self) -> bool:
@@ -315,7 +320,7 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
     last = max((run.meta.repetition for run in runs), default=0)
     wanted = {content_sha256(study, run, executables): run for run in schedule(study) if run.repetition <= last}
     chosen: dict[str, dict[int, Reading]] = {}
-    invalid = 0
+    invalid: list[str] = []
     newest: Run | None = None
     unloaded: list[Run] = []
     for run in runs:
@@ -327,7 +332,7 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
             newest = run
             continue
         if not run.meta.verdict.valid or run.load is None or run.load.response_time_count == 0:
-            invalid += 1
+            invalid.append(run.folder.name)
             continue
         chosen.setdefault(scheduled.cell.name, {}).setdefault(scheduled.repetition, Reading(run, run.load))
         newest = run
@@ -344,7 +349,7 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
         study,
         there,
         tuple(cell.name for cell in cells if cell.name not in chosen) if study.kind in _LOADS else (),
-        invalid,
+        tuple(invalid),
         sum(bool(run.run.meta.verdict.flags) for run in used),
         newest.meta.testbed if newest else None,
         _facts(newest) if newest else {},

@@ -87,8 +87,9 @@ def verify(path: Path) -> Verified:
     root = path.parent
     used: dict[str, tuple[str, ...]] = {}
     for section in _parts(twin, "sections"):
-        for folder, runs in section.get("runs", {}).items():
-            used[folder] = tuple(dict.fromkeys([*used.get(folder, ()), *runs]))
+        for name in ("runs", "left_out"):
+            for folder, runs in section.get(name, {}).items():
+                used[folder] = tuple(dict.fromkeys([*used.get(folder, ()), *runs]))
     studies = root / "studies"
     study_set = load_set(studies / f"{twin['name']}.set.toml")
     reasons = (
