@@ -230,7 +230,7 @@ impl Dataplane {
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
             if let Some(traced) = service.traced.take() {
-                self.tracer.push(traced.into_row(&service));
+                self.tracer.push(traced.into_row(service));
             }
             if session.paused && may_take(session, &self.config, &self.held) {
                 self.resumable.push_back(id);
