@@ -355,9 +355,10 @@ impl Backend {
         {
             self.note_progress(count, head.start < self.out_start, progress_min, now);
         }
+        // Of a connection that is being renewed less than all is offered; the kernel may well have taken that.
+        self.blocked = count < self.output().len();
         self.out.advance(count);
         self.out_start += count as u64;
-        self.blocked = !self.out.is_empty();
         while let Some(part) = self.parts.get_mut(self.sent).filter(|part| part.end <= self.out_start) {
             part.sent = now;
             self.sent += 1;

@@ -40,7 +40,7 @@ pub struct Taken {
     pub enqueued: Instant,
     /// It was taken from that queue.
     pub dequeued: Instant,
-    /// Who sent it, for its row if it is sampled: see [`TraceRow`](crate::TraceRow).
+    /// Who sent it, for its row if it is sampled: see [`TraceRow`].
     pub client: u64,
     /// How many waited already in that queue.
     pub queue_length: u64,

@@ -89,6 +89,12 @@ impl Backend {
     /// The same, and it is connected.
     #[inline]
     pub(crate) fn is_readable(&self, config: &Config) -> bool {
-        self.state == State::Up && self.admit_read(config).is_ok()
+        let answers = match self.state {
+            State::Up => true,
+            // It is connected to for this read.
+            State::Idle => config.connects_when_needed,
+            State::Connecting { .. } | State::Silent | State::Down { .. } | State::Probing { .. } => false,
+        };
+        answers && self.admit_read(config).is_ok()
     }
 }

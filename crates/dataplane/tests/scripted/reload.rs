@@ -237,6 +237,24 @@ fn a_moved_server_that_leaves_sends_what_waits_on_the_connection_that_it_has() {
     assert_eq!(world.events.last(), Some(&Event::Disconnect(0)));
 }
 
+/// The rest of a begun message was taken whole by the kernel, which so never says that it takes more: what waited behind it waited for
+/// ever once the server had left the table.
+#[test]
+fn a_moved_server_that_leaves_is_not_blocked_by_the_message_that_was_begun_before() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "set a 0 0 3\r\nabc\r\n");
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
+    world.dataplane.handle_server_written(0, 12, world.now);
+    world.dataplane.handle_server_moved(0);
+    world.send(client, "get b\r\n");
+    world.dataplane.handle_server_writable(0);
+    assert_eq!(world.server_gets(0), "\nabc\r\n");
+    world.reload(router(&["s:2"], 1));
+    assert_eq!(world.server_gets(0), "get b\r\n");
+    assert_eq!(world.hears(client, 0, "STORED\r\nEND\r\n"), "STORED\r\nEND\r\n");
+}
+
 #[test]
 fn a_multiget_is_spread_within_the_pool_of_its_keys() {
     for (multiget, messages) in [(Multiget::Sharded, 2), (Multiget::Whole, 1)] {

@@ -34,8 +34,12 @@ impl World {
             return Err("no session is left, and a dataplane waits for one".to_owned());
         }
         for server in &report.servers {
-            equal("queued", server.queued.length, 0)?;
-            equal("in flight", server.in_flight.length, 0)?;
+            equal(
+                &format!("queued at {} which is {}", server.server, server.state),
+                server.queued.length,
+                0,
+            )?;
+            equal(&format!("in flight at {}", server.server), server.in_flight.length, 0)?;
             if server.state != "up" {
                 return Err(format!("{} is {} though nothing hinders it", server.server, server.state));
             }
