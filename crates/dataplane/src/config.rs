@@ -9,6 +9,10 @@ use weir_protocol::Limits;
 pub enum Mutation {
     /// Every loop writes every key itself.
     Ownership,
+    /// What a server missed is not remembered.
+    Journal,
+    /// A connection with unanswered writes is closed, and the next one trusted at once.
+    Barrier,
 }
 
 impl Config {
@@ -19,6 +23,24 @@ impl Config {
             return false;
         }
         self.loop_count > 1
+    }
+
+    /// Whether what servers miss is remembered.
+    pub(crate) fn has_journal(&self) -> bool {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::Journal) {
+            return false;
+        }
+        true
+    }
+
+    /// Whether a server stays unread until no old write can come any more.
+    pub(crate) fn has_barrier(&self) -> bool {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::Barrier) {
+            return false;
+        }
+        true
     }
 }
 

@@ -32,9 +32,17 @@ impl Dataplane {
             return;
         }
         self.counters.server_timeouts += late.len() as u64;
-        self.note_late(server, late.len(), now);
+        let is_given_up = !self.config.has_barrier();
+        if !is_given_up {
+            self.note_late(server, late.len(), now);
+        }
         for key in late {
             self.part_failed(key, Fault::Timeout, server, now);
+        }
+        if is_given_up && self.server_is_up(server) {
+            self.events.push_back(Event::Disconnect(server));
+            self.lose_connection(server, Fault::Timeout, Ending::ByServer, now);
+            self.connect(server, now);
         }
     }
 

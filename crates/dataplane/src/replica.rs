@@ -65,7 +65,9 @@ impl Dataplane {
     /// The server lacks a write to this key, or may, or may still carry one out: it is not read until it has forgotten the key.
     pub(crate) fn miss(&mut self, server: usize, key: WireKey<'_>) {
         let Self { backends, config, counters, .. } = self;
-        let Some(replica) = &mut backends[server].replica else { return };
+        let Some(replica) = backends[server].replica.as_mut().filter(|_| config.has_journal()) else {
+            return;
+        };
         replica.share.soil();
         counters.journal_keys += 1;
         let bounds = Bounds { keys: config.journal_keys_max, bytes: config.journal_bytes_max };

@@ -19,6 +19,16 @@ fn writes_of_one_key_by_several_loops_are_found() {
     must_be_found(Mutation::Ownership);
 }
 
+#[test]
+fn a_server_that_is_read_though_it_missed_writes_is_found() {
+    must_be_found(Mutation::Journal);
+}
+
+#[test]
+fn a_connection_that_is_given_up_with_writes_on_it_is_found() {
+    must_be_found(Mutation::Barrier);
+}
+
 fn must_be_found(rule: Mutation) {
     let guard = ONE_AT_A_TIME.lock();
     let told = take_hook();

@@ -279,3 +279,40 @@ fn a_loop_that_ends_serves_what_others_still_send() {
     pair.loops[0].dataplane.handle_client_closed(client);
     assert!(pair.loops[0].dataplane.is_drained());
 }
+
+#[test]
+fn a_mailed_write_waits_for_a_key_that_is_held_and_keeps_its_place() {
+    let mut pair = Pair::new(2, 2);
+    let key = key_of_the_other(0);
+    let (theirs, ours) = (pair.loops[1].client(), pair.loops[0].client());
+    let decider = pair.loops[1].router.primary(key.as_bytes());
+    pair.loops[1].send(theirs, &format!("append {key} 0 0 1\r\na\r\n"));
+    assert_eq!(pair.loops[1].server_gets(decider), format!("append {key} 0 0 1\r\na\r\n"));
+    pair.loops[0].send(ours, &format!("set {key} 0 0 1\r\nx\r\nincr {key} 1\r\ndelete {key}\r\n"));
+    assert_eq!(pair.carry_from(0), 3);
+    assert_eq!(
+        [0, 1].map(|server| pair.loops[1].server_gets(server)).concat(),
+        "",
+        "the followers are not told yet"
+    );
+    pair.loops[1].server_says(decider, "STORED\r\n");
+    let gets = [0, 1].map(|server| pair.loops[1].server_gets(server));
+    // The follower hears of the first write before the others do; the increment holds the key again, so the delete waits.
+    let set = format!("set {key} 0 0 1\r\nx\r\n");
+    assert_eq!(gets[decider], format!("{set}incr {key} 1\r\n"));
+    assert!(gets[1 - decider].ends_with(&set) && gets[1 - decider] != set, "{gets:?}");
+    pair.loops[1].server_says(1 - decider, "STORED\r\nSTORED\r\n");
+    pair.loops[1]
+        .server_says(decider, "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+    for server in 0..2 {
+        assert_eq!(pair.loops[1].server_gets(server), format!("delete {key}\r\n"));
+        pair.loops[1].server_says(server, "DELETED\r\n");
+    }
+    assert_eq!(pair.carry_from(1), 3);
+    assert_eq!(
+        pair.loops[0].client_gets(ours),
+        "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\nDELETED\r\n"
+    );
+    assert_eq!(pair.loops[1].client_gets(theirs), "STORED\r\n");
+    assert!(pair.is_quiet());
+}

@@ -8,6 +8,7 @@ const KEY_BYTES_MAX: usize = 250;
 
 const ERROR: &str = "ERROR";
 const BAD_LINE: &str = "CLIENT_ERROR bad command line format";
+const OUT_OF_MEMORY: &str = "SERVER_ERROR out of memory storing object";
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument";
 
 /// A storage command, all but its value.
@@ -85,6 +86,13 @@ pub(super) fn store(server: &mut Memcached, command: Store, value: &[u8], out: &
     let Store { verb, key, flags, exptime, cas, noreply } = command;
     let expires = server.expires(exptime);
     let found = server.item(&key).cloned();
+    if server.is_full && verb != "cas" {
+        // What was there is not what the client wanted to be there.
+        if verb == "set" {
+            server.items.remove(&key);
+        }
+        return answer(out, noreply, OUT_OF_MEMORY);
+    }
     let line = match (verb.as_str(), found) {
         ("set", _) | ("add", None) | ("replace", Some(_)) => {
             server.link(&key, value.to_vec(), flags, expires);

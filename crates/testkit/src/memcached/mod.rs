@@ -30,6 +30,8 @@ pub struct Memcached {
     now_s: u64,
     started_s: u64,
     item_bytes_max: usize,
+    /// It stores nothing.
+    is_full: bool,
 }
 
 /// One stored item.
@@ -87,6 +89,7 @@ impl Memcached {
             now_s: started_s,
             started_s,
             item_bytes_max: ITEM_BYTES_MAX,
+            is_full: false,
         }
     }
 
@@ -94,6 +97,11 @@ impl Memcached {
     pub fn with_item_size(mut self, bytes: usize) -> Self {
         self.item_bytes_max = bytes;
         self
+    }
+
+    /// Whether it has no memory for values, as with the option `-M`.
+    pub fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
     }
 
     /// Tells the time, in seconds since 1970.

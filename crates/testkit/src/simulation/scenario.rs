@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
-use weir_dataplane::{Config, Multiget, OnFailure, ReadPolicy};
+use weir_dataplane::{Config, Multiget, OnFailure, ReadPolicy, ReplicasRequired, WritePolicy};
 use weir_routing::Placement;
 
 use super::link::Conduct;
@@ -61,15 +61,15 @@ impl Scenario {
         if config.multiget.check(servers, replicas).is_err() {
             config.multiget = Multiget::Sharded;
         }
-        config.mark_down_timeouts = *[0, 1, 3].choose(rng).expect("some counts");
-        config.journal_keys_max = *[0, 3, 65_536].choose(rng).expect("some bounds");
-        config.read_policy = *ReadPolicy::ALL.choose(rng).expect("some policies");
         config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
+        if replicas > 1 {
+            replicate(&mut config, rng);
+        }
         let loops = *[if races { 2 } else { 1 }, 1, 2, 2, 3].choose(rng).expect("some counts");
         Self {
             config,
             loops,
-            lingers: false,
+            lingers: replicas > 1 && reloads == 0,
             servers,
             replicas,
             placement: *[Placement::Ketama, Placement::Modulo].choose(rng).expect("two placements"),
@@ -89,20 +89,44 @@ impl Scenario {
     /// Where a session is paused, it cannot be seen from outside by which table its requests will go. And what copies hold that an
     /// earlier table had elsewhere is not followed.
     ///
-    /// And a write that its owner gave up may still be carried out after a read over another loop's connection.
+    /// And a write that its owner gave up may still be carried out after a read over another loop's connection, and one that not all
+    /// replicas had to do may be missing where it is read.
     pub(super) fn hides_places(&self) -> bool {
         let races = self.loops > 1 && self.replicas > 1 && self.faults > 0;
-        races || self.reloads > 0 && (self.tight || self.replicas > 1)
+        let is_loose = self.replicas > 1 && self.config.write_policy != WritePolicy::All;
+        races || is_loose || self.reloads > 0 && (self.tight || self.replicas > 1)
     }
 
     /// Whether what is read of a key that all clients write is never older than what was acknowledged.
     pub(super) fn keeps_order(&self) -> bool {
-        self.reloads == 0 && (self.replicas > 1 || self.faults == 0)
+        let waits_for_all = self.replicas == 1 || self.config.write_policy == WritePolicy::All;
+        self.reloads == 0 && waits_for_all && (self.replicas > 1 || self.faults == 0)
+    }
+
+    /// Whether replicas are equal when all is quiet, whatever has happened.
+    pub(super) fn converges(&self) -> bool {
+        self.reloads == 0 && self.replicas > 1
     }
 
     pub(super) fn is_calm(&self) -> bool {
         self.faults == 0 && !self.tight
     }
+}
+
+/// Where keys have several replicas.
+fn replicate(config: &mut Config, rng: &mut SmallRng) {
+    // What is promised of the others is less, so there is less to check.
+    let all = rng.random_bool(0.7);
+    config.write_policy =
+        if all { WritePolicy::All } else { *WritePolicy::ALL.choose(rng).expect("some policies") };
+    config.read_policy = *ReadPolicy::ALL.choose(rng).expect("some policies");
+    if rng.random_bool(0.2) {
+        config.replicas_required = ReplicasRequired::AllConfigured;
+    }
+    config.mark_down_timeouts = *[0, 1, 3].choose(rng).expect("some counts");
+    config.mark_down_share_percent = *[0, 34, 50, 100].choose(rng).expect("some shares");
+    config.journal_keys_max = *[0, 3, 65_536, 65_536].choose(rng).expect("some bounds");
+    config.quarantine_ns = config.timeout_ns * rng.random_range(1..=3);
 }
 
 /// Single bytes now and then only: they make long runs.

@@ -26,6 +26,11 @@ pub(super) enum Fault {
     Late { extra_ns: u64, length_ns: u64 },
     /// It closes its connection and forgets everything.
     Restart,
+    /// One of its connections breaks without its doing: the proxy hears of it, and the server, when it comes to it, carries out what
+    /// had reached it.
+    Break,
+    /// It has no memory for values for this long, and forgets those that are to be replaced.
+    Full(u64),
 }
 
 /// One connection of a loop of the proxy to a server.
@@ -51,6 +56,7 @@ pub(super) struct SimulatedServer {
     late_until_ns: u64,
     extra_ns: u64,
     closes_within: bool,
+    full_until_ns: u64,
 }
 
 /// The way between a loop and a server.
@@ -69,11 +75,16 @@ struct Socket {
     connection: Connection,
     /// What has arrived and is not read.
     inbox: VecDeque<Vec<u8>>,
+    /// When it forgets what it has not read.
+    until_ns: u64,
 }
 
 impl Fault {
-    /// `timeout_ns`: how long the proxy waits for a server.
-    pub(super) fn random(timeout_ns: u64, rng: &mut SmallRng) -> Self {
+    /// `timeout_ns`: how long the proxy waits for a server. `breaks`: connections may break by themselves.
+    pub(super) fn random(timeout_ns: u64, breaks: bool, rng: &mut SmallRng) -> Self {
+        if breaks && rng.random_bool(0.2) {
+            return Self::Break;
+        }
         let length_ns = rng.random_range(1..=timeout_ns * 3);
         let extra_ns = rng.random_range(1..=timeout_ns * 2);
         *[
@@ -86,6 +97,7 @@ impl Fault {
             Self::Vanish(length_ns),
             Self::Late { extra_ns, length_ns },
             Self::Restart,
+            Self::Full(length_ns),
         ]
         .choose(rng)
         .expect("some faults")
@@ -104,6 +116,7 @@ impl SimulatedServer {
             late_until_ns: 0,
             extra_ns: 0,
             closes_within: false,
+            full_until_ns: 0,
         }
     }
 
@@ -120,7 +133,8 @@ impl SimulatedServer {
                 self.late_until_ns = now_ns + length_ns;
                 self.extra_ns = extra_ns;
             }
-            Fault::Close => {}
+            Fault::Close | Fault::Break => {}
+            Fault::Full(length_ns) => self.full_until_ns = self.full_until_ns.max(now_ns + length_ns),
             Fault::CloseWithin => self.closes_within = true,
             Fault::Restart => self.memcached.clear(),
         }
@@ -138,7 +152,12 @@ impl SimulatedServer {
 
     /// This connection is established.
     pub(super) fn accept(&mut self, wire: Wire) {
-        self.sockets.push(Socket { wire, connection: Connection::default(), inbox: VecDeque::new() });
+        self.sockets.push(Socket {
+            wire,
+            connection: Connection::default(),
+            inbox: VecDeque::new(),
+            until_ns: u64::MAX,
+        });
     }
 
     /// The latest attempt of a loop.
@@ -151,14 +170,14 @@ impl SimulatedServer {
         self.attempt(wire.home) == wire.attempt
     }
 
-    /// A loop has dropped its connection, or begins another. What `lingers` is still carried out: the server reads what was on the
-    /// way to it, whenever it comes to it.
-    pub(super) fn forget(&mut self, home: usize, lingers: bool) {
+    /// A loop has dropped its connection, or begins another. The server reads what was on the way to it when it comes to it, if that is
+    /// before `until_ns`.
+    pub(super) fn forget(&mut self, home: usize, until_ns: u64) {
+        for socket in self.sockets.iter_mut().filter(|socket| socket.wire.home == home) {
+            socket.until_ns = socket.until_ns.min(until_ns);
+        }
         let attempt = self.attempt(home) + 1;
         self.lines[home] = Line { attempt, ..Line::default() };
-        if !lingers {
-            self.sockets.retain(|socket| socket.wire.home != home);
-        }
     }
 
     pub(super) fn way_there(&mut self, home: usize) -> &mut Link {
@@ -181,6 +200,8 @@ impl SimulatedServer {
         if now_ns < self.frozen_until_ns {
             return Err(self.frozen_until_ns);
         }
+        self.memcached.set_full(now_ns < self.full_until_ns);
+        self.sockets.retain(|socket| now_ns < socket.until_ns);
         let mut answers: Vec<(Wire, Vec<u8>)> = Vec::new();
         loop {
             let waiting: Vec<_> =

@@ -1,5 +1,7 @@
 //! What must hold when all is quiet.
 
+use std::collections::BTreeMap;
+
 use weir_dataplane::Report;
 use weir_timing::Stage;
 
@@ -15,6 +17,9 @@ impl World {
         self.nobody_waited_too_long(report)?;
         if self.scenario.keeps_order() {
             self.nothing_old_is_left()?;
+        }
+        if self.scenario.converges() {
+            self.replicas_are_equal()?;
         }
         if self.scenario.is_calm() {
             self.nothing_failed(report)?;
@@ -86,7 +91,7 @@ impl World {
 
     /// From its first byte at the proxy until the reply stands in the output: the proxy's deadline, and the time that the
     /// rest of a reply takes whose beginning came in time, and mail from the loop that served it. Where requests wait unread, because
-    /// their session is paused or the one before them waits for its key, that time cannot be seen here.
+    /// their session is paused or the one before them waits for its key or an earlier request, that time cannot be seen here.
     fn nobody_waited_too_long(&self, report: &Report) -> Result<(), String> {
         let longest_ns = self.scenario.config.timeout_ns + 2 * self.scenario.conduct.delay_max_ns;
         let counters = &report.counters;
@@ -115,6 +120,24 @@ impl World {
         for server in &self.servers {
             for (key, item) in server.memcached.items() {
                 self.history.check_at_the_end(key, &item.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of the replicas that hold a key, all hold the same.
+    fn replicas_are_equal(&self) -> Result<(), String> {
+        let mut held = BTreeMap::new();
+        for (number, server) in self.servers.iter().enumerate() {
+            for (key, item) in server.memcached.items() {
+                let (first, value, flags) = *held.entry(key).or_insert((number, &item.value, item.flags));
+                if (value, flags) != (&item.value, item.flags) {
+                    let [key, here, there] =
+                        [key, &item.value, value].map(|it| String::from_utf8_lossy(it).into_owned());
+                    return Err(format!(
+                        "{key} is {here:?} on server {number} and {there:?} on server {first}"
+                    ));
+                }
             }
         }
         Ok(())

@@ -27,7 +27,9 @@ impl World {
     }
 
     fn forget(&mut self, home: usize, server: usize) {
-        self.servers[server].forget(home, self.scenario.lingers);
+        // The setting is an assumption about the network: nothing that was sent on a broken connection is carried out later than that.
+        let lingers_ns = if self.scenario.lingers { self.scenario.config.quarantine_ns } else { 0 };
+        self.servers[server].forget(home, self.now_ns + lingers_ns);
     }
 
     /// The number of a server in the loop whose connection this is, if it is up.
@@ -37,6 +39,15 @@ impl World {
 
     fn slot(&self, wire: Wire) -> Option<usize> {
         self.loops[wire.home].slots[wire.server].filter(|_| self.servers[wire.server].is_latest(wire))
+    }
+
+    /// The proxy hears that a connection is broken, and the server does not.
+    pub(super) fn break_one(&mut self, server: usize) {
+        let home = self.rng.random_range(0..self.loops.len());
+        let wire = Wire { server, home, attempt: self.servers[server].attempt(home) };
+        let (Some(slot), now) = (self.up(wire), self.now()) else { return };
+        self.forget(home, server);
+        self.loops[home].dataplane.handle_server_broken(slot, now);
     }
 
     pub(super) fn finish_connecting(&mut self, wire: Wire) {

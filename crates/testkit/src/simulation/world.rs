@@ -139,7 +139,7 @@ impl World {
         }
         for _ in 0..self.scenario.faults {
             let server = self.rng.random_range(0..self.servers.len());
-            let fault = Fault::random(self.scenario.config.timeout_ns, &mut self.rng);
+            let fault = Fault::random(self.scenario.config.timeout_ns, self.scenario.lingers, &mut self.rng);
             let at_ns = self.rng.random_range(0..=length_ns);
             self.happens(at_ns, Happening::Fault(server, fault));
         }
@@ -251,6 +251,7 @@ impl World {
                 self.loops[home].dataplane.begin_drain();
                 self.loops[home].drained_ns = Some(self.now_ns);
             }
+            Happening::Fault(server, Fault::Break) => self.break_one(server),
             Happening::Fault(server, fault) => {
                 for wire in self.servers[server].befall(fault, self.now_ns) {
                     let at_ns = self.end_of_connection(wire);
