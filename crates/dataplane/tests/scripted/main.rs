@@ -3,6 +3,7 @@
 mod apart;
 mod away;
 mod clients;
+mod failover;
 mod frozen;
 mod limits;
 mod memory;
