@@ -16,8 +16,8 @@ REASONS = {
         f"reply on a connection that many clients share; {_DECISION_3}."
     ),
     "followers": (
-        "The decider did it, and the other replicas were told to delete the key: what they hold they could have decided "
-        f"otherwise, and a missing copy is safe where another value is not; {_DECISION_5}."
+        "The decider did it, and the other replicas were told to delete the key: what they hold they could have "
+        f"decided otherwise, and a missing copy is safe where another value is not; {_DECISION_5}."
     ),
     "reads": f"A retrieval that changes an item goes to the decider alone; {_DECISION_5}.",
 }

@@ -75,7 +75,7 @@ def test_racing_writers_leave_equal_replicas(
 def test_a_client_reads_what_it_has_just_written_whoever_owns_the_key(
     start_proxy: StartProxy, connect: Connect
 ) -> None:
-    """Write and read in one go: the read must not overtake the write that goes by another loop, nor the next write the read."""
+    """In one go: the read must not overtake the write that goes by another loop, nor the next write the read."""
     proxy = start_proxy(*TWO_LOOPS, "--replicas", "2")
     for wire in (connect(proxy.address), connect(proxy.address)):
         for number in range(200):
