@@ -325,8 +325,12 @@ impl Dataplane {
         let verdict = if write.is_answered { None } else { write.verdict(outstanding) };
         if let Some(is_success) = verdict {
             write.is_answered = true;
-            self.services[key].answer =
-                Answer::Owned(write.reply.take().map_or(Vec::new(), |(_, bytes)| bytes));
+            // Followers that have not answered are still compared with it.
+            self.services[key].answer = Answer::Owned(if outstanding > 0 && write.follow.is_conditional() {
+                write.reply().to_vec()
+            } else {
+                write.reply.take().map_or(Vec::new(), |(_, bytes)| bytes)
+            });
             if !is_success {
                 self.fail_write(key, &mut write);
             }

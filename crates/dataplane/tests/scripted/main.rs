@@ -10,6 +10,7 @@ mod memory;
 mod multigets;
 mod ownership;
 mod patience;
+mod policies;
 mod reads;
 mod reload;
 mod replication;
