@@ -11,6 +11,7 @@ use crate::{
     Dataplane,
     backend::{NewPart, RequestKey},
     dispatch::REPLICAS_MAX,
+    failover::Names,
     gather::Gather,
     read::first_readable,
 };
@@ -135,9 +136,14 @@ impl Again {
         !self.positions.is_empty()
     }
 
-    /// How many keys this server was asked for again.
-    pub(crate) fn keys_at(&self, server: usize) -> u32 {
-        self.gather.as_ref().map_or(0, |gather| gather.keys_at(server))
+    /// How many keys of this part are asked for again.
+    pub(crate) fn keys_of(&self, part: u32) -> u32 {
+        self.gather.as_ref().map_or(0, |gather| gather.keys_of(part))
+    }
+
+    /// As [`Gather::reassign`].
+    pub(crate) fn reassign(&mut self, part: u32, servers: &[Option<usize>]) -> u32 {
+        self.gather.as_mut().expect("one of its parts was asked for").reassign(part, servers)
     }
 
     /// Keeps the values of one part.
@@ -160,19 +166,5 @@ impl Again {
         let block = self.gather.as_mut().and_then(|gather| gather.next_block_of(self.merged));
         out.extend_from_slice(block.unwrap_or_default());
         self.merged += 1;
-    }
-}
-
-/// Keys, each after its length.
-struct Names<'a>(&'a [u8]);
-
-impl<'a> Iterator for Names<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let (&len, rest) = self.0.split_first()?;
-        let (name, rest) = rest.split_at(usize::from(len));
-        self.0 = rest;
-        Some(name)
     }
 }

@@ -381,12 +381,12 @@ impl Backend {
     }
 
     /// What has come of the head's reply is forgotten, and so will be what is still to come of the value at its end. Returns the
-    /// request that waited for it.
-    pub(crate) fn throw_reply_away(&mut self) -> Option<RequestKey> {
+    /// part that waited for it, and whose.
+    pub(crate) fn throw_reply_away(&mut self) -> Option<(RequestKey, u32)> {
         self.skip = self.scanner.needed() - self.input.len();
         self.input = Vec::new();
         self.scanner.reset();
-        self.parts.front_mut().and_then(|head| head.request.take())
+        self.parts.front_mut().and_then(|head| Some((head.request.take()?, head.index)))
     }
 
     /// Takes the part whose reply is complete, after checking that the values in it are the ones that were asked for.
@@ -496,9 +496,15 @@ impl Backend {
         })
     }
 
-    /// The connection is gone: everything that was queued or in flight on it is handed to `lost`.
-    pub(crate) fn disconnect(&mut self, now: Instant, mut lost: impl FnMut(RequestKey, Part)) {
+    /// The connection is gone: everything that was queued or in flight on it is handed to `lost`, each part with the keys that were
+    /// noted of it.
+    pub(crate) fn disconnect(&mut self, now: Instant, mut lost: impl FnMut(RequestKey, Part, &[u8])) {
+        let mut keys = self.keys.as_slice();
         for (index, part) in self.parts.iter().enumerate() {
+            let mut len = 0;
+            (0..part.key_count).for_each(|_| len += 1 + usize::from(keys[len]));
+            let (own, rest) = keys.split_at(len);
+            keys = rest;
             if !measured(part) {
                 continue;
             }
@@ -508,7 +514,7 @@ impl Backend {
                 self.queued.leave(now);
             }
             if let Some(request) = part.request {
-                lost(request, *part);
+                lost(request, *part, own);
             }
         }
         (self.blocked, self.renewing) = (false, false);

@@ -27,7 +27,7 @@ impl Dataplane {
             _ => {}
         }
         let mut late = Vec::new();
-        self.backends[server].expire(now, self.config.timeout_ns, |key, _| late.push(key));
+        self.backends[server].expire(now, self.config.timeout_ns, |key, part| late.push((key, part.index)));
         if late.is_empty() {
             return;
         }
@@ -73,10 +73,16 @@ impl Dataplane {
     }
 
     fn fail_parts(&mut self, server: usize, fault: Fault, now: Instant) {
+        let is_replicated = self.router.is_replicated();
         let mut lost = Vec::new();
-        self.backends[server].disconnect(now, |key, _| lost.push(key));
-        for key in lost {
-            self.part_failed(key, fault, server, now);
+        self.backends[server].disconnect(now, |key, part, keys| {
+            let keys = if is_replicated { keys.into() } else { Box::default() };
+            lost.push((key, part, keys));
+        });
+        for (key, part, keys) in lost {
+            if !self.fail_over(key, part, server, &keys, now) {
+                self.part_failed((key, part.index), fault, server, now);
+            }
         }
     }
 

@@ -99,6 +99,8 @@ counters! {
     keys_asked_again,
     /// Requests and keys that another replica decided because the primary could not be asked.
     reads_failed_over,
+    /// Parts of reads that other replicas were asked for, because the connection was lost before they were answered.
+    reads_retried,
     /// Multi-gets that one server was asked for because that was faster of late, or to see whether it is (`--multiget auto`).
     multigets_auto_whole,
     /// Multi-gets that all servers were asked for because that was faster of late, or to see whether it is (`--multiget auto`).

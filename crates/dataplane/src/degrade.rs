@@ -19,26 +19,32 @@ impl Dataplane {
 
     /// A server that the request needs gave no answer.
     pub(crate) fn fail(&mut self, key: RequestKey, fault: Fault, server: usize) {
+        self.fail_part((key, 0), fault, server);
+    }
+
+    /// The server of this part of the request gave no answer.
+    pub(crate) fn fail_part(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
         if self.services[key].degrades {
-            self.degrade(key, server);
+            self.degrade_part(key, part);
         } else {
             self.services[key].fail(fault, &self.slots[server].name);
         }
     }
 
-    /// A server answered with an error line. What it says to a mistake of the client stays.
-    pub(crate) fn fail_with_line(&mut self, key: RequestKey, line: &[u8], status: Status, server: usize) {
+    /// A server answered a part with an error line. What it says to a mistake of the client stays.
+    pub(crate) fn fail_with_line(&mut self, (key, part): (RequestKey, u32), line: &[u8], status: Status) {
         if self.services[key].degrades && status == Status::ServerError {
-            self.degrade(key, server);
+            self.degrade_part(key, part);
         } else {
             self.services[key].fail_with_line(line, status);
         }
     }
 
-    fn degrade(&mut self, key: RequestKey, server: usize) {
+    /// The keys of this part are misses.
+    pub(crate) fn degrade_part(&mut self, key: RequestKey, part: u32) {
         let service = &mut self.services[key];
         service.degraded = true;
-        let keys = service.gather.as_ref().map_or(service.keys, |gather| gather.keys_at(server));
+        let keys = service.gather.as_ref().map_or(service.keys, |gather| gather.keys_of(part));
         self.counters.keys_degraded += u64::from(keys);
     }
 }

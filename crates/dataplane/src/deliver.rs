@@ -48,9 +48,9 @@ impl Dataplane {
 
     /// A reply is coming of which more would have to be kept than is allowed. Its request fails; those behind it do not.
     fn throw_reply_away(&mut self, server: usize, now: Instant) {
-        if let Some(request) = self.backends[server].throw_reply_away() {
+        if let Some((request, part)) = self.backends[server].throw_reply_away() {
             self.counters.server_replies_too_large += 1;
-            self.part_failed(request, Fault::Buffer, server, now);
+            self.part_failed((request, part), Fault::Buffer, server, now);
         }
     }
 
@@ -109,7 +109,8 @@ impl Dataplane {
         let mut deciding = None;
         if reply.status.is_error() {
             backend.errors += 1;
-            self.fail_with_line(key, &bytes[reply.last_line..reply.answer_len], reply.status, server);
+            let line = &bytes[reply.last_line..reply.answer_len];
+            self.fail_with_line((key, part.index), line, reply.status);
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals.len() as u32;
             let session = &mut self.sessions[service.session];
@@ -142,15 +143,21 @@ impl Dataplane {
         }
     }
 
-    /// One of the servers that a request needs did not answer.
-    pub(crate) fn part_failed(&mut self, key: RequestKey, fault: Fault, server: usize, now: Instant) {
+    /// One of the servers that a request needs did not answer its part.
+    pub(crate) fn part_failed(
+        &mut self,
+        (key, part): (RequestKey, u32),
+        fault: Fault,
+        server: usize,
+        now: Instant,
+    ) {
         self.backends[server].errors += 1;
         self.backends[server].observe(self.config.timeout_ns);
         self.services[key].outstanding -= 1;
         if self.services[key].write.is_some() {
             return self.copy_failed(key, fault, server, now);
         }
-        self.fail(key, fault, server);
+        self.fail_part((key, part), fault, server);
         if self.services[key].outstanding == 0 {
             self.finish(key, None, now);
         }

@@ -160,6 +160,9 @@ impl Dataplane {
                 if meta.verb == MetaVerb::Get {
                     self.answer_failures_with(key, || meta_miss(meta));
                 }
+                if self.router.is_replicated() {
+                    self.may_reread_meta(key, meta, name, expected);
+                }
                 match self.decider(name) {
                     Ok(server) => self.send(key, server, expected, true, context.now, |backend| {
                         write_message(request, expected, backend);
@@ -317,16 +320,20 @@ impl Dataplane {
     }
 
     pub(crate) fn note_refusal(&mut self, key: RequestKey, fault: Fault, server: usize) {
+        self.note_part_refusal((key, 0), fault, server);
+    }
+
+    pub(crate) fn note_part_refusal(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
         match fault {
             Fault::Full => self.counters.server_refusals_full += 1,
             Fault::Down => self.counters.server_refusals_down += 1,
             Fault::Stale => self.counters.server_refusals_stale += 1,
             // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
             Fault::Queue => return self.services[key].fail(fault, &self.slots[server].name),
-            _ => return self.fail(key, fault, server),
+            _ => return self.fail_part((key, part), fault, server),
         }
         self.backends[server].errors += 1;
-        self.fail(key, fault, server);
+        self.fail_part((key, part), fault, server);
     }
 
     pub(crate) fn finish_if_nothing_is_outstanding(&mut self, key: RequestKey, now: Instant) {

@@ -69,10 +69,7 @@ impl Gather {
 
     /// The next key of the request goes to `server`.
     pub(crate) fn assign(&mut self, server: usize) {
-        if self.part_of.len() <= server {
-            self.part_of.resize(server + 1, 0);
-        }
-        if self.part_of[server] == 0 {
+        if self.part_of.get(server).is_none_or(|&part| part == 0) {
             self.add_part(server);
         }
         let part = self.part_of[server] - 1;
@@ -84,14 +81,17 @@ impl Gather {
         if self.used == self.parts.len() {
             self.parts.push(GatherPart::default());
         }
+        if self.part_of.len() <= server {
+            self.part_of.resize(server + 1, 0);
+        }
         self.parts[self.used].server = server;
         self.used += 1;
-        self.part_of[server] = u32::try_from(self.used).expect("there are not more parts than servers");
+        self.part_of[server] = u32::try_from(self.used).expect("each server is asked a few times at most");
     }
 
     /// The server of this part cannot be asked.
-    pub(crate) fn leave_out(&mut self, part: usize) {
-        self.parts[part].left_out = true;
+    pub(crate) fn leave_out(&mut self, part: u32) {
+        self.parts[part as usize].left_out = true;
     }
 
     /// For each key of the request the server that is asked for it, if one is.
@@ -106,23 +106,39 @@ impl Gather {
         parts.filter(|(_, part)| !part.left_out).map(|(index, part)| (index, part.server))
     }
 
-    pub(crate) fn part_count(&self) -> usize {
-        self.used
+    pub(crate) fn part_count(&self) -> u32 {
+        u32::try_from(self.used).expect("each server is asked a few times at most")
     }
 
-    pub(crate) fn server_of(&self, part: usize) -> usize {
-        self.parts[part].server
+    pub(crate) fn server_of(&self, part: u32) -> usize {
+        self.parts[part as usize].server
     }
 
-    /// How many keys belong to the part of this server: of those that are being asked for.
-    pub(crate) fn keys_at(&self, server: usize) -> u32 {
+    /// How many keys belong to this part: of those that are being asked for.
+    pub(crate) fn keys_of(&self, part: u32) -> u32 {
+        if self.again.is_under_way() { self.again.keys_of(part) } else { self.parts[part as usize].keys }
+    }
+
+    /// The keys of this part, in their order, go to new parts for these servers, which are numbered from the returned one on in the
+    /// order in which servers come first. A key without a server stays. To be done before anything of the part was stored.
+    pub(crate) fn reassign(&mut self, part: u32, servers: &[Option<usize>]) -> u32 {
         if self.again.is_under_way() {
-            return self.again.keys_at(server);
+            return self.again.reassign(part, servers);
         }
-        match self.part_of.get(server) {
-            None | Some(0) => 0,
-            Some(part) => self.parts[*part as usize - 1].keys,
+        let first = self.used;
+        let positions: Vec<_> = (0..self.owners.len()).filter(|&key| self.owners[key] == part).collect();
+        for (position, server) in positions.into_iter().zip(servers) {
+            let Some(server) = *server else { continue };
+            let known = (first..self.used).find(|&index| self.parts[index].server == server);
+            let index = known.unwrap_or_else(|| {
+                self.add_part(server);
+                self.used - 1
+            });
+            self.parts[part as usize].keys -= 1;
+            self.parts[index].keys += 1;
+            self.owners[position] = u32::try_from(index).expect("each server is asked a few times at most");
         }
+        u32::try_from(first).expect("each server is asked a few times at most")
     }
 
     /// Keeps the values of one part's reply. `ordinals` are their positions among the keys of the part.

@@ -59,6 +59,7 @@ mod dataplane;
 mod degrade;
 mod deliver;
 mod dispatch;
+mod failover;
 mod fault;
 mod follow;
 mod gather;

@@ -91,6 +91,9 @@ impl Dataplane {
         }
         let key = self.begin(operation, retrieval.key_count(), false, context);
         self.answer_failures_with(key, || Answer::Fixed(b"END\r\n"));
+        if self.router.is_replicated() {
+            self.may_reread(key, retrieval.verb);
+        }
         match self.plan(key, retrieval) {
             Plan::One(Err((fault, server))) => self.note_refusal(key, fault, server),
             Plan::One(Ok(server)) => {
@@ -246,14 +249,14 @@ impl Dataplane {
 
     /// One message per server. If one cannot be asked, nothing is sent; where failures are misses, nothing to that one.
     fn send_parts(&mut self, key: RequestKey, retrieval: Retrieval<'_>, gather: Box<Gather>, now: Instant) {
-        let servers = gather.part_count();
+        let parts = gather.part_count();
         self.services[key].gather = Some(gather);
-        for part in 0..servers {
+        for part in 0..parts {
             let gather = self.services[key].gather.as_mut().expect("it was put there");
             let server = gather.server_of(part);
             if let Err(fault) = self.backends[server].admit_read(&self.config) {
                 gather.leave_out(part);
-                self.note_refusal(key, fault, server);
+                self.note_part_refusal((key, part), fault, server);
                 if !self.services[key].degrades {
                     return;
                 }

@@ -88,7 +88,7 @@ pub(crate) enum CopyState {
 #[derive(Debug)]
 enum Failure {
     Fault(Fault, usize),
-    Line(Vec<u8>, Status, usize),
+    Line(Vec<u8>, Status),
 }
 
 impl Replicated {
@@ -283,8 +283,7 @@ impl Dataplane {
         let answer = &bytes[..reply.answer_len];
         if reply.status.is_error() {
             let line = bytes[reply.last_line..reply.answer_len].to_vec();
-            let server = write.copies[rank].server;
-            write.failure.get_or_insert(Failure::Line(line, reply.status, server));
+            write.failure.get_or_insert(Failure::Line(line, reply.status));
             write.copies[rank].state = CopyState::Refused;
         } else {
             write.copies[rank].state = CopyState::Done;
@@ -326,8 +325,12 @@ impl Dataplane {
         let verdict = if write.is_answered { None } else { write.verdict(outstanding) };
         if let Some(is_success) = verdict {
             write.is_answered = true;
-            self.services[key].answer =
-                Answer::Owned(write.reply.take().map_or(Vec::new(), |(_, bytes)| bytes));
+            // Followers that have not answered are still compared with it.
+            self.services[key].answer = Answer::Owned(if outstanding > 0 && write.follow.is_conditional() {
+                write.reply().to_vec()
+            } else {
+                write.reply.take().map_or(Vec::new(), |(_, bytes)| bytes)
+            });
             if !is_success {
                 self.fail_write(key, &mut write);
             }
@@ -348,7 +351,7 @@ impl Dataplane {
     fn fail_write(&mut self, key: RequestKey, write: &mut Replicated) {
         match write.failure.take() {
             Some(Failure::Fault(fault, server)) => self.fail(key, fault, server),
-            Some(Failure::Line(line, status, server)) => self.fail_with_line(key, &line, status, server),
+            Some(Failure::Line(line, status)) => self.fail_with_line((key, 0), &line, status),
             // Too few were up to be told.
             None => {
                 let missed = write.copies.iter().find(|copy| copy.state == CopyState::Missed);

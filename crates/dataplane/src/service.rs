@@ -1,8 +1,8 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
 use crate::{
-    Fault, auto::Way, gather::Gather, ownership::Sender, replicate::Replicated, sequence::Claim,
-    trace::Traced,
+    Fault, auto::Way, failover::Reread, gather::Gather, ownership::Sender, replicate::Replicated,
+    sequence::Claim, trace::Traced,
 };
 use std::sync::Arc;
 use weir_protocol::{Refusal, RetrievalVerb, Status};
@@ -38,6 +38,8 @@ pub(crate) struct Service {
     pub(crate) degraded: bool,
     /// How the multi-get is asked for, where that was chosen by measurement.
     pub(crate) chosen: Option<Way>,
+    /// What it takes to ask another replica, where it is a read of keys that have several.
+    pub(crate) reread: Option<Reread>,
     /// The write goes to several replicas.
     pub(crate) write: Option<Box<Replicated>>,
     /// It is answered, and stays because replicas still owe it replies.
@@ -116,6 +118,7 @@ impl Service {
             degrades: false,
             degraded: false,
             chosen: None,
+            reread: None,
             write: None,
             lingers: false,
             is_decided_alone: false,

@@ -6,7 +6,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
+use rand::{
+    Rng, SeedableRng,
+    rngs::SmallRng,
+    seq::{IndexedRandom, IteratorRandom},
+};
 use weir_dataplane::{Config, Dataplane, Event, Multiget, OnFailure, SessionId};
 use weir_routing::{Placement, Router, Server};
 use weir_testkit::memcached::{Connection, Memcached};
@@ -213,7 +217,10 @@ impl Fleet {
             self.now = self.now.plus(self.rng.random_range(1..100));
             if self.case.trouble == Trouble::OnTheWay && self.rng.random_bool(0.2) {
                 let kinds = [Failure::Late, Failure::Closed, Failure::Error];
-                failures[server] = kinds.choose(&mut self.rng).copied();
+                // With replicas others are asked instead, which has its own test.
+                let kinds =
+                    kinds.into_iter().filter(|kind| self.case.replicas == 1 || *kind != Failure::Closed);
+                failures[server] = kinds.choose(&mut self.rng);
             }
             let mut reply = Vec::new();
             if failures[server] != Some(Failure::Late) {
@@ -268,6 +275,63 @@ impl Fleet {
             self.servers[server].handle_bytes(&mut self.connections[server], &outputs[server], &mut reply);
             self.hear(server, &reply);
         }
+    }
+
+    /// One request of which one server closes the connection before its reply, or within it. Returns whether one did.
+    fn request_and_close_one(&mut self) -> bool {
+        let verb = if self.rng.random_bool(0.5) { "get" } else { "gets" };
+        let count = self.rng.random_range(1..12);
+        let numbers: Vec<usize> = (0..count).map(|_| self.rng.random_range(0..KEYS)).collect();
+        let line: String = numbers.iter().map(|number| format!(" key{number}")).collect();
+        self.dataplane.handle_client_bytes(self.client, format!("{verb}{line}\r\n").as_bytes(), self.now);
+        let mut closed = None;
+        loop {
+            let mut last = None;
+            let mut asked = Vec::new();
+            while let Some(server) = self.dataplane.poll_server_output(last, self.now) {
+                let output = self.dataplane.server_output(server).to_vec();
+                self.dataplane.handle_server_written(server, output.len(), self.now);
+                asked.push((server, output));
+                last = Some(server);
+            }
+            if asked.is_empty() {
+                break;
+            }
+            for (server, output) in asked {
+                let mut reply = Vec::new();
+                self.servers[server].handle_bytes(&mut self.connections[server], &output, &mut reply);
+                if closed.is_none() && self.rng.random_bool(0.4) {
+                    closed = Some(server);
+                    reply.truncate(self.rng.random_range(0..reply.len()));
+                    self.hear(server, &reply);
+                    self.dataplane.handle_server_disconnected(server, self.now);
+                    self.connect();
+                } else {
+                    self.hear(server, &reply);
+                }
+            }
+        }
+        let reply = self.take_reply();
+        let mut rest = reply.as_str();
+        for number in numbers {
+            let key = format!("key{number}");
+            let holders = self
+                .replicas_of(&key)
+                .into_iter()
+                .filter_map(|server| Some((server, self.servers[server].item(key.as_bytes())?.cas)));
+            let holders: Vec<_> = holders.collect();
+            let text = String::from_utf8(value(number)).expect("text");
+            let found = holders.iter().find_map(|(_, token)| {
+                let token = if verb == "gets" { format!(" {token}") } else { String::new() };
+                rest.strip_prefix(&*format!("VALUE {key} {number} {}{token}\r\n{text}\r\n", text.len()))
+            });
+            // Who closed may have been the only one that has it.
+            let may_miss = holders.iter().all(|(server, _)| closed == Some(*server));
+            assert!(found.is_some() || may_miss, "{:?}: {key} is not at {rest:?} of {reply:?}", self.case);
+            rest = found.unwrap_or(rest);
+        }
+        assert_eq!(rest, "END\r\n", "{:?}: {reply:?}", self.case);
+        closed.is_some()
     }
 
     // ── the oracle ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -464,6 +528,31 @@ fn every_mode_is_right_whatever_befalls_the_servers() {
             }
             assert!(degraded > 0 && failed > 0, "{multiget}, {replicas} replicas: no server ever failed");
             assert_eq!(again > 0, replicas > 1, "{multiget}, {replicas} replicas");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_closes_costs_nobody_a_read_where_keys_have_another() {
+    for multiget in Multiget::ALL {
+        for replicas in (2..=SERVERS).filter(|&replicas| multiget.check(SERVERS, replicas).is_ok()) {
+            for on_failure in OnFailure::ALL {
+                for seed in 0..SEEDS {
+                    let mut fleet =
+                        Fleet::new(Case { multiget, replicas, trouble: Trouble::None, on_failure, seed });
+                    let closed = (0..REQUESTS).filter(|_| fleet.request_and_close_one()).count();
+                    let counters = fleet.dataplane.report(fleet.now).counters;
+                    assert!(closed > 0 && counters.reads_retried > 0);
+                    assert_eq!(
+                        (counters.requests_failed, counters.keys_degraded),
+                        (0, 0),
+                        "{:?}",
+                        fleet.case
+                    );
+                    #[cfg(debug_assertions)]
+                    assert!(fleet.dataplane.is_quiet(), "{:?}", fleet.case);
+                }
+            }
         }
     }
 }

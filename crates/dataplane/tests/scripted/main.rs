@@ -3,12 +3,14 @@
 mod apart;
 mod away;
 mod clients;
+mod failover;
 mod frozen;
 mod limits;
 mod memory;
 mod multigets;
 mod ownership;
 mod patience;
+mod policies;
 mod reads;
 mod reload;
 mod replication;

@@ -1,0 +1,228 @@
+//! Reads whose server is lost before it answered, asked of another replica.
+//!
+//! Where keys have several servers, a connection that is closed, refused, or given up because of garbage does not fail the reads on it:
+//! each is asked of its key's next replica that may be read, as if it had come now, and keeps its deadline. A read that is late is not:
+//! no time is left. No request asks a server a second time that it has lost, so it ends. Parts of a multi-get are asked again key by
+//! key; what was answered stays.
+//!
+//! Only what changes nothing is asked twice: `get`, `gets`, and `mg` without `T`, `N`, `R` and flags that are not known. As in
+//! `again.rs`, a session that has sent a write behind its read is not asked for again, because it would read what it wrote later; nor is
+//! one that another table sent on its way.
+
+use crate::{
+    Dataplane,
+    backend::{NewPart, Part, RequestKey},
+    dispatch::REPLICAS_MAX,
+    read::first_readable,
+    service::Service,
+};
+use weir_protocol::{Expected, Meta, MetaVerb, Request, RetrievalVerb};
+use weir_timing::Instant;
+
+/// What it takes to ask for a read again.
+#[derive(Debug)]
+pub(crate) struct Reread {
+    /// How many writes the session had sent when this was sent.
+    writes_before: u64,
+    /// The table by which it was sent.
+    generation: u64,
+    message: Message,
+    /// Servers that were lost with it.
+    #[expect(
+        clippy::box_collection,
+        reason = "it is rarely there, and every request in service has room for it"
+    )]
+    tried: Option<Box<Vec<usize>>>,
+}
+
+/// What the server was asked, but for the keys that its backend knows.
+#[derive(Debug)]
+enum Message {
+    Get,
+    Gets,
+    Meta(Box<MetaMessage>),
+}
+
+#[derive(Debug)]
+struct MetaMessage {
+    /// The key by which it is placed.
+    name: Box<[u8]>,
+    bytes: Vec<u8>,
+    /// The key as the reply repeats it, if it does, and whether that may be in base64.
+    echo: Option<(Box<[u8]>, bool)>,
+}
+
+impl Dataplane {
+    /// A `get` or `gets` where keys have several servers.
+    pub(crate) fn may_reread(&mut self, key: RequestKey, verb: RetrievalVerb) {
+        let message = match verb {
+            RetrievalVerb::Get => Message::Get,
+            RetrievalVerb::Gets => Message::Gets,
+            // They write.
+            RetrievalVerb::Gat | RetrievalVerb::Gats => return,
+        };
+        self.remember(key, message);
+    }
+
+    /// The same for a meta command on the key that is placed by `name`.
+    pub(crate) fn may_reread_meta(
+        &mut self,
+        key: RequestKey,
+        meta: Meta<'_>,
+        name: &[u8],
+        expected: Expected,
+    ) {
+        let reads = |flag: &[u8]| {
+            matches!(flag[0], b'b' | b'c' | b'f' | b'h' | b'k' | b'l' | b'O' | b'q' | b's' | b't' | b'v')
+        };
+        if meta.verb != MetaVerb::Get || !meta.flags().all(reads) {
+            return;
+        }
+        let mut bytes = Vec::new();
+        Request::Meta(meta).write_to(&mut bytes);
+        if expected == Expected::MetaThenNoop {
+            bytes.extend_from_slice(b"mn\r\n");
+        }
+        let echo = meta.echoes_key().then(|| (meta.key.into(), meta.is_base64()));
+        self.remember(key, Message::Meta(Box::new(MetaMessage { name: name.into(), bytes, echo })));
+    }
+
+    fn remember(&mut self, key: RequestKey, message: Message) {
+        let service = &mut self.services[key];
+        let writes_before = self.sessions[service.session].writes;
+        service.reread = Some(Reread { writes_before, generation: self.generation, message, tried: None });
+    }
+
+    /// A server is lost that had not answered this part, whose `keys` are written each after its length. Returns whether others are
+    /// asked instead.
+    #[cold]
+    pub(crate) fn fail_over(
+        &mut self,
+        key: RequestKey,
+        part: Part,
+        server: usize,
+        keys: &[u8],
+        now: Instant,
+    ) -> bool {
+        let Some(mut reread) = self.services[key].reread.take() else { return false };
+        let is_asked = self.may_ask_elsewhere(&self.services[key], &reread, now) && {
+            let tried = reread.tried.get_or_insert_default();
+            tried.push(server);
+            match &reread.message {
+                Message::Meta(meta) => self.ask_meta_elsewhere(key, part, meta, tried, now),
+                Message::Get => self.ask_elsewhere(key, part, b"get", (keys, tried), now),
+                Message::Gets => self.ask_elsewhere(key, part, b"gets", (keys, tried), now),
+            }
+        };
+        let service = &mut self.services[key];
+        service.reread = Some(reread);
+        if is_asked {
+            // What was sent first is a part of the time at the servers.
+            service.following |= service.first_sent;
+            self.counters.reads_retried += 1;
+            let backend = &mut self.backends[server];
+            backend.errors += 1;
+            backend.observe(self.config.timeout_ns);
+        }
+        is_asked
+    }
+
+    fn may_ask_elsewhere(&self, service: &Service, reread: &Reread, now: Instant) -> bool {
+        let session = &self.sessions[service.session];
+        !service.error
+            && !session.gone
+            && session.writes == reread.writes_before
+            && self.generation == reread.generation
+            && service.stamps.created.plus(self.config.timeout_ns) > now
+    }
+
+    fn ask_meta_elsewhere(
+        &mut self,
+        key: RequestKey,
+        part: Part,
+        meta: &MetaMessage,
+        tried: &[usize],
+        now: Instant,
+    ) -> bool {
+        let Some(server) = self.next_reader(&meta.name, tried) else { return false };
+        let backend = &mut self.backends[server];
+        let created = self.services[key].stamps.created;
+        let (expected, decides, index) = (part.expected, part.decides, part.index);
+        let part = NewPart { request: Some(key), expected, decides, index, created };
+        backend.begin_message(part, &self.config, now);
+        backend.message().extend_from_slice(&meta.bytes);
+        if let Some((echo, is_base64)) = &meta.echo {
+            backend.expect_echo(echo, *is_base64);
+        }
+        backend.finish_message();
+        true
+    }
+
+    fn ask_elsewhere(
+        &mut self,
+        key: RequestKey,
+        part: Part,
+        verb: &[u8],
+        (keys, tried): (&[u8], &[usize]),
+        now: Instant,
+    ) -> bool {
+        let readers: Vec<_> = Names(keys).map(|name| self.next_reader(name, tried)).collect();
+        let service = &mut self.services[key];
+        let lacks_one = readers.contains(&None);
+        if readers.iter().all(Option::is_none) || lacks_one && !service.degrades {
+            return false;
+        }
+        // The numbers of the parts that take the place of this one: none but where a request has several.
+        let first = service.gather.as_mut().map(|gather| gather.reassign(part.index, &readers));
+        let mut servers = Vec::new();
+        for server in readers.iter().flatten() {
+            if !servers.contains(server) {
+                servers.push(*server);
+            }
+        }
+        service.outstanding += u32::try_from(servers.len()).expect("a key has few replicas") - 1;
+        let created = service.stamps.created;
+        for (index, &server) in (first.unwrap_or(part.index)..).zip(&servers) {
+            let (request, decides) = (Some(key), part.decides);
+            let part = NewPart { request, expected: Expected::Retrieval, decides, index, created };
+            let backend = &mut self.backends[server];
+            backend.begin_message(part, &self.config, now);
+            backend.message().extend_from_slice(verb);
+            let mine = Names(keys).zip(&readers).filter(|(_, reader)| **reader == Some(server));
+            mine.for_each(|(name, _)| backend.push_key(name));
+            backend.message().extend_from_slice(b"\r\n");
+            backend.finish_message();
+        }
+        if lacks_one {
+            self.degrade_part(key, part.index);
+        }
+        true
+    }
+
+    /// The first replica that may be read, but for those that were tried.
+    fn next_reader(&self, name: &[u8], tried: &[usize]) -> Option<usize> {
+        let mut replicas = [0; REPLICAS_MAX];
+        let count = self.router.replicas_of(name, &mut replicas);
+        let mut left = [0; REPLICAS_MAX];
+        let mut len = 0;
+        for &replica in replicas[..count].iter().filter(|&&replica| !tried.contains(&usize::from(replica))) {
+            left[len] = replica;
+            len += 1;
+        }
+        if len == 0 { None } else { first_readable(&left[..len], &self.backends, &self.config).ok() }
+    }
+}
+
+/// Keys, each after its length.
+pub(crate) struct Names<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Names<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (&len, rest) = self.0.split_first()?;
+        let (name, rest) = rest.split_at(usize::from(len));
+        self.0 = rest;
+        Some(name)
+    }
+}
