@@ -44,6 +44,8 @@ pub(crate) struct Journal {
     /// Length of all their keys.
     bytes: usize,
     flush: Flush,
+    /// Flushes that were sent and not answered. Only the last of them covers what was missed since the others were sent.
+    flushes_in_flight: usize,
     /// Nothing is sent before.
     not_before: Instant,
     /// What is deleted, or flushed, now is so once more when some time has passed.
@@ -85,6 +87,7 @@ impl Journal {
             again: BTreeSet::new(),
             bytes: 0,
             flush: Flush::NotNeeded,
+            flushes_in_flight: 0,
             not_before: Instant::ZERO,
             twice: false,
         }
@@ -131,6 +134,7 @@ impl Journal {
         }
         if matches!(self.flush, Flush::Wanted | Flush::Refused(_)) {
             self.flush = Flush::InFlight;
+            self.flushes_in_flight += 1;
             return Some(Errand::Flush);
         }
         let missed = self.waiting.pop_first()?;
@@ -170,6 +174,11 @@ impl Journal {
 
     /// The server was flushed.
     pub(crate) fn confirm_flush(&mut self, now: Instant, quarantine_ns: u64) {
+        self.flushes_in_flight = self.flushes_in_flight.saturating_sub(1);
+        if self.flush != Flush::InFlight || self.flushes_in_flight > 0 {
+            // Too much was missed again since that one was sent.
+            return;
+        }
         self.flush = Flush::NotNeeded;
         if mem::take(&mut self.twice) {
             self.flush = Flush::Wanted;
@@ -179,6 +188,7 @@ impl Journal {
 
     /// The server does not let itself be flushed.
     pub(crate) fn refuse_flush(&mut self, until: Instant) {
+        self.flushes_in_flight = self.flushes_in_flight.saturating_sub(1);
         self.flush = Flush::Refused(until);
     }
 
@@ -199,8 +209,11 @@ impl Journal {
                 self.waiting.insert(missed);
             }
         }
-        if flushing && self.flush == Flush::InFlight {
-            self.flush_instead();
+        if flushing {
+            self.flushes_in_flight = 0;
+            if self.flush == Flush::InFlight {
+                self.flush_instead();
+            }
         }
         if self.is_flush_refused() {
             self.flush = Flush::Wanted;
@@ -316,6 +329,23 @@ mod tests {
         journal.confirm(at(0), PAUSE);
         assert!(journal.is_done());
         assert!(journal.miss(missed(&"x".repeat(101)), BOUNDS));
+    }
+
+    #[test]
+    fn a_flush_that_was_sent_before_too_much_was_missed_again_is_not_enough() {
+        let mut journal = Journal::new();
+        journal.flush_instead();
+        assert_eq!(next(&mut journal, 0).as_deref(), Some("flush"));
+        assert!(["a", "b", "c", "d"].map(|key| journal.miss(missed(key), BOUNDS))[3]);
+        journal.confirm_flush(at(0), PAUSE);
+        assert!(!journal.is_done(), "another one is wanted");
+        assert_eq!(next(&mut journal, 0).as_deref(), Some("flush"));
+        assert!(["a", "b", "c", "d"].map(|key| journal.miss(missed(key), BOUNDS))[3]);
+        assert_eq!(next(&mut journal, 0).as_deref(), Some("flush"));
+        journal.confirm_flush(at(0), PAUSE);
+        assert!(!journal.is_done(), "the last one is not answered");
+        journal.confirm_flush(at(0), PAUSE);
+        assert!(journal.is_done());
     }
 
     #[test]
