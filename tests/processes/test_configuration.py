@@ -166,7 +166,7 @@ SLIPS: list[tuple[str, str, int, str]] = [
     ('client_buffer = "8m"', 'client_buffer = ""', 7, "a size is a number, and perhaps a unit, such as 64k or 1m"),
     ("threads = 1", 'listen_mode = "999"', 4, "is no mode: give three octal digits, such as 660"),
     ("threads = 1", 'listen = "nowhere"', 4, "is no address: write host:port or unix:/path"),
-    ("threads = 1", 'engine = "fork"', 4, '"fork" is no engine: give event or pool'),
+    ("threads = 1", 'engine = "fork"', 4, '"fork" is no engine: give event, pool or split'),
     ("threads = 1", 'admin = "21280"', 4, "is no address: write host:port"),
     ("threads = 1", 'resolve_every = "often"', 4, "resolve_every: "),
     ('hash_tag = "{}"', 'hash_tag = "{"', 18, 'hash tag "{" is no pair'),

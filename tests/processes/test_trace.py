@@ -30,6 +30,10 @@ def ended(proxy: Process, file: Path) -> list[dict[str, str]]:
     return rows_of(file)
 
 
+def is_stamped(file: Path) -> bool:
+    return any(row["arrived_ns"] for row in rows_of(file))
+
+
 def traffic(wire: Wire) -> None:
     for number in range(10):
         assert wire.store(b"key:%d" % number, b"value") == b"STORED"
@@ -97,7 +101,8 @@ def test_what_waited_in_the_socket_is_seen(start_proxy: StartProxy, connect: Con
     file = tmp_path / "trace.csv"
     proxy = start_proxy("--trace", str(file), "--trace-sample", "1")
     wire = connect(proxy.address)
-    assert wire.store(b"key", b"value") == b"STORED"
+    # The kernel begins to stamp a while after it was asked to.
+    eventually(lambda: wire.store(b"key", b"value") == b"STORED" and is_stamped(file), "arrivals are stamped")
     proxy.freeze()
     wire.send(b"get key\r\n")
     # The delay that is to be found again.
