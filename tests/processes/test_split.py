@@ -11,7 +11,7 @@ from tests.conftest import Connect, StartProxy
 from tests.harness.placement import keys_by_server
 from tests.harness.processes import LIVENESS_S, Memcached, Proxy, eventually
 from tests.harness.wire import Wire
-from tests.processes.test_pool import Liar, counters, race
+from tests.processes.test_pool import Liar, counters, writers_leave_equal_replicas
 
 SPLIT = ("--engine", "split")
 
@@ -140,22 +140,7 @@ def test_racing_writers_leave_equal_replicas(
 ) -> None:
     """Eight clients on few keys, whose primaries are different servers."""
     proxy = start_proxy(*SPLIT, "--readers", "2", "--replicas", "3", "--allow-flush")
-    wires = [connect(proxy.address) for _ in range(8)]
-    races = [race(session) for session in range(len(wires))]
-    for wire, (pipeline, _) in zip(wires, races, strict=True):
-        wire.send(pipeline)
-    for wire, (_, replies) in zip(wires, races, strict=True):
-        for _ in range(replies):
-            reply = wire.line()
-            assert not reply.startswith(b"SERVER_ERROR"), reply
-        wire.in_step()
-    keys = [b"shared:%d" % number for number in range(3)]
-    held = dict(wires[0].get(*keys))
-    copies = [dict(connect(server.address).get(*keys)) for server in servers]
-    for key in keys:
-        # A conditional write may leave its value on the primary alone.
-        values = {copy[key] for copy in copies if key in copy}
-        assert values == ({held[key]} if key in held else set()), (key, copies)
+    writers_leave_equal_replicas([connect(proxy.address) for _ in range(8)], [connect(it.address) for it in servers])
 
 
 def test_a_flush_that_cannot_be_carried_out_lets_writers_go_on(
