@@ -25,7 +25,7 @@ rule                  the claim holds if
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.stats import Change, unpaired_change
 from weir_lab.units import change_text, number, rate
@@ -68,6 +68,29 @@ def _best(cells: Sequence[CellReadings]) -> CellReadings:
 
 
 def _limited_by(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Verdict:
+    held = _share_of_bound(task, cells)
+    if not isinstance(held, _ShareOfBound):
+        return held
+    holds = held.tier == claim.args["station"] and held.share >= float(claim.args.get("share", 0.9))
+    return (HOLDS if holds else NOT), held.evidence
+
+
+def _not_reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Verdict:
+    held = _share_of_bound(task, cells)
+    if not isinstance(held, _ShareOfBound):
+        return held
+    return (HOLDS if held.share < float(claim.args["share"]) else NOT), held.evidence
+
+
+class _ShareOfBound(NamedTuple):
+    """The highest throughput as a share of what the tightest links carry."""
+
+    tier: str
+    share: float
+    evidence: str
+
+
+def _share_of_bound(task: Task, cells: Sequence[CellReadings]) -> _ShareOfBound | _Verdict:
     if not cells:
         return NO_DATA, "no cell has these settings"
     if not task.first.links_built:
@@ -80,25 +103,7 @@ def _limited_by(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Ver
         f"are {100 * share:.1f} % of what the {bound.tier} carry "
         f"({rate(bound.requests_per_s)})"
     )
-    least = float(claim.args.get("share", 0.9))
-    if bound.tier == claim.args["station"] and share >= least:
-        return HOLDS, evidence
-    return NOT, evidence
-
-
-def _not_reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Verdict:
-    if not cells:
-        return NO_DATA, "no cell has these settings"
-    if not task.first.links_built:
-        return UNDECIDED, "these runs were made without limited links; make them on netns"
-    cell = _best(cells)
-    bound = tightest(cell.settings, task.first.study.topology.links)
-    share = cell.mean_throughput / bound.requests_per_s
-    evidence = (
-        f"{rate(cell.mean_throughput)} requests/s are {100 * share:.1f} % of what "
-        f"the {bound.tier} carry ({rate(bound.requests_per_s)})"
-    )
-    return (HOLDS if share < float(claim.args["share"]) else NOT), evidence
+    return _ShareOfBound(bound.tier, share, evidence)
 
 
 def _reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Verdict:
