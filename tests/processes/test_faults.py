@@ -99,7 +99,7 @@ def test_frozen_server_is_answered_for_and_late_replies_are_dropped(
     servers[0].thaw()
     # Eight replies to requests that were given up are now on their way. From here every reply must be right or an
     # error, and the server must come back into service.
-    until_served_again(wire, held[0][-1])
+    until_served_again(proxy, servers[0], wire, held[0][-1])
     for key in held[0] + held[1] + held[2]:
         assert wire.get(key) == [(key, key * 2)]
     wire.in_step()
@@ -117,7 +117,7 @@ def test_frozen_server_while_others_wait(start_proxy: StartProxy, servers: list[
         for wire in wires[: len(held[0])]:
             assert_server_error(wire.line(), servers[0])
         servers[0].thaw()
-        until_served_again(wires[0], held[0][-1])
+        until_served_again(proxy, servers[0], wires[0], held[0][-1])
         for wire, key in zip(wires, reversed(held[0]), strict=False):
             assert wire.get(key) == [(key, key * 2)]
     for wire in wires:
@@ -133,10 +133,9 @@ def test_dead_server_comes_back(start_proxy: StartProxy, servers: list[Memcached
     assert_server_error(wire.ask(b"get " + key), servers[0])
     with Memcached(address=servers[0].address) as restarted:
         restarted.wait_ready(restarted.address)
-        until_served_again(wire, key)
+        until_served_again(proxy, servers[0], wire, key)
         assert wire.get(key) == []
-        # Writes may go over another connection than reads, which finds out for itself.
-        eventually(lambda: wire.store(key, b"new") == b"STORED", "the server is written to again")
+        assert wire.store(key, b"new") == b"STORED"
         with Wire(restarted.address) as direct:
             assert direct.get(key) == [(key, b"new")]
     wire.in_step()
@@ -159,8 +158,11 @@ def test_server_that_dies_with_requests_in_flight(
     wire.in_step()
 
 
-def until_served_again(wire: Wire, key: bytes) -> None:
-    """Asks for a key until its server answers: an error line is not yet, a right value or a miss is done."""
+def until_served_again(proxy: Proxy, server: Memcached, wire: Wire, key: bytes) -> None:
+    """Asks for a key until its server answers, and waits until every thread of the proxy has found that out for itself.
+
+    An error line is not yet, a right value or a miss is done.
+    """
 
     def served() -> bool:
         line = wire.ask(b"get " + key)
@@ -172,4 +174,9 @@ def until_served_again(wire: Wire, key: bytes) -> None:
             assert wire.line() == b"END"
         return True
 
+    def every_thread_serves() -> bool:
+        states = {it["server"]: it["state"] for it in proxy.snapshot()["servers"]}
+        return states[str(server.address)] == "up"
+
     eventually(served, f"the server of {key!r} is back in service")
+    eventually(every_thread_serves, f"every thread is connected to {server.address}")
