@@ -40,6 +40,8 @@ pub(crate) struct Service {
     pub(crate) chosen: Option<Way>,
     /// What it takes to ask another replica, where it is a read of keys that have several.
     pub(crate) reread: Option<Reread>,
+    /// It reads one key, which has several servers.
+    pub(crate) is_replicated_read: bool,
     /// The write goes to several replicas.
     pub(crate) write: Option<Box<Replicated>>,
     /// It is answered, and stays because replicas still owe it replies.
@@ -119,6 +121,7 @@ impl Service {
             degraded: false,
             chosen: None,
             reread: None,
+            is_replicated_read: false,
             write: None,
             lingers: false,
             is_decided_alone: false,
