@@ -19,6 +19,19 @@ settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCh
 settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
+# Side by side with others (pytest -n), tests that start processes run one after the other: they measure, and they look for free ports.
+STARTS_PROCESSES = {
+    *("test_kill", "test_live", "test_network", "test_processes", "test_run", "test_subjects_run", "test_sweep"),
+    *("test_testbeds", "test_unloaded"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem in STARTS_PROCESSES:
+            item.add_marker(pytest.mark.xdist_group("processes"))
+
+
 # Started in the background of a script, this process may have been told to ignore interrupts, and its children would be too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -18,7 +18,7 @@ from weir_lab.records import read_runs
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLS = int(os.environ.get("WEIR_LAB_KILLS", "10"))
+KILLS = int(os.environ.get("WEIR_LAB_KILLS", "6"))
 _WAIT_S = 30.0
 # Starting Python, making a run, and writing tables lie within this time on a quiet machine.
 _LATEST_KILL_S = 2.5

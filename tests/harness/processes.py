@@ -25,8 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 LIVENESS_S = 20.0
 
 # Below the range the kernel hands out to outgoing connections, so that none of those takes a port between the probe
-# and the bind.
-PORTS = range(20000, 32768)
+# and the bind. Tests that run side by side (gw0, gw1, …) have ports of their own for the same reason.
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+PORTS = range(20000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 32768, WORKERS)
 
 
 def weir_binary() -> Path:

@@ -175,8 +175,8 @@ def until_served_again(proxy: Proxy, server: Memcached, wire: Wire, key: bytes) 
         return True
 
     def every_thread_serves() -> bool:
-        states = {it["server"]: it["state"] for it in proxy.snapshot()["servers"]}
-        return states[str(server.address)] == "up"
+        servers = proxy.snapshot()["servers"]
+        return any(it["server"] == str(server.address) and it["state"] == "up" for it in servers)
 
     eventually(served, f"the server of {key!r} is back in service")
     eventually(every_thread_serves, f"every thread is connected to {server.address}")

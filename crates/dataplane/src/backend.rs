@@ -76,6 +76,9 @@ impl Part {
     }
 }
 
+/// No deadline.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
 /// Longer messages than this have time to leave as long as they make progress: any socket takes as much at once.
 const LONG_MESSAGE_BYTES: u64 = 64 << 10;
 
@@ -129,6 +132,8 @@ pub(crate) struct Backend {
     overtaking: Option<Instant>,
     /// The latest deadline of any part.
     latest: Instant,
+    /// No part is late before this.
+    soonest: Instant,
     pub(crate) out: ByteQueue,
     out_start: u64,
     /// The keys of the retrievals in `parts`, each after its length, against which replies are checked.
@@ -192,6 +197,7 @@ impl Backend {
             unexpired: 0,
             overtaking: None,
             latest: Instant::ZERO,
+            soonest: NEVER,
             out: ByteQueue::default(),
             out_start: 0,
             keys: ByteQueue::default(),
@@ -236,6 +242,16 @@ impl Backend {
         self.parts.is_empty() && matches!(self.state, State::Up | State::Idle) && !self.is_unclean()
     }
 
+    /// Whether time may have run out for something of it, or it is wanted and not connected.
+    #[inline]
+    pub(crate) fn may_be_late(&self, now: Instant) -> bool {
+        match self.state {
+            State::Up | State::Silent => self.soonest <= now,
+            State::Idle => !self.waits_for_nothing(),
+            State::Connecting { .. } | State::Down { .. } | State::Probing { .. } => true,
+        }
+    }
+
     /// Begins a message: the caller appends its bytes to [`Backend::message`] and its keys by [`Backend::push_key`], and
     /// then calls [`Backend::finish_message`].
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
@@ -263,6 +279,7 @@ impl Backend {
             self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
         }
         self.latest = self.latest.max(deadline);
+        self.soonest = self.soonest.min(deadline);
         self.parts.push_back(Part {
             request: part.request,
             expected: part.expected,
@@ -318,7 +335,7 @@ impl Backend {
 
     /// Whether the driver should be asked to write.
     pub(crate) fn wants_write(&self) -> bool {
-        self.is_connected() && !self.blocked && !self.output().is_empty()
+        !self.out.is_empty() && self.is_connected() && !self.blocked && !self.output().is_empty()
     }
 
     pub(crate) fn output(&self) -> &[u8] {
@@ -477,11 +494,19 @@ impl Backend {
                 latest = latest.max(part.deadline);
             }
         }
+        let waiting = [self.parts.front().filter(|part| part.request.is_some()), self.next_unexpired()];
+        let waiting = waiting.into_iter().flatten().map(|part| part.deadline).chain(self.overtaking);
+        self.soonest = waiting.min().unwrap_or(NEVER);
+    }
+
+    /// The first part behind the head that was not checked for its deadline.
+    fn next_unexpired(&self) -> Option<&Part> {
+        self.parts.get(self.unexpired.max(1))
     }
 
     /// When the first part that still has a request will be late.
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
-        let next = self.parts.get(self.unexpired.max(1)).map(|part| part.deadline);
+        let next = self.next_unexpired().map(|part| part.deadline);
         sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking)
     }
 

@@ -170,11 +170,12 @@ impl Dataplane {
         self.held.budget()
     }
 
-    pub(crate) fn publish_held(&mut self, now: Instant) {
+    /// Once per turn, with what all backends hold.
+    pub(crate) fn publish_held(&mut self, mut backends: usize, now: Instant) {
         if self.held.is_pressed() {
             self.backends.iter_mut().for_each(Backend::give_memory_back);
+            backends = self.backends.iter().map(Backend::held_bytes).sum();
         }
-        let backends = self.backends.iter().map(Backend::held_bytes).sum();
         self.held.publish(backends);
         if self.held.total() > three_quarters(self.held.limit()) {
             self.watch_clients(SCARCE_LOOK_NS, now);
@@ -245,7 +246,8 @@ impl Session {
 
 impl Backend {
     /// The memory that its buffers keep.
-    fn held_bytes(&self) -> usize {
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
         beyond_idle(self.input.capacity()) + beyond_idle(self.out.capacity())
     }
 }

@@ -10,7 +10,11 @@ impl Dataplane {
         self.events.push_back(Event::Connect(server));
     }
 
+    /// Gives up what of this server is late, and connects to it if it is needed.
     pub(crate) fn expire(&mut self, server: usize, now: Instant) {
+        if !self.backends[server].may_be_late(now) {
+            return;
+        }
         match self.backends[server].state {
             // It is needed first now.
             State::Idle => self.connect(server, now),

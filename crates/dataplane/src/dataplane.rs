@@ -72,6 +72,8 @@ pub struct Dataplane {
     pub(crate) settling: bool,
     pub(crate) sessions: Slab<Session>,
     pub(crate) backends: Vec<Backend>,
+    /// Whether any of them has a journal.
+    pub(crate) keeps_journals: bool,
     pub(crate) services: Slab<Service>,
     pub(crate) recorder: Recorder,
     pub(crate) counters: Counters,
@@ -122,6 +124,7 @@ impl Dataplane {
             slots: Vec::new(),
             settling: false,
             backends: Vec::new(),
+            keeps_journals: false,
             recorder: Recorder::new(now, 0),
             sessions: Slab::new(),
             services: Slab::new(),
@@ -395,16 +398,21 @@ impl Dataplane {
     /// Time has passed: gives up what is late, tries dead servers again, lets paused clients go on, closes windows. To be
     /// called once per turn.
     pub fn handle_time(&mut self, now: Instant) {
-        for server in 0..self.backends.len() {
-            if !self.backends[server].waits_for_nothing() {
-                self.expire(server, now);
-            }
+        let (mut is_any_late, mut held_by_backends) = (false, 0);
+        for backend in &self.backends {
+            is_any_late |= backend.may_be_late(now);
+            held_by_backends += backend.held_bytes();
+        }
+        if is_any_late {
+            (0..self.backends.len()).for_each(|server| self.expire(server, now));
         }
         self.settle_all(now);
         self.look_apart();
         self.serve_ready_mail(now);
-        self.work_on_journals(now);
-        self.publish_held(now);
+        if self.keeps_journals {
+            self.work_on_journals(now);
+        }
+        self.publish_held(held_by_backends, now);
         self.close_overdue(now);
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);

@@ -197,6 +197,7 @@ impl Dataplane {
 
     /// Servers that hold copies of what others hold get what that needs. Who has it keeps it.
     fn prepare_replicas(&mut self, routes: &Routes) {
+        self.keeps_journals |= routes.is_replicated();
         for slot in routes.replicated_slots() {
             let replica = || Box::new(Replica::new(&self.standing, &self.slots[slot].name));
             self.backends[slot].replica.get_or_insert_with(replica);

@@ -12,6 +12,7 @@
 //! silent (`docs/decisions/0003-answers-of-memcached.md`).
 
 pub mod binary;
+mod near;
 mod number;
 mod refusal;
 mod reply;

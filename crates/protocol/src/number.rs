@@ -40,6 +40,29 @@ pub(crate) fn digits(word: &[u8]) -> Option<u64> {
     })
 }
 
+/// The digits that come next, behind any spaces, and what follows them: another word, or nothing.
+#[inline]
+pub(crate) fn next_digits(text: &[u8]) -> Option<(u64, &[u8])> {
+    let start = text.iter().position(|&byte| byte != b' ')?;
+    let text = &text[start..];
+    let mut sum = 0_u64;
+    let mut len = 0;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        sum = sum.wrapping_mul(10).wrapping_add(u64::from(digit));
+        len += 1;
+    }
+    let (word, rest) = text.split_at(len);
+    let sum = if len > DIGITS_SAFE { digits(word)? } else { sum };
+    (len > 0 && rest.first().is_none_or(|&byte| byte == b' ')).then_some((sum, rest))
+}
+
+/// So many digits fit 64 bits, whatever they are.
+const DIGITS_SAFE: usize = u64::MAX.ilog10() as usize;
+
 fn sign_and_magnitude(word: &[u8]) -> Option<(bool, u64)> {
     let blanks = word.iter().take_while(|&&byte| is_space(byte)).count();
     let word = &word[blanks..];
@@ -87,5 +110,10 @@ mod tests {
         assert_eq!(unsigned(b"00000000000000000000000012"), Some(12));
         assert_eq!(digits(b"12"), Some(12));
         assert_eq!(digits(b"+12"), None);
+        assert_eq!(next_digits(b" 12 34"), Some((12, &b" 34"[..])));
+        assert_eq!(next_digits(b"0"), Some((0, &b""[..])));
+        for bad in [&b""[..], b" ", b"x", b"1x", b"-1", b"18446744073709551616"] {
+            assert_eq!(next_digits(bad), None, "{bad:?}");
+        }
     }
 }

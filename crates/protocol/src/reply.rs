@@ -4,8 +4,7 @@
 //! and then `END`. It is read by the lengths it states. What a server may not answer to a request is a [`Violation`]: after one,
 //! the connection cannot be trusted to be in step, and is closed.
 
-use crate::{KEY_BYTES_MAX, number, tokens::Tokens};
-use memchr::memchr;
+use crate::{KEY_BYTES_MAX, near, number, tokens::Tokens};
 use std::{fmt, ops::Range};
 
 /// Which replies fit a request.
@@ -267,7 +266,7 @@ impl ReplyScanner {
 
     fn line(&mut self, buffer: &[u8]) -> Result<Option<Line>, Violation> {
         let rest = &buffer[self.position..];
-        match memchr(b'\n', &rest[..rest.len().min(LINE_BYTES_MAX)]) {
+        match near::find(b'\n', &rest[..rest.len().min(LINE_BYTES_MAX)]) {
             Some(at) => {
                 let end = if at > 0 && rest[at - 1] == b'\r' { at - 1 } else { at };
                 Ok(Some(Line { end: self.position + end, next: self.position + at + 1 }))
@@ -312,17 +311,22 @@ struct ValueHeader {
 }
 
 impl ValueHeader {
+    /// `text` begins with `VALUE `. Its key must follow at once, because its place is computed from that.
     fn parse(text: &[u8]) -> Option<Self> {
-        let ([word, key, flags, bytes], cas) = Tokens::new(text).with_optional()?;
-        // The key must follow its word after one space, because its place is computed from that.
-        let valid = word == b"VALUE" && key.len() <= KEY_BYTES_MAX && text[b"VALUE ".len()] != b' ';
-        valid.then_some(())?;
-        Some(Self {
-            key_len: key.len(),
-            flags: u32::try_from(number::digits(flags)?).ok()?,
-            bytes: value_len(bytes)?,
-            cas: cas.map(|token| number::digits(token).ok_or(())).transpose().ok()?,
-        })
+        let words = &text[b"VALUE ".len()..];
+        let key_len = near::find(b' ', words).filter(|len| (1..=KEY_BYTES_MAX).contains(len))?;
+        let (flags, words) = number::next_digits(&words[key_len..])?;
+        let (bytes, words) = number::next_digits(words)?;
+        let cas = if words.is_empty() { None } else { cas_token(words)? };
+        Some(Self { key_len, flags: u32::try_from(flags).ok()?, bytes: acceptable_len(bytes)?, cas })
+    }
+}
+
+/// What stands behind the length of a value: its cas token, or nothing but spaces.
+fn cas_token(words: &[u8]) -> Option<Option<u64>> {
+    match words.trim_ascii() {
+        [] => Some(None),
+        word => number::digits(word).map(Some),
     }
 }
 
@@ -351,7 +355,11 @@ fn status(expected: Expected, text: &[u8]) -> Option<Status> {
 
 /// A length that a server may state. memcached has no larger items; waiting for the end of a larger one would be waiting for ever.
 fn value_len(word: &[u8]) -> Option<usize> {
-    usize::try_from(number::digits(word)?).ok().filter(|&len| len <= VALUE_BYTES_MAX)
+    acceptable_len(number::digits(word)?)
+}
+
+fn acceptable_len(len: u64) -> Option<usize> {
+    usize::try_from(len).ok().filter(|&len| len <= VALUE_BYTES_MAX)
 }
 
 /// The largest item that memcached can be told to store (`-I`) is 1 GiB.

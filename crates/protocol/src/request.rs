@@ -20,8 +20,7 @@ pub use retrieval::{Keys, Retrieval, RetrievalVerb};
 pub use storage::{Storage, StorageVerb};
 pub use touch::Touch;
 
-use crate::{KEY_BYTES_MAX, Refusal, tokens::Tokens};
-use memchr::memchr;
+use crate::{KEY_BYTES_MAX, Refusal, near, tokens::Tokens};
 
 /// One complete and valid request, borrowing from the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +202,7 @@ impl RequestParser {
         if buffer.len() < self.needed {
             return Parsed::Incomplete { needed: self.needed };
         }
-        let Some(newline) = memchr(b'\n', &buffer[self.searched..]).map(|at| self.searched + at) else {
+        let Some(newline) = near::find(b'\n', &buffer[self.searched..]).map(|at| self.searched + at) else {
             return self.without_line_ending(buffer);
         };
         if newline >= self.limits.line_bytes_max {

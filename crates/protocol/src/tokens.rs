@@ -1,7 +1,7 @@
 //! A command line, cut into words as memcached cuts it: at spaces only, runs of spaces count as one, and the line ends
 //! at its first NUL.
 
-use memchr::memchr;
+use crate::near;
 
 /// A fixed number of words, and one that may be there.
 type WordsAndOne<'a, const N: usize> = ([&'a [u8]; N], Option<&'a [u8]>);
@@ -14,7 +14,7 @@ pub(crate) struct Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     pub(crate) fn new(line: &'a [u8]) -> Self {
-        let end = memchr(0, line).unwrap_or(line.len());
+        let end = near::find(0, line).unwrap_or(line.len());
         Self { rest: &line[..end] }
     }
 
@@ -48,7 +48,7 @@ impl<'a> Iterator for Tokens<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let end = memchr(b' ', self.rest).unwrap_or(self.rest.len());
+        let end = near::find(b' ', self.rest).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
         Some(word)

@@ -27,6 +27,7 @@ fn lines_are_recognised_where_they_fit() {
         (Expected::Touch, b"TOUCHED\r\n", Status::Touched),
         (Expected::Version, b"VERSION 1.6.18\r\n", Status::Version),
         (Expected::Retrieval, b"END\r\n", Status::End),
+        (Expected::Retrieval, b"VALUE a  0 1 \r\nx\r\nVALUE b 0  1  2 \r\nx\r\nEND\r\n", Status::End),
         (Expected::Settings, b"STAT maxbytes 67108864\r\nSTAT inter NULL\r\nEND\r\n", Status::End),
         (Expected::Settings, b"ERROR\r\n", Status::Error),
         (Expected::Retrieval, b"ERROR\r\n", Status::Error),
@@ -50,6 +51,11 @@ fn lines_are_recognised_where_they_fit() {
         (Expected::Retrieval, b"VALUE a 0 18446744073709551615\r\n"),
         (Expected::Retrieval, b"VALUE a 0 1\r\nxyz\r\n"),
         (Expected::Retrieval, b"VALUE \r\n"),
+        (Expected::Retrieval, b"VALUE a 0x 1\r\nx\r\nEND\r\n"),
+        (Expected::Retrieval, b"VALUE a 4294967296 1\r\nx\r\nEND\r\n"),
+        (Expected::Retrieval, b"VALUE a 0 -1\r\n"),
+        (Expected::Retrieval, b"VALUE a 0 1 2x\r\nx\r\nEND\r\n"),
+        (Expected::Retrieval, b"VALUE a 0 1 2 3\r\nx\r\nEND\r\n"),
     ];
     for (expected, bytes) in bad {
         assert!(scan(*expected, bytes).is_err(), "{}", bytes.escape_ascii());

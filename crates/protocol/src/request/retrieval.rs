@@ -1,7 +1,7 @@
 //! `get <key>*`, `gets <key>*`, `gat <exptime> <key>*`, `gats <exptime> <key>*`.
 
 use super::{Line, Request, too_long_for_key, write_words};
-use crate::{Refusal, number, tokens::Tokens};
+use crate::{Refusal, near, number, tokens::Tokens};
 
 /// The commands of this family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,14 +35,17 @@ pub struct Retrieval<'a> {
     pub verb: RetrievalVerb,
     /// The exptime of `gat` and `gats`, as written; empty for the others.
     pub exptime: &'a [u8],
-    keys: &'a [u8],
+    /// The first key: most retrievals have no other, so it is found once. Empty if there is none.
+    first: &'a [u8],
+    /// The others, with the spaces before them.
+    others: &'a [u8],
     key_count: usize,
 }
 
 impl<'a> Retrieval<'a> {
     /// The keys in the order of the request.
     pub const fn keys(&self) -> Keys<'a> {
-        Keys { rest: self.keys }
+        Keys { first: self.first, others: self.others }
     }
 
     /// How many keys there are.
@@ -73,32 +76,31 @@ impl<'a> Retrieval<'a> {
 /// Iterator over the keys of a [`Retrieval`].
 #[derive(Clone, Debug)]
 pub struct Keys<'a> {
-    rest: &'a [u8],
+    /// Empty once it was handed out.
+    first: &'a [u8],
+    others: &'a [u8],
 }
 
 impl<'a> Iterator for Keys<'a> {
     type Item = &'a [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        let mut tokens = TokensOf(self.rest);
-        let key = tokens.cut()?;
-        self.rest = tokens.0;
+        if !self.first.is_empty() {
+            return Some(std::mem::take(&mut self.first));
+        }
+        let (key, others) = cut(self.others)?;
+        self.others = others;
         Some(key)
     }
 }
 
-/// [`Tokens`] over a line that is known to hold no NUL.
-struct TokensOf<'a>(&'a [u8]);
-
-impl<'a> TokensOf<'a> {
-    fn cut(&mut self) -> Option<&'a [u8]> {
-        let start = self.0.iter().position(|&byte| byte != b' ')?;
-        let word = &self.0[start..];
-        // Keys are short: a plain loop beats a vectorised search here.
-        let end = word.iter().position(|&byte| byte == b' ').unwrap_or(word.len());
-        self.0 = &word[end..];
-        Some(&word[..end])
-    }
+/// The first word of a text that is known to hold no NUL, and what follows it.
+#[inline]
+fn cut(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let start = text.iter().position(|&byte| byte != b' ')?;
+    let word = &text[start..];
+    Some(word.split_at(near::find(b' ', word).unwrap_or(word.len())))
 }
 
 pub(super) fn parse(verb: RetrievalVerb, mut tokens: Tokens<'_>) -> Line<'_> {
@@ -110,9 +112,9 @@ pub(super) fn parse(verb: RetrievalVerb, mut tokens: Tokens<'_>) -> Line<'_> {
             Some(word) => word,
         },
     };
-    let keys = tokens.rest();
+    let (first, others) = cut(tokens.rest()).unwrap_or_default();
     let mut key_count = 0;
-    for key in (Keys { rest: keys }) {
+    for key in (Keys { first, others }) {
         if too_long_for_key(key) {
             return Line::refused(Refusal::BadCommandLine, false);
         }
@@ -121,5 +123,5 @@ pub(super) fn parse(verb: RetrievalVerb, mut tokens: Tokens<'_>) -> Line<'_> {
     if key_count == 0 && exptime.is_empty() {
         return Line::UNKNOWN;
     }
-    Line::Request(Request::Retrieval(Retrieval { verb, exptime, keys, key_count }))
+    Line::Request(Request::Retrieval(Retrieval { verb, exptime, first, others, key_count }))
 }

@@ -6,6 +6,9 @@
 //! Where a key has several replicas this is what its primary may hold. The others may hold something else: nothing after a
 //! write that the primary decided, and another item after a write that failed. An acknowledged `set` or `delete` makes all
 //! equal. A read that any replica may have answered must fit what one of them may hold, and excludes nothing.
+//!
+//! Where another replica may become the one that decides, a miss is not final: the server that decided may have been made to forget the
+//! key, or have forgotten it by itself, and the next one not. An acknowledged write ends that.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +31,16 @@ pub(super) struct Belief {
     /// The primary has decided a write, and the others were, or will be, told to forget the key: perhaps after a later write that
     /// was sent before the primary's answer came.
     forgotten_elsewhere: bool,
-    /// The server may forget the item at any time.
-    forgetful: bool,
+    servers: Servers,
+}
+
+/// What the servers of a key may do.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Servers {
+    /// Forget the item at any time.
+    pub(super) forgetful: bool,
+    /// Decide one for the other.
+    pub(super) fail_over: bool,
 }
 
 /// What a write does to the replicas that do not decide it.
@@ -55,19 +66,19 @@ impl Write {
 
 impl Belief {
     /// Nobody has stored anything.
-    pub(super) fn new(key: &[u8], forgetful: bool) -> Self {
+    pub(super) fn new(key: &[u8], servers: Servers) -> Self {
         Self {
             key: key.to_vec(),
             possible: BTreeSet::from([None]),
             elsewhere: BTreeSet::new(),
             forgotten_elsewhere: false,
-            forgetful,
+            servers,
         }
     }
 
     /// The key was read at any of its replicas and `found` was there.
     pub(super) fn learn_item_anywhere(&self, found: &Item) -> Result<(), String> {
-        let may_be_gone = found.is_none() && self.forgetful;
+        let may_be_gone = found.is_none() && self.servers.forgetful;
         let is_possible = self.possible.contains(found) || self.elsewhere.contains(found);
         if self.possible.is_empty() || may_be_gone || is_possible {
             return Ok(());
@@ -82,7 +93,7 @@ impl Belief {
             return Err(format!("read {}, possible are {}", text(&found), possibilities(&self.possible)));
         }
         self.stay_elsewhere();
-        self.become_one_of([found].into());
+        self.learn_decided([found].into());
         Ok(())
     }
 
@@ -106,12 +117,14 @@ impl Belief {
         let refusals = [&b"NOT_STORED\r\n"[..], b"NOT_FOUND\r\n"];
         if write == Write::Unconditional {
             self.become_equal();
+            self.become_one_of(fitting);
         } else if write == Write::DecidedByPrimary && !refusals.contains(&reply) {
             self.become_forgotten_elsewhere();
+            self.become_one_of(fitting);
         } else {
             self.stay_elsewhere();
+            self.learn_decided(fitting);
         }
-        self.become_one_of(fitting);
         Ok(())
     }
 
@@ -154,12 +167,21 @@ impl Belief {
                 possibilities(&self.possible)
             ));
         }
-        self.become_one_of(possible);
+        self.learn_decided(possible);
         Ok(())
     }
 
+    /// The server that decides holds one of these, as another may not that decides later.
+    fn learn_decided(&mut self, mut found: BTreeSet<Item>) {
+        let is_miss = found.iter().all(Option::is_none);
+        if is_miss && self.servers.fail_over {
+            found.append(&mut self.possible);
+        }
+        self.become_one_of(found);
+    }
+
     fn become_one_of(&mut self, mut possible: BTreeSet<Item>) {
-        if self.forgetful && !possible.is_empty() {
+        if self.servers.forgetful && !possible.is_empty() {
             possible.insert(None);
         }
         if possible.len() > POSSIBILITIES_MAX {
@@ -227,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_failed_write_leaves_two_possibilities_and_a_read_decides() {
-        let mut belief = Belief::new(b"a", false);
+        let mut belief = Belief::new(b"a", Servers::default());
         belief.learn_reply(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n").unwrap();
         belief.doubt(b"append a 0 0 1\r\ny\r\n");
         assert_eq!(belief.possible, BTreeSet::from([item("x"), item("xy")]));
@@ -239,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_fits_nothing_is_refused() {
-        let mut belief = Belief::new(b"a", false);
+        let mut belief = Belief::new(b"a", Servers::default());
         assert!(belief.learn_reply(b"delete a\r\n", b"DELETED\r\n").is_err());
         assert!(belief.learn_cas((vec![], 0), Some(b"EXISTS\r\n")).is_err());
         assert!(belief.learn_cas((vec![], 0), Some(b"ODD\r\n")).is_err());
@@ -247,7 +269,7 @@ mod tests {
 
     #[test]
     fn other_replicas_may_hold_what_the_primary_does_not() {
-        let mut belief = Belief::new(b"a", false);
+        let mut belief = Belief::new(b"a", Servers::default());
         belief.learn_reply(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n").unwrap();
         assert!(belief.learn_item_anywhere(&None).is_err());
         belief.doubt(b"set a 0 0 1\r\ny\r\n");
@@ -261,8 +283,20 @@ mod tests {
     }
 
     #[test]
+    fn a_miss_is_final_where_one_server_decides() {
+        for fail_over in [false, true] {
+            let mut belief = Belief::new(b"a", Servers { fail_over, ..Servers::default() });
+            belief.doubt(b"set a 0 0 1\r\n7\r\n");
+            belief.learn_reply(b"decr a 1\r\n", b"NOT_FOUND\r\n").unwrap();
+            assert_eq!(belief.clone().learn_item(item("7")).is_ok(), fail_over);
+            belief.learn_reply(b"delete a\r\n", b"NOT_FOUND\r\n").unwrap();
+            assert!(belief.learn_item(item("7")).is_err());
+        }
+    }
+
+    #[test]
     fn a_forgetful_server_may_always_have_nothing() {
-        let mut belief = Belief::new(b"a", true);
+        let mut belief = Belief::new(b"a", Servers { forgetful: true, ..Servers::default() });
         belief.learn_reply(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n").unwrap();
         belief.learn_item(None).unwrap();
         assert!(belief.learn_item(item("x")).is_err());

@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use weir_dataplane::SessionId;
 use weir_routing::Table;
 
-use super::beliefs::{Belief, Item};
+use super::beliefs::{Belief, Item, Servers};
 use super::history::{History, Moment, WriteId};
 use super::link::Link;
 use super::replies;
@@ -451,9 +451,12 @@ impl Client {
         learn: impl FnOnce(&mut Belief) -> Result<(), String>,
     ) -> Result<(), String> {
         let Some(table) = table.filter(|_| !self.nature.blind) else { return Ok(()) };
-        let forgetful = self.nature.forgetful;
+        let servers = Servers {
+            forgetful: self.nature.forgetful,
+            fail_over: self.nature.replicated && self.nature.fails_over,
+        };
         let place = (key.to_vec(), tables::places(table, key)[0]);
-        learn(self.beliefs.entry(place).or_insert_with(|| Belief::new(key, forgetful)))
+        learn(self.beliefs.entry(place).or_insert_with(|| Belief::new(key, servers)))
     }
 }
 
