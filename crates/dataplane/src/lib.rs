@@ -80,6 +80,7 @@ mod replicate;
 mod report;
 mod sequence;
 mod service;
+mod services;
 mod session;
 mod spare;
 mod standing;
