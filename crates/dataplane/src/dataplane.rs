@@ -16,7 +16,8 @@ use crate::{
     replica::Ending,
     replicate::retire,
     report::{Report, ServerReport},
-    service::{Answer, Service},
+    service::Answer,
+    services::Services,
     session::Session,
     spare::SpareAnswers,
     standing::Standing,
@@ -74,7 +75,7 @@ pub struct Dataplane {
     pub(crate) backends: Vec<Backend>,
     /// Whether any of them has a journal.
     pub(crate) keeps_journals: bool,
-    pub(crate) services: Slab<Service>,
+    pub(crate) services: Services,
     pub(crate) recorder: Recorder,
     pub(crate) counters: Counters,
     /// The counters as they were when the last window was handed out.
@@ -127,7 +128,7 @@ impl Dataplane {
             keeps_journals: false,
             recorder: Recorder::new(now, 0),
             sessions: Slab::new(),
-            services: Slab::new(),
+            services: Services::default(),
             counters: Counters::default(),
             counters_told: Counters::default(),
             tracer: Tracer::default(),

@@ -278,15 +278,18 @@ impl Dataplane {
         let service = &mut services[key];
         let session = &mut sessions[service.session];
         let mut gather = service.gather.take();
-        session.gathered_bytes -= mem::take(&mut service.gathered_bytes);
+        if gather.is_some() {
+            session.gathered_bytes -= mem::take(&mut service.gathered_bytes);
+        }
         let kept = mem::take(&mut service.answer);
-        let mut failure = service.failure_line();
-        let mut len = match (&failure, &gather, reply) {
-            (Some(line), ..) => line.len(),
-            (None, Some(gather), _) => gather.len(),
-            (None, None, Some(reply)) => reply.len(),
-            (None, None, None) => kept.as_slice().len(),
+        let failure = if service.error { service.failure_line() } else { None };
+        // `None`: what was gathered.
+        let mut bytes = match (&failure, &gather) {
+            (Some(line), _) => Some(line.as_slice()),
+            (None, Some(_)) => None,
+            (None, None) => Some(reply.unwrap_or(kept.as_slice())),
         };
+        let mut len = bytes.map_or_else(|| gather.as_ref().map_or(0, |gather| gather.len()), <[u8]>::len);
         let whose = if session.buffered_bytes() + len > config.session_buffer_bytes_max {
             counters.session_refusals_full += 1;
             Some("client")
@@ -296,20 +299,19 @@ impl Dataplane {
         } else {
             None
         };
+        let refusal;
         if let Some(whose) = whose {
             service.error = true;
-            let line = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
-            len = line.len();
-            failure = Some(line);
+            refusal = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
+            len = refusal.len();
+            bytes = Some(&refusal);
         }
         if let Some(traced) = &mut service.traced {
-            traced.reply_bytes = failure.as_ref().map_or(len, Vec::len) as u64;
+            traced.reply_bytes = len as u64;
         }
-        let mut write = |out: &mut Vec<u8>| match (&failure, &mut gather, reply) {
-            (Some(line), ..) => out.extend_from_slice(line),
-            (None, Some(gather), _) => gather.merge_into(out),
-            (None, None, Some(reply)) => out.extend_from_slice(reply),
-            (None, None, None) => out.extend_from_slice(kept.as_slice()),
+        let mut write = |out: &mut Vec<u8>| match (bytes, &mut gather) {
+            (None, Some(gather)) => gather.merge_into(out),
+            (bytes, _) => out.extend_from_slice(bytes.unwrap_or_default()),
         };
         if session.next_to_append() == Some(key) {
             session.out.make_room(len);

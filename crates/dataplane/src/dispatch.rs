@@ -18,7 +18,7 @@ use crate::{
     degrade::meta_miss,
     follow::{Follow, invalidation},
     key::WireKey,
-    service::{Answer, Service},
+    service::Answer,
 };
 use std::sync::Arc;
 use weir_protocol::{
@@ -267,7 +267,8 @@ impl Dataplane {
     ) -> RequestKey {
         let Context { session: id, first_byte, now } = context;
         let keys = u32::try_from(keys).unwrap_or(u32::MAX);
-        let key = self.services.insert(Service::new(id, operation, keys, silent, first_byte, now));
+        let key = self.services.add();
+        self.services[key].begin(id, operation, keys, silent, first_byte, now);
         let session = &mut self.sessions[id];
         session.in_service += 1;
         if let Some(taken) = session.hosted {

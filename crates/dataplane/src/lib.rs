@@ -81,6 +81,7 @@ mod replicate;
 mod report;
 mod sequence;
 mod service;
+mod services;
 mod session;
 mod spare;
 mod standing;

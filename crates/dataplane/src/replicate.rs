@@ -18,11 +18,11 @@ use crate::{
     follow::{Follow, may_have_changed},
     key::WireKey,
     read::first_readable,
-    service::{Answer, Service},
+    service::Answer,
+    services::Services,
     table::Routes,
     token::Judged,
 };
-use slab::Slab;
 use std::sync::Arc;
 use weir_protocol::{Expected, Reply, Status};
 use weir_timing::Instant;
@@ -416,7 +416,7 @@ impl Dataplane {
 }
 
 /// A request is answered, and forgotten when no replica owes it anything.
-pub(crate) fn retire(services: &mut Slab<Service>, key: RequestKey) {
+pub(crate) fn retire(services: &mut Services, key: RequestKey) {
     if services[key].outstanding == 0 {
         services.remove(key);
     } else {

@@ -34,6 +34,8 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
+    pub(crate) const NONE: Self = Self { sets: 0, writes: false };
+
     pub(crate) const fn is_empty(self) -> bool {
         self.sets == 0
     }

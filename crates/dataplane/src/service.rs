@@ -94,45 +94,102 @@ enum Failure {
 }
 
 impl Service {
-    pub(crate) fn new(
+    /// Nobody's.
+    pub(crate) const VACANT: Self = Self {
+        session: usize::MAX,
+        silent: false,
+        operation: Operation::Local,
+        stamps: Stamps::at(Instant::ZERO),
+        outstanding: 0,
+        keys: 0,
+        hits: 0,
+        error: false,
+        failure: None,
+        refusal: None,
+        first_sent: false,
+        answer: Answer::None,
+        gathered_bytes: 0,
+        gather: None,
+        degrades: false,
+        degraded: false,
+        chosen: None,
+        reread: None,
+        is_replicated_read: false,
+        write: None,
+        lingers: false,
+        is_decided_alone: false,
+        apart: false,
+        following: false,
+        complete: false,
+        traced: None,
+        hosted: false,
+        sender: None,
+        claim: Claim::NONE,
+    };
+
+    /// The place is a request's that has just been taken. What it holds of its own was dropped when it became vacant.
+    #[inline]
+    pub(crate) fn begin(
+        &mut self,
         session: usize,
         operation: Operation,
         keys: u32,
         silent: bool,
         first_byte: Instant,
         now: Instant,
-    ) -> Self {
-        Self {
+    ) {
+        debug_assert_eq!(self.session, usize::MAX, "the place is a request's already");
+        self.session = session;
+        self.operation = operation;
+        self.keys = keys;
+        self.silent = silent;
+        self.stamps = Stamps { first_byte, ..Stamps::at(now) };
+    }
+
+    /// The place is nobody's any more.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        // Every field is named, so that none is forgotten.
+        let Self {
             session,
-            silent,
-            operation,
-            stamps: Stamps { first_byte, ..Stamps::at(now) },
-            outstanding: 0,
-            keys,
-            hits: 0,
-            error: false,
-            failure: None,
-            refusal: None,
-            first_sent: false,
-            answer: Answer::None,
-            gathered_bytes: 0,
-            gather: None,
-            degrades: false,
-            degraded: false,
-            chosen: None,
-            reread: None,
-            is_replicated_read: false,
-            write: None,
-            lingers: false,
-            is_decided_alone: false,
-            apart: false,
-            following: false,
-            complete: false,
-            traced: None,
-            hosted: false,
-            sender: None,
-            claim: Claim::default(),
-        }
+            // These `begin` sets.
+            stamps: _,
+            operation: _,
+            keys: _,
+            silent: _,
+            outstanding,
+            hits,
+            error,
+            failure,
+            refusal,
+            first_sent,
+            answer,
+            gathered_bytes,
+            gather,
+            degrades,
+            degraded,
+            chosen,
+            reread,
+            is_replicated_read,
+            write,
+            lingers,
+            is_decided_alone,
+            apart,
+            following,
+            complete,
+            traced,
+            hosted,
+            sender,
+            claim,
+        } = self;
+        *session = usize::MAX;
+        (*outstanding, *hits, *gathered_bytes) = (0, 0, 0);
+        (*error, *first_sent, *degrades, *degraded, *lingers) = (false, false, false, false, false);
+        (*is_decided_alone, *apart, *following, *complete, *hosted) = (false, false, false, false, false);
+        *is_replicated_read = false;
+        (*refusal, *chosen, *sender, *claim) = (None, None, None, Claim::NONE);
+        *answer = Answer::None;
+        (*failure, *gather, *reread, *write, *traced) = (None, None, None, None, None);
     }
 
     /// The request is refused, and what it made servers do does not change that.

@@ -243,7 +243,8 @@ mod tests {
     #[test]
     fn rows_that_nobody_collects_are_bounded_and_counted() {
         let mut tracer = Tracer::default();
-        let service = Service::new(0, Operation::Get, 1, false, Instant::ZERO, Instant::ZERO);
+        let mut service = Service::VACANT;
+        service.begin(0, Operation::Get, 1, false, Instant::ZERO, Instant::ZERO);
         (0..ROWS_MAX + 3).for_each(|_| tracer.push(Traced::default().into_row(&service)));
         assert_eq!((tracer.rows.len(), tracer.dropped), (ROWS_MAX, 3));
     }

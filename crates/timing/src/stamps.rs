@@ -41,7 +41,7 @@ pub enum Stage {
 
 impl Stamps {
     /// A request that began and has got no further: every stamp is `now`.
-    pub fn at(now: Instant) -> Self {
+    pub const fn at(now: Instant) -> Self {
         Self {
             first_byte: now,
             created: now,
