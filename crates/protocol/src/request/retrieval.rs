@@ -89,6 +89,9 @@ impl<'a> Iterator for Keys<'a> {
         if !self.first.is_empty() {
             return Some(std::mem::take(&mut self.first));
         }
+        if self.others.is_empty() {
+            return None;
+        }
         let (key, others) = cut(self.others)?;
         self.others = others;
         Some(key)
@@ -96,7 +99,6 @@ impl<'a> Iterator for Keys<'a> {
 }
 
 /// The first word of a text that is known to hold no NUL, and what follows it.
-#[inline]
 fn cut(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let start = text.iter().position(|&byte| byte != b' ')?;
     let word = &text[start..];
