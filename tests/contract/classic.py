@@ -40,7 +40,7 @@ def storage() -> Family:
             shown=f"`add key 5 0 {LARGE} ⏎` and as many bytes"),
         Row("cas, unchanged since", line("cas key 5 0 3 <cas> / new"), VALUE),
         Row("cas, changed since", line("cas key 5 0 3 <lower> / new"), VALUE),
-        Row("cas, absent", line("cas key 5 0 3 1 / new")),
+        Row("cas, absent", line("cas key 5 0 3 1 / new"), why="tokens"),
         Row("cas noreply, unchanged since", line("cas key 5 0 3 <cas> noreply / new"), VALUE),
         Row("cas noreply, changed since", line("cas key 5 0 3 <lower> noreply / new"), VALUE),
         Row("cas, not a number", line("cas key 5 0 3 abc / new"), VALUE),

@@ -19,5 +19,9 @@ REASONS = {
         "The decider did it, and the other replicas were told to delete the key: what they hold they could have "
         f"decided otherwise, and a missing copy is safe where another value is not; {_DECISION_5}."
     ),
+    "tokens": (
+        "A token is answered `EXISTS` (`EX`) before anybody is asked for the item, unless it is of the server that "
+        f"decides; {_DECISION_5}."
+    ),
     "reads": f"A retrieval that changes an item goes to the decider alone; {_DECISION_5}.",
 }

@@ -119,6 +119,8 @@ counters! {
     requests_apart,
     /// Times that such a write waited until its session had nothing else in service.
     large_waits,
+    /// Writes that were answered `EXISTS` without asking a server, because their cas token is not of the server that decides now.
+    tokens_outdated,
     /// Messages by which replicas followed a write that another had decided.
     replicas_followed,
     /// Copies that were not written because their server was marked down. Each key goes into the server's journal.

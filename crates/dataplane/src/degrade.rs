@@ -5,7 +5,7 @@
 //! split multi-get the values of the other parts are merged as ever, and those of the failed part are simply not there.
 
 use crate::{Dataplane, Fault, OnFailure, backend::RequestKey, service::Answer};
-use weir_protocol::{Meta, Status};
+use weir_protocol::{Meta, MetaVerb, Status};
 
 impl Dataplane {
     /// If failures are misses, this is what the request is answered when no server answers it.
@@ -58,7 +58,13 @@ pub(crate) fn meta_miss(meta: Meta<'_>) -> Answer {
     if !meta.flags().any(|flag| matches!(flag[0], b'k' | b'O')) {
         return Answer::Fixed(b"EN\r\n");
     }
-    let mut line = b"EN".to_vec();
+    meta_line(b"EN", meta)
+}
+
+/// A line of memcached's that repeats what it repeats of a request that was not carried out: the key and the opaque, in the order in
+/// which they were asked for, and for `ms` that there is no token.
+pub(crate) fn meta_line(word: &[u8], meta: Meta<'_>) -> Answer {
+    let mut line = word.to_vec();
     for flag in meta.flags() {
         match flag[0] {
             b'O' => line.extend([b" ", flag].concat()),
@@ -66,6 +72,7 @@ pub(crate) fn meta_miss(meta: Meta<'_>) -> Answer {
                 line.extend([b" k", meta.key].concat());
                 line.extend_from_slice(if meta.is_base64() { b" b" } else { b"" });
             }
+            b'c' if meta.verb == MetaVerb::Set => line.extend_from_slice(b" c0"),
             _ => {}
         }
     }
@@ -76,7 +83,6 @@ pub(crate) fn meta_miss(meta: Meta<'_>) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_protocol::MetaVerb;
 
     /// Checked against memcached 1.6.18.
     #[test]

@@ -7,9 +7,10 @@ use crate::{
     dataplane::may_take,
     replicate::retire,
     service::Answer,
+    token::Tagged,
 };
 use std::{mem, sync::Arc};
-use weir_protocol::{Expected, Reply, Status, Violation};
+use weir_protocol::{Expected, Reply, Status, ValueSpan, Violation};
 use weir_timing::Instant;
 
 impl Dataplane {
@@ -100,7 +101,23 @@ impl Dataplane {
         self.recorder.record_server(backend.beside.unwrap_or(server), took);
         if backend.replica.is_some() {
             backend.observe(took);
+            if let Some(tagged) = self.tag_reply(key, (server, part.expected), reply, bytes) {
+                return self.take_tagged(server, (key, part), &tagged, now);
+            }
         }
+        self.take_reply(server, (key, part), (reply, bytes, None), now);
+    }
+
+    /// What becomes of a reply that a request waited for. `values`: where its values lie, if not where the scanner has found them.
+    #[inline]
+    fn take_reply(
+        &mut self,
+        server: usize,
+        (key, part): (RequestKey, Part),
+        (reply, bytes, values): (Reply, &[u8], Option<&[ValueSpan]>),
+        now: Instant,
+    ) {
+        let backend = &mut self.backends[server];
         let service = &mut self.services[key];
         service.outstanding -= 1;
         if service.write.is_some() {
@@ -122,7 +139,8 @@ impl Dataplane {
                 self.counters.buffer_refusals_full += u64::from(!more);
                 service.fail(Fault::Buffer, &Arc::from(whose));
             } else {
-                gather.store(part.index, bytes, backend.scanner.values(), &backend.ordinals);
+                let values = values.unwrap_or_else(|| backend.scanner.values());
+                gather.store(part.index, bytes, values, &backend.ordinals);
                 let id = service.session;
                 session.gathered_bytes += gather.values_len() - service.gathered_bytes;
                 service.gathered_bytes = gather.values_len();
@@ -141,6 +159,12 @@ impl Dataplane {
         } else if let Some(bytes) = deciding {
             service.answer = Answer::Owned(bytes.to_vec());
         }
+    }
+
+    #[cold]
+    fn take_tagged(&mut self, server: usize, asked: (RequestKey, Part), tagged: &Tagged, now: Instant) {
+        let Tagged { reply, bytes, values } = tagged;
+        self.take_reply(server, asked, (*reply, bytes, Some(values)), now);
     }
 
     /// One of the servers that a request needs did not answer its part.

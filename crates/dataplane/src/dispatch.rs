@@ -161,6 +161,7 @@ impl Dataplane {
                     self.answer_failures_with(key, || meta_miss(meta));
                 }
                 if self.router.is_replicated() {
+                    self.services[key].is_replicated_read = self.router.replicates(name);
                     self.may_reread_meta(key, meta, name, expected);
                 }
                 match self.decider(name) {

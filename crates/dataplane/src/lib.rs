@@ -18,6 +18,7 @@
 //! | `replicate` | a write whose key has several replicas |
 //! | `follow` | what the other replicas learn of a write that one decides |
 //! | `hold` | a key between the two steps of a conditional write |
+//! | `token` | cas tokens that name their server |
 //! | `replica` | one server that has copies: how it is made to forget what it missed |
 //! | `mark_down` | servers that are connected and do not answer |
 //! | `journal` | the keys that a server missed |
@@ -86,6 +87,7 @@ mod spare;
 mod standing;
 mod stats;
 mod table;
+mod token;
 mod trace;
 mod window;
 mod words;

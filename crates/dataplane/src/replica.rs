@@ -8,6 +8,7 @@ use crate::{
     journal::{Bounds, Errand, Journal, Missed},
     key::WireKey,
     standing::{Share, Standing},
+    token::Tag,
 };
 use weir_protocol::{Expected, Reply};
 use weir_timing::Instant;
@@ -15,6 +16,7 @@ use weir_timing::Instant;
 /// What a backend has besides, where keys have several servers.
 #[derive(Debug)]
 pub(crate) struct Replica {
+    pub(crate) tag: Tag,
     pub(crate) share: Share,
     pub(crate) journal: Journal,
 }
@@ -35,7 +37,7 @@ impl Replica {
         if is_inherited {
             journal.flush_instead();
         }
-        Self { share, journal }
+        Self { tag: Tag::of(name), share, journal }
     }
 
     /// Why the server is not read, as far as this dataplane is concerned.

@@ -21,6 +21,7 @@ use crate::{
     service::Answer,
     services::Services,
     table::Routes,
+    token::Judged,
 };
 use std::sync::Arc;
 use weir_protocol::{Expected, Reply, Status};
@@ -158,6 +159,11 @@ impl Dataplane {
                 return self.finish_if_nothing_is_outstanding(key, now);
             }
         };
+        let mut text = Vec::new();
+        let request = match self.judge_token(decider, write, &mut text) {
+            Judged::Ask(request) => request,
+            Judged::Exists(answer) => return self.refuse_token(key, answer, now),
+        };
         let copies = replicas
             .iter()
             .map(|&server| Copy { server: usize::from(server), state: CopyState::Untold })
@@ -185,7 +191,7 @@ impl Dataplane {
             }
             replicated.copies[rank].state = if self.backends[server].admit(&self.config).is_ok() {
                 self.send(key, server, write.expected, server == decider, now, |backend| {
-                    write_message(write.request, write.expected, backend);
+                    write_message(request, write.expected, backend);
                 });
                 CopyState::Asked
             } else {

@@ -40,6 +40,8 @@ pub(crate) struct Service {
     pub(crate) chosen: Option<Way>,
     /// What it takes to ask another replica, where it is a read of keys that have several.
     pub(crate) reread: Option<Reread>,
+    /// It reads one key, which has several servers.
+    pub(crate) is_replicated_read: bool,
     /// The write goes to several replicas.
     pub(crate) write: Option<Box<Replicated>>,
     /// It is answered, and stays because replicas still owe it replies.
@@ -112,6 +114,7 @@ impl Service {
         degraded: false,
         chosen: None,
         reread: None,
+        is_replicated_read: false,
         write: None,
         lingers: false,
         is_decided_alone: false,
@@ -167,6 +170,7 @@ impl Service {
             degraded,
             chosen,
             reread,
+            is_replicated_read,
             write,
             lingers,
             is_decided_alone,
@@ -182,6 +186,7 @@ impl Service {
         (*outstanding, *hits, *gathered_bytes) = (0, 0, 0);
         (*error, *first_sent, *degrades, *degraded, *lingers) = (false, false, false, false, false);
         (*is_decided_alone, *apart, *following, *complete, *hosted) = (false, false, false, false, false);
+        *is_replicated_read = false;
         (*refusal, *chosen, *sender, *claim) = (None, None, None, Claim::NONE);
         *answer = Answer::None;
         (*failure, *gather, *reread, *write, *traced) = (None, None, None, None, None);

@@ -314,10 +314,9 @@ impl Fleet {
         let mut rest = reply.as_str();
         for number in numbers {
             let key = format!("key{number}");
-            let holders = self
-                .replicas_of(&key)
-                .into_iter()
-                .filter_map(|server| Some((server, self.servers[server].item(key.as_bytes())?.cas)));
+            let holders = self.replicas_of(&key).into_iter().filter_map(|server| {
+                Some((server, self.token(server, self.servers[server].item(key.as_bytes())?.cas)))
+            });
             let holders: Vec<_> = holders.collect();
             let text = String::from_utf8(value(number)).expect("text");
             let found = holders.iter().find_map(|(_, token)| {
@@ -474,11 +473,19 @@ impl Fleet {
             return String::new();
         }
         let Some(item) = self.servers[server].item(key.as_bytes()) else { return String::new() };
-        let token = if verb == "gets" { format!(" {}", item.cas) } else { String::new() };
+        let token = if verb == "gets" { format!(" {}", self.token(server, item.cas)) } else { String::new() };
         let text = String::from_utf8(item.value.clone()).expect("text");
         format!("VALUE {key} {} {}{token}\r\n{text}\r\n", item.flags, text.len())
     }
+
+    /// What clients see for a server's number: with its tag, where keys have several servers.
+    fn token(&self, server: usize, number: u64) -> u64 {
+        if self.case.replicas > 1 { TAGS[server] << 48 | number } else { number }
+    }
 }
+
+/// What tells the tokens of `s0:1`, `s1:1` and `s2:1` from each other.
+const TAGS: [u64; SERVERS] = [0x4f1a, 0x4004, 0x388d];
 
 fn value(number: usize) -> Vec<u8> {
     // Bytes that look like replies must do no harm.

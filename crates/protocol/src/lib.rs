@@ -19,6 +19,7 @@ mod reply;
 mod request;
 mod tokens;
 
+pub use number::cas_token;
 pub use refusal::{Denied, Refusal};
 pub use reply::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation};
 pub use request::{

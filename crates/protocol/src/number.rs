@@ -21,6 +21,11 @@ pub(crate) fn unsigned(word: &[u8]) -> Option<u64> {
     (value >> 63 == 0 || !word.contains(&b'-')).then_some(value)
 }
 
+/// A cas token in a request: an unsigned number of 64 bits, read as memcached reads it. `None` where memcached would refuse it.
+pub fn cas_token(word: &[u8]) -> Option<u64> {
+    unsigned(word)
+}
+
 /// Plain digits, as servers write them.
 pub(crate) fn digits(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 20 {

@@ -6,7 +6,7 @@ use weir_dataplane::{Config, Event, ReplicasRequired, SessionId, Standing};
 
 impl World {
     /// The server refuses connections.
-    fn goes_down(&mut self, server: usize) {
+    pub(crate) fn goes_down(&mut self, server: usize) {
         self.dataplane.handle_server_disconnected(server, self.now);
         self.turn();
         self.dataplane.handle_server_disconnected(server, self.now);
@@ -14,7 +14,7 @@ impl World {
     }
 
     /// The next attempt to connect succeeds.
-    fn comes_back(&mut self, server: usize) {
+    pub(crate) fn comes_back(&mut self, server: usize) {
         for _ in 0..100 {
             self.events.clear();
             let next = self.dataplane.poll_timeout().expect("a dead server is tried again");

@@ -16,4 +16,5 @@ mod reload;
 mod replication;
 mod requests;
 mod servers;
+mod tokens;
 mod world;

@@ -1,6 +1,6 @@
 //! Writes of keys that have replicas, where there are several loops: each key has one owner.
 
-use crate::world::{MS, TIMEOUT, World, router};
+use crate::world::{MS, TIMEOUT, World, router, token};
 use std::sync::Arc;
 use weir_dataplane::{Config, Mail, owner_of};
 use weir_routing::Table;
@@ -106,12 +106,13 @@ fn the_owner_and_who_has_no_replicas_send_no_mail() {
 #[test]
 fn every_kind_of_write_is_mailed_whole() {
     let key = key_of_the_other(0);
+    let cas = token(World::new(2, 2).router.primary(key.as_bytes()), 7);
     for (request, sent) in [
         (format!("set {key} 7 100 2 noreply\r\n\r\n\r\n"), format!("set {key} 7 100 2\r\n\r\n\r\n")),
         (format!("delete {key}\r\n"), format!("delete {key}\r\n")),
         (format!("touch {key} 5\r\n"), format!("touch {key} 5\r\n")),
         (format!("incr {key} 5\r\n"), format!("incr {key} 5\r\n")),
-        (format!("cas {key} 0 0 1 7\r\nx\r\n"), format!("cas {key} 0 0 1 7\r\nx\r\n")),
+        (format!("cas {key} 0 0 1 {cas}\r\nx\r\n"), format!("cas {key} 0 0 1 7\r\nx\r\n")),
         (format!("ms {key} 1 T9 Oabc k\r\nx\r\n"), format!("ms {key} 1 T9 Oabc k\r\nx\r\n")),
         (format!("md {key} q\r\n"), format!("md {key} q\r\nmn\r\n")),
         (format!("ma {key} N0 J13\r\n"), format!("ma {key} N0 J13\r\n")),

@@ -1,6 +1,6 @@
 //! Writes with several replicas.
 
-use crate::world::{TIMEOUT, World};
+use crate::world::{TIMEOUT, World, token};
 
 #[test]
 fn writes_go_to_all_replicas_and_the_primary_decides() {
@@ -45,15 +45,23 @@ fn what_the_primary_refuses_no_other_replica_hears_of() {
     // E on ms and x on md are flags of later servers.
     for (request, reply) in [
         (format!("add {key} 0 0 1\r\nx\r\n"), "NOT_STORED\r\n"),
-        (format!("cas {key} 0 0 1 7\r\nx\r\n"), "EXISTS\r\n"),
         (format!("decr {key} 1\r\n"), "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"),
         (format!("ms {key} 1 E7\r\nx\r\n"), "CLIENT_ERROR invalid flag\r\n"),
         (format!("md {key} x\r\n"), "CLIENT_ERROR invalid flag\r\n"),
         (format!("ma {key} N0 ~\r\n"), "CLIENT_ERROR invalid flag\r\n"),
-        (format!("ms {key} 1 MA C7\r\nx\r\n"), "EX\r\n"),
     ] {
         world.send(client, &request);
         assert_eq!(world.server_gets(0), request);
+        world.server_says(0, reply);
+        assert_eq!(world.server_gets(1), "", "{request}");
+        assert_eq!(world.client_gets(client), reply);
+    }
+    for (request, reply) in
+        [("cas KEY 0 0 1 TOKEN\r\nx\r\n", "EXISTS\r\n"), ("ms KEY 1 MA CTOKEN\r\nx\r\n", "EX\r\n")]
+    {
+        let with = |cas: u64| request.replace("KEY", &key).replace("TOKEN", &cas.to_string());
+        world.send(client, &with(token(0, 7)));
+        assert_eq!(world.server_gets(0), with(7));
         world.server_says(0, reply);
         assert_eq!(world.server_gets(1), "", "{request}");
         assert_eq!(world.client_gets(client), reply);
@@ -67,6 +75,7 @@ fn flags_of_later_servers_pass() {
     let mut world = World::new(2, 2);
     let client = world.client();
     let key = world.key_on(0);
+    let shown = format!("HD c{}\r\n", token(0, 7));
     for (request, reply, follower) in [
         (format!("ms {key} 1 E7 c\r\nx\r\n"), "HD c7\r\n", format!("delete {key}\r\n")),
         (format!("md {key} x\r\n"), "HD\r\n", format!("delete {key}\r\n")),
@@ -80,7 +89,7 @@ fn flags_of_later_servers_pass() {
         if !follower.is_empty() {
             world.server_says(1, "DELETED\r\n");
         }
-        assert_eq!(world.client_gets(client), reply);
+        assert_eq!(world.client_gets(client), if reply == "HD c7\r\n" { &shown } else { reply });
     }
     assert!(world.dataplane.is_quiet());
 }

@@ -119,6 +119,13 @@ impl World {
     }
 }
 
+/// The cas token that clients see for a number of server `s:1`, `s:2` or `s:3`, where keys have several servers.
+pub(crate) fn token(server: usize, number: u64) -> u64 {
+    // What the servers' names come to must not change: clients hold tokens while a proxy is started anew as another version.
+    const TAGS: [u64; 3] = [0x6fd1, 0x6e09, 0x16e3];
+    TAGS[server] << 48 | number
+}
+
 /// Keys over servers, by their bytes modulo the number of servers.
 pub(crate) fn router(servers: &[&str], replicas: usize) -> Router {
     let servers: Vec<Server> = servers.iter().map(|text| text.parse().expect("a server")).collect();

@@ -15,6 +15,7 @@ use super::link::Link;
 use super::replies;
 use super::script::{Asked, Expected, STATISTICS};
 use super::tables;
+use super::tokens::{Stake, Tokens};
 
 /// The reply that the dataplane puts in the place of one for which there is no room.
 const NO_ROOM: &[u8] = b"SERVER_ERROR buffer-full client\r\n";
@@ -53,7 +54,7 @@ pub(super) struct Client {
     pub(super) link: Link,
     /// What has arrived and was not read, because the proxy did not want to.
     pub(super) unread: VecDeque<Arrival>,
-    pub(super) cas_tokens: BTreeMap<Vec<u8>, u64>,
+    pub(super) tokens: Tokens,
     pub(super) tally: Tally,
     pending: VecDeque<Pending>,
     /// Of each key of its own, and of each server that was its primary.
@@ -120,6 +121,7 @@ struct Pending {
     began: Moment,
     /// What it is there, if it writes a shared key.
     write: Option<WriteId>,
+    stake: Stake,
 }
 
 impl Client {
@@ -139,7 +141,7 @@ impl Client {
             remaining: requests,
             link: Link::default(),
             unread: VecDeque::new(),
-            cas_tokens: BTreeMap::new(),
+            tokens: Tokens::default(),
             tally: Tally::default(),
             pending: VecDeque::new(),
             beliefs: BTreeMap::new(),
@@ -168,7 +170,13 @@ impl Client {
     pub(super) fn ask(&mut self, asked: Asked, history: &mut History) {
         self.sent_bytes += asked.bytes.len() as u64;
         let write = asked.shared.as_ref().map(|it| history.issue(self.number, &it.key, it.value.clone()));
-        self.pending.push_back(Pending { asked, end: self.sent_bytes, read: None, began: 0, write });
+        let stake = match &asked.expected {
+            Expected::Values { keys, .. } => self.tokens.reads(keys),
+            Expected::Fitting { key } => self.tokens.changes(key, None),
+            Expected::FittingCas { key, token, .. } => self.tokens.changes(key, Some(*token)),
+            _ => Stake::default(),
+        };
+        self.pending.push_back(Pending { asked, end: self.sent_bytes, read: None, began: 0, write, stake });
     }
 
     /// The proxy has read `count` more of its bytes.
@@ -205,9 +213,9 @@ impl Client {
                 return Err(format!("{:?} is answered before it was read", pending.asked));
             };
             let (asked, table, began) = (pending.asked.clone(), pending.table(), pending.began);
-            let write = pending.write.clone();
+            let (write, stake) = (pending.write.clone(), pending.stake.clone());
             let Some(taken) = self
-                .check(&asked, table.as_deref(), (&*history, began))
+                .check((&asked, &stake), table.as_deref(), (&*history, began))
                 .map_err(|error| format!("{error} (to {asked:?})"))?
             else {
                 return Ok(());
@@ -268,7 +276,7 @@ impl Client {
     /// Compares the front of what was seen with what was asked; returns the length of the reply once it is complete.
     fn check(
         &mut self,
-        asked: &Asked,
+        (asked, stake): (&Asked, &Stake),
         table: Option<&Table>,
         history: (&History, Moment),
     ) -> Result<Option<usize>, String> {
@@ -293,19 +301,40 @@ impl Client {
                     (true, 2..) => From::PrimaryIfMissed,
                     _ => From::Primary,
                 };
-                self.check_values(keys, table, (*with_cas, from), values, history)?;
+                self.check_values(keys, table, (with_cas.then_some(stake), from), values, history)?;
                 return Ok(Some(length));
             }
             Expected::Fitting { key } => {
                 self.learn(key, table, |belief| belief.learn_reply(&asked.bytes, &line))?;
+                self.settle_token(key, stake, &line)?;
             }
-            Expected::FittingCas { key, stored } => {
-                self.learn(key, table, |belief| belief.learn_cas(stored.clone(), Some(&line)))?;
+            Expected::FittingCas { key, stored, .. } => {
+                if !self.may_be_told_without_asking(stake, &line)? {
+                    self.learn(key, table, |belief| belief.learn_cas(stored.clone(), Some(&line)))?;
+                }
+                self.settle_token(key, stake, &line)?;
             }
             Expected::OneOf(lines) if lines.iter().any(|expected| expected.as_bytes() == line) => {}
             _ => return Err(format!("found {:?}", String::from_utf8_lossy(&line))),
         }
         Ok(Some(line.len()))
+    }
+
+    /// Nothing that was acknowledged after the token was read is lost.
+    fn settle_token(&mut self, key: &[u8], stake: &Stake, line: &[u8]) -> Result<(), String> {
+        if self.nature.ordered { self.tokens.settle(key, stake, line) } else { Ok(()) }
+    }
+
+    /// Whether a `cas` was perhaps answered for its token alone, so that the answer says nothing of the item.
+    fn may_be_told_without_asking(&self, stake: &Stake, line: &[u8]) -> Result<bool, String> {
+        if !self.nature.replicated || self.nature.blind {
+            return Ok(false);
+        }
+        let is_told = line == b"EXISTS\r\n";
+        if stake.compares_nameless() && !is_told {
+            return Err(format!("a token of no server was answered {:?}", String::from_utf8_lossy(line)));
+        }
+        Ok(is_told && (self.nature.fails_over || stake.compares_nameless()))
     }
 
     /// Each line of `answer` is there, or a failure: of a server if it had to be asked, or for want of room.
@@ -336,19 +365,19 @@ impl Client {
         &mut self,
         keys: &[Vec<u8>],
         table: Option<&Table>,
-        (with_cas, from): (bool, From),
+        (stake, from): (Option<&Stake>, From),
         values: Vec<replies::Value>,
         (history, began): (&History, Moment),
     ) -> Result<(), String> {
         let mut values = values.into_iter().peekable();
-        for key in keys {
+        for (place, key) in keys.iter().enumerate() {
             let value = values.next_if(|value| value.key == *key);
             if let Some(value) = &value {
-                if value.cas.is_some() != with_cas {
+                if value.cas.is_some() != stake.is_some() {
                     return Err(format!("{value:?} has a cas token, or has none, wrongly"));
                 }
-                if let Some(cas) = value.cas {
-                    self.cas_tokens.insert(key.clone(), cas);
+                if let (Some(cas), Some(stake)) = (value.cas, stake) {
+                    self.tokens.learn(key, cas, stake, place);
                 }
             }
             if key.starts_with(b"own") {
@@ -407,7 +436,7 @@ impl Client {
                 belief.doubt(&asked.bytes);
                 Ok(())
             }),
-            Expected::FittingCas { key, stored } => {
+            Expected::FittingCas { key, stored, .. } => {
                 self.learn(key, table, |belief| belief.learn_cas(stored.clone(), None))
             }
             _ => Ok(()),

@@ -29,6 +29,7 @@ mod scenario;
 mod script;
 mod server;
 mod tables;
+mod tokens;
 mod verdict;
 mod visits;
 mod wires;

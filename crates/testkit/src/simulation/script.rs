@@ -48,7 +48,7 @@ pub(super) enum Expected {
     /// What fits what is believed about a key of one's own.
     Fitting { key: Vec<u8> },
     /// The same for a `cas`, which stores this value with these flags.
-    FittingCas { key: Vec<u8>, stored: (Vec<u8>, u32) },
+    FittingCas { key: Vec<u8>, stored: (Vec<u8>, u32), token: u64 },
     /// One of these lines: others write that key, too.
     OneOf(&'static [&'static str]),
     /// No reply: the connection is closed.
@@ -148,11 +148,11 @@ fn own_storage(client: &mut Client, kind: char, key: Vec<u8>, noreply: bool, rng
         client.next_value(&key, rng)
     };
     let flags = rng.random_range(0..4u32);
-    let token = client.cas_tokens.get(&key).copied().unwrap_or_else(|| rng.random_range(1..50));
+    let token = client.tokens.of(&key).unwrap_or_else(|| rng.random_range(1..50));
     let words = if verb == "cas" { format!("{} {token}", value.len()) } else { value.len().to_string() };
     let bytes = storage(verb, &key, flags, &words, noreply, &value);
     let expected = match verb {
-        "cas" => Expected::FittingCas { key, stored: (value, flags) },
+        "cas" => Expected::FittingCas { key, stored: (value, flags), token },
         _ => Expected::Fitting { key },
     };
     Asked { bytes, expected, noreply, shared: None }
