@@ -99,13 +99,16 @@ impl Dataplane {
         let took = now.saturating_since(part.sent);
         let backend = &mut self.backends[server];
         self.recorder.record_server(backend.beside.unwrap_or(server), took);
+        let mut tagged = None;
         if backend.replica.is_some() {
             backend.observe(took);
-            if let Some(tagged) = self.tag_reply(key, (server, part.expected), reply, bytes) {
-                return self.take_tagged(server, (key, part), &tagged, now);
-            }
+            tagged = self.tag_reply(key, (server, part.expected), reply, bytes);
         }
-        self.take_reply(server, (key, part), (reply, bytes, None), now);
+        let taken = match &tagged {
+            Some(Tagged { reply, bytes, values }) => (*reply, bytes.as_slice(), Some(values.as_slice())),
+            None => (reply, bytes, None),
+        };
+        self.take_reply(server, (key, part), taken, now);
     }
 
     /// What becomes of a reply that a request waited for. `values`: where its values lie, if not where the scanner has found them.
@@ -159,12 +162,6 @@ impl Dataplane {
         } else if let Some(bytes) = deciding {
             service.answer = Answer::Owned(bytes.to_vec());
         }
-    }
-
-    #[cold]
-    fn take_tagged(&mut self, server: usize, asked: (RequestKey, Part), tagged: &Tagged, now: Instant) {
-        let Tagged { reply, bytes, values } = tagged;
-        self.take_reply(server, asked, (*reply, bytes, Some(values)), now);
     }
 
     /// One of the servers that a request needs did not answer its part.
