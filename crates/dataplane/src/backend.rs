@@ -595,7 +595,6 @@ impl Backend {
         self.parts.iter().any(|part| part.index == mark)
     }
 
-    #[cfg(debug_assertions)]
     pub(crate) fn is_quiet(&self) -> bool {
         !self.is_unclean()
             && self.parts.is_empty()

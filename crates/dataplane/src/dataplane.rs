@@ -521,7 +521,6 @@ impl Dataplane {
     }
 
     /// Nothing is in service and nothing waits, anywhere: for tests.
-    #[cfg(debug_assertions)]
     pub fn is_quiet(&self) -> bool {
         self.services.is_empty()
             && self.backends.iter().all(Backend::is_quiet)

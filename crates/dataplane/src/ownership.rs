@@ -248,7 +248,6 @@ impl Dataplane {
     }
 
     /// Whether nothing that was mailed, in either direction, waits for anything: for tests.
-    #[cfg(debug_assertions)]
     pub(crate) fn post_is_quiet(&self) -> bool {
         self.post.as_ref().is_none_or(|post| {
             post.outgoing.is_empty() && post.under_way.iter().all(|it| it.requests == 0 && it.bytes == 0)

@@ -295,7 +295,6 @@ impl Dataplane {
     }
 
     /// No server is leaving, and no table waits: for tests.
-    #[cfg(debug_assertions)]
     pub(crate) fn slots_are_settled(&self) -> bool {
         self.coming.is_none() && self.slots.iter().all(|slot| slot.state != SlotState::Leaving)
     }

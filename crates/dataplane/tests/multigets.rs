@@ -185,7 +185,6 @@ impl Fleet {
         self.hear_late(&steps[0].failures, &outputs);
         self.hear_late(&steps[1].failures, &outputs_again);
         assert_eq!(self.take_reply(), "", "{:?}", self.case);
-        #[cfg(debug_assertions)]
         assert!(self.dataplane.is_quiet(), "{:?}", self.case);
     }
 
@@ -556,7 +555,6 @@ fn a_server_that_closes_costs_nobody_a_read_where_keys_have_another() {
                         "{:?}",
                         fleet.case
                     );
-                    #[cfg(debug_assertions)]
                     assert!(fleet.dataplane.is_quiet(), "{:?}", fleet.case);
                 }
             }

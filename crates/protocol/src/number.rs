@@ -42,9 +42,10 @@ pub(crate) fn digits(word: &[u8]) -> Option<u64> {
 
 /// The digits that come next, behind any spaces, and what follows them: another word, or nothing.
 #[inline]
-pub(crate) fn next_digits(text: &[u8]) -> Option<(u64, &[u8])> {
-    let start = text.iter().position(|&byte| byte != b' ')?;
-    let text = &text[start..];
+pub(crate) fn next_digits(mut text: &[u8]) -> Option<(u64, &[u8])> {
+    while let [b' ', rest @ ..] = text {
+        text = rest;
+    }
     let mut sum = 0_u64;
     let mut len = 0;
     for byte in text {

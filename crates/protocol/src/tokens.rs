@@ -25,8 +25,9 @@ impl<'a> Tokens<'a> {
     }
 
     fn skip_spaces(&mut self) {
-        let spaces = self.rest.iter().take_while(|&&byte| byte == b' ').count();
-        self.rest = &self.rest[spaces..];
+        while let [b' ', rest @ ..] = self.rest {
+            self.rest = rest;
+        }
     }
 
     /// The next `N` words and perhaps one more, if the line ends after them.

@@ -5,7 +5,8 @@ use crate::{
     clock::Clock,
     keeper::{Notice, Tell},
     records::{Complaint, RecordCounts, RecordWriter, Records},
-    run::{LoopThread, RunError, spawn},
+    run::RunError,
+    threads::{LoopThread, spawn},
     traces::{self, Tracing},
     windows::{self, Taker, Window},
 };

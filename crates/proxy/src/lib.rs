@@ -41,6 +41,7 @@ mod snapshot;
 mod sockets;
 mod split;
 mod threaded;
+mod threads;
 mod traces;
 mod windows;
 

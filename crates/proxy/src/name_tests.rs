@@ -5,8 +5,9 @@ use crate::{
     clock::Clock,
     event_loop::{LoopHandle, Message},
     keeper::{Keeper, KeeperHandle},
-    run::{LoopThread, Making, Started, start_engine},
+    run::{Making, Started, start_engine},
     sockets::Stream,
+    threads::{LoopThread, Watch},
 };
 use std::{
     io::{self, BufRead as _, BufReader, Write as _},
@@ -123,6 +124,7 @@ impl Proxy {
             standing: Arc::default(),
             windows,
             tracing: None,
+            watch: Watch::default(),
         };
         let Started { doors, threads, .. } = start_engine(&making).expect("descriptors are free");
         let door = doors[0].clone();

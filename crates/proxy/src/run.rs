@@ -16,9 +16,15 @@ use crate::{
     reporter::Reporter,
     server_link::Whereabouts,
     split,
+    threaded::{
+        Shared,
+        network::{Network, NetworkConfig},
+    },
+    threads::{LoopThread, Watch, join, spawn},
     traces::Tracing,
     windows::{self, Collector, Hub, Ring},
 };
+use mio::Poll;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -29,10 +35,9 @@ use std::{
         Arc, PoisonError, RwLock,
         mpsc::{Receiver, SyncSender, sync_channel},
     },
-    thread::{self, JoinHandle},
+    thread,
 };
-use weir_dataplane::Budget;
-use weir_dataplane::Standing;
+use weir_dataplane::{Budget, Standing};
 
 /// Why a proxy could not run.
 #[derive(Debug, thiserror::Error)]
@@ -67,8 +72,13 @@ pub enum RunError {
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// A thread ended that should not have.
-    #[error("an event loop has ended: {0}")]
-    Loop(String),
+    #[error("thread {name} has ended: {why}")]
+    Thread {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
 }
 
 /// Serves until SIGTERM or SIGINT, then answers what was taken and returns. On SIGHUP the configuration is read again. `tell` shows
@@ -94,7 +104,9 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         standing: Arc::default(),
         windows: hub,
         tracing,
+        watch: Watch::default(),
     };
+    let watch = making.watch.clone();
     let Started { reporting, doors, threads, queues } = start_engine(&making)?;
     // What collects, and what writes rows, ends when nobody is left who could hand over anything.
     drop(making);
@@ -102,7 +114,7 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
     let collector = spawn("weir-windows".into(), move || collector.run())?;
     let (windows_file, trace_file) = files.counts();
-    let (acceptor, acceptor_thread) = start_acceptor(config, &doors)?;
+    let (acceptor, acceptor_thread) = start_acceptor(config, &doors, &watch)?;
     let kept = doors.clone();
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
@@ -113,6 +125,10 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
 
     while signals.forever().next() == Some(SIGHUP) {
         keeper_handle.reload();
+    }
+    watch.stop();
+    if let Some(failure) = watch.failure() {
+        return Err(failure);
     }
     // A second signal ends the process at once.
     thread::spawn(move || signals.forever().find(|&signal| signal != SIGHUP).map(|_| std::process::exit(1)));
@@ -127,8 +143,6 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     join(collector)?;
     files.finish()
 }
-
-pub(crate) type LoopThread = JoinHandle<io::Result<()>>;
 
 /// The threads of an engine.
 pub(crate) struct Started {
@@ -176,6 +190,8 @@ pub(crate) struct Making {
     pub(crate) windows: Hub,
     /// Where rows of sampled requests go, if anywhere.
     pub(crate) tracing: Option<Tracing>,
+    /// Who notices that a thread has ended.
+    pub(crate) watch: Watch,
 }
 
 impl Making {
@@ -203,6 +219,31 @@ impl Making {
             drain_timeout: self.config.drain_timeout,
         })
     }
+
+    /// Starts the network thread of the workers that share `shared`; `number` as in [`NetworkConfig`].
+    pub(crate) fn start_network(
+        &self,
+        (poll, mailbox): (Poll, Receiver<Message>),
+        dataplane: weir_dataplane::Config,
+        shared: Arc<Shared>,
+        number: usize,
+    ) -> Result<LoopThread, RunError> {
+        let network = Network::new(NetworkConfig {
+            poll,
+            mailbox,
+            dataplane,
+            table: Arc::clone(&self.config.table),
+            budget: Arc::clone(&self.budget),
+            sessions_max: self.config.sessions_max,
+            drain_timeout: self.config.drain_timeout,
+            clock: self.clock,
+            shared,
+            windows: &self.windows,
+            tracing: self.tracing.as_ref(),
+            number,
+        });
+        self.watch.spawn("weir-network".into(), move || network.run())
+    }
 }
 
 pub(crate) fn start_engine(making: &Making) -> Result<Started, RunError> {
@@ -222,19 +263,23 @@ fn start_loops(making: &Making) -> Result<Started, RunError> {
     let mut threads = Vec::new();
     for (index, (event_loop, mail)) in loops.into_iter().zip(MailRoom::connect(&handles)).enumerate() {
         let event_loop = if handles.len() > 1 { event_loop.with_mail(mail) } else { event_loop };
-        threads.push(spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
+        threads.push(making.watch.spawn(format!("weir-loop-{index}"), move || event_loop.run())?);
     }
     Ok(Started { reporting: Crew::new(handles.clone()), doors: handles, threads, queues: Vec::new() })
 }
 
-fn start_acceptor(config: &Config, loops: &[LoopHandle]) -> Result<(AcceptorHandle, LoopThread), RunError> {
+fn start_acceptor(
+    config: &Config,
+    loops: &[LoopHandle],
+    watch: &Watch,
+) -> Result<(AcceptorHandle, LoopThread), RunError> {
     let bound = Acceptor::bind(&config.listen, loops.to_vec());
     let (acceptor, handle) = bound.map_err(|source| RunError::Listen {
         role: "clients",
         address: config.listen.to_string(),
         source,
     })?;
-    Ok((handle, spawn("weir-accept".into(), move || acceptor.run())?))
+    Ok((handle, watch.spawn("weir-accept".into(), move || acceptor.run())?))
 }
 
 /// What answers questions about the proxy lives as long as the process; it is not waited for.
@@ -250,22 +295,4 @@ fn start_reporting(reporter: &Reporter, questions: Receiver<Question>) -> Result
     let asked = reporter.clone();
     spawn("weir-admin".into(), move || admin::serve(listener, asked))?;
     Ok(())
-}
-
-pub(crate) fn spawn(
-    name: String,
-    work: impl FnOnce() -> io::Result<()> + Send + 'static,
-) -> Result<LoopThread, RunError> {
-    thread::Builder::new()
-        .name(name)
-        .spawn(work)
-        .map_err(|source| RunError::System { what: "start a thread", source })
-}
-
-fn join(thread: LoopThread) -> Result<(), RunError> {
-    match thread.join() {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(RunError::Loop(error.to_string())),
-        Err(_) => Err(RunError::Loop("it panicked; please report this".into())),
-    }
 }

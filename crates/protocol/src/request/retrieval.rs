@@ -89,6 +89,9 @@ impl<'a> Iterator for Keys<'a> {
         if !self.first.is_empty() {
             return Some(std::mem::take(&mut self.first));
         }
+        if self.others.is_empty() {
+            return None;
+        }
         let (key, others) = cut(self.others)?;
         self.others = others;
         Some(key)
@@ -96,11 +99,13 @@ impl<'a> Iterator for Keys<'a> {
 }
 
 /// The first word of a text that is known to hold no NUL, and what follows it.
-#[inline]
 fn cut(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let start = text.iter().position(|&byte| byte != b' ')?;
-    let word = &text[start..];
-    Some(word.split_at(near::find(b' ', word).unwrap_or(word.len())))
+    let mut word = text;
+    while let [b' ', rest @ ..] = word {
+        word = rest;
+    }
+    let end = near::find(b' ', word).unwrap_or(word.len());
+    (end > 0).then(|| word.split_at(end))
 }
 
 pub(super) fn parse(verb: RetrievalVerb, mut tokens: Tokens<'_>) -> Line<'_> {

@@ -3,10 +3,10 @@
 use crate::{
     event_loop::{LoopHandle, Routing},
     names::AddressBook,
-    run::{Crew, Making, RunError, Started, spawn},
+    run::{Crew, Making, RunError, Started},
     threaded::{
         By, Queues, Shared,
-        network::{Attention, DOOR, Network, NetworkConfig},
+        network::{Attention, DOOR},
         queue::{Limits, Queue, QueueConfig, QueueState},
         request::Job,
         worker::{Worker, WorkerConfig},
@@ -66,24 +66,10 @@ pub(crate) fn start(making: &Making, workers: usize, queue_len_max: usize) -> Re
             clock,
             station: "workers",
         });
-        threads.push(spawn(format!("weir-worker-{index}"), move || worker.run())?);
+        threads.push(making.watch.spawn(format!("weir-worker-{index}"), move || worker.run())?);
     }
-    let thread = Network::new(NetworkConfig {
-        poll,
-        mailbox,
-        dataplane,
-        table: Arc::clone(&config.table),
-        budget: Arc::clone(&making.budget),
-        sessions_max: config.sessions_max,
-        drain_timeout: config.drain_timeout,
-        clock,
-        shared,
-        windows: &making.windows,
-        tracing: making.tracing.as_ref(),
-        number: workers,
-    });
     // The network thread ends first, and the workers by its doing.
-    threads.insert(0, spawn("weir-network".into(), move || thread.run())?);
+    threads.insert(0, making.start_network((poll, mailbox), dataplane, shared, workers)?);
     // Reports are asked of the workers first: they know the servers.
     let reporting = Crew::new(handles.into_iter().chain([network.clone()]));
     Ok(Started { reporting, doors: vec![network], threads, queues: vec![Arc::new(OneQueue(queue))] })

@@ -3,7 +3,7 @@
 use super::start::WRITES_IN_SERVICE_MAX;
 use crate::{
     event_loop::{EventLoop, LoopHandle, Routing},
-    run::{Crew, LoopThread, Making, RunError, spawn},
+    run::{Crew, Making, RunError},
     threaded::network::DOOR,
     threaded::{
         Shared,
@@ -11,6 +11,7 @@ use crate::{
         queue::{Limits, Queue, QueueConfig},
         worker::{Worker, WorkerConfig},
     },
+    threads::{LoopThread, join},
 };
 use std::{io, mem, sync::Arc, time::Duration};
 use weir_routing::Server;
@@ -141,7 +142,7 @@ impl Staff {
                 station,
             });
             let name = format!("weir-{}", team.role.thread(team.queue.number, index));
-            self.threads.push(spawn(name, move || worker.run())?);
+            self.threads.push(self.making.watch.spawn(name, move || worker.run())?);
             self.crew.add(handle);
         }
         Ok(())
@@ -150,9 +151,7 @@ impl Staff {
     /// Waits for all threads, whose queues have ended.
     pub(super) fn join(&mut self) -> io::Result<()> {
         for thread in mem::take(&mut self.threads) {
-            let ended =
-                thread.join().map_err(|_| io::Error::other("a thread panicked; please report this"))?;
-            ended?;
+            join(thread).map_err(io::Error::other)?;
         }
         Ok(())
     }

@@ -3,13 +3,8 @@
 use super::{staff::Staff, stations::Stations};
 use crate::{
     event_loop::LoopHandle,
-    run::{Crew, Making, RunError, Started, spawn},
-    threaded::{
-        Shared,
-        fence::Fence,
-        network::{Attention, Network, NetworkConfig},
-        queue::Limits,
-    },
+    run::{Crew, Making, RunError, Started},
+    threaded::{Shared, fence::Fence, network::Attention, queue::Limits},
     traces::THREADS,
 };
 use mio::Poll;
@@ -21,7 +16,7 @@ pub(super) const WRITES_IN_SERVICE_MAX: usize = 1024;
 /// Starts the network thread, and `readers` readers and a writer for each server.
 pub(crate) fn start(making: &Making, readers: usize, queue_len_max: usize) -> Result<Started, RunError> {
     let system = |source| RunError::System { what: "make the network thread", source };
-    let (config, clock) = (&making.config, making.clock);
+    let config = &making.config;
     let poll = Poll::new().map_err(system)?;
     let (network, mailbox) = LoopHandle::new(&poll).map_err(system)?;
     // Others join when servers come.
@@ -44,21 +39,7 @@ pub(crate) fn start(making: &Making, readers: usize, queue_len_max: usize) -> Re
         value_bytes_max: AtomicUsize::new(dataplane.limits.value_bytes_max),
     });
     stations.open(&shared)?;
-    let thread = Network::new(NetworkConfig {
-        poll,
-        mailbox,
-        dataplane,
-        table: Arc::clone(&config.table),
-        budget: Arc::clone(&making.budget),
-        sessions_max: config.sessions_max,
-        drain_timeout: config.drain_timeout,
-        clock,
-        shared,
-        windows: &making.windows,
-        tracing: making.tracing.as_ref(),
-        number: THREADS - 1,
-    });
     // It waits for the others itself.
-    let threads = vec![spawn("weir-network".into(), move || thread.run())?];
+    let threads = vec![making.start_network((poll, mailbox), dataplane, shared, THREADS - 1)?];
     Ok(Started { reporting: crew, doors: vec![network], threads, queues: stations.windows() })
 }

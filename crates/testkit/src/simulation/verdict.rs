@@ -49,7 +49,6 @@ impl World {
                 return Err(format!("{} is {} though nothing hinders it", server.server, server.state));
             }
         }
-        #[cfg(debug_assertions)]
         if self.loops.iter().any(|it| !it.dataplane.is_quiet()) {
             return Err("something is left in a dataplane".to_owned());
         }
