@@ -506,8 +506,9 @@ impl Backend {
 
     /// When the first part that still has a request will be late.
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
-        let next = self.next_unexpired().map(|part| part.deadline);
-        sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking)
+        // What comes next may have been given up already, behind one that has more time; nothing that waits is late before `soonest`.
+        let next = self.next_unexpired().map(|part| part.deadline.max(self.soonest));
+        sooner(sooner(self.head_deadline(timeout_ns), next.filter(|next| *next != NEVER)), self.overtaking)
     }
 
     /// The head's deadline moves with the progress of its reply: a long reply, and a long request, must go on, no more.

@@ -111,6 +111,28 @@ fn an_undecided_write_makes_the_others_forget_without_keeping_the_client() {
     assert!(world.dataplane.is_quiet());
 }
 
+/// A message of the second step is given up before those that stand before it. When these are answered nothing is late any more.
+#[test]
+fn what_was_given_up_behind_others_is_no_deadline_later() {
+    let mut world = World::new(2, 2);
+    let (client, other) = (world.client(), world.client());
+    let (key, younger) = (world.key_on(0), world.keys_on(1, 2));
+    world.send(client, &format!("incr {key} 5\r\n"));
+    world.server_gets(0);
+    world.pass(TIMEOUT / 2);
+    for key in &younger {
+        world.send(other, &format!("get {key}\r\n"));
+    }
+    world.server_says(0, "15\r\n");
+    world.server_gets(1);
+    world.pass(TIMEOUT / 2);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:2\r\n");
+    world.server_gets(1);
+    assert_eq!(world.hears(other, 1, "END\r\n"), "END\r\n");
+    let next = world.dataplane.poll_timeout().expect("a get is not answered");
+    assert!(next > world.now, "{next:?} is past at {:?}", world.now);
+}
+
 /// A message of the second step stands in its queue behind younger ones, and is late before them all the same.
 #[test]
 fn both_steps_of_a_conditional_write_share_one_deadline() {
