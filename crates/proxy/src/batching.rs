@@ -4,11 +4,12 @@
 //! that writes for every few requests makes small batches for the servers and the clients, too, and all of them pay. So a loop may pause
 //! between reading and writing. A pause delays what is in hand by its length, and gains what arrives in it.
 //!
-//! The rule is a function of three numbers that a loop sees: how many clients are active (N), how often a client is read (X per second),
-//! and how many were read in this turn. N / X is the time in which each client comes once, by Little's law. A pause is at most a small
-//! share of that, and never longer than the setting. There is none while few clients are active, so that nobody waits for nobody; none
-//! if it would bring less than a client or two; and none if a good part of the active clients is in hand already, as it is when all share
-//! few cores.
+//! The rule is a function of four numbers that a loop sees: how many clients are active (N), how often a client is read (X per second),
+//! how often a request comes, which with pipelines is several times per read, and how many clients were read in this turn. N / X is the
+//! time in which each client comes once, by Little's law. A pause is at most a small share of that, and never longer than the setting.
+//! There is none while few clients are active, so that nobody waits for nobody; none if it would bring less than a request or two (and
+//! the replies to as many, for what is gained at the servers is gained at the way back, too); and none if a good part of the active
+//! clients is in hand already, as it is when all share few cores.
 
 use std::{fmt, time::Duration};
 use weir_timing::Instant;
@@ -58,6 +59,13 @@ struct Pace {
     active: u64,
     /// Nanoseconds between two reads of any client.
     interval_ns: u64,
+    /// Nanoseconds between two requests.
+    request_interval_ns: u64,
+}
+
+impl Pace {
+    /// Nobody was heard.
+    const SILENCE: Self = Self { active: 0, interval_ns: u64::MAX, request_interval_ns: u64::MAX };
 }
 
 /// How long to pause, in nanoseconds, when `in_hand` clients were read since the last writing; 0: not at all.
@@ -72,7 +80,7 @@ fn pause_ns(batching: Batching, pace: Pace, in_hand: u64) -> u64 {
     }
     let round_ns = pace.active.saturating_mul(pace.interval_ns);
     let pause_ns = pause_max_ns.min(round_ns / SHARE_OF_ROUND);
-    if pause_ns < PAUSE_MIN_NS || pause_ns < GAIN_MIN * pace.interval_ns { 0 } else { pause_ns }
+    if pause_ns < PAUSE_MIN_NS || pause_ns / GAIN_MIN < pace.request_interval_ns { 0 } else { pause_ns }
 }
 
 /// With fewer clients than this everything is passed on at once.
@@ -87,7 +95,7 @@ const SHARE_OF_ROUND: u64 = 16;
 /// A shorter one costs more than it gains: two calls and a timer.
 const PAUSE_MIN_NS: u64 = 10_000;
 
-/// So many clients must be expected to come in a pause.
+/// So many requests must be expected to come in a pause.
 const GAIN_MIN: u64 = 2;
 
 /// Watches the clients of one loop, and says how long to pause.
@@ -109,6 +117,8 @@ struct Window {
     began: Instant,
     active: u64,
     reads: u64,
+    /// All requests before it.
+    requests_before: u64,
 }
 
 /// Long enough for every active client to come once where it matters, short enough to follow the load.
@@ -124,8 +134,8 @@ impl Batcher {
     pub(crate) fn new(batching: Batching, now: Instant) -> Self {
         Self {
             batching,
-            pace: Pace { active: 0, interval_ns: u64::MAX },
-            window: Window { number: 1, began: now, active: 0, reads: 0 },
+            pace: Pace::SILENCE,
+            window: Window { number: 1, began: now, active: 0, reads: 0, requests_before: 0 },
             heard: Vec::new(),
             in_hand: 0,
         }
@@ -142,14 +152,21 @@ impl Batcher {
         self.in_hand += 1;
     }
 
-    /// All that was ready was read: how long to pause before writing, in nanoseconds; 0: not at all.
-    pub(crate) fn pause_ns(&mut self, now: Instant) -> u64 {
+    /// All that was ready was read, and that makes so many requests since the loop began: how long to pause before writing, in
+    /// nanoseconds; 0: not at all.
+    pub(crate) fn pause_ns(&mut self, requests: u64, now: Instant) -> u64 {
         let elapsed_ns = now.saturating_since(self.window.began);
         if elapsed_ns >= WINDOW_NS {
-            let Window { number, active, reads, .. } = self.window;
-            self.pace = Pace { active, interval_ns: elapsed_ns.checked_div(reads).unwrap_or(u64::MAX) };
+            let Window { number, active, reads, requests_before, .. } = self.window;
+            let between = |count: u64| elapsed_ns.checked_div(count).unwrap_or(u64::MAX);
+            self.pace = Pace {
+                active,
+                interval_ns: between(reads),
+                request_interval_ns: between(requests.saturating_sub(requests_before)),
+            };
             // Zero stands for clients that were never read.
-            self.window = Window { number: number.wrapping_add(1).max(1), began: now, active: 0, reads: 0 };
+            let number = number.wrapping_add(1).max(1);
+            self.window = Window { number, began: now, active: 0, reads: 0, requests_before: requests };
         }
         pause_ns(self.batching, self.pace, self.in_hand)
     }
@@ -166,8 +183,10 @@ mod tests {
 
     const ADAPTIVE: Batching = Batching::Adaptive { pause_max_ns: PAUSE_MAX_NS };
 
+    /// Without pipelines.
     fn pace(active: u64, reads_per_second: u64) -> Pace {
-        Pace { active, interval_ns: 1_000_000_000 / reads_per_second }
+        let interval_ns = 1_000_000_000 / reads_per_second;
+        Pace { active, interval_ns, request_interval_ns: interval_ns }
     }
 
     #[test]
@@ -200,6 +219,13 @@ mod tests {
     }
 
     #[test]
+    fn clients_that_come_seldom_with_many_requests_each_are_waited_for() {
+        let pipelined = Pace { request_interval_ns: 6_000, ..pace(64, 16_000) };
+        assert_eq!(pause_ns(ADAPTIVE, pipelined, 1), PAUSE_MAX_NS);
+        assert_eq!(pause_ns(ADAPTIVE, pace(64, 16_000), 1), 0, "one in 62 µs");
+    }
+
+    #[test]
     fn the_extremes_look_at_nothing() {
         for (active, in_hand) in [(1, 1), (384, 5), (384, 384)] {
             assert_eq!(pause_ns(Batching::Off, pace(active, 100_000), in_hand), 0);
@@ -212,7 +238,7 @@ mod tests {
         let mut batcher = Batcher::new(ADAPTIVE, Instant::ZERO);
         (0..1_000).for_each(|client| batcher.note_read(client));
         batcher.note_writing();
-        assert_eq!(batcher.pause_ns(Instant::from_nanos(WINDOW_NS - 1)), 0);
+        assert_eq!(batcher.pause_ns(1_000, Instant::from_nanos(WINDOW_NS - 1)), 0);
     }
 
     #[test]
@@ -222,9 +248,10 @@ mod tests {
             batcher.note_read(read % 100);
         }
         batcher.note_writing();
-        assert_eq!(batcher.pause_ns(Instant::from_nanos(WINDOW_NS)), PAUSE_MAX_NS);
-        assert_eq!(batcher.pace, Pace { active: 100, interval_ns: WINDOW_NS / 800 });
-        assert_eq!(batcher.pause_ns(Instant::from_nanos(2 * WINDOW_NS)), 0);
-        assert_eq!(batcher.pace, Pace { active: 0, interval_ns: u64::MAX });
+        assert_eq!(batcher.pause_ns(1_600, Instant::from_nanos(WINDOW_NS)), PAUSE_MAX_NS);
+        let pace = Pace { active: 100, interval_ns: WINDOW_NS / 800, request_interval_ns: WINDOW_NS / 1_600 };
+        assert_eq!(batcher.pace, pace);
+        assert_eq!(batcher.pause_ns(1_600, Instant::from_nanos(2 * WINDOW_NS)), 0);
+        assert_eq!(batcher.pace, Pace::SILENCE);
     }
 }

@@ -223,7 +223,7 @@ impl EventLoop {
         reason = "a bounded pause that gathers a larger batch; there is no readiness for that"
     )]
     fn gather_more(&mut self, events: &mut Events) -> io::Result<()> {
-        let pause_ns = self.batcher.pause_ns(self.now);
+        let pause_ns = self.batcher.pause_ns(self.dataplane.counters_mut().requests, self.now);
         if pause_ns > 0 {
             thread::sleep(Duration::from_nanos(pause_ns));
             self.poll(events, Some(Duration::ZERO))?;
