@@ -4,7 +4,6 @@ use crate::buckets::Buckets;
 /// A [`Distribution`] that is kept for a while and not recorded into: only buckets with something in them take memory, six bytes each.
 #[derive(Clone, Debug)]
 pub struct CompactDistribution {
-    count: u64,
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
@@ -24,7 +23,6 @@ impl From<&Distribution> for CompactDistribution {
             })
             .unzip();
         Self {
-            count: distribution.count,
             sum_ns: distribution.sum_ns,
             min_ns: distribution.min_ns,
             max_ns: distribution.max_ns,
@@ -41,13 +39,7 @@ impl CompactDistribution {
         for (place, count) in self.places.iter().zip(&self.counts) {
             buckets.add_at(usize::from(*place), u64::from(*count));
         }
-        Distribution {
-            count: self.count,
-            sum_ns: self.sum_ns,
-            min_ns: self.min_ns,
-            max_ns: self.max_ns,
-            buckets,
-        }
+        Distribution { sum_ns: self.sum_ns, min_ns: self.min_ns, max_ns: self.max_ns, buckets }
     }
 
     /// How much memory it takes, in bytes.

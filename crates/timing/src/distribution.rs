@@ -20,9 +20,8 @@ const P9999_COUNT_MIN: u64 = 29_956;
 /// which times are recorded, and nothing when times like them are recorded again.
 #[derive(Clone, Debug)]
 pub struct Distribution {
-    pub(crate) count: u64,
     pub(crate) sum_ns: u128,
-    /// Larger than all times while there is none.
+    /// Of the times that are not 0; larger than all while there is none.
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
     pub(crate) buckets: Buckets,
@@ -77,15 +76,22 @@ impl Default for Distribution {
 impl Distribution {
     /// An empty distribution.
     pub const fn new() -> Self {
-        Self { count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, buckets: Buckets::new() }
+        Self { sum_ns: 0, min_ns: u64::MAX, max_ns: 0, buckets: Buckets::new() }
     }
 
     /// Records one time.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
-        self.min_ns = self.min_ns.min(nanos);
-        self.max_ns = self.max_ns.max(nanos);
-        self.count += 1;
+        if nanos == 0 {
+            return self.buckets.record_zero();
+        }
+        // Extremes are seldom new: a comparison costs less than a store.
+        if nanos < self.min_ns {
+            self.min_ns = nanos;
+        }
+        if nanos > self.max_ns {
+            self.max_ns = nanos;
+        }
         self.sum_ns += u128::from(nanos);
         self.buckets.record(nanos);
     }
@@ -97,7 +103,6 @@ impl Distribution {
         }
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
-        self.count += other.count;
         self.sum_ns += other.sum_ns;
         self.buckets.add(&other.buckets);
     }
@@ -109,14 +114,14 @@ impl Distribution {
         *self = Self { buckets, ..Self::new() };
     }
 
-    /// How many times were recorded.
+    /// How many times were recorded. Adds up the histogram: recording keeps no count of its own.
     pub fn count(&self) -> u64 {
-        self.count
+        self.buckets.count()
     }
 
     /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.max_ns == 0 && self.buckets.zeros() == 0
     }
 
     /// The exact sum in nanoseconds.
@@ -126,7 +131,11 @@ impl Distribution {
 
     /// The exact minimum in nanoseconds.
     pub fn min(&self) -> Option<u64> {
-        (!self.is_empty()).then_some(self.min_ns)
+        (!self.is_empty()).then(|| self.least())
+    }
+
+    fn least(&self) -> u64 {
+        if self.buckets.zeros() > 0 { 0 } else { self.min_ns }
     }
 
     /// The exact maximum in nanoseconds.
@@ -136,7 +145,7 @@ impl Distribution {
 
     /// The exact mean in nanoseconds.
     pub fn mean(&self) -> Option<f64> {
-        (!self.is_empty()).then(|| self.sum_ns as f64 / self.count as f64)
+        (!self.is_empty()).then(|| self.sum_ns as f64 / self.count() as f64)
     }
 
     /// How many times do not exceed each of `bounds_ns`, which ascend: exact below 2048 ns; above, a time within a thousandth of a
@@ -161,10 +170,11 @@ impl Distribution {
         if self.is_empty() {
             return DistributionReport::default();
         }
+        let count = self.count();
         let [p1, p5, p25, p50, p75, p90, p95, p99, p999, p9999] =
             self.quantiles([0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999]);
         DistributionReport {
-            count: self.count,
+            count,
             sum_ns: self.sum_ns,
             min_ns: self.min(),
             max_ns: self.max(),
@@ -177,17 +187,18 @@ impl Distribution {
             p75_ns: Some(p75),
             p90_ns: Some(p90),
             p95_ns: Some(p95),
-            p99_ns: (self.count >= P99_COUNT_MIN).then_some(p99),
-            p999_ns: (self.count >= P999_COUNT_MIN).then_some(p999),
-            p9999_ns: (self.count >= P9999_COUNT_MIN).then_some(p9999),
+            p99_ns: (count >= P99_COUNT_MIN).then_some(p99),
+            p999_ns: (count >= P999_COUNT_MIN).then_some(p999),
+            p9999_ns: (count >= P9999_COUNT_MIN).then_some(p9999),
             histogram: self.histogram().as_ref().map(encode),
         }
     }
 
     /// Those of shares that ascend. A bucket's upper end may lie beyond the largest time in it.
     fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [u64; N] {
-        let ranks = shares.map(|share| ((share * self.count as f64).ceil() as u64).max(1));
-        self.buckets.at_ranks(ranks).map(|nanos| nanos.clamp(self.min_ns, self.max_ns))
+        let count = self.count() as f64;
+        let ranks = shares.map(|share| ((share * count).ceil() as u64).max(1));
+        self.buckets.at_ranks(ranks).map(|nanos| nanos.clamp(self.least(), self.max_ns))
     }
 }
 

@@ -95,6 +95,7 @@ impl OperationReport {
         &self.stages[stage.index()]
     }
 
+    #[inline]
     pub(crate) fn record(&mut self, outcome: Outcome, stages: &[u64; Stage::COUNT], total: u64) {
         self.requests += 1;
         self.errors += u64::from(outcome.error);
