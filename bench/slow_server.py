@@ -1,4 +1,4 @@
-"""A memcached server that answers every request after a delay: misses to gets, STORED to sets."""
+"""A memcached server that answers every request after a delay: gets with misses or one value, sets with STORED."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class SlowServer:
 
     def __init__(self, delay_s: float = 0.0) -> None:
         self.delay_s = delay_s
+        self.value: bytes | None = None
         self._ended = threading.Event()
         self._connections: list[socket.socket] = []
         self.address = Address.free()
@@ -54,4 +55,10 @@ class SlowServer:
                     lines.read(int(words[4]) + 2)
                 if self._ended.wait(self.delay_s):
                     return
-                connection.sendall(b"STORED\r\n" if words[0] == b"set" else b"END\r\n")
+                connection.sendall(b"STORED\r\n" if words[0] == b"set" else self._found(words[1:]))
+
+    def _found(self, keys: list[bytes]) -> bytes:
+        if self.value is None:
+            return b"END\r\n"
+        blocks = (b"VALUE %b 0 %d\r\n%b\r\n" % (key, len(self.value), self.value) for key in keys)
+        return b"".join(blocks) + b"END\r\n"
