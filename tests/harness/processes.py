@@ -55,6 +55,9 @@ def eventually(happened: Callable[[], bool], what: str) -> None:
         os.sched_yield()
 
 
+# What every proxy with event loops is given besides: `make test-long` forces the batching to its extremes.
+EVENT_OPTIONS = os.environ.get("WEIR_TEST_EVENT_OPTIONS", "").split()
+
 # Nobody may have bound a port yet that was given out a moment ago.
 _given: set[int] = set()
 
@@ -233,6 +236,8 @@ class Proxy(Process):
         command = [str(weir_binary()), "proxy", "--listen", str(self.address), "--admin", str(self.admin)]
         for server in servers:
             command += ["--server", str(server)]
+        if "--engine" not in options:
+            command += EVENT_OPTIONS
         super().__init__([*command, *options])
 
     def http(self, path: str) -> str:
