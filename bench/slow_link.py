@@ -6,48 +6,30 @@ import contextlib
 import socket
 import threading
 import time
-from types import TracebackType
-from typing import Self
 
+from bench.listening import Listening
 from tests.harness.processes import Address
 
 # What may come at once: a slow link's queue of some ten packets.
 BURST_BYTES = 16 << 10
 
 
-class SlowLink:
+class SlowLink(Listening):
     """A token bucket for all connections together, as one link is; requests pass freely."""
 
     def __init__(self, to: Address, mbit_s: float) -> None:
+        super().__init__()
         self._to = to
         self._bytes_s = mbit_s * 1e6 / 8
         self._free_at = 0.0
         self._lock = threading.Lock()
-        self._opened: list[socket.socket] = []
-        self.address = Address.free()
-        self._listener = socket.create_server(self.address.pair)
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for opened in (self._listener, *self._opened):
-            with contextlib.suppress(OSError):
-                opened.shutdown(socket.SHUT_RDWR)
-            opened.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                far = self._to.connect(5)
-                far.settimeout(None)
-                self._opened += [near, far]
-                for source, sink, is_slow in ((near, far, False), (far, near, True)):
-                    threading.Thread(target=self._carry, args=(source, sink, is_slow), daemon=True).start()
+    def serve(self, connection: socket.socket) -> None:
+        server = self._to.connect(5)
+        server.settimeout(None)
+        self.opened.append(server)
+        threading.Thread(target=self._carry, args=(connection, server, False), daemon=True).start()
+        self._carry(server, connection, is_slow=True)
 
     def _carry(self, source: socket.socket, sink: socket.socket, is_slow: bool) -> None:
         with contextlib.suppress(OSError):

@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import threading
-from types import TracebackType
-from typing import Self
 
-from tests.harness.processes import Address
+from bench.listening import Listening
 
 
-class SlowServer:
+class SlowServer(Listening):
     """A thread per connection; the requests of a connection are served one after the other."""
 
     def __init__(self, delay_s: float = 0.0) -> None:
+        super().__init__()
         self.delay_s = delay_s
         self.value: bytes | None = None
-        self._ended = threading.Event()
-        self._connections: list[socket.socket] = []
-        self.address = Address.free()
-        self._listener = socket.create_server(self.address.pair)
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        for opened in (self._listener, *self._connections):
-            with contextlib.suppress(OSError):
-                opened.shutdown(socket.SHUT_RDWR)
-            opened.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._connections.append(connection)
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, ValueError), connection, connection.makefile("rb") as lines:
+    def serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as lines:
             for line in lines:
                 words = line.split()
                 if words[:2] == [b"stats", b"settings"]:
@@ -53,7 +25,7 @@ class SlowServer:
                     continue
                 if words[0] == b"set":
                     lines.read(int(words[4]) + 2)
-                if self._ended.wait(self.delay_s):
+                if self.ended.wait(self.delay_s):
                     return
                 connection.sendall(b"STORED\r\n" if words[0] == b"set" else self._found(words[1:]))
 
