@@ -204,8 +204,8 @@ pub enum ConfigError {
     },
 }
 
-/// More loops than this are a mistake.
-const THREADS_MAX: usize = 256;
+/// Event loops that a proxy may have: more than this are a mistake.
+pub const THREADS_MAX: usize = 256;
 
 /// Names that are looked up more often than this burden those who know them.
 const RESOLVE_EVERY_MIN: Duration = Duration::from_millis(100);

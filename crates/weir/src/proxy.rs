@@ -1,7 +1,7 @@
 //! `weir proxy`.
 
 use crate::{
-    engine::engine,
+    engine::{self, engine},
     pool::{PoolArgs, Source},
     settings::Settings,
     units::Share,
@@ -63,7 +63,7 @@ impl Given {
         let mut config = Config::new(
             settings.listen.as_deref().unwrap_or(LISTEN),
             routed.table,
-            settings.threads.unwrap_or(1),
+            settings.threads.unwrap_or_else(engine::loops),
         )?
         .with_engine(engine(&settings)?)?
         .with_listen_mode(settings.listen_mode.unwrap_or(LISTEN_MODE))?

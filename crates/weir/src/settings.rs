@@ -30,7 +30,7 @@ pub(crate) struct Settings {
     /// How requests are served (docs/engines.md) [default: event]
     #[arg(long, value_name = "NAME", env = "WEIR_ENGINE", value_enum)]
     pub(crate) engine: Option<EngineName>,
-    /// Event loops (engine event) [default: 1]
+    /// Event loops; by default one for each core that the process may use (engine event)
     #[arg(long, value_name = "N", env = "WEIR_THREADS")]
     pub(crate) threads: Option<usize>,
     /// How long a loop may wait for more before it writes, when so many clients are active that this costs nobody; 0ms: never
