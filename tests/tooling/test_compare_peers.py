@@ -50,6 +50,16 @@ def test_a_disturbed_run_takes_its_pair_along() -> None:
     assert "- c8, round 1, weir: disturbed" in text
 
 
+def test_busy_shares_tell_which_core_had_no_time_left() -> None:
+    run = record("weir", 1, 6, 100_000) | {"cell": "own-c8"}
+    run["cpu"]["per_request_ns"]["load"] = 4500.0
+    assert "| weir | 60 | 95 | 5.00 | 4.50 |" in table.render([run])
+
+
+def test_shared_cores_have_no_busy_shares() -> None:
+    assert "Shares of cores" not in table.render([record("weir", 1, 5, 30_000)])
+
+
 @pytest.mark.parametrize(
     ("foreign_ns", "stolen_ns", "counts", "expected"),
     [
