@@ -156,7 +156,7 @@ def median_table(
 
 
 def busy_lines(counted: Sequence[Record], cells: Sequence[Cell], subjects: Sequence[str]) -> list[str]:
-    """What bounds the throughput where the proxy has a core of its own: which core had no time left, and who took it."""
+    """What bounds the throughput where the proxy has a core of its own: which core had no time left, who took it."""
     rows = []
     for cell in (cell for cell in cells if cell.own_core):
         for subject in subjects:
@@ -167,7 +167,7 @@ def busy_lines(counted: Sequence[Record], cells: Sequence[Cell], subjects: Seque
         return []
     return [
         "",
-        "Shares of cores, utilization law (throughput x CPU time per request). Where the core of servers and load has no time",
+        "Shares of cores: throughput x CPU time per request. Where the core of servers and load has no time",
         "left, a faster proxy changes nothing but what these two pay per request.",
         "",
         *markdown(["load", "subject", *(it.heading for it in BUSY)], rows, words=2),
