@@ -251,19 +251,24 @@ class Proxy(Process):
         return body.decode()
 
     def snapshot(self) -> dict[str, Any]:
-        """What every thread tells; on a machine with too much to do one may be late, and all are asked again."""
-        told: list[dict[str, Any]] = []
+        """What every thread has measured."""
+        return self.told("/snapshot")
 
-        def all_tell() -> bool:
+    def told(self, path: str) -> dict[str, Any]:
+        """A page that every thread has a part in. One that gets no CPU for seconds is late, and all are asked again."""
+        pages: list[dict[str, Any]] = []
+
+        def is_told() -> bool:
             try:
-                told.append(json.loads(self.http("/snapshot")))
+                pages.append(json.loads(self.http(path)))
             except urllib.error.HTTPError as error:
-                if error.code != http.HTTPStatus.SERVICE_UNAVAILABLE:
-                    raise
-            return bool(told)
+                with error:
+                    if error.code != http.HTTPStatus.SERVICE_UNAVAILABLE:
+                        raise
+            return bool(pages)
 
-        eventually(all_tell, "every thread of the proxy tells what it has measured")
-        return told[0]
+        eventually(is_told, f"the proxy tells {path}")
+        return pages[0]
 
 
 class ConfiguredProxy(Proxy):
@@ -285,18 +290,7 @@ class ConfiguredProxy(Proxy):
 
     def generation(self) -> int:
         """How many configurations have been in force, the first included."""
-        ready: dict[str, Any] = {}
-
-        def is_told() -> bool:
-            try:
-                ready.update(json.loads(self.http("/ready")))
-            except urllib.error.HTTPError as busy:
-                # A loop that gets no CPU for seconds does not answer in time.
-                with busy:
-                    return False
-            return True
-
-        eventually(is_told, "the proxy is ready")
+        ready = self.told("/ready")
         assert ready["ready"]
         return int(ready["generation"])
 
