@@ -95,7 +95,7 @@ BUSY = [
 def render(records: Sequence[Record]) -> str:
     """The Markdown tables: one of medians per cell and subject, one of ratios per cell."""
     counted = [record for record in records if not record["problems"]]
-    cells = [cell for cell in CELLS.values() if any(record["cell"] == cell.name for record in records)]
+    cells = cells_of(records)
     subjects = list(dict.fromkeys(record["subject"] for record in records))
     lines = [
         "Medians over the counted rounds (how many: n). CPU time is the kernel's, of all threads of the proxy, over",
@@ -116,6 +116,11 @@ def render(records: Sequence[Record]) -> str:
     if rows:
         lines += ["", "Targets, and whether they are met:", "", *markdown(TARGET_HEADINGS, rows, words=5)]
     return "\n".join([*lines, "", *left_out(records), ""])
+
+
+def cells_of(records: Sequence[Record]) -> list[Cell]:
+    """What was run, in the order of the list of all cells."""
+    return [cell for cell in CELLS.values() if any(record["cell"] == cell.name for record in records)]
 
 
 TARGET_HEADINGS = ["load", "ratio", "target", "median (smallest to largest)", ""]
