@@ -66,7 +66,7 @@ def test_nothing_old_is_put_back_under_load(
     """One server after the other loses all that it has, as if it had evicted it, while keys are written and read."""
     proxy = start_proxy(*REPAIRING)
     with CheckedLoad(proxy.address, tmp_path / "load.json") as load:
-        for turn in range(6):
+        for turn in range(3):
             goes_on(proxy, 300)
             before = counters(proxy)["reads_repaired"]
             assert connect(servers[turn % 3].address).ask(b"flush_all") == b"OK"

@@ -306,7 +306,7 @@ impl Dataplane {
         self.recorder.use_window();
         let backend = &mut self.backends[server];
         backend.state = State::Up;
-        backend.failures = 0;
+        backend.connected = now;
         backend.late_in_a_row = 0;
         self.ask_item_size(server, now);
     }
@@ -316,7 +316,7 @@ impl Dataplane {
         match self.backends[server].state {
             State::Up | State::Silent => {
                 self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
-                self.connect(server, now);
+                self.connect_again(server, now);
             }
             State::Connecting { .. } | State::Probing { .. } => self.connect_failed(server, now),
             State::Idle | State::Down { .. } => {}
@@ -327,7 +327,7 @@ impl Dataplane {
     pub fn handle_server_broken(&mut self, server: usize, now: Instant) {
         if self.server_is_up(server) {
             self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
-            self.connect(server, now);
+            self.connect_again(server, now);
         } else {
             self.handle_server_disconnected(server, now);
         }
