@@ -14,8 +14,9 @@ import pytest
 from tests.conftest import Connect, StartProxy
 from tests.harness.placement import keys_by_server
 from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, eventually
+from tests.harness.standing import counters
 from tests.harness.wire import Wire
-from tests.processes.test_bounds import MEBIBYTE, counters, peak_resident_bytes
+from tests.processes.test_bounds import MEBIBYTE, peak_resident_bytes
 
 pytestmark = pytest.mark.every_engine
 
