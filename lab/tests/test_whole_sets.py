@@ -171,3 +171,12 @@ def test_every_key_of_a_set_is_documented_and_no_other() -> None:
     models = (StudySet, SectionSpec, Claim)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
     assert documented == keys - {"sections", "claims"}
+
+
+def test_all_quick_studies_are_planned_to_fit_into_an_hour_and_a_half(tmp_path: Path) -> None:
+    seconds = 0.0
+    for name in known_sets(STUDIES):
+        parts = plan_parts(take_files(STUDIES / f"{name}.set.toml", tmp_path / name), tmp_path / name, "quick")
+        seconds += sum(part.seconds for part in parts)
+        assert max(part.seconds for part in parts) < 20 * 60.0
+    assert seconds < 85 * 60.0
