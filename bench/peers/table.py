@@ -68,10 +68,34 @@ MEASURES = {
 }
 
 
+def load_cpu_us(record: Record, _cell: Cell) -> float | None:
+    per_request_ns = record["cpu"]["per_request_ns"].get("load")
+    return None if per_request_ns is None else per_request_ns / 1e3
+
+
+def share_of_core(*costs: Callable[[Record, Cell], float | None]) -> Callable[[Record, Cell], float | None]:
+    """Of one core, in percent, by throughput and CPU time per request."""
+
+    def read(record: Record, cell: Cell) -> float | None:
+        found = [cost(record, cell) for cost in costs]
+        known = [cost for cost in found if cost is not None]
+        return None if len(known) < len(found) else 1e-4 * sum(known) * float(record["load"]["throughput_rps"])
+
+    return read
+
+
+BUSY = [
+    Measure("core of the proxy, %", share_of_core(proxy_cpu_us), 0),
+    Measure("core of servers and load, %", share_of_core(servers_cpu_us, load_cpu_us), 0),
+    Measure("of which memcached, µs per request", servers_cpu_us, 2),
+    Measure("load, µs per request", load_cpu_us, 2),
+]
+
+
 def render(records: Sequence[Record]) -> str:
     """The Markdown tables: one of medians per cell and subject, one of ratios per cell."""
     counted = [record for record in records if not record["problems"]]
-    cells = [cell for cell in CELLS.values() if any(record["cell"] == cell.name for record in records)]
+    cells = cells_of(records)
     subjects = list(dict.fromkeys(record["subject"] for record in records))
     lines = [
         "Medians over the counted rounds (how many: n). CPU time is the kernel's, of all threads of the proxy, over",
@@ -87,10 +111,16 @@ def render(records: Sequence[Record]) -> str:
             "",
             *ratio_table(counted, cells, above, below),
         ]
+    lines += busy_lines(counted, cells, subjects)
     rows = verdicts(all_ratios(counted, cells))
     if rows:
         lines += ["", "Targets, and whether they are met:", "", *markdown(TARGET_HEADINGS, rows, words=5)]
     return "\n".join([*lines, "", *left_out(records), ""])
+
+
+def cells_of(records: Sequence[Record]) -> list[Cell]:
+    """What was run, in the order of the list of all cells."""
+    return [cell for cell in CELLS.values() if any(record["cell"] == cell.name for record in records)]
 
 
 TARGET_HEADINGS = ["load", "ratio", "target", "median (smallest to largest)", ""]
@@ -128,6 +158,25 @@ def median_table(
                 values = [number(measured(runs, cell, measure), measure.digits) for measure in MEASURES.values()]
                 rows.append([cell.describe(), subject, str(len(runs)), *values])
     return markdown(["load", "subject", "n", *(measure.heading for measure in MEASURES.values())], rows, words=2)
+
+
+def busy_lines(counted: Sequence[Record], cells: Sequence[Cell], subjects: Sequence[str]) -> list[str]:
+    """What bounds the throughput where the proxy has a core of its own: which core had no time left, who took it."""
+    rows = []
+    for cell in (cell for cell in cells if cell.own_core):
+        for subject in subjects:
+            runs = [record for record in counted if (record["cell"], record["subject"]) == (cell.name, subject)]
+            if runs:
+                rows.append([cell.describe(), subject, *(number(measured(runs, cell, it), it.digits) for it in BUSY)])
+    if not rows:
+        return []
+    return [
+        "",
+        "Shares of cores: throughput x CPU time per request. Where the core of servers and load has no time",
+        "left, a faster proxy changes nothing but what these two pay per request.",
+        "",
+        *markdown(["load", "subject", *(it.heading for it in BUSY)], rows, words=2),
+    ]
 
 
 def measured(runs: Sequence[Record], cell: Cell, measure: Measure) -> float | None:

@@ -19,13 +19,14 @@ LAYERS = [
     {"laws", "queueing", "factorial", "formats", "network", "units", "generators"},
     {"places", "merging", "importers", "peers", "proxy_records"},
     {"testbeds", "foreign"},
-    {"records", "knee", "calibration", "capacity", "hashing", "drawing", "subjects", "windows"},
+    {"records", "knee", "calibration", "holdout", "capacity", "hashing", "drawing", "subjects", "windows"},
     {"sweeps", "tier_text", "simulation", "unloaded"},
     {"verdict", "analysis", "testbed", "audit", "planning", "progress", "unloaded_tables"},
     {"findings", "plots", "essence", "summary", "gathering", "links", "oracles", "attempts"},
     {"run", "plots_sweeps"},
     {"report", "commands", "commands_hash", "study_commands", "testbed_commands", "live"},
     {"whole"},
+    {"holdout_commands"},
     {"cli"},
 ]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(weir_lab.__path__))

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from weir_lab.analysis import require_reportable
 from weir_lab.design import Engine, Kind, Study, cells_of, load_study, parse_study
+from weir_lab.errors import ReportError
 from weir_lab.planning import doubts, estimate, plan_lines
+from weir_lab.study_commands import next_step
 from weir_lab.subjects import Abilities, refusals
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -126,3 +129,38 @@ def test_an_engine_that_a_binary_does_not_have_is_refused_and_one_that_it_has_is
     assert refusals(study, settings, few) == [
         "this weir has no --placement, which placement asks for: build one that has"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "named", "reported"),
+    [
+        ("s2-hash", "weir-lab extend runs/x N", False),
+        ("s5-iperf", "weir-lab links FOLDER --study runs/x/study.toml", False),
+        ("s5-2.1", "weir-lab report runs/x", True),
+    ],
+)
+def test_what_can_be_done_next_is_something_that_the_kind_of_study_has(name: str, named: str, reported: bool) -> None:
+    study = load_study(STUDIES / f"{name}.toml", "quick")
+    said = next_step(study, Path("runs/x"))
+    assert named in said
+    assert "runs/x/summary.csv" in said
+    assert ("weir-lab report" in said) is reported
+    if reported:
+        require_reportable(study)
+    else:
+        with pytest.raises(ReportError, match="no loads to report on"):
+            require_reportable(study)
+
+
+@pytest.mark.parametrize("name", ["predict-link", "predict-workers"])
+def test_a_study_for_a_held_out_prediction_reaches_both_sides_of_its_knee(name: str) -> None:
+    study = load_study(STUDIES / f"{name}.toml", "standard")
+    settings = [cell.settings for cell in cells_of(study)]
+    # At most as fast as the link, or as a pool that needs 20 µs of its 0.4 CPUs per request: less than any was seen to need.
+    fastest = 101e6 / 8 / 4096 if name == "predict-link" else 0.4 / 20e-6
+    knee = fastest * (settings[0].think_time_s + 1e-3)
+    clients = [one.clients for one in settings]
+    assert min(clients) < 0.25 * knee
+    assert max(clients) > 2.0 * knee
+    assert len(clients) >= 8
+    assert not doubts(study)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http
 import json
 import os
 import random
@@ -47,12 +48,16 @@ def program(name: str) -> str:
     return found
 
 
+# Who looks all the time takes the processor from those that are waited for.
+LOOK_AGAIN_S = 0.001
+
+
 def eventually(happened: Callable[[], bool], what: str) -> None:
     """Returns once `happened()`; fails if it does not for as long as anything may take."""
     deadline = time.monotonic() + LIVENESS_S
     while not happened():
         assert time.monotonic() < deadline, f"after {LIVENESS_S} s still not: {what}"
-        os.sched_yield()
+        time.sleep(LOOK_AGAIN_S)
 
 
 # What every proxy with event loops is given besides: `make test-long` forces the batching to its extremes.
@@ -246,8 +251,24 @@ class Proxy(Process):
         return body.decode()
 
     def snapshot(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads(self.http("/snapshot"))
-        return loaded
+        """What every thread has measured."""
+        return self.told("/snapshot")
+
+    def told(self, path: str) -> dict[str, Any]:
+        """A page that every thread has a part in. One that gets no CPU for seconds is late, and all are asked again."""
+        pages: list[dict[str, Any]] = []
+
+        def is_told() -> bool:
+            try:
+                pages.append(json.loads(self.http(path)))
+            except urllib.error.HTTPError as error:
+                with error:
+                    if error.code != http.HTTPStatus.SERVICE_UNAVAILABLE:
+                        raise
+            return bool(pages)
+
+        eventually(is_told, f"the proxy tells {path}")
+        return pages[0]
 
 
 class ConfiguredProxy(Proxy):
@@ -269,18 +290,7 @@ class ConfiguredProxy(Proxy):
 
     def generation(self) -> int:
         """How many configurations have been in force, the first included."""
-        ready: dict[str, Any] = {}
-
-        def is_told() -> bool:
-            try:
-                ready.update(json.loads(self.http("/ready")))
-            except urllib.error.HTTPError as busy:
-                # A loop that gets no CPU for seconds does not answer in time.
-                with busy:
-                    return False
-            return True
-
-        eventually(is_told, "the proxy is ready")
+        ready = self.told("/ready")
         assert ready["ready"]
         return int(ready["generation"])
 

@@ -9,33 +9,13 @@ import pytest
 from tests.conftest import Connect, StartProxy
 from tests.harness.load import CheckedLoad, assert_right
 from tests.harness.processes import Memcached, Proxy, eventually
+from tests.harness.standing import entry, goes_on, is_asked, is_read
 
 pytestmark = pytest.mark.every_engine
 
 REPLICATED = ("--threads", "2", "--replicas", "2", "--read", "spread")
 # The proxy's own default; a frozen server must be found out.
 DEADLINE = ("--timeout", "500ms")
-
-
-def entry(proxy: Proxy, server: Memcached) -> dict[str, object]:
-    (found,) = [it for it in proxy.snapshot()["servers"] if it["server"] == str(server.address)]
-    return dict(found)
-
-
-def is_read(proxy: Proxy, server: Memcached) -> bool:
-    """Whether every thread of the proxy is connected to the server, and nobody fears that it lacks writes."""
-    it = entry(proxy, server)
-    return it["state"] == "up" and it["unread"] is None
-
-
-def requests(proxy: Proxy) -> int:
-    return int(proxy.snapshot()["counters"]["requests"])
-
-
-def goes_on(proxy: Proxy, count: int = 1000) -> None:
-    """Returns when the proxy has answered so many more requests."""
-    enough = requests(proxy) + count
-    eventually(lambda: requests(proxy) >= enough, "requests are answered")
 
 
 def test_killed_server_comes_back_empty_and_is_read_again(
@@ -45,12 +25,11 @@ def test_killed_server_comes_back_empty_and_is_read_again(
     with CheckedLoad(proxy.address, tmp_path / "load.json") as load:
         goes_on(proxy)
         servers[0].kill()
-        eventually(lambda: entry(proxy, servers[0])["state"] == "down", "the server is found dead")
+        eventually(lambda: entry(proxy, servers[0].address)["state"] == "down", "the server is found dead")
         goes_on(proxy)
         with Memcached(address=servers[0].address) as restarted:
-            eventually(lambda: is_read(proxy, servers[0]), "the server is back")
-            before = entry(proxy, servers[0])["requests"]
-            eventually(lambda: entry(proxy, servers[0])["requests"] != before, "the server is asked")
+            eventually(lambda: is_read(proxy, servers[0].address), "the server is back")
+            is_asked(proxy, servers[0].address)
             goes_on(proxy)
             assert_right(load.stop())
             assert restarted.running
@@ -68,10 +47,10 @@ def test_frozen_server_shows_no_old_value(
             server = servers[trial % len(servers)]
             goes_on(proxy)
             server.freeze()
-            eventually(lambda it=server: entry(proxy, it)["unread"] is not None, "it lacks writes")  # type: ignore[misc]
+            eventually(lambda it=server.address: entry(proxy, it)["unread"] is not None, "it lacks writes")  # type: ignore[misc]
             goes_on(proxy)
             server.thaw()
-            eventually(lambda it=server: is_read(proxy, it), "it is read again")  # type: ignore[misc]
+            eventually(lambda it=server.address: is_read(proxy, it), "it is read again")  # type: ignore[misc]
         record = load.stop()
     assert_right(record)
     assert any(text.startswith("SERVER_ERROR timeout") for text in record["errors"]), record["errors"]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import Connect, StartProxy
 from tests.harness.processes import Memcached, Process, Proxy, eventually
+from tests.harness.standing import counters
 from tests.harness.wire import Wire
 
 pytestmark = pytest.mark.every_engine
@@ -30,11 +31,6 @@ def peak_resident_bytes(process: Process) -> int:
     """The most that it ever had."""
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
     return int(fields["VmHWM"].split()[0]) * 1024
-
-
-def counters(proxy: Proxy) -> dict[str, int]:
-    found: dict[str, int] = proxy.snapshot()["counters"]
-    return found
 
 
 @pytest.fixture

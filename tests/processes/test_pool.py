@@ -12,14 +12,10 @@ import pytest
 from tests.conftest import Connect, StartProxy
 from tests.harness.placement import keys_by_server
 from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, eventually
+from tests.harness.standing import counters
 from tests.harness.wire import Wire
 
 POOL = ("--engine", "pool")
-
-
-def counters(proxy: Proxy) -> dict[str, int]:
-    found: dict[str, int] = proxy.snapshot()["counters"]
-    return found
 
 
 def until_queued(proxy: Proxy, count: int) -> None:

@@ -10,8 +10,9 @@ import pytest
 from tests.conftest import Connect, StartProxy
 from tests.harness.placement import keys_by_server
 from tests.harness.processes import LIVENESS_S, Memcached, Proxy, eventually
+from tests.harness.standing import counters
 from tests.harness.wire import Wire
-from tests.processes.test_pool import Liar, counters, writers_leave_equal_replicas
+from tests.processes.test_pool import Liar, writers_leave_equal_replicas
 
 SPLIT = ("--engine", "split")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.peers import measure, table
+from bench.peers import claims, measure, picture, table
 from bench.peers.cells import CELLS, SETS
 from bench.peers.targets import TARGETS, Target, verdicts
 
@@ -48,6 +50,16 @@ def test_a_disturbed_run_takes_its_pair_along() -> None:
     assert "| 8 connections | nutcracker | 2 | 10.00 | 20.0 |" in text
     assert "| 8 connections | 1 | 0.50 (0.50 to 0.50) |" in text
     assert "- c8, round 1, weir: disturbed" in text
+
+
+def test_busy_shares_tell_which_core_had_no_time_left() -> None:
+    run = record("weir", 1, 6, 100_000) | {"cell": "own-c8"}
+    run["cpu"]["per_request_ns"]["load"] = 4500.0
+    assert "| weir | 60 | 95 | 5.00 | 4.50 |" in table.render([run])
+
+
+def test_shared_cores_have_no_busy_shares() -> None:
+    assert "Shares of cores" not in table.render([record("weir", 1, 5, 30_000)])
 
 
 @pytest.mark.parametrize(
@@ -99,3 +111,45 @@ def test_targets_have_directions() -> None:
 def test_the_usual_cells_have_every_target() -> None:
     assert {target.cell for target in TARGETS} <= set(SETS["standard"])
     assert set(SETS["quick"]) <= set(SETS["standard"]) <= set(CELLS)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_readme_says_what_its_run_says() -> None:
+    found = claims.pattern().search((ROOT / "README.md").read_text())
+    assert found is not None
+    run = found.group(1)
+    records = [json.loads(line) for line in (ROOT / run / "runs.jsonl").read_text().splitlines()]
+    assert found.group(0) == claims.section(run, records), f"run bench/compare-peers --publish {run}"
+    assert (ROOT / run / claims.PICTURE).is_file()
+
+
+def test_what_is_lost_is_said() -> None:
+    rounds = [record("weir", 1, 12, 30_000), record("nutcracker", 1, 10, 20_000)]
+    assert "Weir loses at the median with 8 connections (CPU per request 1.20)." in claims.section(
+        "bench/runs/R", rounds
+    )
+    better = [record("weir", 1, 8, 30_000), record("nutcracker", 1, 10, 20_000)]
+    assert "Weir loses nowhere at the median." in claims.section("bench/runs/R", better)
+
+
+def test_publishing_replaces_the_section_alone(tmp_path: Path) -> None:
+    readme, rounds = tmp_path / "README.md", [record("weir", 1, 8, 30_000), record("nutcracker", 1, 10, 20_000)]
+    readme.write_text(f"above\n{claims.BEGIN.format('bench/runs/OLD')}\nold\n{claims.END}\nbelow\n")
+    claims.publish(readme, "bench/runs/NEW", rounds)
+    text = readme.read_text()
+    assert text.startswith(f"above\n{claims.BEGIN.format('bench/runs/NEW')}\n")
+    assert text.endswith(f"{claims.END}\nbelow\n")
+    assert "old" not in text
+
+
+def test_a_file_without_a_section_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("nothing")
+    with pytest.raises(ValueError, match="has no section"):
+        claims.publish(tmp_path / "README.md", "bench/runs/NEW", [])
+
+
+def test_the_picture_shows_every_load() -> None:
+    rounds = [record("weir", 1, 8, 30_000), record("nutcracker", 1, 10, 20_000)]
+    assert picture.draw([*rounds, *(it | {"cell": "own-c64"} for it in rounds)]).startswith("<svg")

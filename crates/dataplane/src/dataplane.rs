@@ -5,7 +5,7 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Config, Counters, Fault, StatsTopic,
+    Config, Counters, Fault, ReadRepair, StatsTopic,
     backend::{Backend, State, sooner},
     budget::{Budget, Held},
     dispatch::Large,
@@ -13,9 +13,9 @@ use crate::{
     hold::Holds,
     multiget::Planner,
     ownership::Post,
+    repair::Repairs,
     replica::Ending,
     replicate::retire,
-    report::{Report, ServerReport},
     service::Answer,
     services::Services,
     session::Session,
@@ -91,6 +91,8 @@ pub struct Dataplane {
     pub(crate) planner: Planner,
     /// Keys to which writes wait.
     pub(crate) holds: Holds,
+    /// Copies that are being put back.
+    pub(crate) repairs: Repairs,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: SpareAnswers,
     /// What goes to other loops and comes from them; none where there is one loop.
@@ -138,6 +140,7 @@ impl Dataplane {
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
             holds: Holds::default(),
+            repairs: Repairs::new(config.read_repair == ReadRepair::On),
             spare_answers: SpareAnswers::default(),
             post: None,
             memory_due: None,
@@ -479,47 +482,6 @@ impl Dataplane {
         self.finish(request, None, now);
     }
 
-    /// Everything that was measured and counted.
-    pub fn report(&self, now: Instant) -> Report {
-        let servers = self.router.servers().iter().map(|&slot| usize::from(slot));
-        let servers = servers.map(|slot| (slot, &self.slots[slot].server, &self.backends[slot]));
-        Report {
-            timing: self.recorder.report(),
-            counters: self.counters_now(),
-            sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
-            buffered_bytes: self.budget().held() as u64,
-            value_bytes_max: self.config.limits.value_bytes_max,
-            queue: None,
-            stations: Vec::new(),
-            servers: servers
-                .map(|(slot, server, backend)| (slot, server, backend, self.apart_from(slot)))
-                .map(|(slot, server, backend, apart)| {
-                    let mut it = ServerReport {
-                        server: server.name.clone(),
-                        state: backend.state.name(),
-                        requests: backend.requests,
-                        errors: backend.errors,
-                        timeouts: backend.timeouts,
-                        queued: backend.queued.report(now),
-                        in_flight: backend.in_flight.report(now),
-                        time: self.recorder.server_time(slot),
-                        journal: backend.replica.as_ref().map_or(0, |replica| replica.journal.len() as u64),
-                        unread: backend.replica.as_ref().and_then(|replica| replica.trouble(now)),
-                        last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
-                    };
-                    if let Some(apart) = apart.map(|slot| &self.backends[slot]) {
-                        it.requests += apart.requests;
-                        it.errors += apart.errors;
-                        it.timeouts += apart.timeouts;
-                        it.queued += apart.queued.report(now);
-                        it.in_flight += apart.in_flight.report(now);
-                    }
-                    it
-                })
-                .collect(),
-        }
-    }
-
     /// Nothing is in service and nothing waits, anywhere: for tests.
     pub fn is_quiet(&self) -> bool {
         self.services.is_empty()
@@ -528,6 +490,7 @@ impl Dataplane {
             && self.holds.is_empty()
             && self.slots_are_settled()
             && self.post_is_quiet()
+            && self.repairs.is_quiet()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 //! What a dataplane tells about itself.
 
-use crate::Counters;
-use weir_timing::{Distribution, QueueReport, StationReport};
+use crate::{Counters, Dataplane};
+use weir_timing::{Distribution, Instant, QueueReport, StationReport};
 
 /// Everything that one dataplane measured and counted, or the sum over several.
 #[derive(Clone, Debug)]
@@ -62,6 +62,49 @@ pub struct ServerReport {
     pub unread: Option<&'static str>,
     /// Why a connection to it was given up last, if one ever was.
     pub last_trouble: Option<String>,
+}
+
+impl Dataplane {
+    /// Everything that was measured and counted.
+    pub fn report(&self, now: Instant) -> Report {
+        let servers = self.router.servers().iter().map(|&slot| usize::from(slot));
+        let servers = servers.map(|slot| (slot, &self.slots[slot].server, &self.backends[slot]));
+        Report {
+            timing: self.recorder.report(),
+            counters: self.counters_now(),
+            sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
+            buffered_bytes: self.budget().held() as u64,
+            value_bytes_max: self.config.limits.value_bytes_max,
+            queue: None,
+            stations: Vec::new(),
+            servers: servers
+                .map(|(slot, server, backend)| (slot, server, backend, self.apart_from(slot)))
+                .map(|(slot, server, backend, apart)| {
+                    let mut it = ServerReport {
+                        server: server.name.clone(),
+                        state: backend.state.name(),
+                        requests: backend.requests,
+                        errors: backend.errors,
+                        timeouts: backend.timeouts,
+                        queued: backend.queued.report(now),
+                        in_flight: backend.in_flight.report(now),
+                        time: self.recorder.server_time(slot),
+                        journal: backend.replica.as_ref().map_or(0, |replica| replica.journal.len() as u64),
+                        unread: backend.replica.as_ref().and_then(|replica| replica.trouble(now)),
+                        last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
+                    };
+                    if let Some(apart) = apart.map(|slot| &self.backends[slot]) {
+                        it.requests += apart.requests;
+                        it.errors += apart.errors;
+                        it.timeouts += apart.timeouts;
+                        it.queued += apart.queued.report(now);
+                        it.in_flight += apart.in_flight.report(now);
+                    }
+                    it
+                })
+                .collect(),
+        }
+    }
 }
 
 impl Report {

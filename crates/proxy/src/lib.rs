@@ -46,10 +46,12 @@ mod traces;
 mod windows;
 
 pub use batching::{Batching, PAUSE_MAX_NS};
-pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Replication, Reread};
+pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Replication, Reread, THREADS_MAX};
 pub use engine::Engine;
 pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
 pub use traces::Sampling;
-pub use weir_dataplane::{Multiget, OnFailure, Patience, ReadPolicy, ReplicasRequired, WritePolicy};
+pub use weir_dataplane::{
+    Multiget, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+};

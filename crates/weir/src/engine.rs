@@ -1,8 +1,8 @@
 //! Which engine serves, and what is said to it.
 
 use clap::ValueEnum;
-use std::str::FromStr;
-use weir_proxy::Engine;
+use std::{str::FromStr, sync::OnceLock, thread};
+use weir_proxy::{Engine, THREADS_MAX};
 
 use crate::settings::Settings;
 
@@ -32,6 +32,13 @@ const WORKERS: usize = 8;
 
 /// Readers of each server if nothing says otherwise.
 const READERS: usize = 8;
+
+/// Event loops if nothing says otherwise: one for each core that affinity and quota leave to the process. What the first look found
+/// counts, so that a reload finds the same.
+pub(crate) fn loops() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX))
+}
 
 /// Requests that may wait if nothing says otherwise: as many as there may be clients, each of which has one at most.
 const QUEUE_LEN: usize = 10_000;

@@ -141,7 +141,9 @@ fn the_defaults_in_the_help_are_the_defaults() {
         checked += 1;
     }
     assert!(checked >= 10, "only {checked} options tell a default");
-    assert_ne!(config(&["--threads", "2"]), config(&[]));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(weir_proxy::THREADS_MAX);
+    assert_eq!(config(&["--threads", &cores.to_string()]), config(&[]), "one event loop for each core");
+    assert_ne!(config(&["--threads", &(cores + 1).to_string()]), config(&[]));
 }
 
 fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {

@@ -15,7 +15,7 @@ import numpy as np
 from weir_lab.design import Cell, RequestPath, Response, Role, Study, cells_of, content_sha256, schedule
 from weir_lab.errors import ReportError
 from weir_lab.formats import STAGES, LoadRecord, SnapshotDifference, subtract_snapshots
-from weir_lab.laws import interactive_law
+from weir_lab.laws import cycle_law
 from weir_lab.records import Run, SweepMeta
 from weir_lab.stats import Change, Interval, coefficient_of_variation, holm, mean_interval, paired_change
 from weir_lab.sweeps import ClientSeries, Observation, TwoLevelDesign, client_series, two_level_designs
@@ -259,7 +259,7 @@ def _numbers_of_run(run: Run) -> RunNumbers:
     histogram = load.response_times()
     if histogram is None and load.generator == "weir":
         raise ReportError(f"{run.folder}: the run is called valid, but has no response times. Run again.")
-    law = interactive_law(throughput, settings.population, mean)
+    law = cycle_law(throughput, settings.population, mean, settings.think_time_s)
     client_ns = load.cpu.user_ns + load.cpu.system_ns
     rates = {Role(role): spent.cpu_ns / cpu.interval_ns for role, spent in cpu.roles.items()}
     rates[Role.CLIENT] = client_ns / load.measured.duration_ns

@@ -23,10 +23,21 @@ from weir_lab.commands_hash import hash_keys
 from weir_lab.design import load_study
 from weir_lab.errors import LabError, ReportError
 from weir_lab.essence import essence_table
+from weir_lab.holdout_commands import hold_out
 from weir_lab.live import Shown
 from weir_lab.report import build_report
 from weir_lab.run import Wanted, run_study
-from weir_lab.study_commands import ONLY_HELP, PACE_HELP, check, gather, import_results, plan, sweep_name, tables
+from weir_lab.study_commands import (
+    ONLY_HELP,
+    PACE_HELP,
+    check,
+    gather,
+    import_results,
+    next_step,
+    plan,
+    sweep_name,
+    tables,
+)
 from weir_lab.testbed import Executables
 from weir_lab.testbed_commands import clean, links, reserve, testbeds
 from weir_lab.testbeds import TestbedKind
@@ -139,6 +150,7 @@ app.command()(selfcheck)
 app.command()(audit)
 app.command()(predict)
 app.command()(capacity)
+app.command()(hold_out)
 app.command()(merge)
 app.command("hash")(hash_keys)
 app.command()(testbeds)
@@ -170,9 +182,7 @@ def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, 
     if outcome.out_of_budget:
         console.print("The budget of the study (plan.budget_s) is used up; the same command goes on from here.")
         raise typer.Exit(3)
-    console.print(
-        f"{outcome.made} runs made, {outcome.reused} reused. Tables: {sweep}/summary.csv. Next: weir-lab report {sweep}"
-    )
+    console.print(f"{outcome.made} runs made, {outcome.reused} reused. {next_step(study, sweep)}", soft_wrap=True)
 
 
 def _say_if_not_reportable(study: Study, console: Console) -> None:

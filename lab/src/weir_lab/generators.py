@@ -89,6 +89,8 @@ def weir_load_argv(
     argv += ["--connections", str(share.connections), "--depth", str(settings.depth), "--threads", str(share.threads)]
     argv += ["--warmup", f"{plan.warmup_s:g}s", "--duration", f"{plan.measured_s:g}s"]
     argv += ["--writes", f"{settings.write_ratio:g}"]
+    if settings.think_time_ms:
+        argv += ["--think-time", f"exp:{settings.think_time_ms:g}ms"]
     if prefilled:
         argv.append("--no-prefill")
     if start_at is not None:

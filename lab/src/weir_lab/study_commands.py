@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weir_lab.design import content_sha256, load_study, schedule, study_schema
+from weir_lab.design import Kind, content_sha256, load_study, schedule, study_schema
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.gathering import gather_runs
 from weir_lab.importers import read_results, rows_of
@@ -22,7 +22,7 @@ from weir_lab.units import count_text
 if TYPE_CHECKING:
     from weir_lab.design import Study
 
-__all__ = ["ONLY_HELP", "PACE_HELP", "check", "gather", "import_results", "plan", "sweep_name", "tables"]
+__all__ = ["ONLY_HELP", "PACE_HELP", "check", "gather", "import_results", "next_step", "plan", "sweep_name", "tables"]
 
 PACE_HELP = (
     "quick (minutes), standard (stop rule) or full (as the earlier study ran it); the file's own choice by default"
@@ -127,6 +127,16 @@ def sweep_name(study: Study, testbed: TestbedKind | None) -> str:
     """Name of the folder of a study's runs on a testbed."""
     kind = chosen_testbed(study, testbed)
     return study.name if kind is TestbedKind.LOCAL else f"{study.name}-{kind}"
+
+
+def next_step(study: Study, sweep: Path) -> str:
+    """What can be done with a sweep that has all its runs: a report of loads, the tables of what has none."""
+    tables_at = f"Tables: {sweep}/summary.csv"
+    if study.kind is Kind.HASH:
+        return f"{tables_at} has the distance to uniform and the verdict of each cell. Next: weir-lab extend {sweep} N for more keys"
+    if study.kind is Kind.LINKS:
+        return f"{tables_at} has rate and round trip of each pair. Next: weir-lab links FOLDER --study {sweep}/study.toml loads the links"
+    return f"{tables_at}. Next: weir-lab report {sweep}"
 
 
 def _missing(study: Study, binary: Path, testbed: TestbedKind | None = None) -> list[str]:

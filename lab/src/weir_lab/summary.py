@@ -19,7 +19,7 @@ from weir_lab.design import Response, cells_of, content_sha256, schedule
 from weir_lab.errors import RecordError
 from weir_lab.formats import STAGES, subtract_snapshots
 from weir_lab.histogram import merge_histograms
-from weir_lab.laws import interactive_law
+from weir_lab.laws import cycle_law
 from weir_lab.progress import CellProgress, values_of
 from weir_lab.records import read_run, read_run_metas, write_text
 from weir_lab.stats import Decision, mean_interval
@@ -160,8 +160,11 @@ def _operation_columns(name: str, cell: CellRuns) -> dict[str, _Value]:
 
 
 def _law_columns(cell: CellRuns) -> dict[str, _Value]:
-    population = cell.cell.settings.population
-    laws = [interactive_law(value.throughput_rps, population, value.mean_ns).deviation for _, value in cell.runs]
+    settings = cell.cell.settings
+    laws = [
+        cycle_law(value.throughput_rps, settings.population, value.mean_ns, settings.think_time_s).deviation
+        for _, value in cell.runs
+    ]
     return {"law_deviation_percent": 100 * sum(laws) / len(laws) if laws else None}
 
 

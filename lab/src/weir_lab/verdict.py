@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
 from weir_lab.formats import LoadRecord, subtract_snapshots
-from weir_lab.laws import counts_agree, interactive_law, stages_add_up
+from weir_lab.laws import counts_agree, cycle_law, stages_add_up
 from weir_lab.records import Run, Verdict
 from weir_lab.subjects import NUTCRACKER, WEIR
 
@@ -94,9 +94,8 @@ def _client_flags(run: Run, load: LoadRecord, gates: Gates) -> list[str]:
     share = max(_busy_share(one) for one in run.generators or [load])
     if share > gates.client_cpu_share_max:
         flags.append(f"load generator used {100 * share:.0f} % of its threads' time: it limits the throughput")
-    law = interactive_law(
-        load.throughput_rps, settings.population, load.response_time_sum_ns / load.response_time_count
-    )
+    mean_ns = load.response_time_sum_ns / load.response_time_count
+    law = cycle_law(load.throughput_rps, settings.population, mean_ns, settings.think_time_s)
     if abs(law.deviation) > gates.law_deviation_max:
         flags.append(f"mean response time is {100 * law.deviation:+.1f} % off the interactive law")
     return flags

@@ -11,7 +11,8 @@
 //! | `client` | a client's turn, shared by the network thread and the worker that serves it |
 //! | `request` | a request on its way through the threads |
 //! | `queues` | what the network thread and the workers know of the queues: [`Queues`] |
-//! | `queue` | one queue: who waits, and which worker is called |
+//! | `queue` | one queue: who waits, and who takes it |
+//! | `calls` | which worker is called for it |
 //! | `fence` | times at which nobody writes |
 //! | `order` | one order of writes per key |
 //! | `serving` | what is measured about those who serve |
@@ -19,6 +20,7 @@
 //!
 //! No thread does anything but memory work and one write to one socket while it holds a lock.
 
+mod calls;
 pub(crate) mod client;
 pub(crate) mod fence;
 pub(crate) mod network;

@@ -7,12 +7,13 @@
 //!                └── WriteOrder ◀─────┘
 //! ```
 //!
-//! A worker that finds nothing to take is listed as idle and waits for its sockets and its mailbox; who brings a request calls the one
-//! that has been idle for the shortest time, whose caches are the warmest. A request is measured as queued until a worker has
-//! taken it to serve it, wherever it waits: so the queue's length over time and the sum of the queueing times are the same number.
+//! A worker that finds nothing to take is listed as idle and waits for its sockets and its mailbox, until it is called (`calls.rs`). A
+//! request is measured as queued until a worker has taken it to serve it, wherever it waits: so the queue's length over time and the
+//! sum of the queueing times are the same number.
 
 use super::{
     By,
+    calls::Calls,
     fence::Fence,
     order::{Scope, WriteOrder},
     request::Job,
@@ -85,8 +86,7 @@ struct Inner {
     former: StationReport,
     home: Option<Server>,
     key_waits: u64,
-    /// Workers that wait to be called, the last to become idle at the end.
-    idle: Vec<usize>,
+    calls: Calls,
     alarm: Option<Instant>,
     /// What each worker has still to go by.
     coming: Vec<Option<Coming>>,
@@ -138,7 +138,7 @@ impl Queue {
             former: StationReport::default(),
             home,
             key_waits: 0,
-            idle: Vec::with_capacity(workers.len()),
+            calls: Calls::new(workers.len()),
             alarm: None,
             coming: vec![None; workers.len()],
         };
@@ -178,22 +178,22 @@ impl Queue {
         if rings_earlier {
             self.set_alarm(&mut inner, Some(deadline));
         }
-        let called = if by == By::Worker(self.number) { None } else { inner.idle.pop() };
+        let waiting = inner.fifo.len();
+        let called = if by == By::Worker(self.number) { None } else { inner.calls.call(waiting) };
         drop(inner);
-        if let Some(worker) = called {
-            self.wake(&self.workers[worker]);
-        }
+        self.call(called);
         if rings_earlier && by != By::Network {
             self.wake(&self.network);
         }
         Ok(())
     }
 
-    /// The next request for `worker`. If there is none, the worker is called when there is. What has come to go by is given first: a
+    /// The next request for `worker`. If there is none, the worker is called when there is; if there are more, the next worker is. What has come to go by is given first: a
     /// request that is taken after another was taken by a new table is not served by an older one.
     pub(crate) fn take(&self, worker: usize) -> Call {
         let mut guard = self.inner();
         let inner = &mut *guard;
+        inner.calls.note_arrival(worker);
         if let Some(coming) = self.take_coming(inner, worker) {
             return Call::GoBy(coming);
         }
@@ -204,13 +204,13 @@ impl Queue {
             let now = self.clock.now();
             job.request.taken.dequeued = now;
             inner.station.leave(job.waits_since, now);
-            // It was called for something else, a report perhaps.
-            inner.idle.retain(|&idle| idle != worker);
+            inner.calls.note_busy(worker);
+            let next = inner.calls.call(inner.fifo.len());
+            drop(guard);
+            self.call(next);
             return Call::Serve(job);
         }
-        if !inner.idle.contains(&worker) {
-            inner.idle.push(worker);
-        }
+        inner.calls.note_idle(worker);
         Call::Wait
     }
 
@@ -353,11 +353,12 @@ impl Queue {
         for job in released.into_iter().rev() {
             inner.fifo.push_front(Job { owns: true, ..job });
         }
+        let waiting = inner.fifo.len();
         for _ in 0..calls {
-            called.extend(inner.idle.pop());
+            called.extend(inner.calls.call(waiting));
         }
         drop(inner);
-        called.into_iter().for_each(|worker| self.wake(&self.workers[worker]));
+        called.into_iter().for_each(|worker| self.call(Some(worker)));
     }
 
     // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -412,7 +413,7 @@ impl Queue {
     /// Nothing waits, and every worker does.
     pub(crate) fn is_at_rest(&self) -> bool {
         let inner = self.inner();
-        inner.station.length() == 0 && inner.idle.len() == self.workers.len()
+        inner.station.length() == 0 && inner.calls.idle_len() == self.workers.len()
     }
 
     /// All workers are to end, whatever they do.
@@ -444,6 +445,12 @@ impl Queue {
         let mut report = inner.station.population_at_end(index);
         report += inner.former.population;
         report
+    }
+
+    fn call(&self, worker: Option<usize>) {
+        if let Some(worker) = worker {
+            self.wake(&self.workers[worker]);
+        }
     }
 
     /// Waking fails only if the descriptor is gone, and with it whoever would be woken.

@@ -70,6 +70,7 @@ class Settings(Strict):
     )
     key_size_bytes: Annotated[int, Field(ge=0, le=250, title="key size (bytes)")] = 16
     popularity: Annotated[str | None, Field(title="popularity of keys")] = None
+    think_time_ms: Annotated[float, Field(ge=0.0, le=60_000.0, title="mean think time (ms, exponential)")] = 0.0
     multiget_keys: Annotated[int, Field(ge=1, le=1000, title="keys per get")] = 1
     multiget: Annotated[Literal["sharded", "whole", "auto"] | None, Field(title="multi-get mode of the proxy")] = None
     proxies: Annotated[int, Field(ge=1, le=64, title="proxies side by side")] = 1
@@ -85,6 +86,11 @@ class Settings(Strict):
     def population(self) -> int:
         """Requests that circulate in the closed system: N = clients x depth."""
         return self.clients * self.depth
+
+    @property
+    def think_time_s(self) -> float:
+        """Z: what a client waits on average between a reply and its next request."""
+        return self.think_time_ms / 1e3
 
     @property
     def generators(self) -> int:
@@ -106,6 +112,10 @@ class Settings(Strict):
                 raise ValueError(
                     f"clients is {self.clients}, but client_machines x instances x client_threads x clients_per_thread is {product}"
                 )
+        if self.generator == "memcaslap" and self.think_time_ms:
+            raise ValueError('memcaslap knows no think time: use generator = "weir"')
+        if self.depth > 1 and self.think_time_ms:
+            raise ValueError("a client that thinks has one request at a time: set depth = 1")
         if self.generator == "memcaslap" and (self.depth, self.multiget_keys) != (1, 1):
             raise ValueError("memcaslap sends one request at a time, of one key: set depth = 1 and multiget_keys = 1")
         return self
@@ -123,6 +133,7 @@ SYMBOLS = {
     "value_size_bytes": "B",
     "key_size_bytes": "Z",
     "write_ratio": "W",
+    "think_time_ms": "A",
     "multiget_keys": "G",
     "proxies": "P",
     "proxy_threads": "E",

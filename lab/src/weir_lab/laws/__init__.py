@@ -18,7 +18,7 @@ from weir_lab.laws.operational import (
     utilization_law,
     utilization_possible,
 )
-from weir_lab.laws.runs import Check, InteractiveLaw, counts_agree, interactive_law, stages_add_up
+from weir_lab.laws.runs import Check, InteractiveLaw, counts_agree, cycle_law, interactive_law, stages_add_up
 
 __all__ = [
     "Check",
@@ -27,6 +27,7 @@ __all__ = [
     "LawVerdict",
     "counts_agree",
     "cpu_bound_rps",
+    "cycle_law",
     "demand_law",
     "forced_flow_law",
     "interactive_law",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Check", "InteractiveLaw", "counts_agree", "interactive_law", "stages_add_up"]
+__all__ = ["Check", "InteractiveLaw", "counts_agree", "cycle_law", "interactive_law", "stages_add_up"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,19 @@ def interactive_law(
     if law <= 0:
         raise ValueError("The think time is longer than a whole cycle N/X: one of the three inputs is wrong.")
     return InteractiveLaw(law, response_time_mean_ns, (response_time_mean_ns - law) / law)
+
+
+def cycle_law(
+    throughput_rps: float, population: int, response_time_mean_ns: float, think_time_s: float
+) -> InteractiveLaw:
+    """The same law on the whole cycle, R + Z = N / X: ``deviation`` is a share of the cycle, and the times are response times.
+
+    A think time that is drawn at random has a mean only to within its own error, which may exceed a short response time; held against
+    the cycle it is what it is. Without think time both laws are one.
+    """
+    think_ns = think_time_s * 1e9
+    cycle = interactive_law(throughput_rps, population, response_time_mean_ns + think_ns)
+    return InteractiveLaw(cycle.law_response_time_ns - think_ns, response_time_mean_ns, cycle.deviation)
 
 
 def counts_agree(client_requests: int, proxy_requests: int) -> Check:

@@ -3,6 +3,7 @@
 ``stations``     one station with an unlimited queue: M/M/1, M/M/m
 ``general``      one server with any service time: M/G/1, M/D/1
 ``finite``       one station with at most K jobs: M/M/m/K, and m servers with finitely many clients
+``bucket``       one station behind a token bucket, with finitely many clients; without a burst M/E_k/1 with N clients
 ``closed``       product-form networks with a population: exact by log-domain convolution, or approximate by Bard and Schweitzer
 ``convolution``  what `closed` computes with: sums of products of numbers beyond the range of doubles
 ``open``         product-form networks with an arrival rate, with percentiles of the whole response time
@@ -15,6 +16,7 @@ state: it raises `UnstableError` and never returns a number. Start with `mmm`, `
 """
 
 from weir_lab.queueing.bounds import Bounds, asymptotic_bounds, balanced_job_bounds, geometric_bounds
+from weir_lab.queueing.bucket import BucketSolution, token_bucket
 from weir_lab.queueing.closed import ClosedSolution, Kind, Station, approximate_closed, solve_closed, station_in_closed
 from weir_lab.queueing.errors import UnstableError
 from weir_lab.queueing.finite import FiniteStation, finite_source, mmmk
@@ -32,6 +34,7 @@ from weir_lab.queueing.stations import OpenStation, erlang_b, erlang_c, mm1, mmm
 
 __all__ = [
     "Bounds",
+    "BucketSolution",
     "ClosedSolution",
     "FiniteStation",
     "ForkJoin",
@@ -66,4 +69,5 @@ __all__ = [
     "solve_closed",
     "solve_open",
     "station_in_closed",
+    "token_bucket",
 ]

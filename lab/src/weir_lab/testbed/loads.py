@@ -143,7 +143,8 @@ def fill(starter: Starter, settings: Settings, targets: list[str], seed: int) ->
     """Set the keys where the generators do not do it themselves; how long it took to start one, in seconds.
 
     On the direct path every server must hold every key, since any connection may ask for it. Through a proxy several generators find
-    the keys set; a single one sets them itself, and so does memcaslap.
+    the keys set, and so do clients that think, whose system is made for less than all of them would bring at once; a single generator
+    sets them itself otherwise, and so does memcaslap.
     """
     if settings.generator != "weir":
         return 0.0
@@ -151,9 +152,14 @@ def fill(starter: Starter, settings: Settings, targets: list[str], seed: int) ->
     if settings.path is RequestPath.DIRECT:
         for index, target in enumerate(targets):
             overhead_s = max(overhead_s, _prefill(starter, settings, f"prefill-{index}", target, seed + 1 + index))
-    elif settings.generators > 1:
+    elif _filled_apart(settings):
         overhead_s = _prefill(starter, settings, "prefill", targets[0], seed + 1)
     return overhead_s
+
+
+def _filled_apart(settings: Settings) -> bool:
+    """Whether a generator of its own sets the keys before the others start."""
+    return settings.path is RequestPath.DIRECT or settings.generators > 1 or settings.think_time_ms > 0.0
 
 
 def _prefill(starter: Starter, settings: Settings, name: str, target: str, seed: int) -> float:
@@ -197,7 +203,7 @@ def _start(starter: Starter, settings: Settings, plan: Plan, share: Share, toget
         argv = memcaslap_argv(plan, share, client.file(config))
         return starter.start(client, Role.CLIENT, share.name, argv, piped="stdout")
     start_at = None if together_ns is None else (together_ns + client.clock_offset_ns) / 1e9
-    prefilled = settings.path is RequestPath.DIRECT or settings.generators > 1
+    prefilled = _filled_apart(settings)
     argv = weir_load_argv(starter.executables.weir, settings, plan, share, prefilled=prefilled, start_at=start_at)
     for flag, ending in (("--hdr", "hdr"), ("--json", "json")):
         argv += [flag, client.file(starter.folder / f"{share.name}.{ending}")]

@@ -13,7 +13,7 @@ from weir_lab.design import Kind, Role, cells_of, content_sha256, load_study, sc
 from weir_lab.errors import ReportError
 from weir_lab.formats import STAGES, subtract_snapshots
 from weir_lab.histogram import Histogram, merge_histograms
-from weir_lab.laws import interactive_law
+from weir_lab.laws import cycle_law
 from weir_lab.records import Run, read_runs, read_sweep
 from weir_lab.sweeps import Observation
 
@@ -69,8 +69,9 @@ class Reading:
 
     @property
     def law_deviation(self) -> float:
-        """(R - N/X) / (N/X)."""
-        return interactive_law(self.throughput, self.settings.population, self.response_s * 1e9).deviation
+        """(R + Z - N/X) / (N/X)."""
+        settings = self.settings
+        return cycle_law(self.throughput, settings.population, self.response_s * 1e9, settings.think_time_s).deviation
 
     @property
     def keys_per_s(self) -> float:
