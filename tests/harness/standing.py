@@ -30,6 +30,12 @@ def counters(proxy: Proxy) -> dict[str, int]:
     return found
 
 
+def is_quiet(proxy: Proxy) -> bool:
+    """Whether nothing waits for a server, nor for its reply."""
+    entries: list[dict[str, Any]] = proxy.snapshot()["servers"]
+    return all(it["queued"]["length"] + it["in_flight"]["length"] == 0 for it in entries)
+
+
 def goes_on(proxy: Proxy, count: int = 1000) -> None:
     """Returns when the proxy has answered so many more requests."""
     enough = counters(proxy)["requests"] + count

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import pytest
 
 from tests.conftest import Connect, StartProxy
 from tests.harness.placement import keys_by_server
-from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, eventually
-from tests.harness.standing import counters
+from tests.harness.processes import LIVENESS_S, Address, Memcached, eventually
+from tests.harness.standing import counters, is_quiet
 from tests.harness.wire import Wire
 from tests.processes.test_bounds import MEBIBYTE, peak_resident_bytes
 
@@ -174,12 +174,6 @@ def reads(wire: Wire, key: bytes, value: bytes) -> bool:
         return False
     assert (line, wire.line(), wire.line()) == (b"VALUE %b 0 %d" % (key, len(value)), value, b"END")
     return True
-
-
-def is_quiet(proxy: Proxy) -> bool:
-    snapshot: dict[str, Any] = proxy.snapshot()
-    servers: list[dict[str, Any]] = snapshot["servers"]
-    return all(server["queued"]["length"] + server["in_flight"]["length"] == 0 for server in servers)
 
 
 def test_a_proxy_whose_server_is_gone_uses_no_processor(

@@ -18,6 +18,13 @@ use crate::{
 use weir_protocol::{Expected, ValueSpan};
 use weir_timing::Instant;
 
+/// A key that one server did not have and its decider did.
+pub(crate) struct Found<'a> {
+    pub(crate) name: &'a [u8],
+    /// Length of the value, with its line.
+    pub(crate) block_len: usize,
+}
+
 /// What a gather keeps to ask a second time.
 #[derive(Debug, Default)]
 pub(crate) struct Again {
@@ -134,6 +141,20 @@ impl Again {
     /// Whether keys were asked for again.
     pub(crate) fn is_under_way(&self) -> bool {
         !self.positions.is_empty()
+    }
+
+    /// Calls `examine` for each key that the second step has found. Nothing may be merged yet.
+    pub(crate) fn for_each_found(&mut self, mut examine: impl FnMut(Found<'_>)) {
+        let Some(gather) = &mut self.gather else { return };
+        let (mut names, mut next) = (Names(&self.names), 0);
+        for (index, &position) in self.positions.iter().enumerate() {
+            let name = names.nth(position - next).expect("every key has its name");
+            next = position + 1;
+            if let Some(block) = gather.next_block_of(index) {
+                examine(Found { name, block_len: block.len() });
+            }
+        }
+        gather.rewind();
     }
 
     /// How many keys of this part are asked for again.

@@ -118,8 +118,10 @@ pub(crate) struct Backend {
     pub(crate) blocked: bool,
     /// The connection is to be replaced when all that was begun on it is answered.
     pub(crate) renewing: bool,
-    /// Failed attempts to connect since the last success.
+    /// Attempts to connect that failed, and connections that were lost, since it answered anything.
     pub(crate) failures: u32,
+    /// When the connection was made.
+    pub(crate) connected: Instant,
     parts: VecDeque<Part>,
     /// How many of `parts` are completely handed to the kernel.
     sent: usize,
@@ -191,6 +193,7 @@ impl Backend {
             blocked: false,
             renewing: false,
             failures: 0,
+            connected: now,
             parts: VecDeque::new(),
             sent: 0,
             dequeued: 0,
@@ -409,6 +412,7 @@ impl Backend {
     /// Takes the part whose reply is complete, after checking that the values in it are the ones that were asked for.
     pub(crate) fn complete_head(&mut self, reply: &[u8], now: Instant) -> Result<Part, Violation> {
         self.check_keys(reply)?;
+        self.failures = 0;
         let part = self.parts.pop_front().expect("a reply was scanned for the head");
         if measured(&part) {
             self.in_flight.leave(now);

@@ -1,6 +1,6 @@
 //! What bounds the dataplane. Every queue and buffer in this crate has its limit here.
 
-use crate::{Multiget, OnFailure, Patience, ReadPolicy, ReplicasRequired, WritePolicy};
+use crate::{Multiget, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 use weir_protocol::Limits;
 
 /// A rule of replication that can be left out, for tests only.
@@ -77,6 +77,9 @@ pub struct Config {
     pub replicas_required: ReplicasRequired,
     /// Which replica is read.
     pub read_policy: ReadPolicy,
+    /// Whether copies that reads find missing are put back. Only where this dataplane takes its requests itself: in a process with several
+    /// that are handed requests, nobody owns a key.
+    pub read_repair: ReadRepair,
     /// How many keys that a server missed are remembered, to be deleted there; with more of them it is flushed.
     pub journal_keys_max: usize,
     /// The same, in bytes of keys.
@@ -136,6 +139,7 @@ impl Default for Config {
             write_policy: WritePolicy::default(),
             replicas_required: ReplicasRequired::default(),
             read_policy: ReadPolicy::default(),
+            read_repair: ReadRepair::default(),
             journal_keys_max: 65_536,
             journal_bytes_max: 4 << 20,
             quarantine_ns: 2_000_000_000,

@@ -10,6 +10,25 @@ impl Dataplane {
         self.events.push_back(Event::Connect(server));
     }
 
+    /// A connection is lost. A server that has accepted two in a row and answered nothing on either is left alone for a while, as one
+    /// that refuses them: what listens there may be no memcached, and would be connected to without end.
+    pub(crate) fn connect_again(&mut self, server: usize, now: Instant) {
+        let backend = &mut self.backends[server];
+        let has_lasted = backend.connected.plus(self.config.reconnect_delay_max_ns) <= now;
+        if backend.failures == 0 || has_lasted {
+            backend.failures = 1;
+            return self.connect(server, now);
+        }
+        self.leave_alone(server, now);
+    }
+
+    fn leave_alone(&mut self, server: usize, now: Instant) {
+        let delay = self.next_delay(server);
+        let backend = &mut self.backends[server];
+        backend.failures = backend.failures.saturating_add(1);
+        backend.state = State::Down { until: now.plus(delay) };
+    }
+
     /// Gives up what of this server is late, and connects to it if it is needed.
     pub(crate) fn expire(&mut self, server: usize, now: Instant) {
         if !self.backends[server].may_be_late(now) {
@@ -53,10 +72,7 @@ impl Dataplane {
     pub(crate) fn connect_failed(&mut self, server: usize, now: Instant) {
         self.counters.server_connects_failed += 1;
         self.recorder.use_window();
-        let delay = self.next_delay(server);
-        let backend = &mut self.backends[server];
-        backend.failures = backend.failures.saturating_add(1);
-        backend.state = State::Down { until: now.plus(delay) };
+        self.leave_alone(server, now);
         self.fail_parts(server, Fault::Connect, now);
     }
 
@@ -65,7 +81,7 @@ impl Dataplane {
         self.events.push_back(Event::Disconnect(server));
         self.backends[server].last_trouble = Some(reason);
         self.lose_connection(server, Fault::Protocol, Ending::Otherwise, now);
-        self.connect(server, now);
+        self.connect_again(server, now);
     }
 
     pub(crate) fn lose_connection(&mut self, server: usize, fault: Fault, ending: Ending, now: Instant) {

@@ -123,6 +123,12 @@ counters! {
     tokens_outdated,
     /// Messages by which replicas followed a write that another had decided.
     replicas_followed,
+    /// Copies that reads had found missing and that were put back (`--read-repair`).
+    reads_repaired,
+    /// Repairs that were not begun, or not ended, because the key was being written, too many were under way, or the item is marked, too large or about to expire.
+    repairs_dropped,
+    /// Questions and copies of repairs that a server refused or did not answer. A copy that was sent goes into the server's journal.
+    repairs_failed,
     /// Copies that were not written because their server was marked down. Each key goes into the server's journal.
     copies_skipped,
     /// Keys that were put into a journal, because a server lacks a write, or may still carry out an old one.

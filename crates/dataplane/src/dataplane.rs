@@ -5,7 +5,7 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Config, Counters, Fault, StatsTopic,
+    Config, Counters, Fault, ReadRepair, StatsTopic,
     backend::{Backend, State, sooner},
     budget::{Budget, Held},
     dispatch::Large,
@@ -13,6 +13,7 @@ use crate::{
     hold::Holds,
     multiget::Planner,
     ownership::Post,
+    repair::Repairs,
     replica::Ending,
     replicate::retire,
     service::Answer,
@@ -90,6 +91,8 @@ pub struct Dataplane {
     pub(crate) planner: Planner,
     /// Keys to which writes wait.
     pub(crate) holds: Holds,
+    /// Copies that are being put back.
+    pub(crate) repairs: Repairs,
     /// Memory of answers that were parked, to be used again.
     pub(crate) spare_answers: SpareAnswers,
     /// What goes to other loops and comes from them; none where there is one loop.
@@ -137,6 +140,7 @@ impl Dataplane {
             spare_gathers: Vec::new(),
             planner: Planner::new(config.seed),
             holds: Holds::default(),
+            repairs: Repairs::new(config.read_repair == ReadRepair::On),
             spare_answers: SpareAnswers::default(),
             post: None,
             memory_due: None,
@@ -302,7 +306,7 @@ impl Dataplane {
         self.recorder.use_window();
         let backend = &mut self.backends[server];
         backend.state = State::Up;
-        backend.failures = 0;
+        backend.connected = now;
         backend.late_in_a_row = 0;
         self.ask_item_size(server, now);
     }
@@ -312,7 +316,7 @@ impl Dataplane {
         match self.backends[server].state {
             State::Up | State::Silent => {
                 self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
-                self.connect(server, now);
+                self.connect_again(server, now);
             }
             State::Connecting { .. } | State::Probing { .. } => self.connect_failed(server, now),
             State::Idle | State::Down { .. } => {}
@@ -323,7 +327,7 @@ impl Dataplane {
     pub fn handle_server_broken(&mut self, server: usize, now: Instant) {
         if self.server_is_up(server) {
             self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
-            self.connect(server, now);
+            self.connect_again(server, now);
         } else {
             self.handle_server_disconnected(server, now);
         }
@@ -486,6 +490,7 @@ impl Dataplane {
             && self.holds.is_empty()
             && self.slots_are_settled()
             && self.post_is_quiet()
+            && self.repairs.is_quiet()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────

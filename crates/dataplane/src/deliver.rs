@@ -1,7 +1,7 @@
 //! A server's reply becomes, or becomes part of, the reply to a client.
 
 use crate::{
-    Dataplane, Fault, SessionId,
+    Dataplane, Fault, ReadRepair, SessionId,
     backend::{Part, Purpose, RequestKey},
     budget::SMALL_REPLY_BYTES,
     dataplane::may_take,
@@ -190,6 +190,9 @@ impl Dataplane {
         if self.services[key].gather.is_some() {
             if self.ask_again(key, now) {
                 return;
+            }
+            if self.config.read_repair == ReadRepair::On {
+                self.repair_missing(key, now);
             }
             self.learn_way(key, now);
         }

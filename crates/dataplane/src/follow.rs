@@ -18,6 +18,7 @@ use crate::{
     backend::RequestKey,
     dispatch::write_message,
     key::WireKey,
+    repair::Repair,
     replicate::{CopyState, Replicated, Step},
 };
 use weir_protocol::{Arithmetic, Deletion, Expected, Meta, MetaVerb, Request, Status, Storage, StorageVerb};
@@ -33,11 +34,13 @@ pub(crate) enum Follow {
     Forget,
     /// This message.
     Message { bytes: Vec<u8>, expected: Expected },
+    /// Nothing was written: what the decider holds is put back where it is missing (`repair.rs`).
+    Repair(Repair),
 }
 
 /// A longer message is not kept until the decider has answered; the others forget the key instead. Typical values are far shorter, and
 /// what all requests in service keep stays small.
-const MESSAGE_BYTES_MAX: usize = 64 << 10;
+pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 impl Follow {
     /// What becomes known of a conditional write.

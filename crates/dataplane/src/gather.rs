@@ -162,6 +162,11 @@ impl Gather {
             let was_found = self.next_block_of(position).is_some();
             examine(&self.parts[self.owners[position] as usize], was_found);
         }
+        self.rewind();
+    }
+
+    /// Blocks are asked for from the first key on again.
+    pub(crate) fn rewind(&mut self) {
         self.parts[..self.used].iter_mut().for_each(|part| part.cursor = Cursor::default());
     }
 

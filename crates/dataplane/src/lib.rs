@@ -18,6 +18,7 @@
 //! | `replicate` | a write whose key has several replicas |
 //! | `follow` | what the other replicas learn of a write that one decides |
 //! | `hold` | a key between the two steps of a conditional write |
+//! | `repair` | copies that a read found missing, put back |
 //! | `token` | cas tokens that name their server |
 //! | `replica` | one server that has copies: how it is made to forget what it missed |
 //! | `mark_down` | servers that are connected and do not answer |
@@ -76,6 +77,7 @@ mod ownership;
 mod patience;
 mod policy;
 mod read;
+mod repair;
 mod replica;
 mod replicate;
 mod report;
@@ -103,7 +105,7 @@ pub use hosted::{Taken, Unsent, parse_whole, read_key, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure};
 pub use ownership::{Mail, owner_of};
 pub use patience::{Doing, Overdue, Patience, choose_unread};
-pub use policy::{ReadPolicy, ReplicasRequired, WritePolicy};
+pub use policy::{ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 pub use report::{Report, ServerReport, StationEntry};
 pub use standing::Standing;
 pub use stats::StatsTopic;

@@ -47,6 +47,14 @@ enum Content {
     },
     /// What came of one.
     Reply(Box<Outcome>),
+    /// Put back what copies of this key are missing (`repair.rs`).
+    Repair {
+        /// The number of the loop that has found one missing.
+        home: usize,
+        name: Box<[u8]>,
+    },
+    /// That was done, or could not be.
+    Repaired,
 }
 
 /// Whose request it is that came by mail.
@@ -127,6 +135,8 @@ impl Dataplane {
                 }
             }
             Content::Reply(outcome) => self.take_outcome(*outcome, now),
+            Content::Repair { home, name } => self.begin_repair(&name, Some(home), now),
+            Content::Repaired => self.repairs.finish_one(),
         }
     }
 
@@ -185,6 +195,18 @@ impl Dataplane {
         self.counters.requests_mailed += 1;
         let Context { first_byte, now: created, .. } = context;
         post.outgoing.push_back((owner, Mail(Content::Request { sender, message, first_byte, created })));
+    }
+
+    /// Asks the owner of a key to put copies of it back. It answers by [`Dataplane::mail_repaired`].
+    pub(crate) fn mail_repair(&mut self, owner: usize, name: &[u8]) {
+        let post = self.post.as_mut().expect("who has no post knows no other owner");
+        post.outgoing.push_back((owner, Mail(Content::Repair { home: post.index, name: name.into() })));
+    }
+
+    /// What another loop wanted to be put back is, or cannot be.
+    pub(crate) fn mail_repaired(&mut self, home: usize) {
+        let post = self.post.as_mut().expect("mail is answered where there is a post");
+        post.outgoing.push_back((home, Mail(Content::Repaired)));
     }
 
     /// Begins a write that another loop has read.

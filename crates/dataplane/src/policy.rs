@@ -37,6 +37,16 @@ pub enum ReplicasRequired {
     AllConfigured,
 }
 
+/// Whether a copy that a read found missing is put back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReadRepair {
+    /// No: it is missing until the next write of its key.
+    #[default]
+    Off,
+    /// Yes, in the order of the key's writes.
+    On,
+}
+
 impl WritePolicy {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::All, Self::Quorum, Self::First, Self::Async];
@@ -62,6 +72,19 @@ impl ReadPolicy {
             Self::Primary => "primary",
             Self::Spread => "spread",
             Self::Nearest => "nearest",
+        }
+    }
+}
+
+impl ReadRepair {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Off, Self::On];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::On => "on",
         }
     }
 }

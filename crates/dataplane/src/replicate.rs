@@ -33,7 +33,6 @@ pub(crate) struct Replicated {
     key: Box<[u8]>,
     base64: bool,
     /// As they were when the write came. As long as they are kept, no number becomes another server's.
-    #[expect(dead_code, reason = "it is kept, not read")]
     routes: Arc<Routes>,
     /// One for each replica, the first in the key's order first.
     pub(crate) copies: Vec<Copy>,
@@ -53,6 +52,8 @@ pub(crate) struct Replicated {
     /// Nobody knows whether the decider did it.
     is_undecided: bool,
     is_answered: bool,
+    /// What its key has in common with others (`repair.rs`).
+    class: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,37 @@ enum Failure {
 }
 
 impl Replicated {
+    /// What no client has asked for: nobody is told what comes of it.
+    pub(crate) fn internal(
+        name: &[u8],
+        routes: &Arc<Routes>,
+        copies: Vec<Copy>,
+        (decider, follow): (usize, Follow),
+    ) -> Self {
+        Self {
+            key: name.into(),
+            base64: false,
+            routes: Arc::clone(routes),
+            copies,
+            decider,
+            policy: WritePolicy::Async,
+            needed: 0,
+            step: Step::Deciding,
+            follow,
+            held: None,
+            reply: None,
+            failure: None,
+            is_undecided: false,
+            is_answered: true,
+            class: 0,
+        }
+    }
+
+    /// Whether the key's servers are still those that they were.
+    pub(crate) fn goes_by(&self, routes: &Arc<Routes>) -> bool {
+        Arc::ptr_eq(&self.routes, routes)
+    }
+
     pub(crate) fn key(&self) -> WireKey<'_> {
         WireKey { bytes: &self.key, base64: self.base64 }
     }
@@ -183,6 +215,7 @@ impl Dataplane {
             failure: None,
             is_undecided: false,
             is_answered: false,
+            class: self.repairs.begin_write(name),
         });
         for rank in 0..replicas.len() {
             let server = replicated.copies[rank].server;
@@ -263,6 +296,9 @@ impl Dataplane {
         now: Instant,
     ) {
         let Some(mut write) = self.services[key].write.take() else { return };
+        if matches!(write.follow, Follow::Repair(_)) {
+            return self.repair_replied(key, write, (server, reply, bytes), now);
+        }
         let (rank, answer) = (write.rank_of(server), &bytes[..reply.answer_len]);
         let state = write.copies[rank].state;
         if reply.status.is_error() {
@@ -300,6 +336,9 @@ impl Dataplane {
     /// A replica gave no answer; nobody knows what it did, unless it was not sent anything.
     pub(crate) fn copy_failed(&mut self, key: RequestKey, fault: Fault, server: usize, now: Instant) {
         let Some(mut write) = self.services[key].write.take() else { return };
+        if matches!(write.follow, Follow::Repair(_)) {
+            return self.repair_failed(key, write, (fault, server));
+        }
         let rank = write.rank_of(server);
         write.failure.get_or_insert(Failure::Fault(fault, server));
         let is_deciding = write.step == Step::Deciding;
@@ -346,6 +385,8 @@ impl Dataplane {
         }
         if outstanding > 0 {
             self.services[key].write = Some(write);
+        } else {
+            self.repairs.end_write(write.class);
         }
         if verdict.is_some() {
             self.finish(key, None, now);

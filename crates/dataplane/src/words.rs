@@ -1,6 +1,6 @@
 //! Choices have names in flags, files and reports.
 
-use crate::{Multiget, OnFailure, ReadPolicy, ReplicasRequired, WritePolicy};
+use crate::{Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 use std::{fmt, str::FromStr};
 
 /// A word that names none of the choices.
@@ -43,6 +43,7 @@ named!(Multiget);
 named!(OnFailure);
 named!(WritePolicy);
 named!(ReadPolicy);
+named!(ReadRepair);
 named!(ReplicasRequired);
 
 #[cfg(test)]
@@ -55,6 +56,7 @@ mod tests {
         assert!(WritePolicy::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         assert!(ReadPolicy::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         assert!(ReplicasRequired::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
+        assert!(ReadRepair::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         assert!(OnFailure::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         let refusal = "split".parse::<Multiget>().unwrap_err().to_string();
         assert_eq!(refusal, "\"split\" is none of sharded, whole, auto");

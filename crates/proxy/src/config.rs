@@ -11,7 +11,9 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use weir_dataplane::{Multiget, NotWhole, OnFailure, Patience, ReadPolicy, ReplicasRequired, WritePolicy};
+use weir_dataplane::{
+    Multiget, NotWhole, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+};
 use weir_routing::{Endpoint, Server, Table};
 
 /// A proxy's configuration. Everything in it has been checked.
@@ -85,6 +87,8 @@ pub struct Replication {
     pub replicas_required: ReplicasRequired,
     /// Which replica is read.
     pub read_policy: ReadPolicy,
+    /// Whether copies that reads find missing are put back.
+    pub read_repair: ReadRepair,
     /// How many keys that a server missed are remembered, per loop.
     pub journal_keys_max: usize,
     /// The same, in bytes of keys.
@@ -104,6 +108,7 @@ impl Default for Replication {
             write_policy: defaults.write_policy,
             replicas_required: defaults.replicas_required,
             read_policy: defaults.read_policy,
+            read_repair: defaults.read_repair,
             journal_keys_max: defaults.journal_keys_max,
             journal_bytes_max: defaults.journal_bytes_max,
             quarantine: Duration::from_nanos(defaults.quarantine_ns),
@@ -202,6 +207,16 @@ pub enum ConfigError {
         /// Why.
         reason: NotWhole,
     },
+    /// Nobody owns a key there.
+    #[error(
+        "--read-repair on needs --engine event: the engine {0} has no owner of a key that could put copies back in the order of its writes"
+    )]
+    ReadRepairEngine(Engine),
+    /// A copy could be put back behind a flush.
+    #[error(
+        "--read-repair on cannot be used with --allow-flush: a copy that is being put back could outlive a client's flush_all"
+    )]
+    ReadRepairFlush,
 }
 
 /// Event loops that a proxy may have: more than this are a mistake.
@@ -403,7 +418,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 35] = [
+        let settings: [(&str, Told<'_>); 36] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -434,6 +449,7 @@ impl Config {
             ("write-policy", &|it| it.replication.write_policy.to_string()),
             ("replicas-required", &|it| it.replication.replicas_required.to_string()),
             ("read", &|it| it.replication.read_policy.to_string()),
+            ("read-repair", &|it| it.replication.read_repair.to_string()),
             ("journal-keys", &|it| it.replication.journal_keys_max.to_string()),
             ("journal-bytes", &|it| it.replication.journal_bytes_max.to_string()),
             ("quarantine", &|it| format!("{:?}", it.replication.quarantine)),
@@ -445,6 +461,24 @@ impl Config {
             .filter(|(_, now, then)| now != then)
             .map(|(name, now, then)| format!("{name} stays {now}: {then} needs a restart"))
             .collect()
+    }
+
+    /// Sets how writes and reads go where keys have several servers, and whether clients may flush all.
+    pub fn with_replication(
+        mut self,
+        replication: Replication,
+        flush_allowed: bool,
+    ) -> Result<Self, ConfigError> {
+        if replication.read_repair == ReadRepair::On {
+            if self.engine != Engine::Event {
+                return Err(ConfigError::ReadRepairEngine(self.engine));
+            }
+            if flush_allowed {
+                return Err(ConfigError::ReadRepairFlush);
+            }
+        }
+        (self.replication, self.flush_allowed) = (replication, flush_allowed);
+        Ok(self)
     }
 
     /// Sets how multi-gets are asked for.
@@ -481,6 +515,7 @@ impl Config {
             write_policy: self.replication.write_policy,
             replicas_required: self.replication.replicas_required,
             read_policy: self.replication.read_policy,
+            read_repair: self.replication.read_repair,
             journal_keys_max: self.replication.journal_keys_max,
             journal_bytes_max: self.replication.journal_bytes_max,
             quarantine_ns: nanos(self.replication.quarantine),
@@ -549,6 +584,23 @@ mod tests {
             assert!(matches!(config(text, 1), Err(ConfigError::Path(_))), "{text}");
         }
         assert!(matches!(config("127.0.0.1:21211", 1).map(|it| it.listen), Ok(Listen::Tcp(_))));
+    }
+
+    #[test]
+    fn read_repair_is_refused_where_it_could_break_a_promise() {
+        let repairing = Replication { read_repair: ReadRepair::On, ..Replication::default() };
+        let repair = |engine, flush_allowed| {
+            let config = config("127.0.0.1:21211", 1).expect("valid").with_engine(engine).expect("valid");
+            config.with_replication(repairing.clone(), flush_allowed).map(|it| it.dataplane(0).read_repair)
+        };
+        assert!(matches!(repair(Engine::Event, false), Ok(ReadRepair::On)));
+        assert!(matches!(repair(Engine::Event, true), Err(ConfigError::ReadRepairFlush)));
+        for engine in
+            [Engine::Pool { workers: 1, queue_len_max: 1 }, Engine::Split { readers: 1, queue_len_max: 1 }]
+        {
+            let refusal = repair(engine, false).map_err(|error| error.to_string());
+            assert!(refusal.is_err_and(|it| it.starts_with("--read-repair on needs --engine event")));
+        }
     }
 
     #[test]

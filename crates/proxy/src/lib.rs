@@ -52,4 +52,6 @@ pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
 pub use traces::Sampling;
-pub use weir_dataplane::{Multiget, OnFailure, Patience, ReadPolicy, ReplicasRequired, WritePolicy};
+pub use weir_dataplane::{
+    Multiget, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+};

@@ -54,6 +54,7 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "write_policy": config.replication.write_policy.name(),
         "replicas_required": config.replication.replicas_required.name(),
         "read": config.replication.read_policy.name(),
+        "read_repair": config.replication.read_repair.name(),
         "timeout_ns": nanos(in_force.timeout),
         "drain_timeout_ns": nanos(config.drain_timeout),
         "resolve_every_ns": nanos(config.resolve_every),

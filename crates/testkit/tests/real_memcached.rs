@@ -145,6 +145,26 @@ fn pipelined_streams_cut_anywhere_are_answered_alike() {
 }
 
 #[test]
+fn items_are_copied_alike() {
+    let Some(real) = started() else { return };
+    let (mut model, mut connection) = (Memcached::new(STARTED_S), Connection::default());
+    let mut stream = real.connect();
+    for request in [
+        &b"set k 7 0 2\r\nab\r\nmg k k v f t\r\nmg n k v f t\r\n"[..],
+        b"ms k 1 ME F0\r\nx\r\nms n 1 ME F4294967295 T60\r\nx\r\nms e 0 ME F1\r\n\r\n",
+        b"get n e\r\nmg n k f\r\nmg e k v f t\r\n",
+    ] {
+        let mut expected = Vec::new();
+        model.handle_bytes(&mut connection, request, &mut expected);
+        stream.write_all(request).expect("memcached reads");
+        let mut found = vec![0; expected.len()];
+        stream.read_exact(&mut found).expect("memcached answers");
+        assert_eq!(String::from_utf8_lossy(&found), String::from_utf8_lossy(&expected));
+    }
+    finish(stream, &mut model, connection);
+}
+
+#[test]
 fn the_largest_item_is_the_same() {
     let Some(real) = started() else { return };
     let (mut model, mut connection) = (Memcached::new(STARTED_S), Connection::default());

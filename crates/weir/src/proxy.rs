@@ -66,6 +66,7 @@ impl Given {
             settings.threads.unwrap_or_else(engine::loops),
         )?
         .with_engine(engine(&settings)?)?
+        .with_replication(replication(&settings), settings.allow_flush.unwrap_or(false))?
         .with_listen_mode(settings.listen_mode.unwrap_or(LISTEN_MODE))?
         .with_admin(settings.admin.as_deref())?
         .with_timeout(settings.timeout.unwrap_or(TIMEOUT))?
@@ -75,7 +76,6 @@ impl Given {
         .with_batch_pause(settings.batch_pause.unwrap_or(BATCH_PAUSE), settings.batch_always == Some(true))?
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
         config.on_failure = settings.on_failure.unwrap_or_default();
-        config.replication = replication(&settings);
         config.drain_timeout = settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT);
         config.sessions_max = settings.max_connections.unwrap_or(MAX_CONNECTIONS);
         config.value_bytes_max = settings.max_value;
@@ -91,7 +91,6 @@ impl Given {
             share: settings.trace_sample.map_or(sampling.share, Share::get),
             seed: settings.trace_seed.unwrap_or(sampling.seed),
         };
-        config.flush_allowed = settings.allow_flush.unwrap_or(false);
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
         Ok(config)
@@ -115,6 +114,7 @@ fn replication(settings: &Settings) -> Replication {
         write_policy: settings.write_policy.unwrap_or(defaults.write_policy),
         replicas_required: settings.replicas_required.unwrap_or(defaults.replicas_required),
         read_policy: settings.read.unwrap_or(defaults.read_policy),
+        read_repair: settings.read_repair.unwrap_or(defaults.read_repair),
         journal_keys_max: settings.journal_keys.unwrap_or(defaults.journal_keys_max),
         journal_bytes_max: settings.journal_bytes.unwrap_or(defaults.journal_bytes_max),
         quarantine: settings.quarantine.unwrap_or(defaults.quarantine),

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Deserialize;
 use toml::Spanned;
 
-use weir_proxy::{Multiget, OnFailure, ReadPolicy, ReplicasRequired, WritePolicy};
+use weir_proxy::{Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 
 use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
 use crate::engine::EngineName;
@@ -88,6 +88,10 @@ pub(crate) struct Settings {
     /// Which replica answers a get: primary, spread over all in turn, or nearest: the fastest of late [default: primary]
     #[arg(long, value_name = "POLICY", env = "WEIR_READ")]
     pub(crate) read: Option<ReadPolicy>,
+    /// Whether a copy that a get found missing is put back, with its flags and the rest of its time to live: on or off; only with
+    /// --engine event, and not with --allow-flush (docs/replication.md) [default: off]
+    #[arg(long, value_name = "HOW", env = "WEIR_READ_REPAIR")]
+    pub(crate) read_repair: Option<ReadRepair>,
     /// How many keys that a server missed are remembered, to be deleted there before it is read again; with more of them it is
     /// flushed [default: 65536]
     #[arg(long, value_name = "N", env = "WEIR_JOURNAL_KEYS")]
@@ -177,6 +181,7 @@ impl Settings {
             write_policy: self.write_policy.or(below.write_policy),
             replicas_required: self.replicas_required.or(below.replicas_required),
             read: self.read.or(below.read),
+            read_repair: self.read_repair.or(below.read_repair),
             journal_keys: self.journal_keys.or(below.journal_keys),
             journal_bytes: self.journal_bytes.or(below.journal_bytes),
             quarantine: self.quarantine.or(below.quarantine),
@@ -224,6 +229,7 @@ pub(crate) struct SettingsTable {
     write_policy: Option<Spanned<String>>,
     replicas_required: Option<Spanned<String>>,
     read: Option<Spanned<String>>,
+    read_repair: Option<Spanned<String>>,
     journal_keys: Option<usize>,
     journal_bytes: Option<Spanned<String>>,
     quarantine: Option<Spanned<String>>,
@@ -269,6 +275,7 @@ impl SettingsTable {
             write_policy: parsed(self.write_policy)?,
             replicas_required: parsed(self.replicas_required)?,
             read: parsed(self.read)?,
+            read_repair: parsed(self.read_repair)?,
             journal_keys: self.journal_keys,
             journal_bytes: read("journal_bytes", self.journal_bytes.as_ref(), units::bytes)?,
             quarantine: read("quarantine", self.quarantine.as_ref(), units::duration)?,

@@ -13,6 +13,7 @@ mod patience;
 mod policies;
 mod reads;
 mod reload;
+mod repair;
 mod replication;
 mod requests;
 mod servers;

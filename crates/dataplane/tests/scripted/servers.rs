@@ -224,3 +224,42 @@ fn a_meta_reply_that_repeats_another_key_costs_the_connection() {
         assert_eq!(world.client_gets(client), expected, "{request:?}");
     }
 }
+
+#[test]
+fn a_server_that_closes_every_connection_before_it_has_answered_is_left_alone() {
+    let config =
+        Config { reconnect_delay_min_ns: 50 * MS, reconnect_delay_max_ns: 200 * MS, ..Config::default() };
+    let mut world = World::with(1, 1, config);
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.turn();
+    assert_eq!(world.events, [Event::Connect(0)], "once may be chance");
+    for pause in [100 * MS, 200 * MS, 200 * MS] {
+        world.dataplane.handle_server_connected(0, world.now);
+        world.turn();
+        world.events.clear();
+        world.dataplane.handle_server_disconnected(0, world.now);
+        world.turn();
+        assert_eq!((world.events.as_slice(), world.report().servers[0].state), (&[][..], "down"));
+        world.pass(pause / 2 - 1);
+        assert_eq!(world.events, [], "half of the pause is jitter");
+        world.pass(pause / 2 + 2);
+        assert_eq!(world.events, [Event::Connect(0)]);
+    }
+    // An answer makes up for all that.
+    world.dataplane.handle_server_connected(0, world.now);
+    let client = world.client();
+    world.send(client, "get a\r\n");
+    world.server_gets(0);
+    assert_eq!(world.hears(client, 0, "END\r\n"), "END\r\n");
+    world.events.clear();
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.turn();
+    assert_eq!(world.events, [Event::Connect(0)]);
+    // And so does a connection that has lasted: it is idle, and the server does not like that.
+    world.dataplane.handle_server_connected(0, world.now);
+    world.pass(200 * MS);
+    world.events.clear();
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.turn();
+    assert_eq!(world.events, [Event::Connect(0)]);
+}

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Block, Memcached, Next, VERSION, number};
+use super::{Block, Memcached, Next, VERSION, meta, number};
 
 const KEY_BYTES_MAX: usize = 250;
 
@@ -19,6 +19,15 @@ pub(super) struct Store {
     exptime: i32,
     cas: u64,
     pub(super) noreply: bool,
+    is_meta: bool,
+}
+
+impl Store {
+    /// One of the meta protocol.
+    pub(super) fn meta(verb: &str, key: &[u8], flags: u32, exptime: i32) -> Self {
+        let (verb, key) = (verb.to_owned(), key.to_vec());
+        Self { verb, key, flags, exptime, cas: 0, noreply: false, is_meta: true }
+    }
 }
 
 /// Carries out the command in `line`, which has no line ending any more.
@@ -28,7 +37,8 @@ pub(super) fn carry_out(server: &mut Memcached, line: &[u8], out: &mut Vec<u8>) 
     // Words in a wrong number are no command at all, and then `noreply` has no meaning either.
     const NONE: RangeInclusive<usize> = usize::MAX..=usize::MAX;
     let counts = match verb {
-        "get" | "gets" | "gat" | "gats" | "bget" => 2..=usize::MAX,
+        "get" | "gets" | "gat" | "gats" | "bget" | "mg" => 2..=usize::MAX,
+        "ms" => 3..=usize::MAX,
         "set" | "add" | "replace" | "append" | "prepend" => 5..=6,
         "cas" => 6..=7,
         "incr" | "decr" | "touch" => 3..=4,
@@ -54,6 +64,8 @@ pub(super) fn carry_out(server: &mut Memcached, line: &[u8], out: &mut Vec<u8>) 
             }
             None => answer(out, false, BAD_EXPTIME),
         },
+        "mg" => return meta::get(server, &words, out),
+        "ms" => return meta::begin_set(&words, out),
         "delete" => delete(server, &words, noreply, out),
         "incr" | "decr" => arithmetic(server, verb == "incr", &words, noreply, out),
         "touch" => touch(server, &words, noreply, out),
@@ -83,7 +95,7 @@ pub(super) fn answer(out: &mut Vec<u8>, noreply: bool, line: &str) {
 
 /// Carries out a storage command whose value has come.
 pub(super) fn store(server: &mut Memcached, command: Store, value: &[u8], out: &mut Vec<u8>) {
-    let Store { verb, key, flags, exptime, cas, noreply } = command;
+    let Store { verb, key, flags, exptime, cas, noreply, is_meta } = command;
     let expires = server.expires(exptime);
     let found = server.item(&key).cloned();
     if server.is_full && verb != "cas" {
@@ -115,7 +127,7 @@ pub(super) fn store(server: &mut Memcached, command: Store, value: &[u8], out: &
         ("cas", None) => "NOT_FOUND",
         _ => "NOT_STORED",
     };
-    answer(out, noreply, line);
+    answer(out, noreply, if is_meta { meta::word(line) } else { line });
 }
 
 fn begin_store(
@@ -146,7 +158,8 @@ fn begin_store(
         }
         return Next::Swallow(length + 2);
     }
-    let command = Store { verb: verb.to_owned(), key: key.to_vec(), flags, exptime, cas, noreply };
+    let command =
+        Store { verb: verb.to_owned(), key: key.to_vec(), flags, exptime, cas, noreply, is_meta: false };
     Next::Block(Block { command, length })
 }
 

@@ -2,9 +2,10 @@
 //!
 //! [`Memcached`] holds the items, a [`Connection`] the bytes of a command that is not complete. The rules were written
 //! from memcached's protocol text and from what the real server answers; `tests/real_memcached.rs` compares the two on
-//! random streams. Left out: memory limits and eviction, statistics but for one setting, the meta protocol, everything administrative.
+//! random streams. Left out: memory limits and eviction, statistics but for one setting, most of the meta protocol, everything administrative.
 
 mod commands;
+mod meta;
 mod number;
 
 use std::collections::BTreeMap;
@@ -188,6 +189,11 @@ impl Memcached {
         self.items.insert(key.to_vec(), Item { value, flags, cas: self.last_cas, expires_s });
     }
 
+    /// How long an item that has not expired will live, in seconds; none if for ever.
+    fn rest_s(&self, item: &Item) -> Option<u64> {
+        item.expires_s.map(|expires_s| expires_s.saturating_sub(self.now_s))
+    }
+
     /// Whether key and value fit the largest item.
     fn fits(&self, key: &[u8], flags: u32, length: usize) -> bool {
         let flags_bytes = if flags == 0 { 0 } else { 4 };
@@ -258,6 +264,18 @@ mod tests {
             "CLIENT_ERROR bad data chunk\r\nERROR\r\nVERSION 1.6.18\r\n",
         );
         check("set a 0 0 3 noreply\r\nabcd\r\nversion\r\n", "ERROR\r\nVERSION 1.6.18\r\n");
+    }
+
+    #[test]
+    fn items_are_copied_by_meta_commands() {
+        check(
+            "set k 7 0 2\r\nab\r\nmg k k v f t\r\nmg n k v f t\r\nms k 1 ME F0\r\nx\r\n",
+            "STORED\r\nVA 2 kk f7 t-1\r\nab\r\nEN kn\r\nNS\r\n",
+        );
+        check(
+            "ms n 1 ME F9 T60\r\nx\r\nmg n k v f t\r\nms q abc ME\r\n",
+            "HD\r\nVA 1 kn f9 t60\r\nx\r\nCLIENT_ERROR bad command line format\r\n",
+        );
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub(super) struct Nature {
     pub(super) blind: bool,
     /// All clients write few keys at the same time.
     pub(super) races: bool,
+    /// All clients read the keys that all write, more often than they write them.
+    pub(super) rereads: bool,
     /// What is acknowledged is never followed by what was before it.
     pub(super) ordered: bool,
 }

@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
-use weir_dataplane::{Config, Multiget, OnFailure, ReadPolicy, ReplicasRequired, WritePolicy};
+use weir_dataplane::{Config, Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 use weir_routing::Placement;
 
 use super::link::Conduct;
@@ -33,6 +33,8 @@ pub(super) struct Scenario {
     pub(super) short_write: f64,
     /// How many things happen to servers. In a calm world nothing does, and no request may fail.
     pub(super) faults: usize,
+    /// How often besides one server evicts all that it has, so that there are copies to be put back.
+    pub(super) evictions: usize,
     /// Limits are so small that requests are refused and sessions are paused.
     pub(super) tight: bool,
     /// How often another table is taken, and how often a server's name gets other addresses.
@@ -65,6 +67,8 @@ impl Scenario {
         if replicas > 1 {
             replicate(&mut config, rng);
         }
+        let repairs = replicas > 1 && faults > 0 && config.read_repair == ReadRepair::On;
+        let evictions = if repairs { rng.random_range(5..=40) } else { 0 };
         let loops = *[if races { 2 } else { 1 }, 1, 2, 2, 3].choose(rng).expect("some counts");
         Self {
             config,
@@ -75,10 +79,15 @@ impl Scenario {
             placement: *[Placement::Ketama, Placement::Modulo].choose(rng).expect("two placements"),
             clients: if races { rng.random_range(3..=6) } else { rng.random_range(1..=5) },
             races,
-            requests: if races { rng.random_range(3..=15) } else { rng.random_range(5..=40) },
+            requests: match races {
+                _ if evictions > 0 => rng.random_range(20..=60),
+                true => rng.random_range(3..=15),
+                false => rng.random_range(5..=40),
+            },
             conduct: Conduct { delay_max_ns, piece_bytes_max: piece_bytes_max(rng) },
             short_write: *[0.0, 0.05, 0.4].choose(rng).expect("three shares"),
             faults,
+            evictions,
             tight,
             reloads,
             moves: if rng.random_bool(0.3) { rng.random_range(1..=5) } else { 0 },
@@ -120,6 +129,11 @@ fn replicate(config: &mut Config, rng: &mut SmallRng) {
     config.write_policy =
         if all { WritePolicy::All } else { *WritePolicy::ALL.choose(rng).expect("some policies") };
     config.read_policy = *ReadPolicy::ALL.choose(rng).expect("some policies");
+    if rng.random_bool(0.6) {
+        config.read_repair = ReadRepair::On;
+        // Who reads deciders alone finds nothing missing elsewhere, but with multi-gets.
+        config.read_policy = ReadPolicy::Spread;
+    }
     if rng.random_bool(0.2) {
         config.replicas_required = ReplicasRequired::AllConfigured;
     }

@@ -71,6 +71,9 @@ impl fmt::Debug for Asked {
 
 /// Makes the next request of `client`.
 pub(super) fn next(client: &mut Client, value_bytes_max: usize, rng: &mut SmallRng) -> Asked {
+    if client.nature.rereads && rng.random_bool(0.6) {
+        return if rng.random_bool(0.25) { shared_write(client, rng) } else { shared_read(client, rng) };
+    }
     if client.nature.races && rng.random_bool(0.7) {
         return if rng.random_bool(0.6) { shared_write(client, rng) } else { shared_read(client, rng) };
     }

@@ -26,6 +26,8 @@ pub(super) enum Fault {
     Late { extra_ns: u64, length_ns: u64 },
     /// It closes its connection and forgets everything.
     Restart,
+    /// It forgets everything, as if all of it had been evicted.
+    Evict,
     /// One of its connections breaks without its doing: the proxy hears of it, and the server, when it comes to it, carries out what
     /// had reached it.
     Break,
@@ -97,6 +99,7 @@ impl Fault {
             Self::Vanish(length_ns),
             Self::Late { extra_ns, length_ns },
             Self::Restart,
+            Self::Evict,
             Self::Full(length_ns),
         ]
         .choose(rng)
@@ -136,7 +139,7 @@ impl SimulatedServer {
             Fault::Close | Fault::Break => {}
             Fault::Full(length_ns) => self.full_until_ns = self.full_until_ns.max(now_ns + length_ns),
             Fault::CloseWithin => self.closes_within = true,
-            Fault::Restart => self.memcached.clear(),
+            Fault::Restart | Fault::Evict => self.memcached.clear(),
         }
         if matches!(fault, Fault::Close | Fault::Refuse(_) | Fault::Restart) {
             self.sockets.drain(..).map(|socket| socket.wire).collect()

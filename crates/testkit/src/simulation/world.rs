@@ -88,6 +88,7 @@ impl World {
             degrades: scenario.config.on_failure == OnFailure::Degrade && !scenario.is_calm(),
             blind: scenario.hides_places(),
             races: scenario.races,
+            rereads: scenario.evictions > 0,
             ordered: scenario.keeps_order(),
         };
         let clients = (0..scenario.clients)
@@ -136,6 +137,12 @@ impl World {
             let server = self.rng.random_range(0..self.servers.len());
             let at_ns = self.rng.random_range(0..=length_ns);
             self.happens(at_ns, Happening::Move(server));
+        }
+        // Always the same one, so that the others have what it lacks.
+        let server = self.rng.random_range(0..self.servers.len());
+        for _ in 0..self.scenario.evictions {
+            let at_ns = self.rng.random_range(0..=length_ns);
+            self.happens(at_ns, Happening::Fault(server, Fault::Evict));
         }
         for _ in 0..self.scenario.faults {
             let server = self.rng.random_range(0..self.servers.len());
