@@ -59,12 +59,9 @@ def means_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
         return None
     return Table(
         f"{task.spec.name}-printed-means",
-        "Mean times inside the middleware, the study's beside ours (95 % t intervals over runs): T_queue is our queue, T_server send and "
+        "Mean ms inside the middleware, the study's beside ours (95 % t intervals over runs): T_queue is our queue, T_server send and "
         "backend, T_left read, dispatch and reply. Other machines: compare the shares.",
-        (
-            "Read threads", "Clients", "Operation", "T_queue, study (ms)", "ours", "T_server, study (ms)", "ours",
-            "T_left, study (ms)", "ours",
-        ),
+        ("Threads", "Clients", "", "T_queue", "ours", "T_server", "ours", "T_left", "ours"),
         tuple(rows),
     )  # fmt: skip
 
@@ -95,7 +92,7 @@ def quartiles_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
     return Table(
         f"{task.spec.name}-printed-quartiles",
         "Time in the queue, the study's beside ours (percentiles per run, 95 % t intervals over runs). Other machines: compare patterns.",
-        ("S", "R", "Writes (%)", "Operation", "Median, study (ms)", "ours", "p95, study (ms)", "ours"),
+        ("S", "R", "Writes (%)", "Operation", "Median (ms)", "ours", "p95 (ms)", "ours"),
         tuple(rows),
         folded=True,
     )
