@@ -104,6 +104,16 @@ def _write_run(folder: Path, made: Study, run: ScheduledRun, truth: Truth) -> No
     if made.kind is Kind.HASH:
         counts = rng.multinomial(settings.keys, [1 / settings.servers] * settings.servers).tolist()
         write_json(folder / "keys.json", {"schema": "weir.keys/1", "placement": "modulo", "keys": counts})
+    elif made.kind is Kind.LINKS:
+        ends = (("client-0", "server-0", 201.0), ("server-0", "client-0", 101.0))
+        pairs = [
+            {
+                "sender": one, "receiver": other, "asked_mbit_s": rate, "payload_mbit_s": HEADERS * rate, "wire_mbit_s": rate,
+                "round_trips": 100, "min_ms": 0.7, "median_ms": 0.8,
+            }
+            for one, other, rate in ends
+        ]  # fmt: skip
+        write_json(folder / "pairs.json", {"schema": "weir.pairs/1", "seconds": made.plan.measured_s, "pairs": pairs})
     elif made.kind.runs_load:
         _write_load(folder, settings, rng, truth, made.kind)
     meta = run_meta(made, run)

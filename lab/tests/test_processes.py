@@ -46,6 +46,20 @@ def test_a_process_that_ignores_the_signal_is_killed(tmp_path: Path, monkeypatch
     assert stubborn.popen.returncode == -9
 
 
+def test_what_has_nothing_to_lose_is_killed_when_all_others_have_gone(tmp_path: Path) -> None:
+    # It would end by being asked, and say so; the other one says whether it was still there then.
+    with Processes(tmp_path) as started:
+        lasting = started.start("servers", "lasting", ["sleep", "60"], abrupt=True)
+        says = (
+            f"trap 'kill -0 {lasting.popen.pid} && echo there; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
+        )
+        asked = started.start("proxy", "asked", ["sh", "-c", says])
+        said = tmp_path / "asked.stdout"
+        wait_until(lambda: said.read_text() == "ready\n", asked, 10.0, "trap set")
+    assert (asked.popen.returncode, lasting.popen.returncode) == (0, -9)
+    assert said.read_text() == "ready\nthere\n"
+
+
 def test_an_interrupt_while_a_process_starts_leaves_none_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

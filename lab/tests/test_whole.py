@@ -12,9 +12,11 @@ import pytest
 from synthetic_whole import HEADERS, Truth, write_whole
 from weir_lab import knee, sweeps
 from weir_lab.errors import ReportError
+from weir_lab.oracles import read_table
 from weir_lab.whole import Sources, assemble, changes, clients, verify, write_report
 from weir_lab.whole.blocks import Figure, Table, Text, Value
 from weir_lab.whole.page import html_page
+from weir_lab.whole.readings import read_cells
 from weir_lab.whole.running import take_files
 from weir_lab.whole.twin import read_twin
 
@@ -205,6 +207,69 @@ def test_compare_names_a_flipped_conclusion(report: Report, folder: Path) -> Non
         "changed: Multi-gets: “Splitting pays from three keys on.”: holds -> does not hold",
         "changed: Multi-gets: splitting pays from: 3 keys -> no size",
     ]
+
+
+S4_SET = """
+schema = "weir.set/1"
+name = "small"
+title = "What S4 printed beside ours"
+about = "Two sections of study S4, and links."
+engine = "split"
+published = "S4"
+[[sections]]
+name = "links"
+title = "Links"
+kind = "links"
+files = ["s5-iperf.toml"]
+[[sections]]
+name = "threads"
+title = "Read threads"
+kind = "clients"
+files = ["s4-max2.toml"]
+[[sections]]
+name = "replication"
+title = "Replication"
+kind = "replication"
+files = ["s4-repl.toml"]
+"""
+
+
+def test_times_that_s4_printed_and_pairs_of_links_stand_beside_ours(tmp_path: Path) -> None:
+    files = tmp_path / "given"
+    files.mkdir()
+    (files / "small.set.toml").write_text(S4_SET)
+    for name in ("s5-iperf.toml", "s4-max2.toml", "s4-repl.toml"):
+        (files / name).write_text((Path(__file__).parents[2] / "studies" / name).read_text())
+    study_set = take_files(files / "small.set.toml", tmp_path / "root")
+    write_whole(tmp_path / "root", study_set, Truth())
+    found = assemble(study_set, Sources(tmp_path / "root", tmp_path / "root" / "studies"), "quick", "netns")
+    pairs = {(row[0], row[1]): row for row in table(found, "links-pairs").rows}
+    assert number_of(pairs["server-0", "client-0"][3]) == pytest.approx(0.96 * 101.0)
+    assert number_of(pairs["client-0", "server-0"][5]) == pytest.approx(0.7)
+    means = {(number_of(row[0]), row[2]): row for row in table(found, "threads-printed-means").rows}
+    # Sixteen read threads at 3 x 128 clients: 24 threads were printed, too, and are no level of ours.
+    assert {readers for readers, _ in means} == {12.0, 16.0, 20.0}
+    printed = next(
+        row for row in read_table("s4_mean_timestamps") if (row["threads_per_pool"], row["op"]) == ("12", "get")
+    )
+    assert number_of(means[12.0, "GET"][3]) == pytest.approx(float(printed["t_queue_us"]) / 1e3)
+    # Of ours the three times are the whole time in the proxy: all but 0.2 ms of what the clients see.
+    threads = section(found, "threads")
+    cell = next(row for row in table(found, "threads-printed-means").rows if number_of(row[0]) == 12.0)
+    ours = sum(number_of(cell[place]) for place in (4, 6, 8))
+    reading = read_cells("s4-max2.toml", tmp_path / "root" / "s4-max2")
+    response = next(one.mean_response_s for one in reading.cells if one.settings.readers == 12)
+    assert threads.blocks
+    assert ours == pytest.approx(1e3 * response - 0.2, rel=0.02)
+    quartiles = table(found, "replication-printed-quartiles").rows
+    assert {number_of(row[0]) for row in quartiles} == {3.0, 5.0, 7.0}
+    assert all(number_of(row[4]) > 0.0 and number_of(row[5]) > 0.0 for row in quartiles)
+
+
+def number_of(entry: object) -> float:
+    """The number in a table's entry."""
+    assert isinstance(entry, Value), entry
+    return entry.value
 
 
 def test_a_number_that_is_not_finite_and_a_figure_without_data_stop_the_report() -> None:

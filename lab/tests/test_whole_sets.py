@@ -171,3 +171,24 @@ def test_every_key_of_a_set_is_documented_and_no_other() -> None:
     models = (StudySet, SectionSpec, Claim)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
     assert documented == keys - {"sections", "claims"}
+
+
+def test_all_quick_studies_are_planned_to_fit_into_an_hour_and_a_half(tmp_path: Path) -> None:
+    seconds = 0.0
+    for name in known_sets(STUDIES):
+        parts = plan_parts(take_files(STUDIES / f"{name}.set.toml", tmp_path / name), tmp_path / name, "quick")
+        seconds += sum(part.seconds for part in parts)
+        assert max(part.seconds for part in parts) < 20 * 60.0
+    assert seconds < 85 * 60.0
+
+
+def test_names_of_ticks_differ_and_do_not_touch_the_label_of_their_axis() -> None:
+    marks = tuple(Mark(float(x), 1e-5 * x) for x in range(1, 6))
+    small = draw(Panel("slopes", Axis("clients"), Axis("dR/dN"), (Line("one", marks, LOOKS[0]),)), "slopes")
+    marks = tuple(Mark(float(x), 1e6 * x) for x in range(1, 6))
+    large = draw(Panel("rates", Axis("clients"), Axis("rate"), (Line("one", marks, LOOKS[0]),)), "rates")
+    for picture in (small, large):
+        names = re.findall(r'<text class="n" x="([0-9.]+)" y="[0-9.]+" text-anchor="end">([^<]+)</text>', picture)
+        assert len({name for _, name in names}) == len(names) > 3
+        # A digit is about 6 wide, and the label's line ends at 20.
+        assert all(float(x) - 6.0 * len(name) > 20.0 for x, name in names)

@@ -16,8 +16,8 @@ const P9999_COUNT_MIN: u64 = 29_956;
 /// Recorded times: count, sum, minimum and maximum exactly, their shape as a histogram of fixed relative error.
 ///
 /// All distributions have the same bounds, so they add and subtract bucket by bucket without loss, in this process and
-/// in whatever reads its records. An empty distribution owns no memory; 8 KiB are allocated for every power of two in
-/// which times are recorded, and nothing when times like them are recorded again.
+/// in whatever reads its records. An empty distribution owns no memory; 8 KiB are allocated for every power of two from
+/// the shortest time to the longest, and nothing when times like them are recorded again.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     pub(crate) sum_ns: u128,
@@ -82,9 +82,33 @@ impl Distribution {
     /// Records one time.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
-        if nanos == 0 {
-            return self.buckets.record_zero();
+        if !self.record_usual(nanos) {
+            self.buckets.add_time(nanos);
+            self.note(nanos);
         }
+    }
+
+    /// Records one time, if that takes no memory that is not there yet; returns whether it did.
+    #[inline]
+    pub(crate) fn record_usual(&mut self, nanos: u64) -> bool {
+        if nanos == 0 {
+            self.record_zero();
+            return true;
+        }
+        let Some(count) = self.buckets.count_of(nanos) else { return false };
+        *count += 1;
+        self.note(nanos);
+        true
+    }
+
+    /// Records a time of no length.
+    #[inline]
+    pub(crate) fn record_zero(&mut self) {
+        self.buckets.record_zero();
+    }
+
+    #[inline]
+    fn note(&mut self, nanos: u64) {
         // Extremes are seldom new: a comparison costs less than a store.
         if nanos < self.min_ns {
             self.min_ns = nanos;
@@ -93,7 +117,11 @@ impl Distribution {
             self.max_ns = nanos;
         }
         self.sum_ns += u128::from(nanos);
-        self.buckets.record(nanos);
+    }
+
+    /// An empty one that will hold times like those of `other`.
+    pub(crate) fn like(other: &Self) -> Self {
+        Self { buckets: Buckets::like(&other.buckets), ..Self::new() }
     }
 
     /// Adds every time that `other` has recorded.

@@ -13,6 +13,15 @@ impl Measurements {
         Self { server_times: vec![Distribution::new(); servers], ..Self::default() }
     }
 
+    /// Nothing yet, of as many servers, where times like those of `other` are expected.
+    pub(crate) fn like(other: &Self) -> Self {
+        Self {
+            operations: Box::new(other.operations.each_ref().map(OperationReport::like)),
+            server_times: other.server_times.iter().map(Distribution::like).collect(),
+            turn_time: Distribution::like(&other.turn_time),
+        }
+    }
+
     /// The requests of one operation, all zero if it was not asked for.
     pub fn operation(&self, operation: Operation) -> &OperationReport {
         &self.operations[operation.index()]

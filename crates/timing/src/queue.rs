@@ -14,12 +14,17 @@ pub struct QueueGauge {
     length_max: u64,
     arrivals: u64,
     length_met_sum: u128,
-    length_time_integral_ns: u128,
-    changed: Instant,
-    /// The end of the window in which `changed` lies.
+    /// Sum of the instants at which requests left less those at which they entered, in nanoseconds, modulo 2^64.
+    ///
+    /// The integral of the length since an earlier moment is the growth of `length × now + stays_ns` since then. Modulo 2^64 that is
+    /// exact within a window, where no integral comes near 2^63; so a change costs one addition, and windows add up in 128 bits.
+    stays_ns: u64,
+    /// The end of the window in which the last change lies.
     ends: Instant,
     /// The gauge as it was when that window began.
     at_begin: QueueReport,
+    /// `length × now + stays_ns` at that moment.
+    level_at_begin: u64,
 }
 
 /// A [`QueueGauge`] at one moment; everything but `length` and `length_max` counts from the gauge's beginning.
@@ -47,17 +52,17 @@ impl QueueGauge {
             length_max: 0,
             arrivals: 0,
             length_met_sum: 0,
-            length_time_integral_ns: 0,
-            changed: now,
+            stays_ns: 0,
             ends: window::end_of(window::index_at(now)),
             at_begin: QueueReport::default(),
+            level_at_begin: 0,
         }
     }
 
     /// A request enters.
     #[inline]
     pub fn enter(&mut self, now: Instant) {
-        self.integrate(now);
+        self.come(1, now);
         self.arrivals += 1;
         self.length_met_sum += u128::from(self.length);
         self.length += 1;
@@ -65,8 +70,9 @@ impl QueueGauge {
     }
 
     /// So many requests enter at once, one behind the other.
+    #[inline]
     pub fn enter_many(&mut self, count: u64, now: Instant) {
-        self.integrate(now);
+        self.come(count, now);
         let (met_by_first, among_them) =
             (u128::from(self.length), u128::from(count) * u128::from(count.saturating_sub(1)) / 2);
         self.arrivals += count;
@@ -85,7 +91,7 @@ impl QueueGauge {
     #[inline]
     pub fn leave_many(&mut self, count: u64, now: Instant) {
         debug_assert!(self.length >= count, "a request left a queue that was empty");
-        self.integrate(now);
+        self.go(count, now);
         self.length = self.length.saturating_sub(count);
     }
 
@@ -100,7 +106,7 @@ impl QueueGauge {
             length: self.length,
             arrivals: self.arrivals,
             length_met_sum: self.length_met_sum,
-            length_time_integral_ns: self.length_time_integral_ns + self.since_change(now),
+            length_time_integral_ns: self.at_begin.length_time_integral_ns + self.integral_since_begin(now),
             length_max: self.length_max,
         }
     }
@@ -109,31 +115,51 @@ impl QueueGauge {
     /// gauge at the end of the last window before that change.
     pub fn report_at_end(&self, index: u64) -> QueueReport {
         let end = window::end_of(index);
-        if self.changed < end { self.report(end) } else { self.at_begin }
+        if self.ends <= end { self.report(end) } else { self.at_begin }
     }
 
     #[inline]
-    fn integrate(&mut self, now: Instant) {
-        if cfg!(feature = "untimed") || now == self.changed {
-            // Most changes come in batches that share one instant.
-            return;
+    fn come(&mut self, count: u64, now: Instant) {
+        if !cfg!(feature = "untimed") {
+            self.begin_window_if_over(now);
+            self.stays_ns = self.stays_ns.wrapping_sub(now.as_nanos().wrapping_mul(count));
         }
+    }
+
+    #[inline]
+    fn go(&mut self, count: u64, now: Instant) {
+        if !cfg!(feature = "untimed") {
+            self.begin_window_if_over(now);
+            self.stays_ns = self.stays_ns.wrapping_add(now.as_nanos().wrapping_mul(count));
+        }
+    }
+
+    #[inline]
+    fn begin_window_if_over(&mut self, now: Instant) {
         if now >= self.ends {
             self.begin_window(now);
         }
-        self.length_time_integral_ns += self.since_change(now);
-        self.changed = self.changed.max(now);
     }
 
     #[cold]
     fn begin_window(&mut self, now: Instant) {
         let index = window::index_at(now);
-        self.at_begin = self.report(Instant::from_nanos(index.saturating_mul(window::WINDOW_NS)));
+        let begin = Instant::from_nanos(index.saturating_mul(window::WINDOW_NS));
+        self.at_begin = self.report(begin);
+        self.level_at_begin = self.level(begin);
         self.ends = window::end_of(index);
     }
 
-    fn since_change(&self, now: Instant) -> u128 {
-        u128::from(self.length) * u128::from(now.saturating_since(self.changed))
+    fn level(&self, now: Instant) -> u64 {
+        self.length.wrapping_mul(now.as_nanos()).wrapping_add(self.stays_ns)
+    }
+
+    /// The integral since the window of the last change began. Nothing changed after that window.
+    fn integral_since_begin(&self, now: Instant) -> u128 {
+        let in_window = self.level(now.min(self.ends)).wrapping_sub(self.level_at_begin);
+        // Below zero, as a number with a sign, if the clock was set back meanwhile.
+        let in_window = in_window.cast_signed().max(0).cast_unsigned();
+        u128::from(in_window) + u128::from(self.length) * u128::from(now.saturating_since(self.ends))
     }
 }
 
@@ -233,6 +259,26 @@ mod tests {
         assert_eq!(value["length_time_integral_ns"].as_f64(), Some(2f64.powi(70)));
     }
 
+    #[test]
+    fn hours_with_a_million_requests_are_counted() {
+        let (million, hour_ns) = (1_000_000, 3_600_000_000_000);
+        let mut gauge = QueueGauge::new(at(7));
+        gauge.enter_many(million, at(7));
+        let day = u128::from(million) * u128::from(24 * hour_ns);
+        assert!(day > u128::from(u64::MAX));
+        assert_eq!(gauge.report(at(7 + 24 * hour_ns)).length_time_integral_ns, day);
+        gauge.leave_many(million, at(7 + 24 * hour_ns));
+        assert_eq!(gauge.report(at(8 + 24 * hour_ns)).length_time_integral_ns, day);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_turn_the_integral_around() {
+        let mut gauge = QueueGauge::new(at(100));
+        gauge.enter(at(100));
+        gauge.leave(at(90));
+        assert_eq!(gauge.report(at(100)).length_time_integral_ns, 0);
+    }
+
     proptest! {
         #[test]
         fn many_at_once_are_as_many_one_after_the_other(before in 0u64..5, count in 0u64..50, leaving in 0u64..50) {
@@ -244,6 +290,36 @@ mod tests {
             (0..count).for_each(|_| one_by_one.enter(at(10)));
             (0..leaving.min(count)).for_each(|_| one_by_one.leave(at(17)));
             prop_assert_eq!(one_by_one.report(at(20)), at_once.report(at(20)));
+        }
+
+        /// The integral as its definition says: length times time, from change to change, cut where windows end.
+        #[test]
+        fn the_integral_is_that_of_the_length(
+            steps in prop::collection::vec((0u64..700_000_000, 0u64..4, any::<bool>()), 1..40),
+            start in 0u64..u64::MAX / 2,
+        ) {
+            let mut gauge = QueueGauge::new(at(start));
+            let (mut now, mut length, mut integral) = (start, 0, 0u128);
+            let (mut window, mut at_end) = (window::index_at(at(start)), None);
+            for (pause, count, enters) in steps {
+                now += pause;
+                let ends = window::end_of(window).as_nanos();
+                let begins = now - now % window::WINDOW_NS;
+                if now >= ends {
+                    at_end = Some(integral + u128::from(length) * u128::from(begins - (now - pause)));
+                    window = window::index_at(at(now));
+                }
+                integral += u128::from(length) * u128::from(pause);
+                let count = if enters { count } else { count.min(length) };
+                if enters { gauge.enter_many(count, at(now)) } else { gauge.leave_many(count, at(now)) }
+                length = if enters { length + count } else { length - count };
+                prop_assert_eq!(gauge.report(at(now)).length_time_integral_ns, integral);
+                let later = gauge.report(at(now + 5_000_000_000)).length_time_integral_ns;
+                prop_assert_eq!(later, integral + u128::from(length) * 5_000_000_000);
+                if let Some(expected) = at_end {
+                    prop_assert_eq!(gauge.report_at_end(window - 1).length_time_integral_ns, expected);
+                }
+            }
         }
 
         /// Little's law holds exactly when a queue starts and ends empty: the integral of the length over time is the

@@ -69,15 +69,18 @@ impl Recorder {
 
     /// A request was answered, at `stamps.answered`. It belongs to that second's window; should that window be closed
     /// already, to the open one, so that no request is lost.
+    #[inline]
     pub fn record_request(&mut self, operation: Operation, outcome: Outcome, stamps: &Stamps) {
         if cfg!(feature = "untimed") {
             return;
         }
-        let (stages, is_clamped) = stamps.stages_and_whether_clamped();
-        self.stamps_clamped += u64::from(is_clamped);
         self.advance(stamps.answered);
         self.is_open_used = true;
-        self.open.operations[operation.index()].record(outcome, &stages, stages.iter().sum());
+        let report = &mut self.open.operations[operation.index()];
+        report.count(outcome);
+        if !report.record(stamps) {
+            self.stamps_clamped += 1;
+        }
     }
 
     /// From now on there is a server of this number, of which nothing was recorded.
@@ -148,8 +151,8 @@ impl Recorder {
             // Turns, at most: they stay for the next window.
             return;
         }
-        let servers = self.open.server_times.len();
-        let measured = std::mem::replace(&mut self.open, Measurements::of_servers(servers));
+        let next = Measurements::like(&self.open);
+        let measured = std::mem::replace(&mut self.open, next);
         self.before.merge(&measured);
         if !self.keeps_ended {
             return;

@@ -3,7 +3,7 @@ use serde::{Serialize, Serializer};
 
 use crate::stamps::Stage;
 use crate::window::{ClosedWindows, Window, WindowCounts};
-use crate::{Distribution, Operation, Outcome};
+use crate::{Distribution, Operation, Outcome, Stamps};
 
 /// What one loop, or several together, have measured. Its parts serialize as they stand in `docs/formats.md`.
 ///
@@ -95,17 +95,63 @@ impl OperationReport {
         &self.stages[stage.index()]
     }
 
+    /// Nothing yet, where times like those of `other` are expected.
+    pub(crate) fn like(other: &Self) -> Self {
+        Self {
+            stages: other.stages.each_ref().map(Distribution::like),
+            total: Distribution::like(&other.total),
+            ..Self::default()
+        }
+    }
+
+    /// How a request went.
     #[inline]
-    pub(crate) fn record(&mut self, outcome: Outcome, stages: &[u64; Stage::COUNT], total: u64) {
+    pub(crate) fn count(&mut self, outcome: Outcome) {
         self.requests += 1;
-        self.errors += u64::from(outcome.error);
+        if outcome.error {
+            self.errors += 1;
+        }
         self.keys += u64::from(outcome.keys);
         self.hits += u64::from(outcome.hits);
         self.misses += u64::from(outcome.misses);
-        for (distribution, nanos) in self.stages.iter_mut().zip(stages) {
-            distribution.record(*nanos);
+    }
+
+    /// How long it took. Returns whether its stamps are in order.
+    ///
+    /// Nothing is called here but at the end: so no register has to be saved for the two rare cases, a time that needs memory first,
+    /// and a stamp before its predecessor.
+    pub(crate) fn record(&mut self, stamps: &Stamps) -> bool {
+        let mut begin = stamps.first_byte;
+        let [read, dispatch, others @ ..] = &mut self.stages;
+        if stamps.created != begin || stamps.enqueued != begin {
+            return self.record_from(0, stamps);
         }
-        self.total.record(total);
+        // It came whole, and was put into its queue at once.
+        read.record_zero();
+        dispatch.record_zero();
+        let ends = [stamps.dequeued, stamps.forwarded, stamps.received, stamps.answered];
+        for (number, (stage, end)) in others.iter_mut().zip(ends).enumerate() {
+            if end < begin || !stage.record_usual(end.as_nanos() - begin.as_nanos()) {
+                return self.record_from(Stage::Queue.index() + number, stamps);
+            }
+            begin = end;
+        }
+        let total = begin.as_nanos() - stamps.first_byte.as_nanos();
+        if !self.total.record_usual(total) {
+            self.total.record(total);
+        }
+        true
+    }
+
+    /// Records the stages from this one on, and the total. Those before it are what they are, whatever the stamps behind them.
+    #[inline(never)]
+    fn record_from(&mut self, number: usize, stamps: &Stamps) -> bool {
+        let (stages, is_clamped) = stamps.stages_and_whether_clamped();
+        for (stage, nanos) in self.stages.iter_mut().zip(stages).skip(number) {
+            stage.record(nanos);
+        }
+        self.total.record(stages.iter().sum());
+        !is_clamped
     }
 
     /// Adds the requests of another loop, or of another time.

@@ -75,25 +75,22 @@ impl Stamps {
             length
         });
         // A length below zero has the highest bit, and no other has that before the clock is 292 years old.
-        if signs >> 63 == 0 { (stages, false) } else { self.clamped_stages() }
+        if signs >> 63 == 0 { (stages, false) } else { (self.clamped_stages(), true) }
     }
 
     #[cold]
-    fn clamped_stages(&self) -> ([u64; Stage::COUNT], bool) {
+    fn clamped_stages(&self) -> [u64; Stage::COUNT] {
         let mut reached = self.first_byte;
-        let mut is_clamped = false;
-        let stages = self.ends().map(|end| {
-            is_clamped |= end < reached;
+        self.ends().map(|end| {
             let length = end.saturating_since(reached);
             reached = reached.max(end);
             length
-        });
-        (stages, is_clamped)
+        })
     }
 
     /// Where each stage ends.
     #[inline]
-    fn ends(&self) -> [Instant; Stage::COUNT] {
+    pub(crate) fn ends(&self) -> [Instant; Stage::COUNT] {
         [self.created, self.enqueued, self.dequeued, self.forwarded, self.received, self.answered]
     }
 

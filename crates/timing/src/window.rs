@@ -242,7 +242,7 @@ mod tests {
 
     fn record(ring: &mut Loop, now: Instant) {
         ring.advance(now);
-        ring.open.operations[Operation::Get.index()].record(Outcome::default(), &[1, 2, 3, 4, 5, 6], 21);
+        ring.open.operations[Operation::Get.index()].count(Outcome::default());
     }
 
     /// Index and requests of each closed window.

@@ -18,7 +18,7 @@ from weir_lab.units import count_text, number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.design import Cell, Expected, Level, Study
+    from weir_lab.design import Cell, Expected, Level, Plan, Study
     from weir_lab.subjects import Abilities
 
 __all__ = [
@@ -33,13 +33,17 @@ __all__ = [
     "shape_of",
 ]
 
-# Starting, filling and stopping memcached, proxy and generator, as seen on two cores; memcached heeds its signal at its next tick.
-_AROUND_S = 2.0
+# Starting, watching and stopping memcached, proxy and generator, and judging the run, as seen on two cores.
+_AROUND_S = 1.0
+# Making the testbed and measuring its links, before the first run.
+_OPENING_S = 5.0
+# Filling: a request's own time, and that of its bytes on the link of a proxy.
 _PREFILL_KEYS_PER_S = 50_000
+_PREFILL_BYTES_PER_S = 80e6
 _HASHED_KEYS_PER_S = 500_000
 _HASH_S = 0.2
 # What it takes more to let several generators begin together.
-_TOGETHER_S = 2.0
+_TOGETHER_S = 0.8
 # Memory that memcached spends on an item beside key and value, and the share of its limit that slabs of one size can use.
 _ITEM_BYTES = 60
 _USABLE_MEMORY = 0.8
@@ -54,16 +58,17 @@ class Estimate:
     runs_min: int
     runs_max: int
     run_s: float
+    opening_s: float = 0.0
 
     @property
     def seconds_min(self) -> float:
         """If every cell converges at once and every run is valid."""
-        return self.runs_min * self.run_s
+        return self.opening_s + self.runs_min * self.run_s
 
     @property
     def seconds_max(self) -> float:
         """If no cell converges; retries of invalid runs are not in it."""
-        return self.runs_max * self.run_s
+        return self.opening_s + self.runs_max * self.run_s
 
 
 def estimate(study: Study) -> Estimate:
@@ -71,7 +76,8 @@ def estimate(study: Study) -> Estimate:
     cells = len(cells_of(study)) + sum(len(stage.offsets) for stage in study.refine)
     least = study.plan.repetitions + study.extended
     most = study.plan.repetitions_max + study.extended
-    return Estimate(cells, cells * least, cells * most, expected_seconds(study))
+    opening = 0.0 if study.kind is Kind.HASH else _OPENING_S
+    return Estimate(cells, cells * least, cells * most, expected_seconds(study), opening)
 
 
 def expected_seconds(study: Study) -> float:
@@ -81,11 +87,24 @@ def expected_seconds(study: Study) -> float:
     if study.kind is Kind.LINKS:
         # Rates over every ordered pair of the three tiers, and TCP's slow start before each.
         return 6 * 1.5 * study.plan.measured_s + _AROUND_S
-    largest = max(cell.settings.keys * cell.settings.servers for cell in cells_of(study))
+    cells = [cell.settings for cell in cells_of(study)]
     plan = study.plan
-    together = _TOGETHER_S if any(cell.settings.generators > 1 for cell in cells_of(study)) else 0.0
-    cooldown = plan.cooldown_s if any(cell.settings.generator != "weir" for cell in cells_of(study)) else 0.0
-    return plan.warmup_s + plan.measured_s + cooldown + _AROUND_S + together + largest / _PREFILL_KEYS_PER_S
+    return plan.warmup_s + plan.measured_s + _AROUND_S + sum(_beside_s(one, plan) for one in cells) / len(cells)
+
+
+def _beside_s(settings: Settings, plan: Plan) -> float:
+    """What a cell takes beyond its phases: filling, letting several generators begin together, cooling down."""
+    together = _TOGETHER_S if settings.generators > 1 else 0.0
+    cooldown = plan.cooldown_s if settings.generator != "weir" else 0.0
+    return _filling_s(settings) + together + cooldown
+
+
+def _filling_s(settings: Settings) -> float:
+    """Keys are set on every server without a proxy, and on as many as there are replicas through one."""
+    if settings.path.value == "direct":
+        return settings.keys * settings.servers / _PREFILL_KEYS_PER_S
+    stored = settings.keys * settings.replicas * (settings.value_size_bytes + settings.key_size_bytes)
+    return settings.keys / _PREFILL_KEYS_PER_S + stored / _PREFILL_BYTES_PER_S
 
 
 def shape_of(cells: Sequence[Cell]) -> Shape:

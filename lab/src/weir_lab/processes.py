@@ -42,6 +42,8 @@ class Process:
     argv: tuple[str, ...]
     popen: subprocess.Popen[str]
     stderr_log: Path
+    abrupt: bool = False
+    """Whether it is killed at the end, after all others have gone: nothing is lost with it."""
 
     def require_alive(self) -> None:
         """Raise if it has ended."""
@@ -76,7 +78,7 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _stop([process.popen for process in reversed(self._started)])
+        _stop(list(reversed(self._started)))
 
     @property
     def started(self) -> list[Process]:
@@ -84,12 +86,19 @@ class Processes:
         return list(self._started)
 
     def start(
-        self, role: str, name: str, argv: list[str], *, started_as: list[str] | None = None, piped: str | None = None
+        self,
+        role: str,
+        name: str,
+        argv: list[str],
+        *,
+        started_as: list[str] | None = None,
+        piped: str | None = None,
+        abrupt: bool = False,
     ) -> Process:
         """Start a process in a session of its own, its output in NAME.stdout and NAME.stderr.
 
         `started_as` is the command line that runs `argv` on its machine, where it is not `argv` itself. With `piped`, ``stdout`` or
-        ``stderr``, the caller reads that stream and keeps the log.
+        ``stderr``, the caller reads that stream and keeps the log. An ``abrupt`` process is killed when all others have gone.
         """
         stderr_log = self._logs / f"{name}.stderr"
         with _uninterrupted(), (self._logs / f"{name}.stdout").open("w") as out, stderr_log.open("w") as err:
@@ -104,7 +113,7 @@ class Processes:
                 )
             except OSError as error:
                 raise TestbedError(f"{argv[0]} cannot be started: {error.strerror}. Is it installed?") from error
-            process = Process(role, name, tuple(argv), popen, stderr_log)
+            process = Process(role, name, tuple(argv), popen, stderr_log, abrupt)
             self._started.append(process)
         return process
 
@@ -183,18 +192,22 @@ def machine_busy_ns() -> int:
     return (user + nice + system + irq + softirq + steal) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
-def _stop(processes: list[subprocess.Popen[str]]) -> None:
-    """Ask all to end, then wait for each: memcached heeds the signal at its next clock tick, up to a second later."""
+def _stop(processes: list[Process]) -> None:
+    """Ask all to end that have something to bring to an end, then kill the rest.
+
+    memcached has nothing, and would heed the signal at its next clock tick only, up to a second later.
+    """
     for send in (signal.SIGTERM, signal.SIGKILL):
-        for popen in processes:
+        asked = [process.popen for process in processes if send is signal.SIGKILL or not process.abrupt]
+        for popen in asked:
             if popen.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(popen.pid, send)
         deadline = time.monotonic() + _STOP_S
-        for popen in processes:
+        for popen in asked:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 popen.wait(max(0.0, deadline - time.monotonic()))
-    for popen in processes:
-        for stream in (popen.stdout, popen.stderr):
+    for process in processes:
+        for stream in (process.popen.stdout, process.popen.stderr):
             if stream is not None:
                 stream.close()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from weir_lab.generators import Share
     from weir_lab.testbed.edges import Edge
     from weir_lab.testbed.starting import Starter
+    from weir_lab.testbeds import Machine
 
 __all__ = ["Fleet", "fill", "start_loads", "watch"]
 
@@ -151,9 +152,10 @@ def fill(starter: Starter, settings: Settings, targets: list[str], seed: int) ->
     overhead_s = 0.0
     if settings.path is RequestPath.DIRECT:
         for index, target in enumerate(targets):
-            overhead_s = max(overhead_s, _prefill(starter, settings, f"prefill-{index}", target, seed + 1 + index))
+            name, machine = f"prefill-{index}", starter.machine(f"server-{index}")
+            overhead_s = max(overhead_s, _prefill(starter, settings, name, machine, target, seed + 1 + index))
     elif _filled_apart(settings):
-        overhead_s = _prefill(starter, settings, "prefill", targets[0], seed + 1)
+        overhead_s = _prefill(starter, settings, "prefill", starter.machine("proxy-0"), targets[0], seed + 1)
     return overhead_s
 
 
@@ -162,11 +164,12 @@ def _filled_apart(settings: Settings) -> bool:
     return settings.path is RequestPath.DIRECT or settings.generators > 1 or settings.think_time_ms > 0.0
 
 
-def _prefill(starter: Starter, settings: Settings, name: str, target: str, seed: int) -> float:
-    client, record = starter.machine("client-0"), starter.folder / f"{name}.json"
-    argv = [*prefill_argv(starter.executables.weir, settings, target, seed), "--json", client.file(record)]
+def _prefill(starter: Starter, settings: Settings, name: str, machine: Machine, target: str, seed: int) -> float:
+    """Fill a target from the machine that it runs on, so that keys do not wait for the link of a client."""
+    record = starter.folder / f"{name}.json"
+    argv = [*prefill_argv(starter.executables.weir, settings, target, seed), "--json", machine.file(record)]
     began = time.monotonic()
-    process = starter.start(client, Role.CLIENT, name, argv).process
+    process = starter.start(machine, Role.CLIENT, name, argv).process
     try:
         process.popen.wait(_PREFILL_S)
     except subprocess.TimeoutExpired:
@@ -174,7 +177,7 @@ def _prefill(starter: Starter, settings: Settings, name: str, target: str, seed:
     took_s = time.monotonic() - began
     if process.popen.returncode != 0:
         raise TestbedError(f"prefill of {target} ended with status {process.popen.returncode}: {process.last_words()}")
-    client.collect(record)
+    machine.collect(record)
     phases = read_json(record, LoadRecord).phases.values()
     return max(0.0, took_s - sum(phase.duration_ns for phase in phases) / 1e9)
 

@@ -56,7 +56,9 @@ class Starter:
     def start(self, machine: Machine, role: Role, name: str, argv: list[str], *, piped: str | None = None) -> Running:
         """Start a process; of ``piped``, ``stdout`` or ``stderr``, the caller reads the lines and keeps the log."""
         started_as = machine.command(name, argv)
-        process = self.processes.start(role, name, argv, started_as=started_as, piped=piped)
+        # On a host what can be killed is SSH, not what it started: that ends by being asked.
+        abrupt = role is Role.SERVERS and self.testbed.record.kind != "hosts"
+        process = self.processes.start(role, name, argv, started_as=started_as, piped=piped, abrupt=abrupt)
         return Running(process, machine)
 
     def free_ports(self, machines: Sequence[Machine]) -> list[int]:

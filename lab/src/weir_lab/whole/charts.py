@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["LOOKS", "Axis", "Bar", "Line", "Look", "Mark", "Panel", "draw", "swatch"]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 14.0, 26.0, 46.0
+# Width of a digit of a tick's name, and of what stands beside the name: the axis' label and gaps.
+_DIGIT, _BESIDE = 6.6, 30.0
 # Advance of a digit at 11 px in common sans-serif faces, with some room.
 _CHARACTER = 6.4
 _SLANTED_MAX = 16
@@ -127,9 +129,14 @@ class _Inside:
         self.panel, self.width, self.height = panel, width, height
         self.x_low, self.x_high = self._reach_x()
         self.y_low, self.y_high, self.y_ticks = self._reach_y()
+        self.y_names = _tick_names(self.y_ticks)
+        # Beside the axis' own label, which is turned and stands at the edge.
+        self.left = max(_LEFT, _BESIDE + _DIGIT * max(map(len, self.y_names), default=0))
 
     def at_x(self, value: float) -> float:
-        return _LEFT + _share(value, self.x_low, self.x_high, log=self.panel.x.log) * (self.width - _LEFT - _RIGHT)
+        return self.left + _share(value, self.x_low, self.x_high, log=self.panel.x.log) * (
+            self.width - self.left - _RIGHT
+        )
 
     def at_y(self, value: float) -> float:
         share = _share(value, self.y_low, self.y_high, log=self.panel.y.log)
@@ -137,16 +144,16 @@ class _Inside:
 
     def frame(self) -> str:
         panel, right, bottom = self.panel, self.width - _RIGHT, self.height - _BOTTOM
-        parts = [f'<text class="t" x="{_LEFT:g}" y="15">{escape(panel.title)}</text>']
-        for tick in self.y_ticks:
+        parts = [f'<text class="t" x="{self.left:g}" y="15">{escape(panel.title)}</text>']
+        for tick, name in zip(self.y_ticks, self.y_names, strict=True):
             y = self.at_y(tick)
-            parts.append(f'<path class="g" d="M{_LEFT:g} {y:.1f}H{right:g}"/>')
-            parts.append(f'<text class="n" x="{_LEFT - 6:g}" y="{y + 3.8:.1f}" text-anchor="end">{_tick(tick)}</text>')
-        parts.append(f'<path class="a" d="M{_LEFT:g} {_TOP:g}V{bottom:g}H{right:g}"/>')
+            parts.append(f'<path class="g" d="M{self.left:g} {y:.1f}H{right:g}"/>')
+            parts.append(f'<text class="n" x="{self.left - 6:g}" y="{y + 3.8:.1f}" text-anchor="end">{name}</text>')
+        parts.append(f'<path class="a" d="M{self.left:g} {_TOP:g}V{bottom:g}H{right:g}"/>')
         parts += self._x_ticks(bottom)
         middle = (_TOP + bottom) / 2
         parts.append(
-            f'<text class="x" x="{(_LEFT + right) / 2:g}" y="{self.height - 8:g}" text-anchor="middle">{escape(panel.x.label)}</text>'
+            f'<text class="x" x="{(self.left + right) / 2:g}" y="{self.height - 8:g}" text-anchor="middle">{escape(panel.x.label)}</text>'
         )
         parts.append(
             f'<text class="x" transform="translate(13 {middle:g}) rotate(-90)" text-anchor="middle">{escape(panel.y.label)}</text>'
@@ -158,11 +165,11 @@ class _Inside:
         return "".join(drawn)
 
     def bars(self) -> str:
-        slot = (self.width - _LEFT - _RIGHT) / len(self.panel.bars)
+        slot = (self.width - self.left - _RIGHT) / len(self.panel.bars)
         out = []
         for index, bar in enumerate(self.panel.bars):
             base = 0.0
-            left = _LEFT + slot * (index + 0.19)
+            left = self.left + slot * (index + 0.19)
             for name, value in bar.parts:
                 top, bottom = self.at_y(base + value), self.at_y(base)
                 told = escape(f"{bar.label}, {name}: {_told(value)} {_unit(self.panel.y.label)}")
@@ -179,8 +186,9 @@ class _Inside:
         places = [(self.at_x(mark.x), self.at_y(mark.y)) for mark in marks]
         if line.kind == "level":
             y = places[0][1]
-            path = f'<path class="l thin {line.look.colour}" {_dash(line.look, line.kind)}d="M{_LEFT:g} {y:.1f}H{self.width - _RIGHT:g}"/>'
-            hit = f'<path class="h" d="M{_LEFT:g} {y:.1f}H{self.width - _RIGHT:g}"><title>{self._told(line, marks[0])}</title></path>'
+            across = f'd="M{self.left:g} {y:.1f}H{self.width - _RIGHT:g}"'
+            path = f'<path class="l thin {line.look.colour}" {_dash(line.look, line.kind)}{across}/>'
+            hit = f'<path class="h" {across}><title>{self._told(line, marks[0])}</title></path>'
             return path + hit
         if line.kind == "band":
             upper = " ".join(
@@ -220,8 +228,8 @@ class _Inside:
     def _x_ticks(self, bottom: float) -> list[str]:
         axis, out = self.panel.x, []
         if self.panel.bars:
-            slot = (self.width - _LEFT - _RIGHT) / len(self.panel.bars)
-            names = [(_LEFT + slot * (index + 0.5), bar.label) for index, bar in enumerate(self.panel.bars)]
+            slot = (self.width - self.left - _RIGHT) / len(self.panel.bars)
+            names = [(self.left + slot * (index + 0.5), bar.label) for index, bar in enumerate(self.panel.bars)]
         elif axis.names:
             names = [(self.at_x(index), name) for index, name in enumerate(axis.names)]
         else:
@@ -309,8 +317,17 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low <= tick <= high] or [low]
 
 
-def _tick(value: float) -> str:
-    digits = 0 if abs(value) >= 100 or value == round(value) else 1 if abs(value) >= 10 else 4
+def _tick_names(ticks: list[float]) -> list[str]:
+    """With as many digits as tell each one's true place: slopes can be far below 1."""
+    step = min((abs(one - other) for one, other in itertools.pairwise(ticks)), default=0.0)
+    finest = next(
+        (digits for digits in range(4, 13) if all(abs(round(tick, digits) - tick) <= 0.01 * step for tick in ticks)), 4
+    )
+    return [_tick(tick, finest) for tick in ticks]
+
+
+def _tick(value: float, finest: int = 4) -> str:
+    digits = 0 if abs(value) >= 100 or value == round(value) else 1 if abs(value) >= 10 else finest
     return number(value, digits).rstrip("0").rstrip(".") if digits else number(value, 0)
 
 

@@ -26,6 +26,7 @@ from weir_lab.whole.common import (
     stage_bar,
     with_tables,
 )
+from weir_lab.whole.printed_times import means_beside
 from weir_lab.whole.published import Printed, printed_maxima
 from weir_lab.whole.readings import stage_s, stage_times
 from weir_lab.whole.stations import bottleneck, link_bounds, tightest, usages
@@ -56,6 +57,7 @@ def build(task: Task) -> list[Block]:
         figures += [stage_histograms(task, best_cell(own))]
     maxima = _maxima(task, lines)
     tables: list[Block | None] = [maxima, _knees(task, own), _laws(task, own), _stations(task, own)]
+    tables.append(means_beside(task, [cell for one in own for cell in one.cells]))
     return [*_sentences(task, own), *with_tables([*tables[:1], *figures, *tables[1:]]), _log2(task, best_cell(own))]
 
 

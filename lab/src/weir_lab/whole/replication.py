@@ -14,6 +14,7 @@ from weir_lab.units import change_text, count_text, signed_percent
 from weir_lab.whole.blocks import Figure, Table, Text, Value, over
 from weir_lab.whole.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.whole.common import OPERATION_LOOKS, STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
+from weir_lab.whole.printed_times import quartiles_beside
 from weir_lab.whole.readings import OPERATION_NAMES, operation_s, operation_times, stage_times
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def build_replication(task: Task) -> list[Block]:
         _scalability(task, cells),
         _stage_percentiles(task, cells),
     ]
-    return [*_replication_sentences(cells), *with_tables([_cells_table(task, cells), *figures, _effects(task, cells)])]
+    return [
+        *_replication_sentences(cells),
+        *with_tables([_cells_table(task, cells), *figures, _effects(task, cells), quartiles_beside(task, cells)]),
+    ]
 
 
 def build_writes(task: Task) -> list[Block]:

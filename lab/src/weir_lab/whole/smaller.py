@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.design import RequestPath
+from weir_lab.design import Kind, RequestPath
 from weir_lab.oracles import read_table
 from weir_lab.stats import unpaired_change
 from weir_lab.units import count_text
+from weir_lab.unloaded import read_pairs_record
 from weir_lab.whole.blocks import Figure, Table, Text, Value, over
 from weir_lab.whole.charts import LOOKS, Axis, Line, Panel
 from weir_lab.whole.common import STAGE_LOOKS, Series, Task, figure, mark, method, series_of, stage_bar, with_tables
@@ -17,7 +18,7 @@ from weir_lab.whole.readings import stage_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.places import TestbedRecord
+    from weir_lab.places import PairRecord, TestbedRecord
     from weir_lab.whole.blocks import Block, Entry
     from weir_lab.whole.readings import CellReadings
 
@@ -76,7 +77,51 @@ def build_links(task: Task, testbed: TestbedRecord) -> list[Block]:
         blocks.append(
             Table(f"{task.spec.name}-trips", caption, ("Between", "Round trips", "Least (ms)", "Median (ms)"), trips)
         )
-    return blocks
+    return [*blocks, *_pairs(task)]
+
+
+def _pairs(task: Task) -> list[Table]:
+    """What a study of kind links measured between each two tiers, in both directions; nothing where it was not run."""
+    if task.first.study.kind is not Kind.LINKS or not task.first.unloaded:
+        return []
+    printed = {(row["from"], row["to"]): row for row in read_table("network") if row["study"] == task.label}
+    found: dict[tuple[str, str], list[PairRecord]] = {}
+    for run in task.first.unloaded:
+        for pair in read_pairs_record(run.folder).pairs:
+            found.setdefault((pair.sender, pair.receiver), []).append(pair)
+    rows: list[tuple[Entry, ...]] = []
+    for (sender, receiver), pairs in found.items():
+        known = printed.get((_printed_name(sender), _printed_name(receiver)))
+        rows.append(
+            (
+                sender, receiver,
+                Value(pairs[0].asked_mbit_s, digits=0) if pairs[0].asked_mbit_s is not None else "–",
+                over([pair.payload_mbit_s for pair in pairs]),
+                Value(float(known["bandwidth_mbit_s"]), digits=0) if known else "–",
+                over([pair.min_ms for pair in pairs]), over([pair.median_ms for pair in pairs]),
+                Value(float(known["min_latency_ms"]), digits=2) if known and known["min_latency_ms"] else "–",
+            )
+        )  # fmt: skip
+    seconds = read_pairs_record(task.first.unloaded[0].folder).seconds
+    caption = (
+        f"Between each two tiers, measured by runs of their own ({seconds:g} s per rate): payload over one TCP connection, round trips of "
+        "a byte, and what the study measured."
+    )
+    heads = (
+        "From",
+        "To",
+        "Link (Mbit/s)",
+        "Payload (Mbit/s)",
+        "Study (Mbit/s)",
+        "Least (ms)",
+        "Median (ms)",
+        "Study, least (ms)",
+    )
+    return [Table(f"{task.spec.name}-pairs", caption, heads, tuple(rows))]
+
+
+def _printed_name(machine: str) -> str:
+    return machine.partition("-")[0].replace("proxy", "middleware")
 
 
 def build_overhead(task: Task) -> list[Block]:
