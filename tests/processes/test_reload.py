@@ -162,7 +162,7 @@ def test_what_needs_a_restart_is_said_and_stays(
     start_configured: StartConfigured, servers: list[Memcached], connect: Connect
 ) -> None:
     text = pool("main", [servers[0].address])
-    proxy = start_configured(text)
+    proxy = start_configured("[proxy]\nthreads = 1\n" + text)
     proxy.file.write_text("[proxy]\nthreads = 3\nmax_connections = 7\ndrain_timeout = '1s'\n" + text)
     status, said = proxy.reload()
     assert status == 200, said
