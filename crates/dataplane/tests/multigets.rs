@@ -147,6 +147,12 @@ impl Fleet {
         }
     }
 
+    /// A server that has closed twice before it answered is connected to again after a pause.
+    fn wait_for_servers(&mut self) {
+        self.now = self.now.plus(Config::default().reconnect_delay_max_ns);
+        self.connect();
+    }
+
     fn replicas_of(&self, key: &str) -> Vec<usize> {
         let mut out = [0; SERVERS];
         let count = self.router.replicas_of(key.as_bytes(), &mut out);
@@ -167,6 +173,7 @@ impl Fleet {
 
     /// One request from the client to its reply.
     fn request(&mut self) {
+        self.wait_for_servers();
         let verb = if self.rng.random_bool(0.8) { "get" } else { "gets" };
         let count = *[1, 2, 3, 4, 7, 8, 13].choose(&mut self.rng).expect("some sizes");
         let keys: Vec<String> =
@@ -278,6 +285,7 @@ impl Fleet {
 
     /// One request of which one server closes the connection before its reply, or within it. Returns whether one did.
     fn request_and_close_one(&mut self) -> bool {
+        self.wait_for_servers();
         let verb = if self.rng.random_bool(0.5) { "get" } else { "gets" };
         let count = self.rng.random_range(1..12);
         let numbers: Vec<usize> = (0..count).map(|_| self.rng.random_range(0..KEYS)).collect();
