@@ -2,9 +2,10 @@
 //!
 //! A call costs a system call and a switch of threads, so not every request is worth one: a worker that is on its way takes what is
 //! there when it comes, and so does one that has finished another request in the meantime. Therefore no more are on their way at once
-//! than the machine can run, and a worker that takes a request while others still wait calls the next one.
+//! than half of the machine's cores, the other half of which carries those who ask and those who answer; and a worker that has taken a
+//! request calls the next one, if others still wait, when it is about to wait itself.
 //!
-//! Nothing is left waiting by that: while requests wait and workers are idle at least one is on its way, or takes one right now.
+//! Nothing is left waiting by that: while requests wait and workers are idle, one at least is on its way or about to call.
 
 use std::thread;
 
@@ -31,7 +32,8 @@ enum Whereabouts {
 impl Calls {
     /// Of `workers` workers, none of whom is idle yet.
     pub(super) fn new(workers: usize) -> Self {
-        Self::with_coming_max(workers, thread::available_parallelism().map_or(1, usize::from))
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Self::with_coming_max(workers, (cores / 2).max(1))
     }
 
     fn with_coming_max(workers: usize, coming_max: usize) -> Self {
@@ -128,6 +130,8 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Push,
+        /// A worker that has taken something is about to wait for its servers.
+        Wait(usize),
         /// A worker wakes up: because it was called, or for something else.
         Wake(usize),
         /// A worker has served what it took, and looks for more.
@@ -137,6 +141,7 @@ mod tests {
     fn steps(workers: usize) -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             2 => Just(Step::Push),
+            2 => (0..workers).prop_map(Step::Wait),
             1 => (0..workers).prop_map(Step::Wake),
             1 => (0..workers).prop_map(Step::Finish),
         ];
@@ -146,29 +151,37 @@ mod tests {
     proptest! {
         /// The rule that nothing is left waiting, as the queue follows it.
         #[test]
-        fn while_requests_wait_somebody_is_on_the_way_or_all_serve(coming_max in 1_usize..4, steps in steps(5)) {
+        fn while_requests_wait_somebody_is_on_the_way_or_about_to_call(coming_max in 1_usize..4, steps in steps(5)) {
             let mut calls = idle(5, coming_max);
-            let (mut waiting, mut serving) = (0_usize, [false; 5]);
+            let (mut waiting, mut serving, mut about_to_call) = (0_usize, [false; 5], [false; 5]);
             for step in steps {
                 match step {
                     Step::Push => {
                         waiting += 1;
                         calls.call(waiting);
                     }
+                    Step::Wait(worker) => {
+                        if about_to_call[worker] {
+                            calls.call(waiting);
+                        }
+                        about_to_call[worker] = false;
+                    }
                     Step::Wake(worker) if serving[worker] => {}
+                    Step::Finish(worker) if about_to_call[worker] => {}
                     Step::Wake(worker) | Step::Finish(worker) => {
                         calls.note_arrival(worker);
                         serving[worker] = waiting > 0;
                         if serving[worker] {
                             waiting -= 1;
                             calls.note_busy(worker);
-                            calls.call(waiting);
+                            about_to_call[worker] = true;
                         } else {
                             calls.note_idle(worker);
                         }
                     }
                 }
-                prop_assert!(waiting == 0 || calls.coming > 0 || serving.iter().all(|&serves| serves));
+                let is_about_to_call = about_to_call.contains(&true);
+                prop_assert!(waiting == 0 || calls.coming > 0 || is_about_to_call || serving.iter().all(|&serves| serves));
                 prop_assert_eq!(calls.coming, calls.whereabouts.iter().filter(|it| **it == Whereabouts::Coming).count());
                 prop_assert!(calls.coming <= coming_max);
             }

@@ -71,6 +71,8 @@ pub(crate) struct Queue {
     clock: Clock,
     network: LoopHandle,
     workers: Vec<LoopHandle>,
+    /// Whether `inner.fifo` has held something since a request was last taken.
+    has_waiting: AtomicBool,
     /// When the network thread looks for requests whose time is up: the `inner.alarm` of the last change.
     alarm_ns: AtomicU64,
     ended: AtomicBool,
@@ -151,6 +153,7 @@ impl Queue {
             clock,
             network,
             workers,
+            has_waiting: AtomicBool::new(false),
             alarm_ns: AtomicU64::new(NO_ALARM),
             ended: AtomicBool::new(false),
             fence,
@@ -174,6 +177,7 @@ impl Queue {
         inner.station.enter(now);
         let deadline = self.deadline(&job);
         inner.fifo.push_back(job);
+        self.has_waiting.store(true, Ordering::Release);
         let rings_earlier = inner.alarm.is_none_or(|alarm| deadline < alarm);
         if rings_earlier {
             self.set_alarm(&mut inner, Some(deadline));
@@ -188,7 +192,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The next request for `worker`. If there is none, the worker is called when there is; if there are more, the next worker is. What has come to go by is given first: a
+    /// The next request for `worker`. If there is none, the worker is called when there is; if there is one, it owes the others a
+    /// [`Queue::call_next`] before it waits. What has come to go by is given first: a
     /// request that is taken after another was taken by a new table is not served by an older one.
     pub(crate) fn take(&self, worker: usize) -> Call {
         let mut guard = self.inner();
@@ -205,13 +210,27 @@ impl Queue {
             job.request.taken.dequeued = now;
             inner.station.leave(job.waits_since, now);
             inner.calls.note_busy(worker);
-            let next = inner.calls.call(inner.fifo.len());
-            drop(guard);
-            self.call(next);
+            self.note_waiting(inner);
             return Call::Serve(job);
         }
         inner.calls.note_idle(worker);
         Call::Wait
+    }
+
+    /// A worker that has taken a request is about to wait: if others still wait to be taken, the next worker is called. Those that have
+    /// come by themselves meanwhile needed no call.
+    pub(crate) fn call_next(&self) {
+        if self.has_waiting.load(Ordering::Acquire) {
+            let mut inner = self.inner();
+            let waiting = inner.fifo.len();
+            let called = inner.calls.call(waiting);
+            drop(inner);
+            self.call(called);
+        }
+    }
+
+    fn note_waiting(&self, inner: &Inner) {
+        self.has_waiting.store(!inner.fifo.is_empty(), Ordering::Release);
     }
 
     // ── reloads ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -352,6 +371,7 @@ impl Queue {
         let calls = released.len().saturating_sub(usize::from(by == By::Worker(self.number)));
         for job in released.into_iter().rev() {
             inner.fifo.push_front(Job { owns: true, ..job });
+            self.has_waiting.store(true, Ordering::Release);
         }
         let waiting = inner.fifo.len();
         for _ in 0..calls {

@@ -107,6 +107,7 @@ impl Worker {
                 self.turn_began = self.event_loop.read_clock();
                 continue;
             }
+            self.queue.call_next();
             self.event_loop.wait(&mut events)?;
             self.turn_began = self.event_loop.read_clock();
             self.event_loop.read_ready(&events);
