@@ -228,8 +228,10 @@ def test_reloads_under_load_drop_nothing(
     addresses = [server.address for server in servers + more]
     first = configuration(addresses[:3], [], addresses[:3])
     proxy = start_configured(first, "--threads", "2")
-    eventually(lambda: all(entry["state"] == "up" for entry in proxy.snapshot()["servers"]), "all servers are up")
     settle(proxy, addresses, first)
+    # Threads that were slow to take the table are still connecting.
+    eventually(lambda: all(entry["state"] == "up" for entry in proxy.snapshot()["servers"]), "all servers are up")
+    eventually(lambda: not asked_by_http(proxy), "the proxy has closed what it was asked on")
     before = (proxy.descriptors(), proxy.threads())
 
     record = tmp_path / "record.json"
@@ -276,6 +278,13 @@ def settle(proxy: ConfiguredProxy, addresses: list[Address], first: str) -> None
         assert proxy.reload()[0] == 200
     proxy.file.write_text(first)
     assert proxy.reload()[0] == 200
+
+
+def asked_by_http(proxy: ConfiguredProxy) -> bool:
+    """Whether it still has a descriptor of somebody who has asked its admin port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    listening, at_admin = "0A", f":{proxy.admin.port:04X}"
+    return any(row[1].endswith(at_admin) and row[3] != listening and row[9] != "0" for row in rows)
 
 
 def configuration(main: list[Address], routes: list[str], other: list[Address]) -> str:
