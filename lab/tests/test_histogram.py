@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import base64
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from synthetic import BOUNDS, histogram_of
 from weir_lab.errors import RecordError
-from weir_lab.histogram import PERCENTILE_MIN_COUNTS, Bounds, Histogram, merge_histograms
+from weir_lab.histogram import PERCENTILE_MIN_COUNTS, Bounds, Histogram, _long_numbers, _numbers, merge_histograms
 
 values = st.lists(st.integers(1, 3_600_000_000_000), max_size=60)
 
@@ -94,3 +96,31 @@ def test_different_bounds_do_not_mix() -> None:
 
 def test_nothing_merges_to_nothing() -> None:
     assert merge_histograms([]) is None
+
+
+@given(numbers=st.lists(st.integers(0, 2**64 - 1), max_size=50), are_short=st.booleans())
+def test_numbers_are_read_several_at_once_as_they_are_one_by_one(numbers: list[int], *, are_short: bool) -> None:
+    shortened = [number >> 30 for number in numbers] if are_short else numbers
+    payload = b"".join(leb128(number) for number in shortened)
+    read = _numbers(np.frombuffer(payload, dtype=np.uint8))
+    assert read.tolist() == _long_numbers(payload).tolist() == shortened
+
+
+def leb128(number: int) -> bytes:
+    out = bytearray()
+    for _ in range(8):
+        if number < 0x80:
+            return bytes([*out, number])
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def test_a_stretch_that_would_wrap_around_is_refused() -> None:
+    # Zigzag of the longest stretch of empty steps that a number can name, twice: together they are 0 modulo 2^64.
+    stretch = leb128(2**64 - 1)
+    header = struct.pack(">IIIIqqd", 0x1C849303, 2 * len(stretch), 0, 3, 1, 1 << 40, 1.0)
+    packed = zlib.compress(header + stretch + stretch)
+    text = base64.b64encode(struct.pack(">II", 0x1C849304, len(packed)) + packed).decode()
+    with pytest.raises(RecordError, match="more counters"):
+        Histogram.decode(text)

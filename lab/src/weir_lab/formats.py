@@ -71,6 +71,26 @@ class Distribution(Record):
         return histogram
 
 
+class MergedDistribution(Distribution):
+    """The times of several distributions together. Their histograms are added when somebody asks, which for most nobody does."""
+
+    parts: tuple[Distribution, ...]
+
+    @staticmethod
+    def of(parts: Sequence[Distribution]) -> MergedDistribution:
+        """All of them."""
+        return MergedDistribution(
+            count=sum(part.count for part in parts),
+            sum_ns=sum(part.sum_ns for part in parts),
+            histogram=None,
+            parts=tuple(parts),
+        )
+
+    def decoded(self, where: str) -> Histogram | None:
+        """The sum of the parts' histograms."""
+        return merge_histograms(times for part in self.parts if (times := part.decoded(where)) is not None)
+
+
 class Phase(Record):
     """One phase of the load generator."""
 
@@ -237,7 +257,7 @@ def merge_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
             ),
             "operations": {
                 name: _merged_operation(
-                    [snapshot.operations[name] for snapshot in snapshots if name in snapshot.operations], name
+                    [snapshot.operations[name] for snapshot in snapshots if name in snapshot.operations]
                 )
                 for name in names
             },
@@ -245,25 +265,16 @@ def merge_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
     )
 
 
-def _merged_operation(parts: Sequence[SnapshotOperation], name: str) -> SnapshotOperation:
+def _merged_operation(parts: Sequence[SnapshotOperation]) -> SnapshotOperation:
     stages = dict.fromkeys(stage for part in parts for stage in part.stages)
     return SnapshotOperation(
         requests=sum(part.requests for part in parts),
         errors=sum(part.errors for part in parts),
         stages={
-            stage: _merged_times([part.stages[stage] for part in parts if stage in part.stages], f"{name}.{stage}")
+            stage: MergedDistribution.of([part.stages[stage] for part in parts if stage in part.stages])
             for stage in stages
         },
-        total=_merged_times([part.total for part in parts], f"{name}.total"),
-    )
-
-
-def _merged_times(parts: Sequence[Distribution], where: str) -> Distribution:
-    merged = merge_histograms(times for part in parts if (times := part.decoded(f"snapshot, {where}")) is not None)
-    return Distribution(
-        count=sum(part.count for part in parts),
-        sum_ns=sum(part.sum_ns for part in parts),
-        histogram=merged.encode() if merged is not None else None,
+        total=MergedDistribution.of([part.total for part in parts]),
     )
 
 

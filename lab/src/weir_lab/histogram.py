@@ -13,7 +13,6 @@ import base64
 import binascii
 import struct
 import zlib
-from bisect import bisect_right
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -40,6 +39,7 @@ _INNER = struct.Struct(">IIIIqqd")
 # Bounds of what a file may ask us to allocate: 3 digits over the whole 63-bit range need 55,296 counters.
 _COUNTERS_MAX = 1 << 20
 _PAYLOAD_BYTES_MAX = 16 << 20
+_NUMBER_BYTES = 9
 
 
 @dataclass(frozen=True)
@@ -134,16 +134,13 @@ class Histogram:
             return None
         # The small subtrahend undoes the rounding of percent/100*total above a whole number.
         rank = max(1, int(np.ceil(percent / 100.0 * total - 1e-9 * total)))
-        return int(self._highest_equivalent(int(np.searchsorted(np.cumsum(self.counts), rank))))
+        return self._highest_equivalent(int(np.searchsorted(np.cumsum(self.counts), rank)))
 
     def count_up_to(self, value: int) -> int:
         """How many values lie in steps that end at `value` or below: the cumulative count, exact at the edges of steps."""
-        edges = [self._highest_equivalent(index) for index in np.flatnonzero(self.counts).tolist()]
-        return (
-            int(np.cumsum(self.counts[self.counts > 0])[bisect_right(edges, value) - 1])
-            if bisect_right(edges, value)
-            else 0
-        )
+        met = np.flatnonzero(self.counts)
+        until = int(np.searchsorted(self._highest_equivalents(met), value, side="right"))
+        return int(self.counts[met[:until]].sum())
 
     def standard_deviation(self) -> float | None:
         """Spread of the values around their mean, each taken at the middle of its step; ``None`` for fewer than two."""
@@ -151,20 +148,25 @@ class Histogram:
         counts = self.counts[used].astype(np.float64)
         if counts.sum() < 2:
             return None
-        highest = np.array([self._highest_equivalent(index) for index in used.tolist()], dtype=np.float64)
-        below = np.array([self._highest_equivalent(index - 1) if index else -1 for index in used.tolist()])
+        highest = self._highest_equivalents(used).astype(np.float64)
+        below = np.where(used > 0, self._highest_equivalents(np.maximum(used - 1, 0)), -1).astype(np.float64)
         middle = (highest + below + 1.0) / 2.0
         mean = float((middle * counts).sum() / counts.sum())
         return float(np.sqrt((counts * (middle - mean) ** 2).sum() / (counts.sum() - 1.0)))
 
     def _highest_equivalent(self, index: int) -> int:
+        return int(self._highest_equivalents(np.array([index]))[0])
+
+    def _highest_equivalents(self, indexes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The largest value of each of these steps."""
         half_magnitude = self.bounds.sub_bucket_half_magnitude
         half = 1 << half_magnitude
-        bucket, sub_bucket = (index >> half_magnitude) - 1, (index & (half - 1)) + half
-        if bucket < 0:
-            bucket, sub_bucket = 0, sub_bucket - half
-        shift = bucket + self.bounds.unit_magnitude
-        return (sub_bucket << shift) + (1 << shift) - 1
+        buckets, sub_buckets = (indexes >> half_magnitude) - 1, (indexes & (half - 1)) + half
+        is_first = buckets < 0
+        shifts = np.where(is_first, 0, buckets) + self.bounds.unit_magnitude
+        steps = np.where(is_first, sub_buckets - half, sub_buckets)
+        highest: NDArray[np.int64] = ((steps + 1) << shifts) - 1
+        return highest
 
     def _require_same_bounds(self, other: Histogram) -> None:
         if self.bounds != other.bounds:
@@ -191,30 +193,50 @@ def _count_needed(percent: float) -> int:
 
 def _decode_counts(payload: bytes) -> NDArray[np.int64]:
     """ZigZag LEB128 numbers of up to 9 bytes: a positive one is a count, a negative one a stretch of empty steps."""
-    counts: list[int] = []
+    numbers = _numbers(np.frombuffer(payload, dtype=np.uint8))
+    values = (numbers >> np.uint64(1)).astype(np.int64) ^ -(numbers & np.uint64(1)).astype(np.int64)
+    # Longer stretches than there are counters must not wrap around in the sum.
+    steps = np.where(values < 0, np.minimum(-np.maximum(values, -_COUNTERS_MAX - 1), _COUNTERS_MAX + 1), 1)
+    ends = np.cumsum(steps)
+    if ends.size and (ends[-1] > _COUNTERS_MAX or (ends < 0).any()):
+        raise ValueError("more counters than any histogram of ours has")
+    counts = np.zeros(int(ends[-1]) if ends.size else 0, dtype=np.int64)
+    counted = values >= 0
+    counts[ends[counted] - 1] = values[counted]
+    return _trim(counts)
+
+
+def _numbers(payload: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """LEB128 numbers, each of seven bits per byte but for a ninth byte, which carries eight."""
+    is_last = payload < 0x80
+    ends = np.flatnonzero(is_last)
+    starts = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
+    if ends.size != 0 and ends[-1] == payload.size - 1 and (ends - starts).max() < _NUMBER_BYTES - 1:
+        places = np.arange(payload.size, dtype=np.int64) - np.repeat(starts, ends - starts + 1)
+        shifted = (payload & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
+        return np.bitwise_or.reduceat(shifted, starts)
+    return _long_numbers(payload.tobytes())
+
+
+def _long_numbers(payload: bytes) -> NDArray[np.uint64]:
+    """The same where one may have nine bytes, or be cut short."""
+    numbers: list[int] = []
     position = 0
     while position < len(payload):
-        number = shift = 0
-        for byte_index in range(9):
+        number = 0
+        for byte_index in range(_NUMBER_BYTES):
             if position >= len(payload):
                 raise ValueError("a count is cut short")
             byte = payload[position]
             position += 1
-            if byte_index == 8:  # the ninth byte carries eight bits
-                number |= byte << shift
+            if byte_index == _NUMBER_BYTES - 1:
+                number |= byte << 7 * byte_index
                 break
-            number |= (byte & 0x7F) << shift
+            number |= (byte & 0x7F) << 7 * byte_index
             if byte < 0x80:
                 break
-            shift += 7
-        value = (number >> 1) ^ -(number & 1)
-        if len(counts) + max(1, -value) > _COUNTERS_MAX:
-            raise ValueError("more counters than any histogram of ours has")
-        if value < 0:
-            counts.extend([0] * -value)
-        else:
-            counts.append(value)
-    return _trim(np.array(counts, dtype=np.int64))
+        numbers.append(number)
+    return np.array(numbers, dtype=np.uint64)
 
 
 def _encode_counts(counts: NDArray[np.int64]) -> bytes:
