@@ -4,16 +4,16 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from weir_lab import processes
 from weir_lab.errors import TestbedError
-from weir_lab.processes import Processes, cpu_ns, free_ports, machine_busy_ns, wait_until
+from weir_lab.processes import Processes, cpu_ns, free_ports, machine_busy_ns, prefer_thread, wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Any
 
 
@@ -127,3 +127,21 @@ def test_cpu_time_is_what_the_process_spent() -> None:
 def test_cpu_time_of_a_process_that_is_gone_is_an_error() -> None:
     with pytest.raises(TestbedError, match="cannot be read"):
         cpu_ns(2**22 + 1)
+
+
+def test_a_thread_is_preferred_by_its_name_and_no_other(tmp_path: Path) -> None:
+    with Processes(tmp_path) as started:
+        sleeper = started.start("servers", "sleeper", ["sleep", "60"]).popen.pid
+        wait_until_named(sleeper, "sleep")
+        prefer_thread(sleeper, "another")
+        assert os.getpriority(os.PRIO_PROCESS, sleeper) == 0
+        prefer_thread(sleeper, "sleep")
+        # Without the right to, nothing happens, and nothing fails.
+        assert os.getpriority(os.PRIO_PROCESS, sleeper) == (-10 if os.geteuid() == 0 else 0)
+    prefer_thread(sleeper, "sleep")
+
+
+def wait_until_named(pid: int, name: str) -> None:
+    deadline = time.monotonic() + 10.0
+    while Path(f"/proc/{pid}/comm").read_text().strip() != name and time.monotonic() < deadline:
+        time.sleep(0.001)

@@ -24,11 +24,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-__all__ = ["Process", "Processes", "cpu_ns", "free_ports", "machine_busy_ns", "resident_bytes", "wait_until"]
+__all__ = [
+    "Process",
+    "Processes",
+    "cpu_ns",
+    "free_ports",
+    "machine_busy_ns",
+    "prefer_thread",
+    "resident_bytes",
+    "wait_until",
+]
 
 # Below the range from which the kernel takes ports for outgoing connections (32768 by default), so that a port found free is not
 # taken by a client connection before the server binds it.
 _PORTS = range(20_000, 32_000)
+# Nice value of threads that go first: ten steps are about ten times the share.
+_PREFERRED = -10
 _STOP_S = 5.0
 _POLL_S = 0.01
 
@@ -183,6 +194,14 @@ def resident_bytes(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError) as error:
         raise TestbedError(f"Memory of process {pid} cannot be read from /proc ({error}).") from error
+
+
+def prefer_thread(pid: int, name: str) -> None:
+    """Let threads of that name go before all others on this machine's cores, if we may; it is no fault if not."""
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            if (task / "comm").read_text(encoding="utf-8").strip() == name:
+                os.setpriority(os.PRIO_PROCESS, int(task.name), _PREFERRED)
 
 
 def machine_busy_ns() -> int:

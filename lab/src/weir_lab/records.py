@@ -12,7 +12,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -23,6 +23,9 @@ from weir_lab.formats import Count, LoadRecord, Record, Snapshot, merge_snapshot
 from weir_lab.merging import merge_records, shifted, with_prefill
 from weir_lab.peers import PeerCounts, merge_peers, read_nutcracker
 from weir_lab.places import MachineUse, TestbedRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "Command",
@@ -66,6 +69,14 @@ class CpuRecord(Record):
     cores: Annotated[int, Field(ge=1)]
     busy_ns: Count
     machines: dict[str, MachineUse] = Field(default_factory=dict)
+    yardstick_ns: dict[str, Annotated[float, Field(gt=0.0)]] = Field(default_factory=dict)
+    """CPU time of a fixed piece of work on each core, mean over the interval: how slow the machine was. Empty where it is not measured."""
+
+    def slowness_ns(self, cores: Iterable[int] = ()) -> float | None:
+        """The yardstick's mean over these cores, over all without any; only ratios between runs mean something."""
+        asked = [str(core) for core in cores]
+        found = [spent for core, spent in self.yardstick_ns.items() if not asked or core in asked]
+        return sum(found) / len(found) if found else None
 
     @property
     def other_share(self) -> float:

@@ -206,6 +206,7 @@ def _run_row(folder: Path, meta: RunMeta) -> dict[str, _Value]:
 def _use_columns(cpu: CpuRecord) -> dict[str, _Value]:
     """What the roles used: CPUs each, and per machine what its link carried, its memory, and time held by its quota."""
     row: dict[str, _Value] = {f"{role}_cpus": spent.cpu_ns / cpu.interval_ns for role, spent in cpu.roles.items()}
+    row |= {f"yardstick_{core}_us": mean_ns / 1e3 for core, mean_ns in cpu.yardstick_ns.items()}
     for name, use in cpu.machines.items():
         if use.sent_bytes is not None and use.received_bytes is not None:
             row[f"{name}_sent_mbit_s"] = use.sent_bytes * 8e3 / cpu.interval_ns

@@ -44,7 +44,8 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
         reasons += _client_throttled(run.cpu)
         reasons += _edges_apart(run.cpu, run.load) if run.load is not None else []
         if run.cpu.other_share > gates.other_cpu_share_max:
-            flags.append(f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went elsewhere")
+            elsewhere = f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went elsewhere"
+            (reasons if gates.busy_machine == "invalid" else flags).append(elsewhere)
     if settings.path is RequestPath.PROXY and settings.subject == WEIR:
         reasons += _proxy_faults(run)
         if not reasons:

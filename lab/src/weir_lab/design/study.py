@@ -114,6 +114,8 @@ class Gates(Strict):
     client_cpu_share_max: Annotated[float, Field(gt=0.0, le=1.0)] = 0.95
     other_cpu_share_max: Annotated[float, Field(gt=0.0, le=1.0)] = 0.10
     law_deviation_max: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    busy_machine: Literal["flag", "invalid"] = "flag"
+    """What a run is in which more than ``other_cpu_share_max`` went elsewhere."""
 
 
 class Prediction(Strict):

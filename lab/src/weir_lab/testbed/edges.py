@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Role
 from weir_lab.errors import TestbedError
 from weir_lab.records import CpuRecord, RoleCpu
-from weir_lab.testbeds import use_between
+from weir_lab.testbeds import mean_piece_ns, use_between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.testbed.starting import Running
-    from weir_lab.testbeds import MachineState, Testbed
+    from weir_lab.testbeds import MachineState, Pieces, Testbed, Yardstick
 
 __all__ = ["Edge", "cpu_between", "take_edge"]
 
@@ -31,9 +31,12 @@ class Edge:
     client_ns: dict[str, int]
     machines: dict[str, MachineState]
     resident_bytes: dict[str, int]
+    pieces: dict[int, Pieces]
 
 
-def take_edge(testbed: Testbed, roles: dict[Role, list[Running]], clients: Sequence[Running]) -> Edge:
+def take_edge(
+    testbed: Testbed, roles: dict[Role, list[Running]], clients: Sequence[Running], yardstick: Yardstick
+) -> Edge:
     """Read everything now; CPU time first."""
     unix_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
     running = [one for members in roles.values() for one in members]
@@ -52,6 +55,7 @@ def take_edge(testbed: Testbed, roles: dict[Role, list[Running]], clients: Seque
         client_ns=client_ns,
         machines={one.machine.name: one.machine.state() for one in [*clients, *running]},
         resident_bytes=resident,
+        pieces=yardstick.read(),
     )
 
 
@@ -73,6 +77,7 @@ def cpu_between(first: Edge, second: Edge, client_ns: int, cores: int) -> CpuRec
             )
             for name, state in second.machines.items()
         },
+        yardstick_ns=mean_piece_ns(first.pieces, second.pieces),
     )
 
 

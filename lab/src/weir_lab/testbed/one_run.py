@@ -21,7 +21,7 @@ from weir_lab.records import Command, write_json
 from weir_lab.testbed.edges import Edge, cpu_between, take_edge
 from weir_lab.testbed.loads import Fleet, fill, start_loads, watch
 from weir_lab.testbed.profiling import Profiling
-from weir_lab.testbed.proxies import RunningProxy, save_ends, start_proxies
+from weir_lab.testbed.proxies import RunningProxy, save_all, save_ends, start_proxies
 from weir_lab.testbed.starting import Executables, Running, Starter, start_servers
 
 if TYPE_CHECKING:
@@ -107,18 +107,17 @@ def _watched(
 ) -> list[Edge]:
     """Both edges; CPU time is read inside the interval between the two snapshots, so that the cost of a snapshot is in neither."""
     edges: list[Edge] = []
-    with Profiling(starter, [proxy.running for proxy in proxies] if job.profile else []) as profiling:
+    profiled = [proxy.running for proxy in proxies] if job.profile else []
+    with Profiling(starter, profiled) as profiling, starter.testbed.yardstick() as yardstick:
 
         def first_edge() -> None:
-            for proxy in proxies:
-                proxy.save("before")
-            edges.append(take_edge(starter.testbed, roles, fleet.running))
+            save_all(proxies, "before")
+            edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick))
             profiling.begin(job.plan.measured_s)
 
         def second_edge() -> None:
-            edges.append(take_edge(starter.testbed, roles, fleet.running))
-            for proxy in proxies:
-                proxy.save("after")
+            edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick))
+            save_all(proxies, "after")
 
         watch(fleet, job.plan, first_edge, second_edge)
     return edges

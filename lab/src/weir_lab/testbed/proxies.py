@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import http.client
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from weir_lab.subjects import Abilities
     from weir_lab.testbeds import Machine
 
-__all__ = ["RunningProxy", "save_ends", "start_proxies"]
+__all__ = ["RunningProxy", "save_all", "save_ends", "start_proxies"]
 
+_ADMIN_THREAD = "weir-admin"
 _ANSWER_S = 10.0
 _ANSWER_BYTES_MAX = 64 << 20
 # Nutcracker sums its counters up every 0.1 s. Far longer than that, so that it holds on a busy machine.
@@ -84,6 +86,15 @@ def start_proxies(
         )
         for place, machine in enumerate(machines)
     ]
+
+
+def save_all(proxies: list[RunningProxy], moment: str) -> None:
+    """Keep the counters of all proxies as they are now, each while the others put theirs together."""
+    if len(proxies) == 1:
+        proxies[0].save(moment)
+    elif proxies:
+        with ThreadPoolExecutor(len(proxies)) as asking:
+            list(asking.map(lambda proxy: proxy.save(moment), proxies))
 
 
 def save_ends(proxies: list[RunningProxy], answered: int) -> None:
@@ -140,6 +151,9 @@ def _start(
         READY_S,
         f"connections at {machine.address}, ports {', '.join(map(str, ports))}",
     )
+    if settings.subject == WEIR:
+        # A snapshot is put together by a thread that shares the cores with all of the proxy's, and is to be there when it is asked for.
+        machine.prefer(running.process, _ADMIN_THREAD)
     return RunningProxy(running, settings.subject, place, where.listen, admin_port, starter.folder, records)
 
 

@@ -18,13 +18,24 @@ from weir_lab.testbeds.base import Machine, MachineState, Testbed, use_between
 from weir_lab.testbeds.hosts import HostsTestbed, load_hosts
 from weir_lab.testbeds.local import LocalTestbed
 from weir_lab.testbeds.netns import NetnsTestbed
+from weir_lab.testbeds.yardstick import Pieces, Yardstick, mean_piece_ns
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from weir_lab.topology import Shape, Topology
 
-__all__ = ["Machine", "MachineState", "Testbed", "TestbedKind", "open_testbed", "use_between"]
+__all__ = [
+    "Machine",
+    "MachineState",
+    "Pieces",
+    "Testbed",
+    "TestbedKind",
+    "Yardstick",
+    "mean_piece_ns",
+    "open_testbed",
+    "use_between",
+]
 
 
 class TestbedKind(StrEnum):

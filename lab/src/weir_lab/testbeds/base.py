@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from weir_lab.places import PairRecord, TestbedRecord
     from weir_lab.processes import Process
+    from weir_lab.testbeds.yardstick import Yardstick
 
 __all__ = ["Machine", "MachineState", "Testbed", "use_between"]
 
@@ -74,6 +75,9 @@ class Machine(Protocol):
     def resident_bytes(self, process: Process) -> int:
         """Memory of a process that was started here."""
 
+    def prefer(self, process: Process, thread: str) -> None:
+        """Let a thread of a process go before all others on cores that machines share with the lab, where that is allowed."""
+
     def state(self) -> MachineState:
         """Counters of this machine so far."""
 
@@ -97,6 +101,9 @@ class Testbed(Protocol):
 
     def busy_ns(self) -> int:
         """CPU time that all machines spent so far on anything but idling, over all cores."""
+
+    def yardstick(self) -> Yardstick:
+        """What tells how fast the cores are while it is open; it measures nothing where the lab does not run on them."""
 
     def machine(self, name: str) -> Machine:
         """A machine by its name."""

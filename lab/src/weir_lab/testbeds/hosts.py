@@ -30,6 +30,7 @@ from weir_lab.machine import file_sha256
 from weir_lab.network import find_program
 from weir_lab.places import MachineRecord, PairRecord, RateRecord, RoundTripRecord, TestbedRecord
 from weir_lab.testbeds.base import MachineState
+from weir_lab.testbeds.yardstick import Yardstick
 from weir_lab.topology import tier_of
 
 if TYPE_CHECKING:
@@ -121,6 +122,10 @@ class HostsTestbed:
     def busy_ns(self) -> int:
         """CPU time that all hosts spent on anything but idling."""
         return sum(int(host.ask("busy")) for host in self._distinct())
+
+    def yardstick(self) -> Yardstick:
+        """None: hosts are whole machines, and the lab is on none of them."""
+        return Yardstick([])
 
     def machine(self, name: str) -> Machine:
         """One host."""
@@ -351,6 +356,9 @@ class _Host:
     def resident_bytes(self, process: Process) -> int:
         """From the host's /proc."""
         return int(self.ask("usage", name=process.name)["resident_bytes"])
+
+    def prefer(self, process: Process, thread: str) -> None:
+        """Nothing: hosts share no cores."""
 
     def state(self) -> MachineState:
         """What passed its interfaces."""

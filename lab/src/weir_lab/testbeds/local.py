@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Self
 
 from weir_lab.errors import TestbedError
 from weir_lab.places import MachineRecord, PairRecord, TestbedRecord
-from weir_lab.processes import cpu_ns, free_ports, machine_busy_ns, resident_bytes
+from weir_lab.processes import cpu_ns, free_ports, machine_busy_ns, prefer_thread, resident_bytes
 from weir_lab.testbeds.base import MachineState
 from weir_lab.testbeds.pinning import pinned
+from weir_lab.testbeds.yardstick import Yardstick
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +55,10 @@ class LocalTestbed:
     def busy_ns(self) -> int:
         """From /proc/stat."""
         return machine_busy_ns()
+
+    def yardstick(self) -> Yardstick:
+        """On every core that this process may use."""
+        return Yardstick(sorted(os.sched_getaffinity(0)))
 
     def machine(self, name: str) -> Machine:
         """The machine by one of its names."""
@@ -111,6 +116,10 @@ class LocalMachine:
     def resident_bytes(self, process: Process) -> int:
         """From /proc."""
         return resident_bytes(process.popen.pid)
+
+    def prefer(self, process: Process, thread: str) -> None:
+        """As root."""
+        prefer_thread(process.popen.pid, thread)
 
     def state(self) -> MachineState:
         """Roles share the loopback interface: nothing can be told apart."""

@@ -24,9 +24,10 @@ from weir_lab.network import (
     this_process,
 )
 from weir_lab.places import MachineRecord, PairRecord, RateRecord, RoundTripRecord, TestbedRecord
-from weir_lab.processes import cpu_ns, free_ports, machine_busy_ns, resident_bytes
+from weir_lab.processes import cpu_ns, free_ports, machine_busy_ns, prefer_thread, resident_bytes
 from weir_lab.testbeds.base import MachineState
 from weir_lab.testbeds.pinning import pinned, require_cores
+from weir_lab.testbeds.yardstick import Yardstick
 from weir_lab.topology import tier_of
 
 if TYPE_CHECKING:
@@ -92,6 +93,10 @@ class NetnsTestbed:
     def busy_ns(self) -> int:
         """From /proc/stat."""
         return machine_busy_ns()
+
+    def yardstick(self) -> Yardstick:
+        """On every core that this process may use."""
+        return Yardstick(sorted(os.sched_getaffinity(0)))
 
     def machine(self, name: str) -> Machine:
         """One namespace."""
@@ -229,6 +234,10 @@ class _NetnsMachine:
     def resident_bytes(self, process: Process) -> int:
         """From /proc."""
         return resident_bytes(process.popen.pid)
+
+    def prefer(self, process: Process, thread: str) -> None:
+        """As root."""
+        prefer_thread(process.popen.pid, thread)
 
     def state(self) -> MachineState:
         """Counters of the link and of the quota."""
