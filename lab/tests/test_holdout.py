@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 import synthetic
 from weir_lab.cli import app
-from weir_lab.design import parse_study, schedule
-from weir_lab.holdout import Measured, hold_out
+from weir_lab.design import Role, parse_study, schedule
+from weir_lab.holdout import hold_out
+from weir_lab.holdout_forms import Measured, exponent
 from weir_lab.queueing import finite_source, token_bucket
 from weir_lab.records import SweepMeta, runs_folder, write_json
 
@@ -108,6 +109,50 @@ def test_a_system_that_queues_early_makes_the_bounds_miss_more_than_twice_as_far
     assert found.met, found.rows
     assert found.beats_bound
     assert found.r_bound_mape > 10.0 > found.r_mape
+
+
+def shared_machine(
+    populations: tuple[int, ...], rng: np.random.Generator, *, runs: int = 5, told: bool = True
+) -> list[Measured]:
+    """A processor whose requests cost less when there are more of them, on a machine that is up to twice as slow in some runs."""
+    points = []
+    for n in populations:
+        slowness = rng.uniform(1.0, 2.0, runs)
+        cost = 40e-6 * (1.0 + 3.0 * n**-0.5) * slowness**0.8
+        x, r = zip(
+            *(one_run(n, cost_s / 0.4, 150e-6 * slow**0.8) for cost_s, slow in zip(cost, slowness, strict=True)),
+            strict=True,
+        )
+        told_slowness = tuple((3e5 * slowness).tolist()) if told else ()
+        points.append(Measured(n, x, r, {Role.PROXY: tuple(cost.tolist())}, told_slowness))
+    return points
+
+
+def one_run(n: int, service_s: float, outside_s: float) -> tuple[float, float]:
+    solved = token_bucket([n], 3e-3 + outside_s, service_s, 4.0, 4)
+    return float(solved.throughput_per_s[0]), outside_s + float(solved.residence_time_s[0])
+
+
+def test_demands_by_the_utilization_law_and_a_yardstick_predict_a_shared_machine() -> None:
+    points = shared_machine((1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256), np.random.default_rng(7))
+    held = [4, 16, 32, 48, 96, 192]
+    found = hold_out(points, held)
+    assert found.model.name.endswith("utilization law")
+    assert found.model.parameters["processors"] == pytest.approx(0.4, rel=0.05)
+    assert found.met, found.rows
+    # Of a machine whose slowness nobody told, the same model can only give the mean.
+    blind = hold_out(
+        shared_machine(tuple(one.population for one in points), np.random.default_rng(7), told=False), held
+    )
+    assert blind.x_mape > 2.0 * found.x_mape
+
+
+def test_the_power_of_slowness_is_read_off_repetitions_and_nothing_else() -> None:
+    rng = np.random.default_rng(8)
+    assert exponent(shared_machine((1, 8, 64), rng)) == pytest.approx(0.8, abs=0.01)
+    assert exponent(shared_machine((1, 8, 64), rng, told=False)) == 0.0
+    # Populations differ in cost and met different machines; no repetitions, no answer.
+    assert exponent(shared_machine((1, 8, 64), rng, runs=1)) == 0.0
 
 
 def test_populations_on_one_side_of_the_knee_are_no_proof() -> None:

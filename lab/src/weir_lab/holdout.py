@@ -2,79 +2,57 @@
 
 ::
 
-    N clients, each thinks for Z ──▶ delay D0 ──▶ one station, of one of five kinds ──┐
-              ▲───────────────────────────────────────────────────────────────────────┘
+    populations that are kept ──▶ think time Z, demands ──▶ each of `forms` fitted, and judged ──▶ the best one predicts
+    populations held out ─────────────────────────────────────────────────────────────────────────▶ and is held against these
 
-Think time Z is what the clients did, N/X - R, from the populations that are kept. D0 and the station's parameters are fitted to
-throughputs *and* response times of these, each in units of the error that it may have. Which kind of station it is, the kept populations
-decide, too: each but their ends is predicted from the others, and the kind with the smallest errors is taken. The populations that are held
-out take no part in any of it. Beside the prediction stands what the asymptotic bounds say from the same data. Pure.
+Think time Z is what the clients did, N/X - R, from the populations that are kept. Which kind of network it is, these decide, too: each
+but their ends is predicted from the others, and the kind with the smallest errors is taken. Of the populations that are held out nothing
+is known but their number of clients and how slow the machine was, where a yardstick was read: that is no property of the system, and a
+machine that others use changes it from run to run. Beside the prediction stands what the asymptotic bounds say from the same data. Pure.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weir_lab.queueing import Kind, Station, solve_closed, token_bucket
+from weir_lab.holdout_forms import (
+    R_ERROR_MAX_PERCENT,
+    X_ERROR_MAX_PERCENT,
+    Form,
+    Known,
+    Measured,
+    fit,
+    forms,
+    residuals,
+)
 from weir_lab.stats import mean_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
 __all__ = ["HeldOut", "HoldOut", "Measured", "Model", "hold_out"]
 
-X_ERROR_MAX_PERCENT = 5.0
-"""What a prediction of a throughput may be off."""
-R_ERROR_MAX_PERCENT = 10.0
-"""What a prediction of a mean response time may be off."""
 BOUND_BEATEN = 2.0
 """How many times the model's error that of the asymptotic bounds should be."""
 
 _KEPT_MIN = 4
-# Phases of a token that comes evenly: c² = 1/4, so waits are 0.625 of exponential times', where constant ones have 0.5.
-_EVEN = 4
-# A longer burst than this is no queue that closed loops of some hundred clients could tell from none.
-_BURST_MAX = 256.0
-# Of parameters: a nanosecond, a thousand seconds or tokens.
-_LOGS = (-20.7, 6.9)
 # Think times of one population that differ by more than this from all others' are a late generator's, or an idle one's.
 _THINK_MAX = 0.03
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A population with throughput per second and mean response time in seconds of each of its runs."""
-
-    population: int
-    throughput_per_s: tuple[float, ...]
-    response_s: tuple[float, ...]
-
-    @property
-    def x(self) -> float:
-        """Mean throughput over runs."""
-        return sum(self.throughput_per_s) / len(self.throughput_per_s)
-
-    @property
-    def r(self) -> float:
-        """Mean response time over runs."""
-        return sum(self.response_s) / len(self.response_s)
-
-    @property
-    def think_s(self) -> float:
-        """N/X - R: how long a client was away between a reply and its next request."""
-        return self.population / self.x - self.r
-
-
-@dataclass(frozen=True)
 class Model:
-    """A fitted network. Times in seconds; ``score`` is its error on kept populations left out one by one, in units of what is allowed."""
+    """A fitted network; times in seconds.
+
+    ``score`` is its error on kept populations left out one by one, in units of what is allowed; of a network that does worse even where
+    it saw them, the error on these.
+    """
 
     name: str
     think_s: float
@@ -171,6 +149,7 @@ class HoldOut:
 def hold_out(measured: Sequence[Measured], held: Sequence[int], workers: int | None = None) -> HoldOut:
     """Fit to all populations but those in `held`, and predict these. `workers` is how many a pool has, where there is one.
 
+    >>> from weir_lab.queueing import token_bucket
     >>> away, service = 0.01, 0.001
     >>> def made(n: int) -> Measured:
     ...     one = token_bucket([n], away, service)
@@ -189,10 +168,11 @@ def hold_out(measured: Sequence[Measured], held: Sequence[int], workers: int | N
     out = [one for one in points if one.population in set(held)]
     if len(kept) < _KEPT_MIN or not out:
         raise ValueError(f"Keep at least {_KEPT_MIN} numbers of clients to fit to, and hold out one or more.")
-    models = sorted(_candidates(kept, workers), key=lambda tried: tried[0].score)
-    best, predict = models[0]
+    known = Known.of(kept, _think(kept))
+    models = sorted(_candidates(kept, workers, known), key=lambda tried: tried[0].score)
+    best, form = models[0]
     sizes = [one.population for one in out]
-    x, r = predict(sizes)
+    x, r = form.answers(out, known, np.array(list(best.parameters.values())))
     bound_x, bound_r, knee = _bounds(kept, best.think_s, sizes)
     rows = tuple(
         _judged(HeldOut(one.population, one.x, one.r, *row), one, knee, best)
@@ -201,42 +181,34 @@ def hold_out(measured: Sequence[Measured], held: Sequence[int], workers: int | N
     return HoldOut(tuple(one.population for one in kept), knee, tuple(model for model, _ in models), rows)
 
 
-if TYPE_CHECKING:
-    # Throughputs and response times of populations.
-    Answers = tuple[NDArray[np.float64], NDArray[np.float64]]
-    Network = Callable[[Sequence[int], float, NDArray[np.float64]], Answers]
+def _candidates(kept: Sequence[Measured], workers: int | None, known: Known) -> list[tuple[Model, Form]]:
+    """All forms with their scores. One that misses what it is fitted to by more than another misses what it did not see has lost."""
+    fitted = [(form, fit(form, kept, known)) for form in forms(workers, known)]
+    ranked = sorted(
+        ((_root_mean_square(residuals(form, kept[1:-1], known, found)), form, found) for form, found in fitted),
+        key=lambda tried: tried[0],
+    )
+    models: list[tuple[Model, Form]] = []
+    for seen, form, found in ranked:
+        best = min((model.score for model, _ in models), default=math.inf)
+        score = seen if seen > best else _left_out(form, kept, known, found)
+        parameters = dict(zip(form.parameters, found.tolist(), strict=True))
+        models.append((Model(form.name, known.think_s, parameters, score), form))
+    return models
 
 
-@dataclass(frozen=True)
-class _Form:
-    """A kind of station: names of its parameters, beginnings of the search, and the network with it."""
-
-    name: str
-    parameters: tuple[str, ...]
-    network: Network
-    starts: tuple[tuple[float, ...], ...] = ((),)
-    """Of parameters beyond D0 and the service time."""
-
-
-def _candidates(
-    kept: Sequence[Measured], workers: int | None
-) -> list[tuple[Model, Callable[[Sequence[int]], Answers]]]:
-    think = _think(kept)
-    found: list[tuple[Model, Callable[[Sequence[int]], Answers]]] = []
-    for form in _forms(workers):
-        fitted = _fit(form, kept, think)
-        errors: list[float] = []
-        for one in kept[1:-1]:
-            others = [other for other in kept if other is not one]
-            errors += _residuals(form, [one], think, _fit(form, others, think, fitted)).tolist()
-        score = math.sqrt(sum(error * error for error in errors) / len(errors))
-        model = Model(form.name, think, dict(zip(form.parameters, fitted.tolist(), strict=True)), score)
-        found.append((model, partial(_answers, form, think, fitted)))
-    return found
+def _left_out(form: Form, kept: Sequence[Measured], known: Known, near: NDArray[np.float64]) -> float:
+    """Root mean square of errors of each population but the ends, predicted from all others."""
+    errors: list[NDArray[np.float64]] = []
+    for one in kept[1:-1]:
+        others = [other for other in kept if other is not one]
+        knowing = Known.of(others, known.think_s)
+        errors.append(residuals(form, [one], knowing, fit(form, others, knowing, near)))
+    return _root_mean_square(np.concatenate(errors))
 
 
-def _answers(form: _Form, think: float, parameters: NDArray[np.float64], sizes: Sequence[int]) -> Answers:
-    return form.network(sizes, think, parameters)
+def _root_mean_square(errors: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean(np.square(errors))))
 
 
 def _think(kept: Sequence[Measured]) -> float:
@@ -248,87 +220,6 @@ def _think(kept: Sequence[Measured]) -> float:
         if reached >= half:
             break
     return max(1e-9, one.think_s)
-
-
-def _fit(
-    form: _Form, kept: Sequence[Measured], think: float, near: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Parameters with the least squares of errors in units of what is allowed; the search begins at `near`, if that is known."""
-    from scipy.optimize import least_squares  # slow to load, and most commands do not need it
-
-    light, service = kept[0].r, 1.0 / max(one.x for one in kept)
-    starts = [np.log([max(0.1 * light, light - service), service, *more]) for more in form.starts]
-    best: tuple[float, NDArray[np.float64]] | None = None
-
-    def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        return _residuals(form, kept, think, np.exp(np.clip(logs, *_LOGS)))
-
-    for start in starts if near is None else [np.log(near)]:
-        step = np.full(start.size, 1e-3)
-        fit = least_squares(residuals, start, diff_step=step, xtol=1e-5, ftol=1e-5, max_nfev=20)
-        if best is None or fit.cost < best[0]:
-            best = float(fit.cost), np.exp(np.clip(fit.x, *_LOGS))
-    assert best is not None, "every form has a start"
-    return best[1]
-
-
-def _residuals(
-    form: _Form, points: Sequence[Measured], think: float, parameters: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    x, r = form.network([one.population for one in points], think, parameters)
-    off_x = np.log(x / np.array([one.x for one in points])) * 100.0 / X_ERROR_MAX_PERCENT
-    off_r = np.log(r / np.array([one.r for one in points])) * 100.0 / R_ERROR_MAX_PERCENT
-    return np.concatenate([off_x, off_r])
-
-
-def _forms(workers: int | None) -> list[_Form]:
-    two = ("outside_s", "service_s")
-    forms = [
-        _Form("one server, exponential times", two, lambda n, z, p: _through_bucket(n, z, p, 0.0, 1)),
-        _Form("one server, even times", two, lambda n, z, p: _through_bucket(n, z, p, 0.0, _EVEN)),
-        _Form(
-            "batches: n requests take a fixed time and n times the service time", (*two, "fixed_s"), _batches,
-            ((1e-5,), (1e-4,)),
-        ),
-        _Form(
-            "token bucket: nobody waits until its burst is used up", (*two, "burst"),
-            lambda n, z, p: _through_bucket(n, z, p, min(float(p[2]), _BURST_MAX), _EVEN), ((3.0,), (30.0,)),
-        ),
-    ]  # fmt: skip
-    for servers in sorted({2, workers or 2} - {1}):
-        forms.append(_Form(f"{servers} servers, exponential times", two, _servers(servers)))
-    return forms
-
-
-def _through_bucket(
-    sizes: Sequence[int], think: float, parameters: NDArray[np.float64], burst: float, phases: int
-) -> Answers:
-    outside, service = parameters[:2].tolist()
-    solved = token_bucket(sizes, think + outside, service, burst, phases)
-    return solved.throughput_per_s, outside + solved.residence_time_s
-
-
-def _servers(servers: int) -> Network:
-    def network(sizes: Sequence[int], think: float, parameters: NDArray[np.float64]) -> Answers:
-        # The service time is what a request costs at full load, so that all forms have the same beginning.
-        station = Station("servers", float(parameters[1]) * servers, servers=servers)
-        return _closed(sizes, think, float(parameters[0]), station)
-
-    return network
-
-
-def _batches(sizes: Sequence[int], think: float, parameters: NDArray[np.float64]) -> Answers:
-    outside, service, fixed = parameters.tolist()
-    jobs = np.arange(1.0, max(sizes) + 1.0)
-    rates = jobs / (fixed + service * jobs)
-    station = Station("batches", fixed + service, speedup=tuple((rates / rates[0]).tolist()))
-    return _closed(sizes, think, outside, station)
-
-
-def _closed(sizes: Sequence[int], think: float, outside: float, station: Station) -> Answers:
-    solved = solve_closed([station, Station("away", think + outside, kind=Kind.DELAY)], max(sizes))
-    x = solved.throughput_per_s[np.asarray(sizes) - 1]
-    return x, np.asarray(sizes) / x - think
 
 
 def _bounds(kept: Sequence[Measured], think: float, sizes: Sequence[int]) -> tuple[list[float], list[float], float]:

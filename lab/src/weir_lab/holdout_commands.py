@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weir_lab.design import Role
 from weir_lab.errors import StudyError
-from weir_lab.holdout import BOUND_BEATEN, R_ERROR_MAX_PERCENT, X_ERROR_MAX_PERCENT, HoldOut, Measured
+from weir_lab.holdout import BOUND_BEATEN, HoldOut
 from weir_lab.holdout import hold_out as predict_held_out
+from weir_lab.holdout_forms import R_ERROR_MAX_PERCENT, X_ERROR_MAX_PERCENT, Measured
 from weir_lab.records import write_json
 from weir_lab.whole.readings import read_cells
 
 if TYPE_CHECKING:
-    from weir_lab.whole.readings import SweepReadings
+    from weir_lab.whole.readings import CellReadings, Reading, SweepReadings
 
 __all__ = ["hold_out"]
 
@@ -61,9 +63,29 @@ def _measured(readings: SweepReadings) -> list[Measured]:
             cell.settings.population,
             tuple(cell.throughputs),
             tuple(cell.of(lambda run: run.response_s)),
+            _cpu_s(cell),
+            tuple(cell.of(_slowness)),
         )
         for cell in sorted(readings.cells, key=lambda cell: cell.settings.population)
     ]
+
+
+def _cpu_s(cell: CellReadings) -> dict[Role, tuple[float, ...]]:
+    """CPU time per request of each role in each run, of the roles that were there in all."""
+    spent = {role: cell.of(lambda run, role=role: _per_request(run, role)) for role in Role}  # type: ignore[misc]
+    return {role: tuple(found) for role, found in spent.items() if len(found) == len(cell.runs)}
+
+
+def _per_request(run: Reading, role: Role) -> float | None:
+    cores = run.cores(role)
+    return cores / run.throughput if cores else None
+
+
+def _slowness(run: Reading) -> float | None:
+    """What the yardstick showed where the proxies ran, if they were pinned; else on all cores."""
+    machines = run.run.meta.testbed.machines if run.run.meta.testbed else []
+    cores = [core for machine in machines if machine.name.startswith("proxy-") for core in machine.cores]
+    return run.run.cpu.slowness_ns(cores) if run.run.cpu else None
 
 
 def _lines(found: HoldOut) -> list[str]:
@@ -73,7 +95,7 @@ def _lines(found: HoldOut) -> list[str]:
         f"fitted to {', '.join(map(str, found.kept))} clients; the asymptotes cross at N* = {found.knee:.1f}",
         f"model: think time {1e3 * model.think_s:.3f} ms, then {model.name} ({listed})",
         "kinds tried, by error on kept populations left out one by one (1 = as much as is allowed): "
-        + "; ".join(f"{tried.name.partition(':')[0]} {tried.score:.2f}" for tried in found.models),
+        + "; ".join(f"{_short(tried.name)} {tried.score:.2f}" for tried in found.models),
         "",
         f"{'':>8} {'throughput (requests/s)':^44}   {'mean response time (ms)':^44}",
         f"{'clients':>8} {'observed':>10} {'predicted':>10} {'error':>7} {'bound':>9} {'error':>6}  "
@@ -120,8 +142,14 @@ def _record(found: HoldOut, readings: SweepReadings) -> dict[str, object]:
     }
 
 
+def _short(name: str) -> str:
+    """Without what explains the station."""
+    station, _, times = name.partition("; ")
+    return station.partition(":")[0] + (f", {times}" if times else "")
+
+
 def _parameter(name: str, value: float) -> str:
-    return f"{1e6 * value:.1f} µs" if name.endswith("_s") else f"{value:.1f}"
+    return f"{1e6 * value:.1f} µs" if name.endswith("_s") else f"{value:.3g}"
 
 
 def _word(held: bool) -> str:

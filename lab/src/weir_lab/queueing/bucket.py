@@ -46,11 +46,16 @@ class BucketSolution:
 
 
 def token_bucket(
-    populations: Sequence[int], away_s: float, token_s: float, burst: float = 0.0, phases: int = 1
+    populations: Sequence[int],
+    away_s: float | NDArray[np.float64],
+    token_s: float | NDArray[np.float64],
+    burst: float = 0.0,
+    phases: int = 1,
 ) -> BucketSolution:
     """N clients, each away for an exponential time, share a bucket that gains a token every `token_s` and holds `burst` of them.
 
-    A burst that is no whole number of phases lies between two that are, and so does the answer (linear).
+    Both times may be one per population. A burst that is no whole number of phases lies between two that are, and so does the answer
+    (linear).
 
     >>> solution = token_bucket([1, 2], away_s=1.0, token_s=1.0)
     >>> [round(float(x), 6) for x in solution.throughput_per_s]
@@ -58,23 +63,24 @@ def token_bucket(
     """
     _check(populations, away_s, token_s, burst, phases)
     sizes = np.asarray(populations, dtype=np.int64)
+    away, token = np.broadcast_to(away_s, sizes.shape), np.broadcast_to(token_s, sizes.shape)
     below = math.floor(burst * phases)
     share = burst * phases - below
-    x, waiting = _solve(sizes, away_s, token_s, below, phases)
+    x, waiting = _solve(sizes, away, token, below, phases)
     if share > 0.0:
-        next_x, next_waiting = _solve(sizes, away_s, token_s, below + 1, phases)
+        next_x, next_waiting = _solve(sizes, away, token, below + 1, phases)
         x, waiting = (1.0 - share) * x + share * next_x, (1.0 - share) * waiting + share * next_waiting
     return BucketSolution(sizes, x, waiting / x)
 
 
 def _solve(
-    sizes: NDArray[np.int64], away_s: float, token_s: float, free: int, phases: int
+    sizes: NDArray[np.int64], away_s: NDArray[np.float64], token_s: NDArray[np.float64], free: int, phases: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Throughput and mean number waiting; `free` phases may be missing before anybody waits."""
     last = free + int(sizes.max()) * phases
     missing = np.arange(last + 1)
     queued = np.maximum(0, -((free - missing) // phases))  # ceil((missing - free) / phases)
-    arrivals = np.maximum(0.0, sizes[:, None] - queued[None, :]) / away_s
+    arrivals = np.maximum(0.0, sizes[:, None] - queued[None, :]) / away_s[:, None]
     weights = np.zeros((sizes.size, last + 1))
     weights[:, 0] = 1.0
     per_phase = token_s / phases
@@ -90,10 +96,17 @@ def _solve(
     return throughput, (weights * queued).sum(axis=1)
 
 
-def _check(populations: Sequence[int], away_s: float, token_s: float, burst: float, phases: int) -> None:
+def _check(
+    populations: Sequence[int],
+    away_s: float | NDArray[np.float64],
+    token_s: float | NDArray[np.float64],
+    burst: float,
+    phases: int,
+) -> None:
     if not populations or not all(1 <= size <= POPULATION_MAX for size in populations):
         raise ValueError(f"Populations are from 1 to {POPULATION_MAX}.")
-    if not (0.0 < away_s < math.inf and 0.0 < token_s < math.inf):
+    times = np.concatenate([np.ravel(away_s), np.ravel(token_s)])
+    if not ((times > 0.0) & np.isfinite(times)).all():
         raise ValueError("Time away and time per token are positive and finite.")
     if not (0.0 <= burst <= BURST_MAX and 1 <= phases <= PHASES_MAX):
         raise ValueError(f"A bucket holds 0 to {BURST_MAX:g} tokens, of 1 to {PHASES_MAX} phases each.")
