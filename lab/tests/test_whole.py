@@ -91,6 +91,16 @@ def test_bottlenecks_and_knees_are_those_of_the_system(report: Report) -> None:
     assert "queue in the proxy grows" in sentences(full)
 
 
+def test_a_name_has_one_look_in_all_panels_of_a_figure_and_shares_it_with_no_other(report: Report) -> None:
+    figures = [block for part in report.sections for block in part.blocks if isinstance(block, Figure)]
+    several = 0
+    for figure in figures:
+        lines = {(line.name, line.look) for panel in figure.panels for line in panel.lines if line.kind == "line"}
+        assert len({name for name, _ in lines}) == len(lines) == len({look for _, look in lines}), figure.name
+        several += len(lines) > 1 and len(figure.panels) > 1
+    assert several > 0
+
+
 def test_the_printed_value_stands_beside_ours_where_links_are_built(report: Report) -> None:
     maxima = table(report, "baseline-maxima")
     reads = next(row for row in maxima.rows if row[0] == "reads")

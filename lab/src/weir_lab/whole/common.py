@@ -84,6 +84,8 @@ class Series:
 def series_of(task: Task, over: str = "clients") -> list[Series]:
     """The lines of a section over one setting."""
     found: list[Series] = []
+    # A name has its look in every panel, whichever series come first there.
+    places: dict[str, int] = {}
     for sweep in (*task.sweeps, *task.beside):
         event = sweep in task.beside
         groups: dict[tuple[str, str], list[CellReadings]] = {}
@@ -95,8 +97,8 @@ def series_of(task: Task, over: str = "clients") -> list[Series]:
         for (workload, label), cells in groups.items():
             ordered = tuple(sorted(cells, key=lambda cell: _sortable(cell.level(over))))
             own = label or (_engine(sweep) if task.beside else _path(sweep))
-            place = len({one.name for one in found if not one.event and one.name != own})
-            found.append(Series(workload, own, EVENT if event else LOOKS[place % len(LOOKS)], ordered, sweep, event))
+            look = EVENT if event else LOOKS[places.setdefault(own, len(places)) % len(LOOKS)]
+            found.append(Series(workload, own, look, ordered, sweep, event))
     return found
 
 

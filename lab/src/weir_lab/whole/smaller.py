@@ -276,6 +276,7 @@ def micro_summary(task: Task) -> str:
 def build_beside(task: Task) -> list[Block]:
     """Several subjects over clients, one line each, and their changes against the first at the same clients."""
     lines = series_of(task)
+    looks = {name: LOOKS[place % len(LOOKS)] for place, name in enumerate(dict.fromkeys(map(_subject, lines)))}
     panels: list[Panel] = []
     for workload in dict.fromkeys(one.workload for one in lines):
         group = [one for one in lines if one.workload == workload]
@@ -286,9 +287,9 @@ def build_beside(task: Task) -> list[Block]:
             ("response time", "Response time (ms)", lambda run: run.response_s, 1e3),
         ):
             drawn = []
-            for place, one in enumerate(group):
+            for one in group:
                 marks = [mark(cell, cell.settings.clients, value, scale) for cell in one.cells]
-                drawn.append(Line(_subject(one), tuple(found for found in marks if found), LOOKS[place]))
+                drawn.append(Line(_subject(one), tuple(found for found in marks if found), looks[_subject(one)]))
             panels.append(Panel(f"{workload}: {title}", axis, Axis(label), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
     drawn_figure: Figure | None = figure(task, "side-by-side", "Side by side over clients", panels, method(cells))
