@@ -22,7 +22,7 @@ from weir_lab.whole.charts import Look, draw, swatch
 if TYPE_CHECKING:
     from weir_lab.whole.blocks import Block, Entry, Report
 
-__all__ = ["html_page", "markdown_page"]
+__all__ = ["figure_html", "html_page", "markdown_page"]
 
 _VERDICTS = {"holds": "good", "does not hold": "bad", "undecided": "warn", "no data": "mute"}
 
@@ -90,7 +90,7 @@ def _html(block: Block, numbers: _Numbers) -> str:
         if not block.folded:
             return inner
         return f"<details><summary>{escape(_first_sentence(block.caption))}</summary>{inner}</details>"
-    return _html_figure(block, numbers(block))
+    return figure_html(block, numbers(block))
 
 
 def _html_table(table: Table) -> str:
@@ -115,7 +115,8 @@ def _right(numeric: bool) -> str:
     return ' class="n"' if numeric else ""
 
 
-def _html_figure(figure: Figure, number: int) -> str:
+def figure_html(figure: Figure, number: int) -> str:
+    """A figure with panels, legend and caption, as it stands on the page."""
     wide = len(figure.panels) == 1
     size = (720.0, 280.0) if wide else (360.0, 250.0)
     columns = {1: " wide", 3: " three"}.get(len(figure.panels), "")
