@@ -6,6 +6,8 @@ import csv
 import itertools
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,9 @@ from synthetic_whole import testbed as a_testbed
 from weir_lab.design import Kind, Settings, load_study, parse_study
 from weir_lab.errors import StudyError
 from weir_lab.oracles import read_table
+from weir_lab.sweeps import TwoLevelFactor
 from weir_lab.topology import Links
+from weir_lab.whole import claims
 from weir_lab.whole.charts import LOOKS, Axis, Line, Mark, Panel, draw
 from weir_lab.whole.claims import RULES
 from weir_lab.whole.published import printed_maxima
@@ -192,3 +196,11 @@ def test_names_of_ticks_differ_and_do_not_touch_the_label_of_their_axis() -> Non
         assert len({name for _, name in names}) == len(names) > 3
         # A digit is about 6 wide, and the label's line ends at 20.
         assert all(float(x) - 6.0 * len(name) > 20.0 for x, name in names)
+
+
+@pytest.mark.parametrize(("term", "letters"), [("proxies", "A"), ("servers x proxies", "AB"), ("workers", "")])
+def test_the_x_of_proxies_is_no_sign_between_two_factors(term: str, letters: str) -> None:
+    factors = (TwoLevelFactor("A", "proxies", 1, 2, ()), TwoLevelFactor("B", "servers", 1, 3, ()))
+    claim: Any = SimpleNamespace(args={"term": term})
+    design: Any = SimpleNamespace(factors=factors)
+    assert claims._term(claim, design) == letters

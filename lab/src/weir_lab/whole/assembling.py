@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -231,10 +232,7 @@ def _note(sweeps: tuple[SweepReadings, ...]) -> str:
 def _flag(sweep: SweepReadings) -> str:
     """The commonest kind of flag, without its number."""
     kinds = Counter(
-        "".join(letter for letter in flag.split(":", maxsplit=1)[0] if not letter.isdigit())
-        .replace("%", "")
-        .replace("+.", "")
-        .strip(" .+-")
+        re.sub(r"[-+]?[\d.]+ % (of )?", "", flag.split(":", maxsplit=1)[0]).strip(" .")
         for cell in sweep.cells
         for run in cell.runs
         for flag in run.run.meta.verdict.flags
@@ -251,7 +249,8 @@ def _summary(
     first = (
         f"{count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on "
         f"the testbed {' and '.join(testbeds) or 'of this machine'}; "
-        f"{flagged} carry a flag, {count_text(invalid, 'attempt')} failed a gate and are left out."
+        f"{flagged} {'carries' if flagged == 1 else 'carry'} a flag, {count_text(invalid, 'attempt')} failed a gate and "
+        f"{'is' if invalid == 1 else 'are'} left out."
     )
     kinds = {spec.name: spec.kind for spec in study_set.sections}
     ranked = sorted(lines, key=lambda name: (_WEIGHT.index(kinds[name]), list(kinds).index(name)))
@@ -260,12 +259,16 @@ def _summary(
     if findings:
         counted = Counter(finding.verdict for finding in findings)
         verbs = {
-            "holds": "hold",
-            "does not hold": "do not hold",
-            "undecided": "are undecided",
-            "no data": "have no data",
+            "holds": ("holds", "hold"),
+            "does not hold": ("does not hold", "do not hold"),
+            "undecided": ("is undecided", "are undecided"),
+            "no data": ("has no data", "have no data"),
         }
-        told = ", ".join(f"{counted[word]} {verb}" for word, verb in verbs.items() if counted[word])
+        told = ", ".join(
+            f"{counted[word]} {one if counted[word] == 1 else more}"
+            for word, (one, more) in verbs.items()
+            if counted[word]
+        )
         last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {told}.")
     missing = [section.title for section in sections if section.missing]
     if missing:

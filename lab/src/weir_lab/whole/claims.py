@@ -216,9 +216,7 @@ def _design(claim: Claim, task: Task) -> TwoLevelDesign | None:
 def _term(claim: Claim, design: TwoLevelDesign) -> str:
     """``servers x proxies`` in the letters of the design."""
     letters = {factor.name: factor.letter for factor in design.factors}
-    return "".join(
-        sorted(letters[name.strip()] for name in str(claim.args["term"]).split("x") if name.strip() in letters)
-    )
+    return "".join(sorted(letters[name] for name in str(claim.args["term"]).split(" x ") if name in letters))
 
 
 def _most_variation(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> _Verdict:
