@@ -17,7 +17,7 @@ LAYERS = [
     {"topology"},
     {"histogram", "design", "stats", "processes", "machine"},
     {"laws", "queueing", "factorial", "formats", "network", "units", "generators"},
-    {"places", "merging", "importers", "peers", "proxy_records"},
+    {"places", "merging", "importers", "peers", "proxy_records", "holdout_forms"},
     {"testbeds", "foreign"},
     {"records", "knee", "calibration", "holdout", "capacity", "hashing", "drawing", "subjects", "windows"},
     {"sweeps", "tier_text", "simulation", "unloaded"},

@@ -119,10 +119,7 @@ def shared_machine(
     for n in populations:
         slowness = rng.uniform(1.0, 2.0, runs)
         cost = 40e-6 * (1.0 + 3.0 * n**-0.5) * slowness**0.8
-        x, r = zip(
-            *(one_run(n, cost_s / 0.4, 150e-6 * slow**0.8) for cost_s, slow in zip(cost, slowness, strict=True)),
-            strict=True,
-        )
+        x, r = zip(*(one_run(n, cost_s / 0.4, 0.9 * cost_s) for cost_s in cost), strict=True)
         told_slowness = tuple((3e5 * slowness).tolist()) if told else ()
         points.append(Measured(n, x, r, {Role.PROXY: tuple(cost.tolist())}, told_slowness))
     return points
@@ -134,17 +131,25 @@ def one_run(n: int, service_s: float, outside_s: float) -> tuple[float, float]:
 
 
 def test_demands_by_the_utilization_law_and_a_yardstick_predict_a_shared_machine() -> None:
-    points = shared_machine((1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256), np.random.default_rng(7))
-    held = [4, 16, 32, 48, 96, 192]
+    points = shared_machine((1, 2, 4, 8, 16, 24, 32, 48, 64), np.random.default_rng(7))
+    held = [4, 16, 32]
     found = hold_out(points, held)
-    assert found.model.name.endswith("utilization law")
+    assert found.model.name.endswith("all by what processors worked")
     assert found.model.parameters["processors"] == pytest.approx(0.4, rel=0.05)
-    assert found.met, found.rows
+    assert max(abs(row.x_error) for row in found.rows) < 5.0
+    assert found.r_mape < 10.0
     # Of a machine whose slowness nobody told, the same model can only give the mean.
     blind = hold_out(
         shared_machine(tuple(one.population for one in points), np.random.default_rng(7), told=False), held
     )
     assert blind.x_mape > 2.0 * found.x_mape
+
+
+def test_time_away_is_that_of_each_run_where_runs_differ_in_speed() -> None:
+    fast, slow = one_run(64, 100e-6, 1e-4), one_run(64, 200e-6, 2e-4)
+    one = Measured(64, (fast[0], slow[0]), (fast[1], slow[1]))
+    assert one.think_s == pytest.approx(3e-3, rel=1e-6)
+    assert 64 / one.x - one.r < 2.5e-3
 
 
 def test_the_power_of_slowness_is_read_off_repetitions_and_nothing_else() -> None:

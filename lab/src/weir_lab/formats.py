@@ -27,6 +27,7 @@ __all__ = [
     "LoadOperation",
     "LoadRecord",
     "LoadWindow",
+    "MergedDistribution",
     "Phase",
     "Record",
     "Snapshot",

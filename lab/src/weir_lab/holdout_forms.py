@@ -92,8 +92,11 @@ class Measured:
 
     @property
     def think_s(self) -> float:
-        """N/X - R: how long a client was away between a reply and its next request."""
-        return self.population / self.x - self.r
+        """N/X - R: how long a client was away between a reply and its next request.
+
+        The mean over runs: of means over runs that differ in speed it would be too short.
+        """
+        return _mean([self.population / x - r for x, r in zip(self.throughput_per_s, self.response_s, strict=True)])
 
 
 @dataclass(frozen=True)
