@@ -145,6 +145,29 @@ def test_demands_by_the_utilization_law_and_a_yardstick_predict_a_shared_machine
     assert blind.x_mape > 2.0 * found.x_mape
 
 
+def test_time_outside_that_is_partly_processors_is_told_from_one_that_is_not() -> None:
+    rng = np.random.default_rng(11)
+    points = []
+    for n in (1, 2, 4, 8, 12, 16, 24, 32, 64, 128):
+        cost_s = 60e-6 * (1.0 + 4.0 * n**-0.7)
+        solved = token_bucket([n], THINK_S + 90e-6 + 0.6 * cost_s, TOKEN_S, 15.0, 4)
+        x, r = float(solved.throughput_per_s[0]), 90e-6 + 0.6 * cost_s + float(solved.residence_time_s[0])
+        spread = np.exp(rng.normal(0.0, 0.003, (2, 4)))
+        # Of four processors, so that none has a queue of its own.
+        cpu = {Role.PROXY: (cost_s / 4.0,) * 4}
+        points.append(Measured(n, tuple((x * spread[0]).tolist()), tuple((r * spread[1]).tolist()), cpu))
+    found = hold_out(points, [4, 12, 24, 64])
+    assert found.model.name.endswith("outside it partly as much as processors worked")
+    assert found.model.parameters["outside_s"] == pytest.approx(90e-6, rel=0.35)
+    assert found.met, found.rows
+    # One time for all populations cannot even show those that it was fitted to, however well it did when they were left out one by one.
+    constant = next(model for model in found.models if model.name.startswith("token bucket") and ";" not in model.name)
+    assert not constant.shows_what_it_saw
+    assert [model.shows_what_it_saw for model in found.models] == sorted(
+        (model.shows_what_it_saw for model in found.models), reverse=True
+    )
+
+
 def test_time_away_is_that_of_each_run_where_runs_differ_in_speed() -> None:
     fast, slow = one_run(64, 100e-6, 1e-4), one_run(64, 200e-6, 2e-4)
     one = Measured(64, (fast[0], slow[0]), (fast[1], slow[1]))

@@ -6,7 +6,8 @@
     populations held out ─────────────────────────────────────────────────────────────────────────▶ and is held against these
 
 Think time Z is what the clients did, N/X - R, from the populations that are kept. Which kind of network it is, these decide, too: each
-but their ends is predicted from the others, and the kind with the smallest errors is taken. Of the populations that are held out nothing
+but their ends is predicted from the others, and the kind with the smallest errors is taken, among those that can show what they were
+fitted to within the errors that a prediction may have, if there are such. Of the populations that are held out nothing
 is known but their number of clients and how slow the machine was, where a yardstick was read: that is no property of the system, and a
 machine that others use changes it from run to run. Beside the prediction stands what the asymptotic bounds say from the same data. Pure.
 """
@@ -51,13 +52,19 @@ class Model:
     """A fitted network; times in seconds.
 
     ``score`` is its error on kept populations left out one by one, in units of what is allowed; of a network that does worse even where
-    it saw them, the error on these.
+    it saw them, the error on these. ``worst_seen`` is its largest error where it saw them, in the same unit.
     """
 
     name: str
     think_s: float
     parameters: dict[str, float]
     score: float
+    worst_seen: float
+
+    @property
+    def shows_what_it_saw(self) -> bool:
+        """Whether all that it was fitted to lies within the errors that a prediction may have."""
+        return self.worst_seen <= 1.0
 
 
 @dataclass(frozen=True)
@@ -169,7 +176,9 @@ def hold_out(measured: Sequence[Measured], held: Sequence[int], workers: int | N
     if len(kept) < _KEPT_MIN or not out:
         raise ValueError(f"Keep at least {_KEPT_MIN} numbers of clients to fit to, and hold out one or more.")
     known = Known.of(kept, _think(kept))
-    models = sorted(_candidates(kept, workers, known), key=lambda tried: tried[0].score)
+    models = sorted(
+        _candidates(kept, workers, known), key=lambda tried: (not tried[0].shows_what_it_saw, tried[0].score)
+    )  # fmt: skip
     best, form = models[0]
     sizes = [one.population for one in out]
     x, r = form.answers(out, known, np.array(list(best.parameters.values())))
@@ -190,10 +199,11 @@ def _candidates(kept: Sequence[Measured], workers: int | None, known: Known) -> 
     )
     models: list[tuple[Model, Form]] = []
     for seen, form, found in ranked:
-        best = min((model.score for model, _ in models), default=math.inf)
+        best = min((model.score for model, _ in models if model.shows_what_it_saw), default=math.inf)
         score = seen if seen > best else _left_out(form, kept, known, found)
         parameters = dict(zip(form.parameters, found.tolist(), strict=True))
-        models.append((Model(form.name, known.think_s, parameters, score), form))
+        worst = float(np.abs(residuals(form, kept, known, found)).max())
+        models.append((Model(form.name, known.think_s, parameters, score, worst), form))
     return models
 
 

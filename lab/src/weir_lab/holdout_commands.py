@@ -94,8 +94,11 @@ def _lines(found: HoldOut) -> list[str]:
     lines = [
         f"fitted to {', '.join(map(str, found.kept))} clients; the asymptotes cross at N* = {found.knee:.1f}",
         f"model: think time {1e3 * model.think_s:.3f} ms, then {model.name} ({listed})",
-        "kinds tried, by error on kept populations left out one by one (1 = as much as is allowed): "
-        + "; ".join(f"{_short(tried.name)} {tried.score:.2f}" for tried in found.models),
+        "kinds tried, by error on kept populations left out one by one (1 = as much as is allowed; * cannot show within that what it "
+        "was fitted to): "
+        + "; ".join(
+            f"{_short(tried.name)} {tried.score:.2f}{'' if tried.shows_what_it_saw else '*'}" for tried in found.models
+        ),
         "",
         f"{'':>8} {'throughput (requests/s)':^44}   {'mean response time (ms)':^44}",
         f"{'clients':>8} {'observed':>10} {'predicted':>10} {'error':>7} {'bound':>9} {'error':>6}  "

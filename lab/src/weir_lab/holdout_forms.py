@@ -156,6 +156,8 @@ class Times(StrEnum):
     """All are fitted."""
     OUTSIDE = "outside it as much as processors worked"
     """The station's is fitted; outside it requests spend a multiple of what they cost processors."""
+    PARTLY = "outside it partly as much as processors worked"
+    """The same and a time of their own beside: links, timers, processors that wake up."""
     BOTH = "all by what processors worked"
     """The station, too: what the proxies spent per request, over a number of processors."""
 
@@ -179,7 +181,8 @@ class Form:
     def parameters(self) -> tuple[str, ...]:
         """Names of all that is fitted."""
         outside = "outside_s" if self.times is Times.FITTED else "outside_per_cpu"
-        return (outside, "processors" if self.times is Times.BOTH else "service_s", *self.own)
+        beside = ("outside_s",) if self.times is Times.PARTLY else ()
+        return (outside, "processors" if self.times is Times.BOTH else "service_s", *self.own, *beside)
 
     def answers(
         self, points: Sequence[Measured], known: Known, parameters: NDArray[np.float64]
@@ -187,7 +190,8 @@ class Form:
         """Throughputs and response times of some populations."""
         sizes = [one.population for one in points]
         slowed = np.array([known.slowed(one) for one in points])
-        first, second, own = float(parameters[0]), float(parameters[1]), parameters[2:]
+        first, second, own = float(parameters[0]), float(parameters[1]), parameters[2 : 2 + len(self.own)]
+        beside = float(parameters[-1]) if self.times is Times.PARTLY else 0.0
         service = np.full(len(sizes), second)
         if self.times is Times.BOTH:
             service = slowed * known.demands[Role.PROXY].at(sizes) / second
@@ -197,7 +201,7 @@ class Form:
         # Queues outside depend on the throughput and it on them; they are short, so few rounds do.
         x = np.zeros(len(sizes))
         for _ in range(_ROUNDS):
-            x, r = self._solved(sizes, known, service, own, first * _path(demands, sizes, x))
+            x, r = self._solved(sizes, known, service, own, beside + first * _path(demands, sizes, x))
         return x, r
 
     def _solved(
@@ -206,8 +210,8 @@ class Form:
         x, residence = self.solve(sizes, known.think_s + outside, service, own)
         return x, outside + residence
 
-    def beginning(self, kept: Sequence[Measured], known: Known) -> tuple[float, float]:
-        """Where the search for the first two parameters begins."""
+    def beginnings(self, kept: Sequence[Measured], known: Known) -> list[tuple[float, ...]]:
+        """Where searches for the parameters begin."""
         light, service = kept[0].r, 1.0 / max(one.x for one in kept)
         outside = max(0.1 * light, light - service)
         if self.times is not Times.FITTED:
@@ -216,7 +220,10 @@ class Form:
             # As many processors as were kept busy where the load was heaviest.
             busy = np.array([one.x * known.slowed(one) for one in kept])
             service = float((busy * known.demands[Role.PROXY].at([one.population for one in kept])).max())
-        return outside, service
+        if self.times is not Times.PARTLY:
+            return [(outside, service, *own) for own in self.starts]
+        # Half of the time outside is its own, at the lightest load.
+        return [(outside / 2.0, service, *own, light / 2.0) for own in self.starts]
 
 
 def forms(workers: int | None, known: Known) -> list[Form]:
@@ -235,7 +242,7 @@ def forms(workers: int | None, known: Known) -> list[Form]:
     ]
     found = [exponential, even, batches, bucket, *several]
     if known.demands:
-        found += [replace(form, times=Times.OUTSIDE) for form in found]
+        found += [replace(form, times=times) for times in (Times.OUTSIDE, Times.PARTLY) for form in tuple(found)]
     if Role.PROXY in known.demands:
         found += [replace(form, times=Times.BOTH) for form in (exponential, even, bucket)]
     return found
@@ -247,8 +254,7 @@ def fit(
     """Parameters with the least squares of errors in units of what is allowed; the search begins at `near`, if that is known."""
     from scipy.optimize import least_squares  # slow to load, and most commands do not need it
 
-    outside, second = form.beginning(kept, known)
-    starts = [np.log([outside, second, *own]) for own in form.starts]
+    starts = [np.log(start) for start in form.beginnings(kept, known)]
     best: tuple[float, NDArray[np.float64]] | None = None
 
     def errors(logs: NDArray[np.float64]) -> NDArray[np.float64]:
