@@ -53,6 +53,23 @@ def test_each_block_is_a_permutation_of_all_cells(seed: int, repetitions: int) -
     assert schedule(made) == runs
 
 
+def test_what_belongs_together_runs_one_right_after_the_other_in_an_order_of_its_own() -> None:
+    made = parse_study(STUDY_TEXT.replace("seed = 7", 'seed = 7\ntogether = ["path"]'))
+    runs = schedule(made)
+    assert {run.name for run in runs} == {run.name for run in schedule(study())}
+    assert [run.position for run in runs] == list(range(1, len(runs) + 1))
+    pairs = list(zip(runs[::2], runs[1::2], strict=True))
+    for first, second in pairs:
+        assert first.repetition == second.repetition
+        assert first.cell.settings.clients == second.cell.settings.clients
+        assert first.cell.settings.path != second.cell.settings.path
+    assert len({first.cell.settings.path for first, _ in pairs}) == 2
+    blocks = {tuple(one.cell.settings.clients for one, _ in pairs[at : at + 3]) for at in (0, 3, 6)}
+    assert len(blocks) > 1
+    with pytest.raises(ValueError, match="keys is no factor of this study"):
+        parse_study(STUDY_TEXT.replace("seed = 7", 'seed = 7\ntogether = ["keys"]'))
+
+
 def test_blocks_differ_in_order() -> None:
     runs = schedule(study())
     orders = {tuple(run.cell.name for run in runs if run.repetition == block) for block in (1, 2, 3)}

@@ -115,12 +115,15 @@ def schedule(study: Study) -> list[ScheduledRun]:
 
 
 def block(study: Study, cells: list[Cell], repetition: int) -> list[ScheduledRun]:
-    """One repetition: every cell once, in a random order of its own, fixed by the seed."""
-    order = np.random.default_rng([study.plan.seed, repetition]).permutation(len(cells))
+    """One repetition: every cell once, in a random order of its own, fixed by the seed; what belongs together, one after the other."""
+    order = np.random.default_rng([study.plan.seed, repetition]).permutation(len(cells)).tolist()
+    if study.plan.together:
+        groups = [tuple(pair for pair in cell.levels if pair[0] not in study.plan.together) for cell in cells]
+        # The order of the groups is that of their first cells; inside, cells stay in their order.
+        places = {group: place for place, group in enumerate(dict.fromkeys(groups[index] for index in order))}
+        order.sort(key=lambda index: places[groups[index]])
     before = (repetition - 1) * len(cells)
-    return [
-        ScheduledRun(cells[index], repetition, before + place) for place, index in enumerate(order.tolist(), start=1)
-    ]
+    return [ScheduledRun(cells[index], repetition, before + place) for place, index in enumerate(order, start=1)]
 
 
 def _combinations(study: Study) -> list[dict[str, Level]]:

@@ -88,7 +88,11 @@ class Stop(Strict):
 
 
 class Plan(Strict):
-    """How often, in what order and for how long each cell runs. With ``stop``, ``repetitions`` is the least number."""
+    """How often, in what order and for how long each cell runs. With ``stop``, ``repetitions`` is the least number.
+
+    Levels of the factors in ``together`` run one right after the other within a block: what is compared by pairs meets the machine in
+    the same minute.
+    """
 
     repetitions: Annotated[int, Field(ge=1, le=1000)]
     order: Literal["randomised-blocks"]
@@ -101,6 +105,7 @@ class Plan(Strict):
     cut: Literal["fixed", "mser-5"] = "fixed"
     stop: Stop | None = None
     budget_s: Annotated[float | None, Field(gt=0.0)] = None
+    together: list[str] = Field(default_factory=list)
 
     @property
     def repetitions_max(self) -> int:
@@ -275,9 +280,8 @@ class Study(Strict):
         for index, stage in enumerate(self.refine):
             if stage.factor not in self.factors:
                 faults.append((("refine", index, "factor"), f"{stage.factor} is no factor of this study"))
-        faults += [
-            (("apart",), f"{name} is no factor of this study") for name in self.apart if name not in self.factors
-        ]
+        for key, names in ((("apart",), self.apart), (("plan", "together"), self.plan.together)):
+            faults += [(key, f"{name} is no factor of this study") for name in names if name not in self.factors]
         for pace, changes in self.paces.items():
             faults += [
                 (("paces", pace, "factors", name), f"{name} is no factor of this study")
