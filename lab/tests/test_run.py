@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from synthetic import STUDY_TEXT
+from weir_lab import cli
 from weir_lab.design import ScheduledRun, Study, load_study
 from weir_lab.errors import TestbedError
 from weir_lab.formats import Snapshot
@@ -234,6 +235,16 @@ def test_the_command_line_shows_errors_without_a_traceback(tmp_path: Path) -> No
     assert done.returncode == 1
     assert "absent.toml: the study file cannot be read" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_vanishes_under_a_sweep_is_named_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "app", lambda: (tmp_path / "gone" / "run.json").write_text("{}"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert f"weir-lab: {tmp_path}/gone/run.json: No such file or directory. Look whether" in capsys.readouterr().err
 
 
 def test_the_command_line_ends_with_the_path_of_the_report(sweep: Path, tmp_path: Path) -> None:

@@ -68,6 +68,12 @@ def main() -> NoReturn:
     except LabError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"weir-lab: {error}", markup=False)
         sys.exit(1)
+    except OSError as error:
+        # A full disk, a folder without rights, or one that somebody removed under a sweep.
+        told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        remedy = "Look whether it is there, its rights and the free space; the same command goes on from here."
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"weir-lab: {told}. {remedy}", markup=False)
+        sys.exit(1)
     except _InterruptedError:
         Console(stderr=True).print(
             "weir-lab: interrupted; all processes are stopped. The same command goes on from here."
