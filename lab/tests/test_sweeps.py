@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -127,6 +128,20 @@ def test_a_model_is_calibrated_and_the_knee_bracketed() -> None:
     assert 12 <= direct.knee.certainly_below < direct.knee.certainly_at <= 64
     known = {score.name for score in direct.scores}
     assert known >= {"asymptotes", "universal scalability law"}
+
+
+def test_what_clients_think_is_no_response_time() -> None:
+    think_s = 0.003  # of the 4 ms outside the servers
+    runs = observed({"clients": list(GRID)}, lambda cell: float(TRUTH.throughput([int(cell["clients"])])[0]), 0.001)
+    runs = [
+        replace(run, think_time_s=think_s, response_time_s=run.population / run.throughput_per_s - think_s)
+        for run in runs
+    ]
+    (series,) = client_series(runs, np.random.default_rng(1))
+    assert series.best is not None
+    for made, response in zip(series.best.predictions, series.response_time_s, strict=True):
+        assert made.observed_response_s == pytest.approx(response.mean, rel=0.01)
+        assert made.predicted_response_s == pytest.approx(response.mean, rel=0.05)
 
 
 def test_series_of_few_populations_say_what_they_lack() -> None:

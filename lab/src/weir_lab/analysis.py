@@ -67,6 +67,7 @@ class RunNumbers:
     position: int
     throughput_rps: float
     workers: int | None
+    think_time_s: float
     throughput_window_cv: float | None
     response_time_mean_ns: float
     response_time_count: int
@@ -234,6 +235,7 @@ def _observation(run: RunNumbers) -> Observation:
         run.response_time_mean_ns / 1e9,
         None if p99 is None else p99 / 1e9,
         run.workers,
+        run.think_time_s,
     )
 
 
@@ -272,7 +274,8 @@ def _numbers_of_run(run: Run) -> RunNumbers:
         repetition=run.meta.repetition,
         position=run.meta.position,
         throughput_rps=throughput,
-        workers=getattr(settings, "workers", None),
+        workers=settings.workers,
+        think_time_s=settings.think_time_s,
         throughput_window_cv=_window_cv(load),
         response_time_mean_ns=mean,
         response_time_count=load.response_time_count,

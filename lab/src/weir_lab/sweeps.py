@@ -68,6 +68,7 @@ class Observation:
     response_time_s: float
     percentile_s: float | None = None
     workers: int | None = None
+    think_time_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,7 @@ def _series(
         candidates.update(
             {name: fit for name, fit in standard_candidates(servers).items() if name.startswith("closed")}
         )
-    scores = tuple(leave_one_out(points, candidates))
+    scores = tuple(leave_one_out(points, candidates, runs[0].think_time_s))
     closed = next(
         (score for score in scores if score.name.startswith("closed") and score.mape_throughput is not None), None
     )
@@ -287,6 +288,7 @@ def _curve(populations: Sequence[int], groups: Sequence[Sequence[Observation]]) 
         tuple(tuple(run.throughput_per_s for run in group) for group in groups),
         tuple(tuple(run.response_time_s for run in group) for group in groups),
         tuple(tuple(run.percentile_s or math.nan for run in group) for group in groups) if known else None,
+        groups[0][0].think_time_s,
     )
 
 
