@@ -6,6 +6,7 @@ too short (docs/method.md has the numbers). By question:
 ``intervals``    how well do we know the mean of a cell? Student's t on run means; batch means inside one long run; variance components
 ``stopping``     how many runs? the stop rule, the two-stage plan, sample sizes
 ``comparing``    is B different from A? paired and Welch, differences and log ratios, one- and two-sided, equivalence, Holm
+``covariance``   the same while something else varied that was measured, such as the speed of the machine
 ``warmup``       where does the steady state begin? MSER-5 with its guards
 ``percentiles``  which percentile can this many samples support, and between which order statistics does it lie?
 ``placement``    do keys fall evenly on servers? chi-square and statistical distance
@@ -26,6 +27,7 @@ from weir_lab.stats.comparing import (
     unpaired_change,
     welch_difference,
 )
+from weir_lab.stats.covariance import CommonSlope, fit_common_slope
 from weir_lab.stats.intervals import (
     BatchMeans,
     Interval,
@@ -52,6 +54,7 @@ __all__ = [
     "Alternative",
     "BatchMeans",
     "Change",
+    "CommonSlope",
     "Decision",
     "Difference",
     "Equivalence",
@@ -66,6 +69,7 @@ __all__ = [
     "coefficient_of_variation",
     "equivalence",
     "expected_distance_if_uniform",
+    "fit_common_slope",
     "holm",
     "mean_interval",
     "mser5",

@@ -27,6 +27,7 @@ __all__ = [
     "Change",
     "Difference",
     "Equivalence",
+    "change_of_logs",
     "equivalence",
     "holm",
     "paired_change",
@@ -134,7 +135,7 @@ def paired_change(baseline: ArrayLike, treatment: ArrayLike, level: float = 0.95
     """
     before, after = _pairs(baseline, treatment)
     ratios = np.log(_positive(after) / _positive(before))
-    return _change(float(ratios.mean()), standard_error(ratios), ratios.size - 1, int(ratios.size), level)
+    return change_of_logs(float(ratios.mean()), standard_error(ratios), ratios.size - 1, int(ratios.size), level)
 
 
 def unpaired_change(baseline: ArrayLike, treatment: ArrayLike, level: float = 0.95) -> Change:
@@ -147,7 +148,7 @@ def unpaired_change(baseline: ArrayLike, treatment: ArrayLike, level: float = 0.
     """
     before, after = np.log(_positive(runs_of(baseline))), np.log(_positive(runs_of(treatment)))
     mean, error, freedom = _welch(before, after)
-    return _change(mean, error, freedom, int(min(before.size, after.size)), level)
+    return change_of_logs(mean, error, freedom, int(min(before.size, after.size)), level)
 
 
 def equivalence(
@@ -172,7 +173,7 @@ def equivalence(
     margin = math.log1p(margin_percent / 100.0)
     above = _p(mean - margin, error, freedom, Alternative.LESS)
     below = _p(mean + margin, error, freedom, Alternative.GREATER)
-    change = _change(mean, error, freedom, int(n), 1.0 - 2.0 * alpha)
+    change = change_of_logs(mean, error, freedom, int(n), 1.0 - 2.0 * alpha)
     return Equivalence(change, margin_percent, max(above, below), alpha)
 
 
@@ -224,8 +225,8 @@ def _difference(mean: float, error: float, freedom: float, level: float, alterna
     return Difference(mean, low, high, error, float(freedom), level, _p(mean, error, freedom, alternative), alternative)
 
 
-def _change(mean: float, error: float, freedom: float, n: int, level: float) -> Change:
-    """Back-transform a mean log ratio."""
+def change_of_logs(mean: float, error: float, freedom: float, n: int, level: float) -> Change:
+    """Back-transform a mean log ratio with its standard error."""
     quantile = float(stdtrit(freedom, 0.5 + checked_level(level) / 2.0))
     half, detectable = quantile * error, (quantile + float(stdtrit(freedom, 0.8))) * error
     return Change(
