@@ -44,6 +44,9 @@ class Truth:
     drift: float = 0.0  # change of throughput from the start of a trace to its end
     spread: float = 0.004
     event_gain: float = 1.2
+    peer_gain: float = 0.8  # of another proxy, in place of event_gain
+    slow_block: float = 1.0  # the machine's speed in the second block
+    yardstick: bool = False  # whether one was read
 
     def parts(self, settings: Settings) -> tuple[float, dict[str, float]]:
         """Requests per second, and the response time of each operation in ms."""
@@ -58,7 +61,8 @@ class Truth:
         shares = {name: ratio if name == "set" else 1.0 - ratio for name in costs}
         alone_ms = self.alone_ms * sum(costs[name] * share for name, share in shares.items())
         event = settings.engine.value == "event" and settings.path is RequestPath.PROXY
-        rate = 1e3 * settings.population / alone_ms * (self.event_gain if event else 1.0)
+        gain = self.event_gain if settings.subject == "weir" else self.peer_gain
+        rate = 1e3 * settings.population / alone_ms * (gain if event else 1.0)
         if self.links:
             bound = tightest(settings, Study.model_fields["topology"].default.links)
             rate = min(rate, HEADERS * bound.requests_per_s)
@@ -115,7 +119,7 @@ def _write_run(folder: Path, made: Study, run: ScheduledRun, truth: Truth) -> No
         ]  # fmt: skip
         write_json(folder / "pairs.json", {"schema": "weir.pairs/1", "seconds": made.plan.measured_s, "pairs": pairs})
     elif made.kind.runs_load:
-        _write_load(folder, settings, rng, truth, made.kind)
+        _write_load(folder, settings, rng, truth, made.kind, truth.slow_block if run.repetition == 2 else 1.0)
     meta = run_meta(made, run)
     verdict = Verdict(valid=True, reasons=[], flags=[])
     write_json(
@@ -124,9 +128,11 @@ def _write_run(folder: Path, made: Study, run: ScheduledRun, truth: Truth) -> No
     )
 
 
-def _write_load(folder: Path, settings: Settings, rng: np.random.Generator, truth: Truth, kind: Kind) -> None:
+def _write_load(
+    folder: Path, settings: Settings, rng: np.random.Generator, truth: Truth, kind: Kind, machine: float
+) -> None:
     rate, times_ms = truth.parts(settings)
-    speed = float(np.exp(rng.normal(0.0, truth.spread)))
+    speed = machine * float(np.exp(rng.normal(0.0, truth.spread)))
     rate *= speed
     shares = {name: (settings.write_ratio if name == "set" else 1.0 - settings.write_ratio) for name in times_ms}
     times = {}
@@ -142,10 +148,12 @@ def _write_load(folder: Path, settings: Settings, rng: np.random.Generator, trut
     write_json(folder / "load.json", _load(settings, times, rate, duration_ns, rng, truth, kind))
     roles = {role.value: RoleCpu(cpu_ns=int(share * duration_ns)) for role, share in _cores(settings).items()}
     busy = sum(role.cpu_ns for role in roles.values())
-    write_json(
-        folder / "cpu.json", CpuRecord(start_unix_ns=1, interval_ns=duration_ns, roles=roles, cores=8, busy_ns=busy)
+    yardstick = {str(core): 200_000.0 / machine for core in range(8)} if truth.yardstick else {}
+    cpu = CpuRecord(
+        start_unix_ns=1, interval_ns=duration_ns, roles=roles, cores=8, busy_ns=busy, yardstick_ns=yardstick
     )
-    if settings.path is RequestPath.PROXY:
+    write_json(folder / "cpu.json", cpu)
+    if settings.path is RequestPath.PROXY and settings.subject == "weir":
         for name, uptime_ns, part in (
             ("before", SECOND, 0),
             ("after", SECOND + duration_ns, 1),

@@ -111,7 +111,7 @@ def test_the_printed_value_stands_beside_ours_where_links_are_built(report: Repo
     assert ours.value == pytest.approx(HEADERS * 3082.275, rel=0.01)
     assert share.value == pytest.approx(100 * HEADERS, rel=0.01)
     assert printed.value == 2940.0
-    assert "is comparable" in maxima.caption
+    assert "comparable where links limit" in maxima.caption
 
 
 def test_the_event_engine_stands_beside_the_original_in_its_figure(report: Report) -> None:

@@ -87,7 +87,8 @@ def load_analysis(sweep: Path) -> tuple[Analysis, list[Run], list[Path]]:
 def require_complete(page: str) -> None:
     """Raise if the page holds a placeholder, loads anything from outside, or is too large."""
     text = re.sub(r"<svg.*?</svg>|<style.*?</style>", "", page, flags=re.DOTALL)
-    found = _PLACEHOLDERS.search(re.sub(r"<[^>]*>", " ", text))
+    text = re.sub(r"\s*<[^>]*>\s*", " ", text)
+    found = _PLACEHOLDERS.search(text)
     if found:
         around = text[max(0, found.start() - 40) : found.end() + 40].replace("\n", " ")
         raise ReportError(f"The report holds a placeholder, {found.group()!r}, near: {around!r}. Nothing was written.")

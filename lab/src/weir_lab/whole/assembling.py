@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Study, load_study
 from weir_lab.errors import LabError, ReportError
 from weir_lab.units import count_text
-from weir_lab.whole import clients, effects, models, multigets, placement, replication, smaller, traces
+from weir_lab.whole import beside, clients, effects, models, multigets, placement, replication, smaller, traces
 from weir_lab.whole.blocks import Report, Section, Text
 from weir_lab.whole.claims import judge
 from weir_lab.whole.common import Task, design_rows
@@ -50,7 +50,7 @@ _BUILDERS = {
     "models": _Kind(models.build, models.summary),
     "overhead": _Kind(smaller.build_overhead, smaller.overhead_summary),
     "micro": _Kind(smaller.build_micro, smaller.micro_summary),
-    "beside": _Kind(smaller.build_beside, clients.summary, clients.conclusions),
+    "beside": _Kind(beside.build, beside.summary, clients.conclusions),
     "hash": _Kind(placement.build, placement.summary, placement.conclusions),
 }
 # The manager's ten lines take these first.
@@ -145,12 +145,12 @@ def _section(
 ) -> tuple[Section, str]:
     sweeps = tuple(readings[file, False] for file in spec.files if (file, False) in readings)
     shown = spec.beside or pace != "quick"
-    beside = tuple(readings[file, True] for file in spec.files if (file, True) in readings and shown)
+    events = tuple(readings[file, True] for file in spec.files if (file, True) in readings and shown)
     study = sweeps[0].study if sweeps else load_study(sources.studies / spec.files[0], None)
     missing = _missing(spec, sweeps, sources)
     blocks: list[Block] = []
     line, concluded = "", {}
-    task = Task(spec, sweeps, beside, study_set.published) if sweeps else None
+    task = Task(spec, sweeps, events, study_set.published) if sweeps else None
     if spec.kind == "links":
         stand_in = Task(spec, sweeps or tuple(list(readings.values())[:1]), (), study_set.published)
         if testbed is not None:
@@ -168,7 +168,7 @@ def _section(
     errors = smaller.error_table(Task(spec, sweeps, (), study_set.published))
     if errors is not None:
         blocks.append(errors)
-    note = _note(sweeps + beside)
+    note = _note(sweeps + events)
     if note:
         blocks.insert(0, Text(note, note=True))
     return (
@@ -181,9 +181,9 @@ def _section(
             tuple(blocks),
             tuple(judge(claim, task, missing) for claim in spec.claims),
             missing,
-            {_key(sources, one): one.run_names for one in sweeps + beside},
+            {_key(sources, one): one.run_names for one in sweeps + events},
             concluded,
-            {_key(sources, one): one.invalid_names for one in sweeps + beside if one.invalid},
+            {_key(sources, one): one.invalid_names for one in sweeps + events if one.invalid},
         ),
         line,
     )

@@ -12,6 +12,8 @@ rule                  the claim holds if
 ``falls_with``        it is smaller
 ``slower_with``       the mean response time of ``operation`` rises from the low to the high level of ``factor``
 ``same_with``         no change beyond ``percent`` (the interval lies within it)
+``change_above``      the throughput changes by more than ``percent`` from the level ``from`` of ``factor`` to the level ``to``, at equal
+                      speed of the machine where a yardstick was read
 ``most_variation``    ``term`` has the largest share of the variation of ``response``
 ``effect_sign``       the effect of ``term`` on ``response`` has this ``sign``
 ``longest_stage``     ``stage`` is the longest at the best cell (of ``operation``, if given)
@@ -31,7 +33,7 @@ from weir_lab.stats import Change, unpaired_change
 from weir_lab.units import change_text, number, rate
 from weir_lab.whole import multigets, traces
 from weir_lab.whole.blocks import Finding
-from weir_lab.whole.common import stage_bar
+from weir_lab.whole.common import change_between, equal_speed, stage_bar
 from weir_lab.whole.effects import designs_of
 from weir_lab.whole.readings import OPERATION_NAMES
 from weir_lab.whole.stations import tightest
@@ -193,6 +195,28 @@ def _same_with(claim: Claim, _task: Task, cells: Sequence[CellReadings]) -> _Ver
     return (NOT if change.low > margin or change.high < -margin else UNDECIDED), evidence
 
 
+def _change_above(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Verdict:
+    """Between two named levels, which need no order. All cells of the section tell how throughput follows the speed of the machine."""
+    factor, margin = str(claim.args["factor"]), float(claim.args["percent"])
+    ends = [[cell for cell in cells if getattr(cell.settings, factor) == claim.args[end]] for end in ("from", "to")]
+    if not all(ends):
+        return NO_DATA, "no cell has these settings"
+    base, cell = (_best(found) for found in ends)
+    if min(len(base.runs), len(cell.runs)) < 2:
+        return NO_DATA, "two runs of each are needed"
+    fit = equal_speed([one for sweep in task.sweeps for one in sweep.cells])
+    change = (
+        fit.change(base.cell.name, cell.cell.name) if fit else change_between(base, cell, lambda run: run.throughput)
+    )
+    if change is None:
+        return NO_DATA, "two runs in the same blocks are needed"
+    how = " at equal speed of the machine" if fit else ""
+    evidence = f"throughput{how} changes by {change_text(change)} ({base.cell.name} to {cell.cell.name})"
+    if change.low > margin:
+        return HOLDS, evidence
+    return (NOT if change.high < margin else UNDECIDED), evidence
+
+
 def _response_of(claim: Claim) -> Callable[[Reading], float | None]:
     operation = claim.args.get("operation")
     return (lambda run: run.operation_s(str(operation))) if operation else (lambda run: run.response_s)
@@ -305,6 +329,7 @@ RULES: dict[str, Callable[[Claim, Task, Sequence[CellReadings]], _Verdict]] = {
     "falls_with": _throughput_with(-1),
     "slower_with": _slower_with,
     "same_with": _same_with,
+    "change_above": _change_above,
     "most_variation": _most_variation,
     "effect_sign": _effect_sign,
     "longest_stage": _longest_stage,

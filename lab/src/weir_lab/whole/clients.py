@@ -19,6 +19,7 @@ from weir_lab.whole.common import (
     STAGE_LOOKS,
     Series,
     Task,
+    by_workload,
     figure,
     line_over,
     method,
@@ -39,7 +40,14 @@ if TYPE_CHECKING:
 
 __all__ = ["best_cell", "build", "conclusions", "knee_of", "queue_grows", "stage_histograms", "summary"]
 
-_CLIENTS = "Clients (connections)"
+# What can stand on the x axis, and how it is named there and in titles.
+_AXES = {
+    "clients": ("Clients (connections)", "clients"),
+    "readers": ("Read threads per server", "read threads"),
+    "workers": ("Workers per proxy", "workers"),
+}
+# A bound this many times above all that was measured would leave no room for the data.
+_BOUND_SHOWN_MAX = 2.5
 _RATE, _TIME = "Throughput (requests/s)", "Response time (ms)"
 _PERCENTS = (1.0, 5.0, 50.0, 95.0, 99.0)
 _RESAMPLES = 100
@@ -50,15 +58,26 @@ def build(task: Task) -> list[Block]:
     """Everything that a sweep over clients tells."""
     lines = series_of(task)
     own = [one for one in lines if not one.event]
-    figures: list[Block | None] = [_throughput(task, lines), _response(task, lines), _percentiles(task, own)]
-    figures += [_rate_of_change(task, own)]
+    drawn = series_of(task, _swept(task))
+    drawn_own = [one for one in drawn if not one.event]
+    figures: list[Block | None] = [_throughput(task, drawn), _response(task, drawn), _percentiles(task, drawn_own)]
+    figures += [_rate_of_change(task, drawn_own)]
     if any(cell.settings.path is RequestPath.PROXY for one in own for cell in one.cells):
-        figures += [_proxy_side(task, own), _queue_and_service(task, own), _queue_length(task, own), _stages(task, own)]
-        figures += [stage_histograms(task, best_cell(own))]
+        figures += [_proxy_side(task, drawn_own), _queue_and_service(task, drawn_own), _queue_length(task, drawn_own)]
+        figures += [_stages(task, drawn_own), stage_histograms(task, best_cell(own))]
     maxima = _maxima(task, lines)
     tables: list[Block | None] = [maxima, _knees(task, own), _laws(task, own), _stations(task, own)]
     tables.append(means_beside(task, [cell for one in own for cell in one.cells]))
     return [*_sentences(task, own), *with_tables([*tables[:1], *figures, *tables[1:]]), _log2(task, best_cell(own))]
+
+
+def _swept(task: Task) -> str:
+    """The setting on the x axis: clients, or what else varies where their number is the same everywhere."""
+    cells = [cell for sweep in task.sweeps for cell in sweep.cells]
+    others = [name for name in _AXES if any(name in sweep.varied for sweep in task.sweeps)]
+    if len({cell.settings.clients for cell in cells}) > 1 or len(others) != 1 or task.beside:
+        return "clients"
+    return others[0]
 
 
 def summary(task: Task) -> str:
@@ -94,28 +113,29 @@ def _waiting(cell: CellReadings) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def _by_workload(lines: Sequence[Series]) -> dict[str, list[Series]]:
-    found: dict[str, list[Series]] = {}
-    for one in lines:
-        found.setdefault(one.workload, []).append(one)
-    return found
-
-
 def _axis(lines: Sequence[Series]) -> Axis:
-    levels = sorted({cell.settings.clients for one in lines for cell in one.cells})
-    return Axis(_CLIENTS, log=len(levels) > 2 and levels[-1] >= 8 * levels[0], ticks=tuple(map(float, levels)))
+    levels = sorted({one.x(cell) for one in lines for cell in one.cells})
+    label, _ = _AXES[lines[0].over]
+    return Axis(label, log=len(levels) > 2 and levels[-1] >= 8 * levels[0], ticks=tuple(levels))
+
+
+def _over_words(lines: Sequence[Series]) -> str:
+    return f"over {_AXES[lines[0].over][1]}"
 
 
 def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
-    panels = []
-    for workload, group in _by_workload(lines).items():
+    panels, above = [], []
+    for workload, group in by_workload(lines).items():
         drawn = [line_over(one, lambda run: run.throughput) for one in group]
         # The law from the measured response times: N / R.
         drawn += [
             Line(
                 "N / R, interactive law",
                 tuple(
-                    Mark(float(cell.settings.clients), cell.settings.population / cell.mean_response_s)
+                    Mark(
+                        one.x(cell),
+                        cell.settings.population / (cell.mean_response_s + cell.settings.think_time_s),
+                    )
                     for cell in one.cells
                 ),
                 one.look,
@@ -123,25 +143,19 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
             )
             for one in group
         ]
-        if task.first.links_built:
-            bound = tightest(group[0].cells[-1].settings, group[0].sweep.study.topology.links)
-            drawn.append(
-                Line(
-                    f"bound of {bound.tier}",
-                    (Mark(group[0].cells[0].settings.clients, bound.requests_per_s),),
-                    BOUND,
-                    "level",
-                )
+        left = group[0].x(group[0].cells[0])
+        bound = tightest(group[0].cells[-1].settings, group[0].sweep.study.topology.links)
+        largest = best_cell(group).mean_throughput
+        if task.first.links_built and bound.requests_per_s > _BOUND_SHOWN_MAX * largest:
+            above.append(
+                f"{workload}: the {bound.tier} would carry {rate(bound.requests_per_s)} requests/s, far above what is drawn"
             )
+        elif task.first.links_built:
+            drawn.append(Line(f"bound of {bound.tier}", (Mark(left, bound.requests_per_s),), BOUND, "level"))
+        if task.first.links_built and len(group) == 1:
             drawn += [
-                Line(
-                    "printed by the study",
-                    (Mark(group[0].cells[0].settings.clients, one.throughput),),
-                    PRINTED,
-                    "level",
-                )
+                Line("printed by the study", (Mark(left, one.throughput),), PRINTED, "level")
                 for one in [found for found in _printed(task) if found.fits(group[0].cells[-1])][:1]
-                if len(group) == 1
             ]
         panels.append(Panel(workload, _axis(group), Axis(_RATE), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
@@ -149,18 +163,23 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
         method(cells)
         + " Dotted: N / R from the measured response times; where it leaves the line, clients or time are lost."
     )
-    return figure(task, "throughput", "Throughput over clients", panels, text)
+    if above:
+        text += f" {'; '.join(above).capitalize()}."
+    return figure(task, "throughput", f"Throughput {_over_words(lines)}", panels, text)
 
 
 def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
-    for workload, group in _by_workload(lines).items():
+    for workload, group in by_workload(lines).items():
         drawn = [line_over(one, lambda run: run.response_s, 1e3) for one in group]
         drawn += [
             Line(
                 "N / X, interactive law",
                 tuple(
-                    Mark(float(cell.settings.clients), 1e3 * cell.settings.population / cell.mean_throughput)
+                    Mark(
+                        one.x(cell),
+                        1e3 * (cell.settings.population / cell.mean_throughput - cell.settings.think_time_s),
+                    )
                     for cell in one.cells
                 ),
                 one.look,
@@ -170,7 +189,9 @@ def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
         ]
         panels.append(Panel(workload, _axis(group), Axis(_TIME), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
-    return figure(task, "response", "Mean response time over clients", panels, method(cells) + " Dotted: N / X.")
+    return figure(
+        task, "response", f"Mean response time {_over_words(lines)}", panels, method(cells) + " Dotted: N / X."
+    )
 
 
 def _percentiles(task: Task, lines: Sequence[Series]) -> Figure | None:
@@ -179,7 +200,7 @@ def _percentiles(task: Task, lines: Sequence[Series]) -> Figure | None:
         drawn = []
         for place, percent in enumerate(_PERCENTS):
             found = [(cell, cell.percentile_s(percent)) for cell in one.cells]
-            marks = tuple(_mark_of(float(cell.settings.clients), values, 1e3) for cell, values in found if values)
+            marks = tuple(_mark_of(one.x(cell), values, 1e3) for cell, values in found if values)
             if marks:
                 drawn.append(Line(f"{percent:g} %", marks, LOOKS[place]))
         panels.append(Panel(f"{one.workload}, {one.name}", _axis([one]), Axis(_TIME, log=True), tuple(drawn)))
@@ -188,7 +209,7 @@ def _percentiles(task: Task, lines: Sequence[Series]) -> Figure | None:
         method(cells, "percentiles of each run's merged histograms, mean and 95 % t interval over runs")
         + " Logarithmic axes."
     )
-    return figure(task, "percentiles", "Percentiles of the response time over clients", panels, text)
+    return figure(task, "percentiles", f"Percentiles of the response time {_over_words(lines)}", panels, text)
 
 
 def _chosen(lines: Sequence[Series], most: int = 4) -> list[Series]:
@@ -205,8 +226,10 @@ def _mark_of(x: float, values: Sequence[float], scale: float) -> Mark:
 
 def _rate_of_change(task: Task, lines: Sequence[Series]) -> Figure | None:
     """dR/dN between neighbouring levels: flat from where each further client only waits (S3's rule)."""
+    if lines[0].over != "clients":
+        return None
     panels = []
-    for workload, group in _by_workload(lines).items():
+    for workload, group in by_workload(lines).items():
         drawn = []
         for one in group:
             marks = []
@@ -225,7 +248,7 @@ def _rate_of_change(task: Task, lines: Sequence[Series]) -> Figure | None:
 def _proxy_side(task: Task, lines: Sequence[Series]) -> Figure | None:
     """What the proxy counted and timed, beside the clients' view."""
     panels = []
-    for workload, group in _by_workload(lines).items():
+    for workload, group in by_workload(lines).items():
         rates = [line_over(one, lambda run: run.proxy_throughput) for one in group]
         panels.append(Panel(f"{workload}: counted at the proxy", _axis(group), Axis(_RATE), tuple(rates)))
         times = [line_over(one, lambda run: run.residence_s, 1e3) for one in group]
@@ -244,7 +267,7 @@ def _proxy_side(task: Task, lines: Sequence[Series]) -> Figure | None:
 
 def _queue_and_service(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
-    for workload, group in _by_workload(lines).items():
+    for workload, group in by_workload(lines).items():
         for stage, title in (("queue", "time in the queue"), ("backend", "time waiting for memcached")):
             drawn = [line_over(one, stage_s(stage), 1e3) for one in group]
             panels.append(Panel(f"{workload}: {title}", _axis(group), Axis("Time (ms)"), tuple(drawn)))
@@ -254,7 +277,7 @@ def _queue_and_service(task: Task, lines: Sequence[Series]) -> Figure | None:
 
 def _queue_length(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
-    for workload, group in _by_workload(lines).items():
+    for workload, group in by_workload(lines).items():
         drawn = [
             line_over(one, lambda run: run.throughput * stages["queue"] if (stages := run.stages_s()) else None)
             for one in group
@@ -267,14 +290,14 @@ def _queue_length(task: Task, lines: Sequence[Series]) -> Figure | None:
 
 def _stages(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
-    for workload, group in _by_workload(lines).items():
+    for workload, group in by_workload(lines).items():
         for place, words in ((0, "fewest"), (-1, "most")):
             bars = [stage_bar(one.name, one.cells[place], outside=True) for one in group]
             shown = tuple(bar for bar in bars if bar is not None)
-            clients = group[0].cells[place].settings.clients
+            level = group[0].x(group[0].cells[place])
             panels.append(
                 Panel(
-                    f"{workload}, {words} clients ({clients})",
+                    f"{workload}, {words} {_AXES[group[0].over][1]} ({number(level, 0)})",
                     Axis(""),
                     Axis("Mean time (ms)"),
                     bars=shown,
@@ -349,7 +372,7 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
                 )
             )
     note = (
-        "The set-up is comparable: the testbed gives each machine the study's link."
+        "The testbed gives each machine the study's link: values are comparable where links limit, and not where processors do."
         if task.first.links_built
         else "Set-ups differ: no link is limited here, so printed values stand beside ours without a comparison."
     )
@@ -511,7 +534,7 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
 
 def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     points = []
-    for workload, group in _by_workload(lines).items():
+    for workload, group in by_workload(lines).items():
         cell = best_cell(group)
         series = next(one for one in group if cell in one.cells)
         links = series.sweep.study.topology.links if series.sweep.links_built else None

@@ -9,19 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.design import Kind, Settings
+from weir_lab.design import Kind, RequestPath, Settings
 from weir_lab.formats import STAGES
-from weir_lab.stats import mean_interval
+from weir_lab.stats import fit_common_slope, mean_interval, paired_change, unpaired_change
 from weir_lab.units import count_text
 from weir_lab.whole.blocks import Figure, Table, Value
 from weir_lab.whole.charts import LOOKS, Bar, Line, Look, Mark, Panel
+from weir_lab.whole.readings import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weir_lab.design import Study
+    from weir_lab.stats import Change, CommonSlope
     from weir_lab.whole.blocks import Block, Entry
-    from weir_lab.whole.readings import CellReadings, Reading, SweepReadings
+    from weir_lab.whole.readings import CellReadings, SweepReadings
     from weir_lab.whole.sets import SectionSpec
 
 __all__ = [
@@ -32,7 +34,10 @@ __all__ = [
     "STAGE_LOOKS",
     "Series",
     "Task",
+    "by_workload",
+    "change_between",
     "design_rows",
+    "equal_speed",
     "figure",
     "level_name",
     "line_over",
@@ -51,6 +56,17 @@ BOUND = Look("cp", "", "7 4")
 # Operations and stages have the same colour in every figure of every report.
 OPERATION_LOOKS = {"get": Look("c0", "o", ""), "set": Look("c1", "s", "6 3"), "multiget": Look("c2", "D", "2 2")}
 STAGE_LOOKS = {stage: Look(f"s{place}", "s", "") for place, stage in enumerate((*STAGES, "outside"))}
+_OF_PROXIES = {
+    "subject",
+    "engine",
+    "proxies",
+    "proxy_threads",
+    "workers",
+    "readers",
+    "replicas",
+    "placement",
+    "multiget",
+}
 _OUT_OF_NAMES = {"clients", "clients_per_thread", "client_machines", "client_threads", "instances", "write_ratio"}
 
 
@@ -71,7 +87,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Series:
-    """Cells that form a line, by clients ascending; ``workload`` names their panel."""
+    """Cells that form a line, ascending by the setting ``over``; ``workload`` names their panel."""
 
     workload: str
     name: str
@@ -79,6 +95,11 @@ class Series:
     cells: tuple[CellReadings, ...]
     sweep: SweepReadings
     event: bool = False
+    over: str = "clients"
+
+    def x(self, cell: CellReadings) -> float:
+        """Where a cell stands on the x axis."""
+        return float(str(cell.level(self.over)))
 
 
 def series_of(task: Task, over: str = "clients") -> list[Series]:
@@ -90,16 +111,32 @@ def series_of(task: Task, over: str = "clients") -> list[Series]:
         event = sweep in task.beside
         groups: dict[tuple[str, str], list[CellReadings]] = {}
         for cell in sweep.cells:
-            names = [name for name in sweep.varied if name not in _OUT_OF_NAMES and name != over]
-            name = ", ".join(level_name(one, cell.level(one)) for one in names)
+            name = ", ".join(_names(cell, [one for one in sweep.varied if one != over]))
             label = "event engine" + (f", {name}" if name else "") if event else name
             groups.setdefault((workload_name(cell.settings), label), []).append(cell)
         for (workload, label), cells in groups.items():
             ordered = tuple(sorted(cells, key=lambda cell: _sortable(cell.level(over))))
             own = label or (_engine(sweep) if task.beside else _path(sweep))
             look = EVENT if event else LOOKS[places.setdefault(own, len(places)) % len(LOOKS)]
-            found.append(Series(workload, own, look, ordered, sweep, event))
+            found.append(Series(workload, own, look, ordered, sweep, event, over))
     return found
+
+
+def by_workload(lines: Sequence[Series]) -> dict[str, list[Series]]:
+    """The lines of each panel."""
+    found: dict[str, list[Series]] = {}
+    for one in lines:
+        found.setdefault(one.workload, []).append(one)
+    return found
+
+
+def _names(cell: CellReadings, varied: Sequence[str]) -> list[str]:
+    """What tells a cell's line from others. Direct access has no settings of a proxy, and a subject says by itself that it is one."""
+    if "path" in varied and cell.settings.path is RequestPath.DIRECT:
+        varied = [name for name in varied if name not in _OF_PROXIES]
+    elif "subject" in varied:
+        varied = [name for name in varied if name != "path"]
+    return [level_name(one, cell.level(one)) for one in varied if one not in _OUT_OF_NAMES]
 
 
 def _engine(sweep: SweepReadings) -> str:
@@ -121,6 +158,8 @@ def level_name(factor: str, level: object) -> str:
     """``8 workers``, ``3 servers``, ``R = 3``."""
     if factor == "replicas":
         return f"R = {level}"
+    if factor == "path":
+        return {"proxy": "through the proxy"}.get(str(level), str(level))
     if factor == "subject":
         return str(level)
     if factor in ("workers", "readers", "servers", "proxies", "keys"):
@@ -141,11 +180,39 @@ def mark(cell: CellReadings, x: float, value: Callable[[Reading], float | None],
     return Mark(x, interval.mean, interval.low, interval.high, note)
 
 
-def line_over(
-    series: Series, value: Callable[[Reading], float | None], scale: float = 1.0, over: str = "clients", name: str = ""
-) -> Line:
+def change_between(base: CellReadings, cell: CellReadings, value: Callable[[Reading], float | None]) -> Change | None:
+    """Change of a number from one cell to another; ``None`` with fewer than two runs of each.
+
+    Cells of one sweep are paired by block, whose runs were made close in time; those of two sweeps have nothing in common (Welch).
+    """
+    if base.runs[0].run.folder.parent != cell.runs[0].run.folder.parent:
+        values = base.of(value), cell.of(value)
+        return unpaired_change(*values) if min(map(len, values)) >= 2 else None
+    before, after = (_by_block(one, value) for one in (base, cell))
+    blocks = sorted(before.keys() & after.keys())
+    if len(blocks) < 2:
+        return None
+    return paired_change([before[block] for block in blocks], [after[block] for block in blocks])
+
+
+def equal_speed(cells: Sequence[CellReadings]) -> CommonSlope | None:
+    """Throughputs of these cells over what the yardstick took, by name; ``None`` where it was not read, or tells nothing."""
+    read = {cell.cell.name: (cell.throughputs, cell.of(Reading.slowness_ns)) for cell in cells if len(cell.runs) >= 2}
+    if len(read) < 2 or any(len(throughputs) != len(slowness) for throughputs, slowness in read.values()):
+        return None
+    try:
+        return fit_common_slope(read)
+    except ValueError:
+        return None
+
+
+def _by_block(cell: CellReadings, value: Callable[[Reading], float | None]) -> dict[int, float]:
+    return {run.run.meta.repetition: found for run in cell.runs if (found := value(run)) is not None}
+
+
+def line_over(series: Series, value: Callable[[Reading], float | None], scale: float = 1.0, name: str = "") -> Line:
     """One line with its intervals."""
-    marks = [mark(cell, float(str(cell.level(over))), value, scale) for cell in series.cells]
+    marks = [mark(cell, series.x(cell), value, scale) for cell in series.cells]
     return Line(name or series.name, tuple(one for one in marks if one is not None), series.look)
 
 

@@ -178,7 +178,7 @@ def network_of(light: CellReadings, heavy: CellReadings, series: Series) -> list
         else:
             held = max(1e-9, held - link)
     stations.append(Station("workers", held, servers=_workers(heavy)))
-    stations.append(Station("outside", outside, kind=Kind.DELAY))
+    stations.append(Station("outside", outside + light.settings.think_time_s, kind=Kind.DELAY))
     return stations
 
 
@@ -190,7 +190,7 @@ def network_predictions(series: Series) -> list[Guess]:
         stations = network_of(light, cell, series)
         solved = solve_closed(stations, cell.settings.population)
         x = float(solved.throughput_per_s[-1])
-        r = cell.settings.population / x
+        r = cell.settings.population / x - cell.settings.think_time_s
         queues = [place for place, station in enumerate(stations) if station.kind is not Kind.DELAY]
         busiest = max(queues, key=lambda place: float(solved.utilization[place][-1]))
         utilization = float(solved.utilization[busiest][-1])
@@ -343,7 +343,7 @@ def _calibrated_blocks(task: Task, calibrated: Sequence[tuple[Series, ClientSeri
     table = Table(
         f"{task.spec.name}-calibrated",
         "The model that predicted best what it had not seen: each level of clients but "
-        "the ends is predicted from a fit to all others. R by N / X.",
+        "the ends is predicted from a fit to all others. R by N / X − Z.",
         (
             "Series",
             "Model",

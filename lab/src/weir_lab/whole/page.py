@@ -30,7 +30,11 @@ _VERDICTS = {"holds": "good", "does not hold": "bad", "undecided": "warn", "no d
 def html_page(report: Report) -> str:
     """The whole page; raises `ReportError` where it would not be complete."""
     environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     template = resources.files("weir_lab").joinpath("templates/whole.html.j2").read_text(encoding="utf-8")
     numbers = _Numbers(report)

@@ -13,6 +13,8 @@ from weir_lab.whole.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.whole.common import Task, figure, with_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from weir_lab.whole.blocks import Block, Entry
 
 __all__ = ["build", "conclusions", "summary"]
@@ -43,15 +45,15 @@ def build(task: Task) -> list[Block]:
                 Value(max(fit.chi_square for fit in fits), digits=2), Value(min(fit.p for fit in fits), digits=4),
                 Value(worst.distance, digits=5), Value(expected, digits=5),
                 Value(printed[servers], digits=5) if servers in printed else "–",
-                _word(min(fit.p for fit in fits), len(runs)),
+                _word(runs, found),
             )
         )  # fmt: skip
         ours.append(Mark(servers, worst.distance, note="largest of the repetitions"))
         chance.append(Mark(servers, expected))
     table = Table(
         f"{task.spec.name}-uniformity",
-        "Keys per server against equal shares: largest chi-square with its p-value (the smallest of the repetitions), largest statistical "
-        "distance, its mean if each key chose a server at random, and what the study printed.",
+        "Keys per server against equal shares: largest chi-square and smallest p-value of the repetitions, largest distance, its "
+        "mean if each key chose a server at random, and what the study printed. The verdict allows for all that was counted.",
         (
             "Servers",
             "Placement",
@@ -84,7 +86,8 @@ def build(task: Task) -> list[Block]:
 
 def summary(task: Task) -> str:
     """Whether any number of servers is uneven."""
-    uneven = [servers for servers, runs in _counted(task).items() if _word(_p(runs), len(runs)) != "even"]
+    counted = _counted(task)
+    uneven = [servers for servers, runs in counted.items() if _word(runs, counted) != "even"]
     told = (
         f"uneven on {', '.join(map(str, uneven))} servers" if uneven else "keys fall evenly on every number of servers"
     )
@@ -93,16 +96,17 @@ def summary(task: Task) -> str:
 
 def conclusions(task: Task) -> dict[str, str]:
     """Even or not, per number of servers."""
-    return {f"keys on {servers} servers": _word(_p(runs), len(runs)) for servers, runs in _counted(task).items()}
+    counted = _counted(task)
+    return {f"keys on {servers} servers": _word(runs, counted) for servers, runs in counted.items()}
 
 
 def _p(runs: list[_Keys]) -> float:
     return min(placement_uniformity(run.keys).p for run in runs)
 
 
-def _word(p: float, repetitions: int) -> str:
-    """Bonferroni over the repetitions: the smallest p of several is small by chance."""
-    return "even" if p * repetitions >= 0.05 else "uneven"
+def _word(runs: list[_Keys], counted: Mapping[int, list[_Keys]]) -> str:
+    """Bonferroni over all that was counted: the smallest p of many is small by chance."""
+    return "even" if _p(runs) * sum(map(len, counted.values())) >= 0.05 else "uneven"
 
 
 def _counted(task: Task) -> dict[int, list[_Keys]]:

@@ -166,6 +166,15 @@ class Reading:
         spent = cpu.roles.get(role.value)
         return spent.cpu_ns / cpu.interval_ns if spent else None
 
+    def cpu_s(self, role: Role) -> float | None:
+        """CPU time that a role spent per request of the clients."""
+        cores = self.cores(role)
+        return None if cores is None else cores / self.throughput
+
+    def slowness_ns(self) -> float | None:
+        """What the yardstick took on the machine's cores; ``None`` where it was not read."""
+        return self.run.cpu.slowness_ns() if self.run.cpu else None
+
     @property
     def machine_busy(self) -> float | None:
         """Share of this machine's CPU time that was busy, whoever used it."""
@@ -279,6 +288,7 @@ class SweepReadings:
                 run.response_s,
                 None if (p99 := run.times.percentile(99.0)) is None else p99 / 1e9,
                 run.settings.workers,
+                run.settings.think_time_s,
             )
             for cell in self.cells
             if keep(cell)

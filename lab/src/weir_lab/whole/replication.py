@@ -161,6 +161,8 @@ def _scalability(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
         ("full, R = S", lambda servers: servers),
     ]
     servers = _servers(cells)
+    if len(servers) < 2:
+        return None
     for operation in _OPERATIONS:
         lines = []
         for place, (name, replicas) in enumerate(kinds):

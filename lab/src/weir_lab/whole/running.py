@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weir_lab.design import cells_of, load_study, parse_study
@@ -15,6 +15,7 @@ from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.planning import estimate
 from weir_lab.records import read_run_metas, read_sweep, write_text
 from weir_lab.run import Wanted, run_study
+from weir_lab.testbeds import TestbedKind
 from weir_lab.whole.assembling import EVENT_SUFFIX, reasons_of, sweep_folder
 from weir_lab.whole.sets import StudySet, load_set
 from weir_lab.whole.variants import with_event_engine
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from weir_lab.run import Observer
     from weir_lab.testbed import Executables
-    from weir_lab.testbeds import TestbedKind
 
 __all__ = ["Part", "Progress", "part_of", "plan_parts", "read_reasons", "run_parts", "take_files"]
 
@@ -34,18 +34,23 @@ _REASONS = "reasons.json"
 
 @dataclass(frozen=True)
 class Part:
-    """One sweep of a whole study; ``seconds`` is what it takes at least, from nothing."""
+    """One sweep of a whole study; ``seconds`` is what it takes at least, from nothing, ``testbed`` the only one that suits it."""
 
     file: str
     event: bool
     path: Path
     folder: Path
     seconds: float
+    testbed: TestbedKind | None = None
 
     @property
     def name(self) -> str:
         """The name of its folder."""
         return self.folder.name
+
+    def wanted(self, asked: Wanted) -> Wanted:
+        """What is asked of the whole study, for this sweep."""
+        return asked if self.testbed is None else replace(asked, testbed=self.testbed, hosts=None)
 
 
 @dataclass(frozen=True)
@@ -72,14 +77,18 @@ def plan_parts(study_set: StudySet, root: Path, pace: str) -> list[Part]:
     parts = []
     for file in study_set.files:
         path = root / "studies" / file
-        parts.append(Part(file, event=False, path=path, folder=sweep_folder(root, file), seconds=_seconds(path, pace)))
+        testbed = TestbedKind.LOCAL if file in study_set.without_network else None
+        seconds = _seconds(path, pace)
+        parts.append(
+            Part(file, event=False, path=path, folder=sweep_folder(root, file), seconds=seconds, testbed=testbed)
+        )
         text = with_event_engine(path.read_text(encoding="utf-8")) if study_set.engines_beside(file, pace) else None
         if text is not None:
             sibling = path.with_name(path.name.replace(".toml", f"{EVENT_SUFFIX}.toml"))
             parse_study(text, pace)
             write_text(sibling, text)
-            folder = sweep_folder(root, file, event=True)
-            parts.append(Part(file, event=True, path=sibling, folder=folder, seconds=_seconds(sibling, pace)))
+            folder, seconds = sweep_folder(root, file, event=True), _seconds(sibling, pace)
+            parts.append(Part(file, event=True, path=sibling, folder=folder, seconds=seconds, testbed=testbed))
     return parts
 
 
@@ -112,7 +121,8 @@ def run_parts(
     made: list[str] = []
     left: list[str] = []
     for part in parts:
-        if _complete(part, wanted):
+        asked = part.wanted(wanted)
+        if _complete(part, asked):
             reasons.pop(_reason_key(part), None)
             continue
         if minutes is not None and made and now() - began + part.seconds > 60.0 * minutes:
@@ -120,7 +130,7 @@ def run_parts(
             continue
         say(f"{part.name}: about {part.seconds / 60:.0f} min")
         try:
-            outcome = run_study(part.path, part.folder, executables, ["weir-lab", "study"], observer, wanted)
+            outcome = run_study(part.path, part.folder, executables, ["weir-lab", "study"], observer, asked)
         except (TestbedError, StudyError) as error:
             reasons[_reason_key(part)] = reasons_of(error)
             say(f"{part.name}: passed over: {error}")

@@ -83,7 +83,11 @@ class SectionSpec(_Strict):
 
 
 class StudySet(_Strict):
-    """A whole study. ``engine`` is its original one; ``published`` its label in the tables of printed numbers."""
+    """A whole study. ``engine`` is its original one; ``published`` its label in the tables of printed numbers.
+
+    ``without_network`` names study files that asked what happens on one machine without a network: they run on `local` whatever testbed
+    the others have.
+    """
 
     schema_: Annotated[Literal["weir.set/1"], Field(alias="schema")]
     name: Annotated[str, Field(pattern=r"^[a-z0-9]{1,20}$")]
@@ -91,6 +95,7 @@ class StudySet(_Strict):
     about: str
     engine: Literal["event", "pool", "split"]
     published: str = ""
+    without_network: list[str] = Field(default_factory=list)
     sections: Annotated[list[SectionSpec], Field(min_length=1)]
 
     @property
@@ -119,6 +124,9 @@ def load_set(path: Path) -> StudySet:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the whole file"
         raise StudyError(f"{path}: {key}: {first['msg']}. docs/whole-studies.md lists the keys of a set.") from error
+    strangers = sorted(set(found.without_network) - set(found.files))
+    if strangers:
+        raise StudyError(f"{path}: without_network: {', '.join(strangers)} stands in no section. Mend the names.")
     absent = [file for file in found.files if not (path.parent / file).exists()]
     if absent:
         raise StudyError(f"{path}: no such study beside it: {', '.join(absent)}. Mend the names.")

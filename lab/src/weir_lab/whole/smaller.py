@@ -1,4 +1,4 @@
-"""The smaller sections: links, placement, overhead, what placing a key costs, and subjects side by side."""
+"""The smaller sections: links, overhead, what placing a key costs, and what a study printed wrongly."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from weir_lab.oracles import read_table
 from weir_lab.stats import unpaired_change
 from weir_lab.units import count_text
 from weir_lab.unloaded import read_pairs_record
-from weir_lab.whole.blocks import Figure, Table, Text, Value, over
+from weir_lab.whole.blocks import Table, Text, Value, over
 from weir_lab.whole.charts import LOOKS, Axis, Line, Panel
-from weir_lab.whole.common import STAGE_LOOKS, Series, Task, figure, mark, method, series_of, stage_bar, with_tables
+from weir_lab.whole.common import STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
 from weir_lab.whole.published import errors_at
 from weir_lab.whole.readings import stage_s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from weir_lab.places import PairRecord, TestbedRecord
     from weir_lab.whole.blocks import Block, Entry
     from weir_lab.whole.readings import CellReadings
 
 __all__ = [
-    "build_beside",
     "build_links",
     "build_micro",
     "build_overhead",
@@ -271,88 +268,6 @@ def micro_summary(task: Task) -> str:
     if not found:
         return f"{task.spec.title}: no run has stages."
     return f"{task.spec.title}: dispatch takes {Value(min(found)).text} to {Value(max(found)).text} µs per request."
-
-
-def build_beside(task: Task) -> list[Block]:
-    """Several subjects over clients, one line each, and their changes against the first at the same clients."""
-    lines = series_of(task)
-    looks = {name: LOOKS[place % len(LOOKS)] for place, name in enumerate(dict.fromkeys(map(_subject, lines)))}
-    panels: list[Panel] = []
-    for workload in dict.fromkeys(one.workload for one in lines):
-        group = [one for one in lines if one.workload == workload]
-        ticks = tuple(sorted({float(cell.settings.clients) for one in group for cell in one.cells}))
-        axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
-        for title, label, value, scale in (
-            ("throughput", "Throughput (requests/s)", lambda run: run.throughput, 1.0),
-            ("response time", "Response time (ms)", lambda run: run.response_s, 1e3),
-        ):
-            drawn = []
-            for one in group:
-                marks = [mark(cell, cell.settings.clients, value, scale) for cell in one.cells]
-                drawn.append(Line(_subject(one), tuple(found for found in marks if found), looks[_subject(one)]))
-            panels.append(Panel(f"{workload}: {title}", axis, Axis(label), tuple(drawn)))
-    cells = [cell for one in lines for cell in one.cells]
-    drawn_figure: Figure | None = figure(task, "side-by-side", "Side by side over clients", panels, method(cells))
-    return [
-        Text("What the data say:", tuple(_beside_points(lines))),
-        *with_tables([_beside_table(task, lines), drawn_figure]),
-    ]
-
-
-def _subject(series: Series) -> str:
-    settings = series.cells[0].settings
-    if settings.path is RequestPath.DIRECT:
-        return "direct"
-    return "weir, event engine" if settings.subject == "weir" else settings.subject
-
-
-def _beside_rows(lines: Sequence[Series]) -> list[tuple[str, str, CellReadings, CellReadings | None]]:
-    rows = []
-    for workload in dict.fromkeys(one.workload for one in lines):
-        group = [one for one in lines if one.workload == workload]
-        for one in group:
-            base = {cell.settings.clients: cell for cell in group[0].cells}
-            for cell in one.cells:
-                rows.append(
-                    (workload, _subject(one), cell, None if one is group[0] else base.get(cell.settings.clients))
-                )
-    return rows
-
-
-def _beside_table(task: Task, lines: Sequence[Series]) -> Table:
-    rows: list[tuple[Entry, ...]] = []
-    for workload, name, cell, base in _beside_rows(lines):
-        change: Entry = "–"
-        if base is not None and min(len(base.runs), len(cell.runs)) >= 2:
-            found = unpaired_change(base.throughputs, cell.throughputs)
-            change = Value(found.percent, found.low, found.high, 1, signed=True)
-        rows.append(
-            (
-                workload, name, Value(cell.settings.clients), over(cell.throughputs, digits=0),
-                over(cell.of(lambda run: run.response_s), 1e3),
-                over(tail, 1e3) if (tail := cell.percentile_s(99.0)) else "too few", change, Value(len(cell.runs)),
-            )
-        )  # fmt: skip
-    first = _subject(lines[0])
-    return Table(
-        f"{task.spec.name}-table",
-        f"All levels with 95 % t intervals over runs; change of the throughput against {first} at the same clients, Welch interval.",
-        ("Workload", "Subject", "Clients", "X (requests/s)", "R (ms)", "p99 (ms)", "Change (%)", "Runs"),
-        tuple(rows),
-    )
-
-
-def _beside_points(lines: Sequence[Series]) -> list[str]:
-    points = []
-    for workload in dict.fromkeys(one.workload for one in lines):
-        parts = []
-        for one in (line for line in lines if line.workload == workload):
-            best = max(one.cells, key=lambda cell: cell.mean_throughput)
-            parts.append(
-                f"{_subject(one)} {over(best.throughputs, digits=0).text} requests/s at {count_text(best.settings.clients, 'client')}"
-            )
-        points.append(f"{workload.capitalize()}, largest throughput: {'; '.join(parts)}.")
-    return points
 
 
 def error_table(task: Task) -> Table | None:
