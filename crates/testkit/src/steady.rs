@@ -28,8 +28,11 @@ const SERVERS: usize = 3;
 /// Different keys.
 const KEYS: usize = 1_000;
 
-/// Between a turn and the next: all of a request's stages have a length.
+/// Between a turn and the next, at least: all of a request's stages have a length.
 const TURN_NS: u64 = 10_000;
+
+/// It may be that much longer, for hardly two lengths are the same in reality. A power of two.
+const VARIATION_NS: u64 = 8_192;
 
 /// A dataplane with its clients and servers.
 pub struct Steady {
@@ -41,6 +44,7 @@ pub struct Steady {
     replies: Vec<u8>,
     turn: usize,
     now_ns: u64,
+    lengths: Lengths,
     load: Load,
 }
 
@@ -60,25 +64,37 @@ impl Steady {
         let mut block = vec![b'x'; load.value_bytes];
         block.extend_from_slice(b"\r\n");
         let bursts = (0..KEYS / 10).map(|number| burst(load, number)).collect();
-        Self { dataplane, sessions, bursts, block, replies: Vec::new(), turn: 0, now_ns: 0, load }
+        Self {
+            dataplane,
+            sessions,
+            bursts,
+            block,
+            replies: Vec::new(),
+            turn: 0,
+            now_ns: 0,
+            lengths: Lengths(1),
+            load,
+        }
     }
 
     /// Each client asks once, and gets its replies. Returns how many requests that were.
     pub fn turn(&mut self) -> usize {
         for (place, &id) in self.sessions.iter().enumerate() {
             let burst = &self.bursts[(self.turn + place) % self.bursts.len()];
-            self.now_ns += TURN_NS / 10;
+            self.now_ns += self.lengths.next_ns() / 10;
             self.dataplane.handle_client_bytes(id, burst, Instant::from_nanos(self.now_ns));
         }
         self.pass();
-        let (mut server, now) = (None, self.pass());
+        let (mut server, mut now) = (None, self.pass());
         while let Some(next) = self.dataplane.poll_server_output(server, now) {
             let sent = self.dataplane.server_output(next);
             self.replies.clear();
             answer(sent, &self.block, &mut self.replies);
             let count = sent.len();
+            now = now.plus(self.lengths.next_ns() / 10);
             self.dataplane.handle_server_written(next, count, now);
-            self.dataplane.handle_server_bytes(next, &self.replies, now.plus(TURN_NS));
+            self.now_ns = now.as_nanos() + self.lengths.next_ns();
+            self.dataplane.handle_server_bytes(next, &self.replies, Instant::from_nanos(self.now_ns));
             server = Some(next);
         }
         let now = self.pass();
@@ -93,7 +109,7 @@ impl Steady {
 
     /// Some time passes.
     fn pass(&mut self) -> Instant {
-        self.now_ns += TURN_NS;
+        self.now_ns += self.lengths.next_ns();
         let now = Instant::from_nanos(self.now_ns);
         self.dataplane.handle_time(now);
         now
@@ -103,6 +119,17 @@ impl Steady {
     pub fn counts(&self) -> (u64, u64) {
         let counters = self.dataplane.report(Instant::from_nanos(self.now_ns)).counters;
         (counters.requests, counters.requests_failed + counters.requests_refused)
+    }
+}
+
+/// How long stages take: hardly ever the same twice, and the same in every replay.
+struct Lengths(u64);
+
+impl Lengths {
+    fn next_ns(&mut self) -> u64 {
+        // The multiplier of Knuth's MMIX generator; its upper bits are the random ones.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        TURN_NS + (self.0 >> 32) % VARIATION_NS
     }
 }
 
