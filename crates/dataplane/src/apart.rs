@@ -1,7 +1,7 @@
 //! Large values, on a connection of their own.
 //!
 //! A value that takes long to reach its server would make every message behind it wait, whoever sent it. So a server to which such
-//! values are written gets a second connection, for them alone (its slot is one more number, `Backend::beside` names the server's
+//! values are written gets a second connection, for them alone (its slot is one more number, `Slot::beside` names the server's
 //! own). Two connections to one server keep no order between them, so three rules keep it:
 //!
 //! - A request goes apart when its session has nothing else in service, and the session sends nothing more until it is answered.
@@ -133,8 +133,7 @@ impl Dataplane {
         }) else {
             return;
         };
-        self.backends[slot] = Backend::new(now);
-        self.backends[slot].beside = Some(server);
+        self.backends[slot] = Backend::new(server, now);
         if self.apart.len() <= server {
             self.apart.resize(server + 1, None);
         }

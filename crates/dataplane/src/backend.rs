@@ -26,7 +26,7 @@ use crate::{
 };
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
-use weir_timing::{Instant, QueueGauge};
+use weir_timing::{Distribution, Instant, QueueGauge};
 
 /// Index of a request in service.
 pub(crate) type RequestKey = usize;
@@ -155,14 +155,18 @@ pub(crate) struct Backend {
     pub(crate) item_size: Option<usize>,
     pub(crate) queued: QueueGauge,
     pub(crate) in_flight: QueueGauge,
+    /// Requests among `in_flight` whose replies came with the bytes that are being taken.
+    replied: u64,
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) timeouts: u64,
     /// What of it was told with the windows before.
     pub(crate) told: Told,
     pub(crate) last_trouble: Option<Violation>,
-    /// The server whose second connection this is, if it is one (`apart.rs`).
-    pub(crate) beside: Option<usize>,
+    /// The server that its replies are timed for: itself, or the one whose second connection this is (`apart.rs`).
+    pub(crate) timed_as: usize,
+    /// How long those of the open window took, from the request handed to the kernel until the reply is complete.
+    pub(crate) times: Distribution,
     /// Why nothing may be added now, if that is the driver's wish.
     pub(crate) denial: Option<Fault>,
     /// `requests` when the last request was handed in by the driver.
@@ -187,7 +191,8 @@ pub(crate) struct NewPart {
 }
 
 impl Backend {
-    pub(crate) fn new(now: Instant) -> Self {
+    /// Idle; its replies are timed for the server in slot `timed_as`.
+    pub(crate) fn new(timed_as: usize, now: Instant) -> Self {
         Self {
             state: State::Idle,
             blocked: false,
@@ -213,12 +218,14 @@ impl Backend {
             item_size: None,
             queued: QueueGauge::new(now),
             in_flight: QueueGauge::new(now),
+            replied: 0,
             requests: 0,
             errors: 0,
             timeouts: 0,
             told: Told::default(),
             last_trouble: None,
-            beside: None,
+            timed_as,
+            times: Distribution::new(),
             denial: None,
             requests_before: 0,
             late_in_a_row: 0,
@@ -410,17 +417,21 @@ impl Backend {
     }
 
     /// Takes the part whose reply is complete, after checking that the values in it are the ones that were asked for.
-    pub(crate) fn complete_head(&mut self, reply: &[u8], now: Instant) -> Result<Part, Violation> {
+    /// [`Backend::note_replied`] must follow.
+    pub(crate) fn complete_head(&mut self, reply: &[u8]) -> Result<Part, Violation> {
         self.check_keys(reply)?;
         self.failures = 0;
         let part = self.parts.pop_front().expect("a reply was scanned for the head");
-        if measured(&part) {
-            self.in_flight.leave(now);
-        }
+        self.replied += u64::from(measured(&part));
         self.sent = self.sent.saturating_sub(1);
         self.dequeued = self.dequeued.saturating_sub(1);
         self.unexpired = self.unexpired.saturating_sub(1);
         Ok(part)
+    }
+
+    /// All that came at `now` was taken: its requests are in flight no more.
+    pub(crate) fn note_replied(&mut self, now: Instant) {
+        self.in_flight.leave_many(std::mem::take(&mut self.replied), now);
     }
 
     /// The values must be those of the part's keys, in their order; some may be missing. A meta reply that repeats a key must repeat

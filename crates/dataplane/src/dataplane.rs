@@ -259,6 +259,7 @@ impl Dataplane {
     /// not named again before [`Dataplane::handle_client_writable`].
     pub fn handle_client_written(&mut self, id: SessionId, count: usize, now: Instant) {
         self.counters.client_bytes_written += count as u64;
+        self.advance(now);
         let Self { sessions, services, recorder, config, resumable, held, tracer, .. } = self;
         let Some(session) = sessions.get_mut(id) else { return };
         let was_blocked = session.blocked;
@@ -267,9 +268,7 @@ impl Dataplane {
             let service = &mut services[key];
             service.stamps.answered = now;
             recorder.record_request(service.operation, service.outcome(), &service.stamps);
-            if let Some(traced) = service.traced.take() {
-                tracer.push(traced.into_row(service));
-            }
+            tracer.note_answer(service);
             retire(services, key);
             answered += 1;
         });
@@ -337,7 +336,9 @@ impl Dataplane {
     pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
         self.counters.server_bytes_read += bytes.len() as u64;
         self.memory_is_used(now);
-        if let Err(reason) = self.deliver_replies(server, bytes, now) {
+        let delivered = self.deliver_replies(server, bytes, now);
+        self.backends[server].note_replied(now);
+        if let Err(reason) = delivered {
             self.give_up_connection(server, reason, now);
         }
     }
@@ -421,7 +422,7 @@ impl Dataplane {
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
         }
-        self.recorder.advance(now);
+        self.advance(now);
         self.give_memory_back(now);
     }
 

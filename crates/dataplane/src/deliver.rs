@@ -21,7 +21,7 @@ impl Dataplane {
         bytes: &[u8],
         now: Instant,
     ) -> Result<(), Violation> {
-        let bytes = self.skip(server, bytes, now)?;
+        let bytes = self.skip(server, bytes)?;
         let mut kept = mem::take(&mut self.backends[server].input);
         let mut goes_on = !kept.is_empty();
         if kept.is_empty() {
@@ -56,14 +56,14 @@ impl Dataplane {
     }
 
     /// Takes the bytes that belong to a value that is thrown away; returns those behind it.
-    fn skip<'a>(&mut self, server: usize, bytes: &'a [u8], now: Instant) -> Result<&'a [u8], Violation> {
+    fn skip<'a>(&mut self, server: usize, bytes: &'a [u8]) -> Result<&'a [u8], Violation> {
         let backend = &mut self.backends[server];
         let skipped = backend.skip.min(bytes.len());
         backend.skip -= skipped;
         let was_last = skipped > 0 && backend.skip == 0;
         if was_last && backend.head().is_some_and(|head| head.expected == Expected::Meta) {
             // Nothing follows the value in a meta reply.
-            backend.complete_head(b"", now)?;
+            backend.complete_head(b"")?;
             self.counters.server_replies_late += 1;
         }
         Ok(&bytes[skipped..])
@@ -79,7 +79,7 @@ impl Dataplane {
             };
             let Some(reply) = backend.scanner.scan(expected, &input[at..])? else { break };
             let bytes = &input[at..at + reply.len];
-            let part = backend.complete_head(bytes, now)?;
+            let part = backend.complete_head(bytes)?;
             at += reply.len;
             self.deliver(server, part, reply, bytes, now);
         }
@@ -96,12 +96,11 @@ impl Dataplane {
             }
             return;
         };
-        let took = now.saturating_since(part.sent);
         let backend = &mut self.backends[server];
-        self.recorder.record_server(backend.beside.unwrap_or(server), took);
+        backend.times.record_between(part.sent, now);
         let mut tagged = None;
         if backend.replica.is_some() {
-            backend.observe(took);
+            backend.observe(now.saturating_since(part.sent));
             tagged = self.tag_reply(key, (server, part.expected), reply, bytes);
         }
         let taken = match &tagged {
@@ -253,6 +252,7 @@ impl Dataplane {
             self.recycle(gather);
             self.recharge(id);
         }
+        self.advance(now);
         let session = &mut self.sessions[id];
         session.in_service -= 1;
         if session.gone {
@@ -261,9 +261,7 @@ impl Dataplane {
             let service = &mut self.services[key];
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
-            if let Some(traced) = service.traced.take() {
-                self.tracer.push(traced.into_row(service));
-            }
+            self.tracer.note_answer(service);
             if session.paused && may_take(session, &self.config, &self.held) {
                 self.resumable.push_back(id);
             }

@@ -78,7 +78,7 @@ impl Dataplane {
 
     fn forget_connections(&mut self, now: Instant) {
         self.events.retain(|event| !matches!(event, Event::Connect(_) | Event::Disconnect(_)));
-        self.backends.fill_with(|| Backend::new(now));
+        self.backends.iter_mut().enumerate().for_each(|(slot, backend)| *backend = Backend::new(slot, now));
     }
 
     /// A session for [`Dataplane::serve`]. It counts nowhere, and lives as long as the dataplane.
@@ -146,6 +146,7 @@ impl Dataplane {
         if let Some(row) = unsent.row.take() {
             self.tracer.push(TraceRow { stamps: stamps.in_order(), ..*row });
         }
+        self.advance(now);
         self.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
     }
 

@@ -93,7 +93,9 @@ impl Dataplane {
                         unread: backend.replica.as_ref().and_then(|replica| replica.trouble(now)),
                         last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                     };
+                    it.time.merge(&backend.times);
                     if let Some(apart) = apart.map(|slot| &self.backends[slot]) {
+                        it.time.merge(&apart.times);
                         it.requests += apart.requests;
                         it.errors += apart.errors;
                         it.timeouts += apart.timeouts;

@@ -264,15 +264,9 @@ impl Service {
         }
     }
 
+    #[inline]
     pub(crate) fn outcome(&self) -> Outcome {
-        let counts = self.is_retrieval() && !self.error;
-        let hits = if counts { self.hits } else { 0 };
-        let misses = if counts { self.keys.saturating_sub(hits) } else { 0 };
-        Outcome { error: self.error, keys: self.keys, hits, misses }
-    }
-
-    fn is_retrieval(&self) -> bool {
-        matches!(self.operation, Operation::Get | Operation::MultiGet | Operation::Gat)
+        Outcome { error: self.error, keys: self.keys, hits: self.hits }
     }
 }
 

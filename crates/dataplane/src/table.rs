@@ -220,7 +220,7 @@ impl Dataplane {
             beside: None,
         };
         let slot = self.free_slot(new).expect("there is room for the table");
-        self.backends[slot] = Backend::new(now);
+        self.backends[slot] = Backend::new(slot, now);
         self.recorder.begin_server(slot);
         if !self.config.connects_when_needed {
             self.connect(slot, now);
@@ -238,7 +238,7 @@ impl Dataplane {
             return None;
         }
         self.slots.push(new);
-        self.backends.push(Backend::new(Instant::ZERO));
+        self.backends.push(Backend::new(self.backends.len(), Instant::ZERO));
         Some(self.slots.len() - 1)
     }
 
@@ -268,7 +268,8 @@ impl Dataplane {
             self.slots[slot].state = SlotState::Free;
             self.counters.servers_left += u64::from(self.slots[slot].beside.is_none());
             self.forget_apart(slot);
-            self.backends[slot] = Backend::new(now);
+            self.hand_times_over();
+            self.backends[slot] = Backend::new(slot, now);
             self.take_coming_table(now);
         } else {
             let lost = self.backends[slot].renew(now);
@@ -335,7 +336,7 @@ mod tests {
             let server = Server::new(format!("old-{number}"), 1);
             let name = server.name.as_str().into();
             dataplane.slots.push(Slot { server, name, state: SlotState::Leaving, beside: None });
-            dataplane.backends.push(Backend::new(Instant::ZERO));
+            dataplane.backends.push(Backend::new(number, Instant::ZERO));
         }
         dataplane.settling = true;
         dataplane.handle_table(table("b"), Instant::ZERO);

@@ -84,13 +84,13 @@ impl Traced {
     }
 
     pub(crate) fn into_row(self, service: &Service) -> TraceRow {
-        let (outcome, counted) = (service.outcome_word(), service.outcome());
+        let is_counted = service.operation.is_retrieval() && !service.error;
         TraceRow {
             client: self.client,
             operation: service.operation,
-            outcome,
-            keys: counted.keys,
-            hits: counted.hits,
+            outcome: service.outcome_word(),
+            keys: service.keys,
+            hits: if is_counted { service.hits } else { 0 },
             request_bytes: self.request_bytes,
             reply_bytes: self.reply_bytes,
             servers: self.servers,
@@ -143,6 +143,21 @@ impl Tracer {
             if self.share >= 1.0 { 1.0 } else { (uniform.ln() / (-self.share).ln_1p()).floor() + 1.0 };
         // A cast stays within 64 bits.
         self.countdown = (trials as u64).max(1);
+    }
+
+    /// A request is answered: its row is kept, if it is sampled.
+    #[inline]
+    pub(crate) fn note_answer(&mut self, service: &mut Service) {
+        if service.traced.is_some() {
+            self.keep(service);
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, service: &mut Service) {
+        if let Some(traced) = service.traced.take() {
+            self.push(traced.into_row(service));
+        }
     }
 
     pub(crate) fn push(&mut self, row: TraceRow) {

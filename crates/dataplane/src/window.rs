@@ -136,7 +136,26 @@ impl Dataplane {
     /// The open window is over, because the driver ends.
     pub fn end_window(&mut self) {
         if let Some(ends) = self.window_ends() {
-            self.recorder.advance(ends);
+            self.advance(ends);
+        }
+    }
+
+    /// Closes the windows that are over at `now`. Before something is recorded.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: Instant) {
+        if self.recorder.is_over(now) {
+            self.hand_times_over();
+            self.recorder.advance(now);
+        }
+    }
+
+    /// The times of servers belong to the open window.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hand_times_over(&mut self) {
+        for backend in self.backends.iter_mut().filter(|it| !it.times.is_empty()) {
+            self.recorder.add_server_times(backend.timed_as, &backend.times);
+            backend.times.clear();
         }
     }
 

@@ -25,13 +25,13 @@ use std::time::Duration;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use weir_protocol::{Reply, ReplyScanner};
-use weir_timing::{Instant, Operation, Outcome};
+use weir_timing::{Instant, Operation};
 
 use self::failure::{Failure, Name};
 use crate::content::{Amount, Command};
 use crate::mix::{Ask, Source};
 use crate::pace::{Due, Pace};
-use crate::recorder::{Recorder, Times};
+use crate::recorder::{Outcome, Recorder, Times};
 use crate::replay::{KeyName, Trace, TraceError};
 use crate::verify::{Asked, Fault, text};
 use crate::versions::count;

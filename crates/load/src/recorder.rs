@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use weir_timing::{Distribution, Instant, Operation, Outcome};
+use weir_timing::{Distribution, Instant, Operation};
 
 use crate::intervals::{Interval, Intervals};
 use crate::phase::{Phase, Timeline};
@@ -41,6 +41,17 @@ pub(crate) struct Times {
     pub(crate) response_time_ns: u64,
     /// Open loop: until completion from sending.
     pub(crate) from_send_ns: Option<u64>,
+}
+
+/// How one request went, as its verification has found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// It was answered with an error line.
+    pub(crate) error: bool,
+    /// Keys that it named.
+    pub(crate) keys: u32,
+    pub(crate) hits: u32,
+    pub(crate) misses: u32,
 }
 
 /// What became of scheduled requests in the measured phase: arrivals of an open loop, or clients that had finished thinking.

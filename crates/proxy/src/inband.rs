@@ -11,7 +11,7 @@ use std::{
     sync::mpsc::Receiver,
 };
 use weir_dataplane::{Report, StatsTopic};
-use weir_timing::Operation;
+use weir_timing::{Operation, OperationReport};
 
 /// A client's question.
 pub(crate) struct Question {
@@ -105,7 +105,7 @@ impl Counts {
     fn of(report: &Report) -> Self {
         use Operation as O;
         let counters = &report.counters;
-        let sum = |operations: &[O], count: fn(&weir_timing::OperationReport) -> u64| {
+        let sum = |operations: &[O], count: fn(&OperationReport) -> u64| {
             operations.iter().map(|&operation| count(report.timing.operation(operation))).sum::<u64>()
         };
         let retrievals = [O::Get, O::MultiGet, O::Gat];
@@ -113,11 +113,11 @@ impl Counts {
         Self([
             counters.sessions_accepted,
             counters.sessions_refused,
-            sum(&retrievals, |it| it.keys),
+            sum(&retrievals, OperationReport::keys),
             sum(&storages, |it| it.requests),
-            sum(&[O::Touch, O::Gat], |it| it.keys),
+            sum(&[O::Touch, O::Gat], OperationReport::keys),
             sum(&retrievals, |it| it.hits),
-            sum(&retrievals, |it| it.misses),
+            sum(&retrievals, OperationReport::misses),
             counters.client_bytes_read,
             counters.client_bytes_written,
             sum(&[O::Delete], |it| it.requests),

@@ -193,9 +193,9 @@ fn operations(page: &mut Page, report: &Report) {
     type Count = fn(&weir_timing::OperationReport) -> u64;
     let counts: [(&str, &str, Count); 4] = [
         ("weir_operation_errors_total", "Requests that were answered with an error.", |it| it.errors),
-        ("weir_operation_keys_total", "Keys in requests; a multi-get has several.", |it| it.keys),
+        ("weir_operation_keys_total", "Keys in requests; a multi-get has several.", |it| it.keys()),
         ("weir_operation_hits_total", "Keys of retrievals that were found.", |it| it.hits),
-        ("weir_operation_misses_total", "Keys of retrievals that were not found.", |it| it.misses),
+        ("weir_operation_misses_total", "Keys of retrievals that were not found.", |it| it.misses()),
     ];
     for (name, meaning, count) in counts {
         page.family(name, "counter", meaning);

@@ -1,3 +1,5 @@
+use std::{iter, mem};
+
 use hdrhistogram::Histogram;
 
 /// Longest time that buckets tell apart, in nanoseconds: about 18 minutes. What is longer is counted at this bound.
@@ -15,61 +17,124 @@ const OCTAVES: usize = 31;
 /// The counts of a histogram, bucket for bucket as HdrHistogram lays them out for the bounds above.
 ///
 /// Counting here instead of in [`Histogram`] takes a fraction of the time, because that also keeps a count, a minimum and
-/// a maximum, which a distribution keeps more exactly itself; and only the octaves from the shortest to the longest time are
-/// allocated (8 KiB each), so that a distribution takes, and a report copies, a fraction of the quarter of a megabyte
-/// that all of them have. Everything but counting is the library's.
+/// a maximum, which a distribution keeps more exactly itself; and there is memory only for what lies between the shortest and the
+/// longest time, so that a distribution takes, and a report copies, a fraction of the quarter of a megabyte
+/// that all buckets have. Everything but counting is the library's.
 ///
 /// A time's place among the counts is the upper half of it as a floating-point number of 64 bits: the exponent, and the ten
 /// bits behind the leading one. Finding it takes half the instructions of the same by shifts. Times below 1024 have more places
 /// than buckets: each uses every second, fourth … place of its octave, and so keeps a bucket of its own.
+///
+/// The two outermost buckets in use are kept apart from those between them. So one comparison, that of an index with a length, tells
+/// not only that there is memory but also that the time is neither a minimum nor a maximum: what is usual needs no other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buckets {
     /// Times of no length, which are many, for stages that an engine does not have are such; they belong to the first bucket.
     zeros: u64,
-    /// The place of the first of `counts`.
+    /// The place of the first of `counts`: behind that of `shortest`.
     begin: usize,
+    /// Of the places between `shortest` and `longest`.
     counts: Vec<u64>,
+    shortest: Outermost,
+    /// Empty while all times lie in one bucket, which is `shortest`.
+    longest: Outermost,
     /// How many counts there will be as soon as there is one, if that is known.
     expected: usize,
 }
 
+/// The first or the last bucket in use.
+#[derive(Copy, Clone, Debug, Default)]
+struct Outermost {
+    place: usize,
+    count: u64,
+}
+
 impl Buckets {
     pub(crate) const fn new() -> Self {
-        Self { zeros: 0, begin: 0, counts: Vec::new(), expected: 0 }
+        const UNUSED: Outermost = Outermost { place: 0, count: 0 };
+        Self { zeros: 0, begin: 0, counts: Vec::new(), shortest: UNUSED, longest: UNUSED, expected: 0 }
     }
 
-    /// None, that expect times like those of `other`: the memory for them is allocated at once, with the first.
+    /// None, that expect times like those of `other`: the memory for them is allocated at once.
     pub(crate) fn like(other: &Self) -> Self {
-        let expected = other.counts.len().max(other.expected);
-        Self { zeros: 0, begin: other.begin, counts: Vec::new(), expected }
+        Self { expected: other.counts.capacity().max(other.expected), ..Self::new() }
     }
 
-    /// The count that this time belongs to, if it has memory.
+    /// The count that this time belongs to, if it has memory and is neither among the shortest nor among the longest.
     #[inline]
     pub(crate) fn count_of(&mut self, nanos: u64) -> Option<&mut u64> {
         self.counts.get_mut(place_of(nanos).wrapping_sub(self.begin))
     }
 
-    /// Counts a time, whether there is memory for it or not.
+    /// Counts a time, wherever it lies.
     pub(crate) fn add_time(&mut self, nanos: u64) {
         self.add_many(nanos, 1);
     }
 
-    #[cold]
     fn add_many(&mut self, nanos: u64, count: u64) {
         if nanos == 0 {
             self.zeros += count;
-            return;
+        } else {
+            self.add_at_place(place_of(nanos.min(BUCKETS_MAX_NS)), count);
         }
-        let place = place_of(nanos.min(BUCKETS_MAX_NS));
-        self.reach(place, place + 1);
-        self.counts[place - self.begin] += count;
     }
 
-    /// Counts a time of 0, in a tenth of the time.
-    #[inline]
-    pub(crate) fn record_zero(&mut self) {
-        self.zeros += 1;
+    fn add_at_place(&mut self, place: usize, count: u64) {
+        if let Some(inner) = self.counts.get_mut(place.wrapping_sub(self.begin)) {
+            *inner += count;
+        } else if self.shortest.count == 0 {
+            self.shortest = Outermost { place, count };
+            self.begin = place + 1;
+        } else if place == self.shortest.place {
+            self.shortest.count += count;
+        } else if self.longest.count > 0 && place == self.longest.place {
+            self.longest.count += count;
+        } else if place < self.shortest.place {
+            self.reach_down(place);
+            self.shortest.count = count;
+        } else {
+            self.reach_up(place);
+            self.longest.count = count;
+        }
+    }
+
+    /// The shortest times are at `place` from now on, below all others.
+    fn reach_down(&mut self, place: usize) {
+        let before = mem::replace(&mut self.shortest, Outermost { place, count: 0 });
+        self.begin = place + 1;
+        if self.longest.count == 0 {
+            self.longest = before;
+            self.lengthen(before.place - self.begin);
+            return;
+        }
+        let (length, more) = (self.counts.len(), before.place - place);
+        self.lengthen(length + more);
+        self.counts.copy_within(..length, more);
+        self.counts[..more].fill(0);
+        self.counts[more - 1] = before.count;
+    }
+
+    /// The longest times are at `place` from now on, above all others.
+    fn reach_up(&mut self, place: usize) {
+        let before = mem::replace(&mut self.longest, Outermost { place, count: 0 });
+        self.lengthen(place - self.begin);
+        if before.count > 0 {
+            self.counts[before.place - self.begin] = before.count;
+        }
+    }
+
+    /// More counts behind those that there are. Memory comes by octaves, so that it is seldom too little.
+    fn lengthen(&mut self, length: usize) {
+        if length > self.counts.capacity() {
+            let wanted = length.next_multiple_of(BUCKETS_PER_OCTAVE).max(self.expected);
+            self.counts.reserve_exact(wanted - self.counts.len());
+        }
+        self.counts.resize(length, 0);
+    }
+
+    /// Counts so many times of 0.
+    pub(crate) fn record_zeros(&mut self, count: u64) {
+        self.zeros += count;
     }
 
     pub(crate) fn zeros(&self) -> u64 {
@@ -78,41 +143,28 @@ impl Buckets {
 
     /// How many times were counted. Adds up all buckets.
     pub(crate) fn count(&self) -> u64 {
-        self.zeros + self.counts.iter().sum::<u64>()
+        self.zeros + self.shortest.count + self.counts.iter().sum::<u64>() + self.longest.count
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.zeros += other.zeros;
+        for outermost in [other.shortest, other.longest] {
+            if outermost.count > 0 {
+                self.add_at_place(outermost.place, outermost.count);
+            }
+        }
         if other.counts.is_empty() {
             return;
         }
-        self.reach(other.begin, other.begin + other.counts.len());
+        // What lies between the other's outermost lies between ours now.
         let mine = self.counts[other.begin - self.begin..].iter_mut();
         mine.zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
     }
 
     pub(crate) fn clear(&mut self) {
-        self.zeros = 0;
-        self.counts.fill(0);
-    }
-
-    /// There are counts for the places from `begin` to `end`, and for those of the octaves that they lie in.
-    fn reach(&mut self, begin: usize, end: usize) {
-        let is_first = self.counts.is_empty();
-        let (mine, length) = (self.begin, if is_first { self.expected } else { self.counts.len() });
-        let (mut begin, mut end) =
-            (begin & !(BUCKETS_PER_OCTAVE - 1), end.next_multiple_of(BUCKETS_PER_OCTAVE));
-        if length > 0 {
-            (begin, end) = (begin.min(mine), end.max(mine + length));
-        }
-        if end - begin == self.counts.len() {
-            return;
-        }
-        let mut counts = vec![0; end - begin];
-        if !is_first {
-            counts[mine - begin..][..length].copy_from_slice(&self.counts);
-        }
-        (self.begin, self.counts) = (begin, counts);
+        let mut counts = mem::take(&mut self.counts);
+        counts.clear();
+        *self = Self { counts, ..Self::new() };
     }
 
     pub(crate) fn histogram(&self) -> Histogram<u64> {
@@ -126,9 +178,11 @@ impl Buckets {
 
     /// Number and count of every bucket that was met, in order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, u64)> {
-        let met = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        let others = met.map(|(place, count)| (index_at(self.begin + place), *count));
-        (self.zeros > 0).then_some((0, self.zeros)).into_iter().chain(others)
+        let inner = self.counts.iter().enumerate().map(|(index, &count)| (self.begin + index, count));
+        let [shortest, longest] = [self.shortest, self.longest].map(|it| (it.place, it.count));
+        let all = iter::once(shortest).chain(inner).chain(iter::once(longest));
+        let met = all.filter(|(_, count)| *count > 0).map(|(place, count)| (index_at(place), count));
+        (self.zeros > 0).then_some((0, self.zeros)).into_iter().chain(met)
     }
 
     /// For each of `ranks`, which ascend, the greatest time in the bucket of the time with that rank, counted from 1. All in one walk:
@@ -244,12 +298,27 @@ mod tests {
         [5_000, 70_000, 300].into_iter().for_each(|nanos| first.add_time(nanos));
         let mut next = Buckets::like(&first);
         assert_eq!((next.count(), next.counts.capacity()), (0, 0));
-        next.add_time(70_001);
-        assert_eq!((next.begin, next.counts.len()), (first.begin, first.counts.len()));
-        assert_eq!(next.entries().collect::<Vec<_>>(), [(index_of(70_001), 1)]);
+        [70_001, 70_500].into_iter().for_each(|nanos| next.add_time(nanos));
+        assert_eq!(next.counts.capacity(), first.counts.capacity());
+        assert_eq!(next.entries().collect::<Vec<_>>(), [(index_of(70_001), 1), (index_of(70_500), 1)]);
         let mut others = Buckets::like(&next);
         [1, 1 << 35].into_iter().for_each(|nanos| others.add_time(nanos));
         assert_eq!(others.entries().collect::<Vec<_>>(), [(1, 1), (index_of(1 << 35), 1)]);
+    }
+
+    #[test]
+    fn only_what_lies_between_the_outermost_is_counted_without_looking() {
+        let mut buckets = Buckets::new();
+        for (nanos, is_between) in
+            [(5_000, false), (9_000, false), (7_000, true), (5_001, false), (100, false), (5_000, true)]
+        {
+            assert_eq!(buckets.count_of(nanos).is_some(), is_between, "{nanos}");
+            buckets.add_time(nanos);
+        }
+        assert!([0, 99, 100, 9_000, 9_001, u64::MAX].iter().all(|&nanos| buckets.count_of(nanos).is_none()));
+        let entries =
+            [(100, 1), (5_000, 3), (7_000, 1), (9_000, 1)].map(|(nanos, count)| (index_of(nanos), count));
+        assert_eq!(buckets.entries().collect::<Vec<_>>(), entries);
     }
 
     #[test]
@@ -275,7 +344,10 @@ mod tests {
             let mut buckets = Buckets::new();
             let mut library = Histogram::<u64>::new_with_bounds(1, BUCKETS_MAX_NS, SIGNIFICANT_DIGITS).unwrap();
             for time in times {
-                if time == 0 { buckets.record_zero() } else { buckets.add_time(time) }
+                match buckets.count_of(time) {
+                    Some(count) => *count += 1,
+                    None => buckets.add_time(time),
+                }
                 library.saturating_record(time);
             }
             prop_assert_eq!(&buckets.histogram(), &library);

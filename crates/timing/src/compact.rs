@@ -23,7 +23,7 @@ impl From<&Distribution> for CompactDistribution {
             })
             .unzip();
         Self {
-            sum_ns: distribution.sum_ns,
+            sum_ns: distribution.sum(),
             min_ns: distribution.min_ns,
             max_ns: distribution.max_ns,
             places: places.into(),
@@ -39,7 +39,7 @@ impl CompactDistribution {
         for (place, count) in self.places.iter().zip(&self.counts) {
             buckets.add_at(usize::from(*place), u64::from(*count));
         }
-        Distribution { sum_ns: self.sum_ns, min_ns: self.min_ns, max_ns: self.max_ns, buckets }
+        Distribution::of(self.sum_ns, [self.min_ns, self.max_ns], buckets)
     }
 
     /// How much memory it takes, in bytes.

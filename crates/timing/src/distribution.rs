@@ -5,7 +5,7 @@ use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::{Serialize, Serializer};
 
 use crate::buckets::Buckets;
-use crate::wide;
+use crate::{Instant, wide};
 
 /// With fewer samples the largest one lies below the true percentile with a probability above 5 %
 /// (`0.99.powi(299) < 0.05`), so there is nothing in the sample that the percentile could be read from.
@@ -16,11 +16,14 @@ const P9999_COUNT_MIN: u64 = 29_956;
 /// Recorded times: count, sum, minimum and maximum exactly, their shape as a histogram of fixed relative error.
 ///
 /// All distributions have the same bounds, so they add and subtract bucket by bucket without loss, in this process and
-/// in whatever reads its records. An empty distribution owns no memory; 8 KiB are allocated for every power of two from
+/// in whatever reads its records. An empty distribution owns no memory; some 8 KiB are allocated for every power of two from
 /// the shortest time to the longest, and nothing when times like them are recorded again.
 #[derive(Clone, Debug)]
 pub struct Distribution {
-    pub(crate) sum_ns: u128,
+    /// Without `usual_sum_ns`.
+    sum_ns: u128,
+    /// Of the times of the open second that were usual.
+    usual_sum_ns: u64,
     /// Of the times that are not 0; larger than all while there is none.
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
@@ -76,52 +79,69 @@ impl Default for Distribution {
 impl Distribution {
     /// An empty distribution.
     pub const fn new() -> Self {
-        Self { sum_ns: 0, min_ns: u64::MAX, max_ns: 0, buckets: Buckets::new() }
+        Self { sum_ns: 0, usual_sum_ns: 0, min_ns: u64::MAX, max_ns: 0, buckets: Buckets::new() }
     }
 
     /// Records one time.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
-        if !self.record_usual(nanos) {
-            self.buckets.add_time(nanos);
-            self.note(nanos);
+        match self.buckets.count_of(nanos) {
+            Some(count) => {
+                *count += 1;
+                self.sum_ns += u128::from(nanos);
+            }
+            None => self.record_unusual(nanos),
         }
     }
 
-    /// Records one time, if that takes no memory that is not there yet; returns whether it did.
+    /// Records the time between two moments, if they are in order and it is neither 0 nor among the shortest or the longest; returns whether
+    /// it did. Then it changes no extreme, and has its memory.
+    ///
+    /// Its sum is one of 64 bits, for what is recorded in a second: none of these times is longer than 18 minutes, so it would take
+    /// sixteen million of the longest to wrap it.
     #[inline]
-    pub(crate) fn record_usual(&mut self, nanos: u64) -> bool {
-        if nanos == 0 {
-            self.record_zero();
-            return true;
-        }
+    pub(crate) fn record_usual(&mut self, begin: Instant, end: Instant) -> bool {
+        // Below zero it is longer than all others, and never usual.
+        let nanos = end.as_nanos().wrapping_sub(begin.as_nanos());
         let Some(count) = self.buckets.count_of(nanos) else { return false };
         *count += 1;
-        self.note(nanos);
+        self.usual_sum_ns = self.usual_sum_ns.wrapping_add(nanos);
         true
     }
 
-    /// Records a time of no length.
-    #[inline]
-    pub(crate) fn record_zero(&mut self) {
-        self.buckets.record_zero();
+    /// Records so many times of no length.
+    pub(crate) fn record_zeros(&mut self, count: u64) {
+        self.buckets.record_zeros(count);
     }
 
+    /// Records the time between two moments, 0 if they are not in order. For a distribution of one second, as `record_usual`.
     #[inline]
-    fn note(&mut self, nanos: u64) {
-        // Extremes are seldom new: a comparison costs less than a store.
-        if nanos < self.min_ns {
-            self.min_ns = nanos;
+    pub fn record_between(&mut self, begin: Instant, end: Instant) {
+        if !cfg!(feature = "untimed") && !self.record_usual(begin, end) {
+            self.record_unusual(end.saturating_since(begin));
         }
-        if nanos > self.max_ns {
-            self.max_ns = nanos;
+    }
+
+    /// Records one time, wherever it lies.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn record_unusual(&mut self, nanos: u64) {
+        self.buckets.add_time(nanos);
+        if nanos > 0 {
+            self.min_ns = self.min_ns.min(nanos);
+            self.max_ns = self.max_ns.max(nanos);
+            self.sum_ns += u128::from(nanos);
         }
-        self.sum_ns += u128::from(nanos);
     }
 
     /// An empty one that will hold times like those of `other`.
     pub(crate) fn like(other: &Self) -> Self {
         Self { buckets: Buckets::like(&other.buckets), ..Self::new() }
+    }
+
+    /// That of these parts.
+    pub(crate) const fn of(sum_ns: u128, [min_ns, max_ns]: [u64; 2], buckets: Buckets) -> Self {
+        Self { sum_ns, usual_sum_ns: 0, min_ns, max_ns, buckets }
     }
 
     /// Adds every time that `other` has recorded.
@@ -131,7 +151,7 @@ impl Distribution {
         }
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
-        self.sum_ns += other.sum_ns;
+        self.sum_ns += other.sum();
         self.buckets.add(&other.buckets);
     }
 
@@ -154,7 +174,7 @@ impl Distribution {
 
     /// The exact sum in nanoseconds.
     pub fn sum(&self) -> u128 {
-        self.sum_ns
+        self.sum_ns + u128::from(self.usual_sum_ns)
     }
 
     /// The exact minimum in nanoseconds.
@@ -173,7 +193,7 @@ impl Distribution {
 
     /// The exact mean in nanoseconds.
     pub fn mean(&self) -> Option<f64> {
-        (!self.is_empty()).then(|| self.sum_ns as f64 / self.count() as f64)
+        (!self.is_empty()).then(|| self.sum() as f64 / self.count() as f64)
     }
 
     /// How many times do not exceed each of `bounds_ns`, which ascend: exact below 2048 ns; above, a time within a thousandth of a
@@ -203,7 +223,7 @@ impl Distribution {
             self.quantiles([0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999]);
         DistributionReport {
             count,
-            sum_ns: self.sum_ns,
+            sum_ns: self.sum(),
             min_ns: self.min(),
             max_ns: self.max(),
             mean_ns: self.mean(),

@@ -38,10 +38,8 @@ pub struct Outcome {
     pub error: bool,
     /// Keys that the request named.
     pub keys: u32,
-    /// Keys that were found.
+    /// Keys that were found; all others of a retrieval that did not fail were not. Of other requests it says nothing.
     pub hits: u32,
-    /// Keys that were not found.
-    pub misses: u32,
 }
 
 impl Operation {
@@ -84,6 +82,12 @@ impl Operation {
             Self::Touch => "touch",
             Self::Local => "local",
         }
+    }
+
+    /// Whether it asks for values, so that its keys are found or not.
+    #[inline]
+    pub const fn is_retrieval(self) -> bool {
+        matches!(self, Self::Get | Self::MultiGet | Self::Gat)
     }
 
     /// The operation's place in [`Self::ALL`].

@@ -1,4 +1,4 @@
-use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct};
+use serde::ser::{SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use crate::stamps::Stage;
@@ -16,19 +16,23 @@ pub struct Report {
 }
 
 /// The requests of one operation since the process began.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct OperationReport {
     /// Requests answered.
     pub requests: u64,
     /// Of them, those answered with an error.
     pub errors: u64,
-    /// Keys that the requests named.
-    pub keys: u64,
     /// Keys found.
     pub hits: u64,
-    /// Keys not found.
-    pub misses: u64,
-    #[serde(serialize_with = "serialize_stages")]
+    /// Keys of retrievals that did not fail: each was found or not.
+    sought: u64,
+    /// All other keys.
+    others: u64,
+    /// Requests of which a stamp lay before its predecessor, and counted as equal to it.
+    pub(crate) clamped: u64,
+    /// Requests whose first two stages are among `stages`. All others came whole and were put into their queues at once, so that both
+    /// were 0; they are many, and counted when the second is over.
+    in_parts: u64,
     stages: [Distribution; Stage::COUNT],
     /// The requests' totals: the sums of their stages.
     pub total: Distribution,
@@ -90,6 +94,16 @@ impl Default for Report {
 }
 
 impl OperationReport {
+    /// Keys that the requests named.
+    pub fn keys(&self) -> u64 {
+        self.sought + self.others
+    }
+
+    /// Keys not found.
+    pub fn misses(&self) -> u64 {
+        self.sought.saturating_sub(self.hits)
+    }
+
     /// The lengths of one stage in nanoseconds.
     pub fn stage(&self, stage: Stage) -> &Distribution {
         &self.stages[stage.index()]
@@ -106,65 +120,81 @@ impl OperationReport {
 
     /// How a request went.
     #[inline]
-    pub(crate) fn count(&mut self, outcome: Outcome) {
+    pub(crate) fn count(&mut self, operation: Operation, outcome: Outcome) {
         self.requests += 1;
-        if outcome.error {
-            self.errors += 1;
+        if operation.is_retrieval() && !outcome.error {
+            self.sought += u64::from(outcome.keys);
+            self.hits += u64::from(outcome.hits);
+        } else {
+            self.others += u64::from(outcome.keys);
+            self.errors += u64::from(outcome.error);
         }
-        self.keys += u64::from(outcome.keys);
-        self.hits += u64::from(outcome.hits);
-        self.misses += u64::from(outcome.misses);
     }
 
-    /// How long it took. Returns whether its stamps are in order.
+    /// How long it took.
     ///
-    /// Nothing is called here but at the end: so no register has to be saved for the two rare cases, a time that needs memory first,
-    /// and a stamp before its predecessor.
-    pub(crate) fn record(&mut self, stamps: &Stamps) -> bool {
-        let mut begin = stamps.first_byte;
-        let [read, dispatch, others @ ..] = &mut self.stages;
-        if stamps.created != begin || stamps.enqueued != begin {
-            return self.record_from(0, stamps);
+    /// Nothing is called here but at the end, for the rare cases: a stage that has no length, or is among the shortest or the longest, and
+    /// a stamp before its predecessor, whose stage would be longer than any.
+    #[inline(always)]
+    pub(crate) fn record(&mut self, stamps: &Stamps) {
+        let Stamps { first_byte, created, enqueued, dequeued, forwarded, received, answered, .. } = *stamps;
+        if created != first_byte || enqueued != first_byte {
+            return self.record_from::<0>(stamps);
         }
-        // It came whole, and was put into its queue at once.
-        read.record_zero();
-        dispatch.record_zero();
-        let ends = [stamps.dequeued, stamps.forwarded, stamps.received, stamps.answered];
-        for (number, (stage, end)) in others.iter_mut().zip(ends).enumerate() {
-            if end < begin || !stage.record_usual(end.as_nanos() - begin.as_nanos()) {
-                return self.record_from(Stage::Queue.index() + number, stamps);
-            }
-            begin = end;
+        let [_, _, queue, send, backend, reply] = &mut self.stages;
+        if !queue.record_usual(enqueued, dequeued) {
+            return self.record_from::<2>(stamps);
         }
-        let total = begin.as_nanos() - stamps.first_byte.as_nanos();
-        if !self.total.record_usual(total) {
-            self.total.record(total);
+        if !send.record_usual(dequeued, forwarded) {
+            return self.record_from::<3>(stamps);
         }
-        true
+        if !backend.record_usual(forwarded, received) {
+            return self.record_from::<4>(stamps);
+        }
+        if !reply.record_usual(received, answered) {
+            return self.record_from::<5>(stamps);
+        }
+        if !self.total.record_usual(first_byte, answered) {
+            self.total.record_unusual(answered.as_nanos() - first_byte.as_nanos());
+        }
     }
 
     /// Records the stages from this one on, and the total. Those before it are what they are, whatever the stamps behind them.
+    #[cold]
     #[inline(never)]
-    fn record_from(&mut self, number: usize, stamps: &Stamps) -> bool {
+    fn record_from<const STAGE: usize>(&mut self, stamps: &Stamps) {
         let (stages, is_clamped) = stamps.stages_and_whether_clamped();
-        for (stage, nanos) in self.stages.iter_mut().zip(stages).skip(number) {
+        for (stage, nanos) in self.stages.iter_mut().zip(stages).skip(STAGE) {
             stage.record(nanos);
         }
         self.total.record(stages.iter().sum());
-        !is_clamped
+        self.in_parts += u64::from(STAGE == 0);
+        self.clamped += u64::from(is_clamped);
     }
 
     /// Adds the requests of another loop, or of another time.
     pub fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
         self.errors += other.errors;
-        self.keys += other.keys;
         self.hits += other.hits;
-        self.misses += other.misses;
+        self.sought += other.sought;
+        self.others += other.others;
+        self.in_parts += other.in_parts;
+        self.clamped += other.clamped;
         for (mine, theirs) in self.stages.iter_mut().zip(&other.stages) {
             mine.merge(theirs);
         }
         self.total.merge(&other.total);
+        self.settle();
+    }
+
+    /// Counts what was left to be counted once a second.
+    pub(crate) fn settle(&mut self) {
+        let whole = self.requests - self.in_parts;
+        let [read, dispatch, ..] = &mut self.stages;
+        read.record_zeros(whole);
+        dispatch.record_zeros(whole);
+        self.in_parts = self.requests;
     }
 }
 
@@ -182,6 +212,26 @@ impl<'a> Windows<'a> {
     /// The windows, oldest first.
     pub fn iter(self) -> impl ExactSizeIterator<Item = &'a Window> {
         self.0.windows.iter()
+    }
+}
+
+impl Serialize for OperationReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut report = serializer.serialize_struct("OperationReport", 7)?;
+        report.serialize_field("requests", &self.requests)?;
+        report.serialize_field("errors", &self.errors)?;
+        report.serialize_field("keys", &self.keys())?;
+        report.serialize_field("hits", &self.hits)?;
+        report.serialize_field("misses", &self.misses())?;
+        report.serialize_field("stages", &Stages(&self.stages))?;
+        report.serialize_field("total", &self.total)?;
+        report.end()
+    }
+}
+
+impl Serialize for Stages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Stage::ALL.into_iter().map(Stage::name).zip(self.0))
     }
 }
 
@@ -207,6 +257,8 @@ struct WindowRow<'a> {
 }
 
 struct WindowOperations<'a>(&'a WindowRow<'a>);
+
+struct Stages<'a>(&'a [Distribution; Stage::COUNT]);
 
 struct StageSums<'a>(&'a [u64; Stage::COUNT]);
 
@@ -247,17 +299,6 @@ impl Serialize for StageSums<'_> {
     }
 }
 
-fn serialize_stages<S: Serializer>(
-    stages: &[Distribution; Stage::COUNT],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(Stage::COUNT))?;
-    for (stage, distribution) in Stage::ALL.into_iter().zip(stages) {
-        map.serialize_entry(stage.name(), distribution)?;
-    }
-    map.end()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,7 +309,8 @@ mod tests {
         let mut stamps = Stamps::at(Instant::from_nanos(start_ns));
         stamps.received = stamps.received.plus(length_ns);
         stamps.answered = stamps.received;
-        let outcome = Outcome { error: false, keys: 1, hits: 1, misses: 0 };
+        let outcome = Outcome { error: false, keys: 1, hits: 1 };
+        recorder.advance(stamps.answered);
         recorder.record_request(Operation::Get, outcome, &stamps);
     }
 
@@ -289,7 +331,7 @@ mod tests {
         let (mut merged, second) = two_loops();
         merged.merge(&second);
         let get = merged.operation(Operation::Get);
-        assert_eq!((get.requests, get.keys, get.hits), (3, 3, 3));
+        assert_eq!((get.requests, get.keys(), get.hits), (3, 3, 3));
         assert_eq!(get.stage(Stage::Backend).sum(), 90);
         assert_eq!(merged.loops().len(), 2);
         let requests: Vec<_> =

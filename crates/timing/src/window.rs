@@ -242,7 +242,7 @@ mod tests {
 
     fn record(ring: &mut Loop, now: Instant) {
         ring.advance(now);
-        ring.open.operations[Operation::Get.index()].count(Outcome::default());
+        ring.open.operations[Operation::Get.index()].count(Operation::Get, Outcome::default());
     }
 
     /// Index and requests of each closed window.

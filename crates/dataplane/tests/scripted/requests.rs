@@ -58,7 +58,7 @@ fn a_multi_get_is_split_and_merged_in_request_order() {
     assert_eq!(world.client_gets(client), expected);
     let report = world.report();
     let counts = report.timing.operation(Operation::MultiGet);
-    assert_eq!((counts.requests, counts.keys, counts.hits, counts.misses), (1, 6, 4, 2));
+    assert_eq!((counts.requests, counts.keys(), counts.hits, counts.misses()), (1, 6, 4, 2));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_quiet_meta_command_alone_ends_without_a_write() {
     world.server_says(0, "MN\r\n");
     assert!(world.dataplane.is_quiet());
     let report = world.report();
-    assert_eq!(report.timing.operation(Operation::Get).misses, 1);
+    assert_eq!(report.timing.operation(Operation::Get).misses(), 1);
 }
 
 #[test]

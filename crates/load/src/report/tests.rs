@@ -1,8 +1,6 @@
-use weir_timing::Outcome;
-
 use super::*;
 use crate::config::Settings;
-use crate::recorder::Times;
+use crate::recorder::{Outcome, Times};
 
 const SECOND: u64 = 1_000_000_000;
 

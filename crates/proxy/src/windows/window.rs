@@ -152,9 +152,9 @@ impl Kept {
         Self {
             requests: report.requests,
             errors: report.errors,
-            keys: report.keys,
+            keys: report.keys(),
             hits: report.hits,
-            misses: report.misses,
+            misses: report.misses(),
             stages: Stage::ALL.map(|stage| report.stage(stage).into()),
             total: (&report.total).into(),
         }
@@ -292,9 +292,9 @@ mod tests {
         let mut stamps = Stamps::at(Instant::from_nanos(7_200_000_000));
         stamps.received = stamps.received.plus(1500);
         stamps.answered = stamps.received.plus(500);
-        let outcome = Outcome { error: false, keys: 1, hits: 1, misses: 0 };
+        let outcome = Outcome { error: false, keys: 1, hits: 1 };
         recorder.record_request(Operation::Get, outcome, &stamps);
-        let outcome = Outcome { error: true, keys: 1, hits: 0, misses: 0 };
+        let outcome = Outcome { error: true, keys: 1, hits: 0 };
         recorder.record_request(Operation::Set, outcome, &stamps);
         recorder.record_turn(3000);
         recorder.advance(Instant::from_nanos(8_000_000_000));
