@@ -105,6 +105,10 @@ impl Queues for OneQueue {
         self.0.expire(now)
     }
 
+    fn set_crowded(&self, is_crowded: bool) {
+        self.0.set_crowded(is_crowded);
+    }
+
     fn take_routing(&self, routing: Routing, _: &Arc<Shared>) -> Vec<Job> {
         self.0.take_routing(&routing);
         Vec::new()

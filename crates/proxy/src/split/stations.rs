@@ -205,6 +205,10 @@ impl Queues for Arc<Stations> {
         self.map().queues().flat_map(|queue| queue.expire(now)).collect()
     }
 
+    fn set_crowded(&self, is_crowded: bool) {
+        self.map().queues().for_each(|queue| queue.set_crowded(is_crowded));
+    }
+
     fn take_routing(&self, routing: Routing, shared: &Arc<Shared>) -> Vec<Job> {
         self.staff().take_routing(&routing);
         let (serving, all) = self.assign(&routing.table, shared);

@@ -6,6 +6,7 @@
 use super::{
     By, Shared,
     client::{Client, Next},
+    crowding::Crowding,
     request::{Job, Request},
     session::Session,
 };
@@ -158,9 +159,13 @@ impl Network {
 
     fn serve(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        let mut crowding = Crowding::new();
         while !self.is_done() {
             self.wait(&mut events)?;
             let began = self.clock.now();
+            if let Some(is_crowded) = crowding.look(began) {
+                self.shared.queues.set_crowded(is_crowded);
+            }
             self.read_ready(&events);
             self.attend();
             self.expire();

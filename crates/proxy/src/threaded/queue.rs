@@ -13,7 +13,7 @@
 
 use super::{
     By,
-    calls::Calls,
+    calls::{self, Calls, Choice},
     fence::Fence,
     order::{Scope, WriteOrder},
     request::Job,
@@ -76,6 +76,8 @@ pub(crate) struct Queue {
     /// When the network thread looks for requests whose time is up: the `inner.alarm` of the last change.
     alarm_ns: AtomicU64,
     ended: AtomicBool,
+    /// Whether threads wait for processors.
+    is_crowded: AtomicBool,
     fence: Option<Arc<Fence>>,
 }
 
@@ -156,6 +158,7 @@ impl Queue {
             has_waiting: AtomicBool::new(false),
             alarm_ns: AtomicU64::new(NO_ALARM),
             ended: AtomicBool::new(false),
+            is_crowded: AtomicBool::new(false),
             fence,
         }
     }
@@ -178,14 +181,21 @@ impl Queue {
         let deadline = self.deadline(&job);
         inner.fifo.push_back(job);
         self.has_waiting.store(true, Ordering::Release);
-        let rings_earlier = inner.alarm.is_none_or(|alarm| deadline < alarm);
-        if rings_earlier {
-            self.set_alarm(&mut inner, Some(deadline));
-        }
         let waiting = inner.fifo.len();
-        let called = if by == By::Worker(self.number) { None } else { inner.calls.call(waiting) };
+        let choice = match by {
+            By::Network => inner.calls.call(waiting, self.is_crowded(), now),
+            By::Worker(number) if number == self.number => Choice::Nobody,
+            By::Worker(_) => inner.calls.call_anyway(waiting),
+        };
+        // The network thread looks when its next alarm rings before it waits.
+        let rings =
+            if choice == Choice::NobodyYet { deadline.min(now.plus(calls::AGAIN_NS)) } else { deadline };
+        let rings_earlier = inner.alarm.is_none_or(|alarm| rings < alarm);
+        if rings_earlier {
+            self.set_alarm(&mut inner, Some(rings));
+        }
         drop(inner);
-        self.call(called);
+        self.call(choice);
         if rings_earlier && by != By::Network {
             self.wake(&self.network);
         }
@@ -198,7 +208,8 @@ impl Queue {
     pub(crate) fn take(&self, worker: usize) -> Call {
         let mut guard = self.inner();
         let inner = &mut *guard;
-        inner.calls.note_arrival(worker);
+        let now = self.clock.now();
+        inner.calls.note_arrival(worker, now);
         if let Some(coming) = self.take_coming(inner, worker) {
             return Call::GoBy(coming);
         }
@@ -206,7 +217,6 @@ impl Queue {
             && let Some(job) = inner.fifo.pop_front()
         {
             let Some(mut job) = self.admit(inner, job) else { continue };
-            let now = self.clock.now();
             job.request.taken.dequeued = now;
             inner.station.leave(job.waits_since, now);
             inner.calls.note_busy(worker);
@@ -222,11 +232,25 @@ impl Queue {
     pub(crate) fn call_next(&self) {
         if self.has_waiting.load(Ordering::Acquire) {
             let mut inner = self.inner();
-            let waiting = inner.fifo.len();
-            let called = inner.calls.call(waiting);
+            let (waiting, now) = (inner.fifo.len(), self.clock.now());
+            let is_asked_again = inner.alarm.is_some_and(|alarm| alarm <= now.plus(calls::AGAIN_NS));
+            let choice = if is_asked_again {
+                inner.calls.call(waiting, self.is_crowded(), now)
+            } else {
+                inner.calls.call_anyway(waiting)
+            };
             drop(inner);
-            self.call(called);
+            self.call(choice);
         }
+    }
+
+    /// Whether threads wait for processors, as far as the network thread knows.
+    pub(crate) fn set_crowded(&self, is_crowded: bool) {
+        self.is_crowded.store(is_crowded, Ordering::Relaxed);
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.is_crowded.load(Ordering::Relaxed)
     }
 
     fn note_waiting(&self, inner: &Inner) {
@@ -375,10 +399,10 @@ impl Queue {
         }
         let waiting = inner.fifo.len();
         for _ in 0..calls {
-            called.extend(inner.calls.call(waiting));
+            called.push(inner.calls.call_anyway(waiting));
         }
         drop(inner);
-        called.into_iter().for_each(|worker| self.call(Some(worker)));
+        called.into_iter().for_each(|choice| self.call(choice));
     }
 
     // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -389,7 +413,8 @@ impl Queue {
         (nanos != NO_ALARM).then(|| Instant::from_nanos(nanos))
     }
 
-    /// Takes out the requests whose time is up, if it is time to look for any. They are not served any more, only answered.
+    /// Calls a worker for those that were left to workers who should have been back by now, and takes out the requests whose time is
+    /// up, if it is time to look for any. They are not served any more, only answered.
     pub(crate) fn expire(&self, now: Instant) -> Vec<Job> {
         let mut late = Vec::new();
         if self.alarm().is_none_or(|alarm| now < alarm) {
@@ -408,8 +433,12 @@ impl Queue {
         }
         let oldest = inner.fifo.front().into_iter().chain(inner.order.oldest());
         let next = oldest.map(|job| self.deadline(job)).min();
-        self.set_alarm(inner, next);
+        let choice = inner.calls.call_anyway(inner.fifo.len());
+        let is_enough = inner.fifo.is_empty() || inner.calls.idle_len() == 0;
+        let again = (!is_enough).then(|| now.plus(calls::AGAIN_NS));
+        self.set_alarm(inner, next.into_iter().chain(again).min());
         drop(guard);
+        self.call(choice);
         self.withdraw_flushes(&late);
         late
     }
@@ -467,8 +496,8 @@ impl Queue {
         report
     }
 
-    fn call(&self, worker: Option<usize>) {
-        if let Some(worker) = worker {
+    fn call(&self, choice: Choice) {
+        if let Choice::This(worker) = choice {
             self.wake(&self.workers[worker]);
         }
     }
