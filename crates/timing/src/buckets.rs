@@ -2,6 +2,8 @@ use std::{iter, mem};
 
 use hdrhistogram::Histogram;
 
+use crate::counts::Counts;
+
 /// Longest time that buckets tell apart, in nanoseconds: about 18 minutes. What is longer is counted at this bound.
 pub(crate) const BUCKETS_MAX_NS: u64 = (1 << 40) - 1;
 
@@ -34,7 +36,7 @@ pub(crate) struct Buckets {
     /// The place of the first of `counts`: behind that of `shortest`.
     begin: usize,
     /// Of the places between `shortest` and `longest`.
-    counts: Vec<u64>,
+    counts: Counts,
     shortest: Outermost,
     /// Empty while all times lie in one bucket, which is `shortest`.
     longest: Outermost,
@@ -52,7 +54,7 @@ struct Outermost {
 impl Buckets {
     pub(crate) const fn new() -> Self {
         const UNUSED: Outermost = Outermost { place: 0, count: 0 };
-        Self { zeros: 0, begin: 0, counts: Vec::new(), shortest: UNUSED, longest: UNUSED, expected: 0 }
+        Self { zeros: 0, begin: 0, counts: Counts::new(), shortest: UNUSED, longest: UNUSED, expected: 0 }
     }
 
     /// None, that expect times like those of `other`: the memory for them is allocated at once.
@@ -60,10 +62,10 @@ impl Buckets {
         Self { expected: other.counts.capacity().max(other.expected), ..Self::new() }
     }
 
-    /// The count that this time belongs to, if it has memory and is neither among the shortest nor among the longest.
+    /// Counts a time, if there is memory for it and it is neither among the shortest nor among the longest; returns whether it did.
     #[inline]
-    pub(crate) fn count_of(&mut self, nanos: u64) -> Option<&mut u64> {
-        self.counts.get_mut(place_of(nanos).wrapping_sub(self.begin))
+    pub(crate) fn add_usual(&mut self, nanos: u64) -> bool {
+        self.counts.increment(place_of(nanos).wrapping_sub(self.begin))
     }
 
     /// Counts a time, wherever it lies.
@@ -80,9 +82,10 @@ impl Buckets {
     }
 
     fn add_at_place(&mut self, place: usize, count: u64) {
-        if let Some(inner) = self.counts.get_mut(place.wrapping_sub(self.begin)) {
-            *inner += count;
-        } else if self.shortest.count == 0 {
+        if self.counts.add(place.wrapping_sub(self.begin), count) {
+            return;
+        }
+        if self.shortest.count == 0 {
             self.shortest = Outermost { place, count };
             self.begin = place + 1;
         } else if place == self.shortest.place {
@@ -109,9 +112,8 @@ impl Buckets {
         }
         let (length, more) = (self.counts.len(), before.place - place);
         self.lengthen(length + more);
-        self.counts.copy_within(..length, more);
-        self.counts[..more].fill(0);
-        self.counts[more - 1] = before.count;
+        self.counts.move_up(length, more);
+        self.counts.add(more - 1, before.count);
     }
 
     /// The longest times are at `place` from now on, above all others.
@@ -119,17 +121,13 @@ impl Buckets {
         let before = mem::replace(&mut self.longest, Outermost { place, count: 0 });
         self.lengthen(place - self.begin);
         if before.count > 0 {
-            self.counts[before.place - self.begin] = before.count;
+            self.counts.add(before.place - self.begin, before.count);
         }
     }
 
     /// More counts behind those that there are. Memory comes by octaves, so that it is seldom too little.
     fn lengthen(&mut self, length: usize) {
-        if length > self.counts.capacity() {
-            let wanted = length.next_multiple_of(BUCKETS_PER_OCTAVE).max(self.expected);
-            self.counts.reserve_exact(wanted - self.counts.len());
-        }
-        self.counts.resize(length, 0);
+        self.counts.lengthen(length, length.next_multiple_of(BUCKETS_PER_OCTAVE).max(self.expected));
     }
 
     /// Counts so many times of 0.
@@ -153,12 +151,10 @@ impl Buckets {
                 self.add_at_place(outermost.place, outermost.count);
             }
         }
-        if other.counts.is_empty() {
-            return;
+        if !other.counts.is_empty() {
+            // What lies between the other's outermost lies between ours now.
+            self.counts.add_all(other.begin - self.begin, &other.counts);
         }
-        // What lies between the other's outermost lies between ours now.
-        let mine = self.counts[other.begin - self.begin..].iter_mut();
-        mine.zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
     }
 
     pub(crate) fn clear(&mut self) {
@@ -178,7 +174,7 @@ impl Buckets {
 
     /// Number and count of every bucket that was met, in order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, u64)> {
-        let inner = self.counts.iter().enumerate().map(|(index, &count)| (self.begin + index, count));
+        let inner = self.counts.iter().enumerate().map(|(index, count)| (self.begin + index, count));
         let [shortest, longest] = [self.shortest, self.longest].map(|it| (it.place, it.count));
         let all = iter::once(shortest).chain(inner).chain(iter::once(longest));
         let met = all.filter(|(_, count)| *count > 0).map(|(place, count)| (index_at(place), count));
@@ -312,10 +308,12 @@ mod tests {
         for (nanos, is_between) in
             [(5_000, false), (9_000, false), (7_000, true), (5_001, false), (100, false), (5_000, true)]
         {
-            assert_eq!(buckets.count_of(nanos).is_some(), is_between, "{nanos}");
-            buckets.add_time(nanos);
+            assert_eq!(buckets.add_usual(nanos), is_between, "{nanos}");
+            if !is_between {
+                buckets.add_time(nanos);
+            }
         }
-        assert!([0, 99, 100, 9_000, 9_001, u64::MAX].iter().all(|&nanos| buckets.count_of(nanos).is_none()));
+        assert!([0, 99, 100, 9_000, 9_001, u64::MAX].iter().all(|&nanos| !buckets.add_usual(nanos)));
         let entries =
             [(100, 1), (5_000, 3), (7_000, 1), (9_000, 1)].map(|(nanos, count)| (index_of(nanos), count));
         assert_eq!(buckets.entries().collect::<Vec<_>>(), entries);
@@ -344,9 +342,8 @@ mod tests {
             let mut buckets = Buckets::new();
             let mut library = Histogram::<u64>::new_with_bounds(1, BUCKETS_MAX_NS, SIGNIFICANT_DIGITS).unwrap();
             for time in times {
-                match buckets.count_of(time) {
-                    Some(count) => *count += 1,
-                    None => buckets.add_time(time),
+                if !buckets.add_usual(time) {
+                    buckets.add_time(time);
                 }
                 library.saturating_record(time);
             }

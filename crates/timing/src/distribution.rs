@@ -16,7 +16,7 @@ const P9999_COUNT_MIN: u64 = 29_956;
 /// Recorded times: count, sum, minimum and maximum exactly, their shape as a histogram of fixed relative error.
 ///
 /// All distributions have the same bounds, so they add and subtract bucket by bucket without loss, in this process and
-/// in whatever reads its records. An empty distribution owns no memory; some 8 KiB are allocated for every power of two from
+/// in whatever reads its records. An empty distribution owns no memory; 2 KiB are allocated for every power of two from
 /// the shortest time to the longest, and nothing when times like them are recorded again.
 #[derive(Clone, Debug)]
 pub struct Distribution {
@@ -85,12 +85,10 @@ impl Distribution {
     /// Records one time.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
-        match self.buckets.count_of(nanos) {
-            Some(count) => {
-                *count += 1;
-                self.sum_ns += u128::from(nanos);
-            }
-            None => self.record_unusual(nanos),
+        if self.buckets.add_usual(nanos) {
+            self.sum_ns += u128::from(nanos);
+        } else {
+            self.record_unusual(nanos);
         }
     }
 
@@ -103,8 +101,9 @@ impl Distribution {
     pub(crate) fn record_usual(&mut self, begin: Instant, end: Instant) -> bool {
         // Below zero it is longer than all others, and never usual.
         let nanos = end.as_nanos().wrapping_sub(begin.as_nanos());
-        let Some(count) = self.buckets.count_of(nanos) else { return false };
-        *count += 1;
+        if !self.buckets.add_usual(nanos) {
+            return false;
+        }
         self.usual_sum_ns = self.usual_sum_ns.wrapping_add(nanos);
         true
     }

@@ -22,6 +22,7 @@
 
 mod buckets;
 mod compact;
+mod counts;
 mod distribution;
 mod instant;
 mod measurements;
