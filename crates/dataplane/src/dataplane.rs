@@ -483,6 +483,11 @@ impl Dataplane {
         self.finish(request, None, now);
     }
 
+    /// Requests that were read and are not answered yet.
+    pub fn in_service(&self) -> usize {
+        self.services.len()
+    }
+
     /// Nothing is in service and nothing waits, anywhere: for tests.
     pub fn is_quiet(&self) -> bool {
         self.services.is_empty()

@@ -6,6 +6,7 @@
 use crate::{
     batching::{self, Batcher, Batching},
     clock::Clock,
+    crowding::Crowding,
     inband::{self, Question},
     mail::MailRoom,
     names::AddressBook,
@@ -110,6 +111,7 @@ pub(crate) struct EventLoop {
     /// What the clock said last.
     now: Instant,
     batcher: Batcher,
+    crowding: Crowding,
     pub(crate) dataplane: Dataplane,
     outlet: Outlet,
     traces: Option<Traces>,
@@ -177,6 +179,7 @@ impl EventLoop {
             clock: config.clock,
             now,
             batcher: Batcher::new(config.batching, now),
+            crowding: Crowding::at_one_in(batching::CROWDED_ONE_IN),
             clients: Vec::new(),
             scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
@@ -206,6 +209,7 @@ impl EventLoop {
             self.read_ready(&events);
             self.gather_more(&mut events)?;
             self.finish_turn(began);
+            self.batcher.note_turn(self.dataplane.in_service());
             self.send_mail()?;
         }
         self.end();
@@ -223,13 +227,15 @@ impl EventLoop {
         reason = "a bounded pause that gathers a larger batch; there is no readiness for that"
     )]
     fn gather_more(&mut self, events: &mut Events) -> io::Result<()> {
+        if let Some(is_crowded) = self.crowding.look(self.now) {
+            self.batcher.note_crowd(is_crowded);
+        }
         let pause_ns = self.batcher.pause_ns(self.dataplane.counters_mut().requests, self.now);
         if pause_ns > 0 {
             thread::sleep(Duration::from_nanos(pause_ns));
             self.poll(events, Some(Duration::ZERO))?;
             self.read_ready(events);
         }
-        self.batcher.note_writing();
         Ok(())
     }
 

@@ -20,6 +20,7 @@ mod admin;
 mod batching;
 mod clock;
 mod config;
+mod crowding;
 mod engine;
 mod event_loop;
 mod files;

@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "N", env = "WEIR_THREADS")]
     pub(crate) threads: Option<usize>,
     /// How long a loop may wait for more before it writes, when so many clients are active that this costs nobody; 0ms: never
-    /// (engine event) [default: 50us]
+    /// (engine event) [default: 200us]
     #[arg(long, value_name = "TIME", env = "WEIR_BATCH_PAUSE", value_parser = units::duration)]
     pub(crate) batch_pause: Option<Duration>,
     /// Wait that long in every turn: for tests and benchmarks

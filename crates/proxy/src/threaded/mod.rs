@@ -13,7 +13,6 @@
 //! | `queues` | what the network thread and the workers know of the queues: [`Queues`] |
 //! | `queue` | one queue: who waits, and who takes it |
 //! | `calls` | which worker is called for it |
-//! | `crowding` | whether there are processors for another |
 //! | `fence` | times at which nobody writes |
 //! | `order` | one order of writes per key |
 //! | `serving` | what is measured about those who serve |
@@ -23,7 +22,6 @@
 
 mod calls;
 pub(crate) mod client;
-mod crowding;
 pub(crate) mod fence;
 pub(crate) mod network;
 pub(crate) mod order;

@@ -6,12 +6,12 @@
 use super::{
     By, Shared,
     client::{Client, Next},
-    crowding::Crowding,
     request::{Job, Request},
     session::Session,
 };
 use crate::{
     clock::Clock,
+    crowding::Crowding,
     event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READ_BYTES, READS_PER_TURN, WAKER},
     inband,
     sockets::{self, Arrived, StampedReads, Stream},
@@ -35,6 +35,9 @@ use weir_dataplane::{
 };
 use weir_routing::Table;
 use weir_timing::Instant;
+
+/// Threads wait for processors if the network thread does for one part in so many of the time in which it could run.
+const CROWDED_ONE_IN: u64 = 4;
 
 /// Clients that the network thread must look at, because of what a worker found.
 #[derive(Debug)]
@@ -159,7 +162,7 @@ impl Network {
 
     fn serve(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
-        let mut crowding = Crowding::new();
+        let mut crowding = Crowding::at_one_in(CROWDED_ONE_IN);
         while !self.is_done() {
             self.wait(&mut events)?;
             let began = self.clock.now();

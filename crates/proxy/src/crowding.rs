@@ -1,11 +1,13 @@
-//! Whether threads of this process wait for processors: the kernel counts for each thread how long it ran, and how long it could have.
+//! Whether a thread waits for processors: the kernel counts for each thread how long it ran, and how long it could have.
 
 use std::{fs::File, mem, os::unix::fs::FileExt, str::FromStr};
 use weir_timing::Instant;
 
 /// What the kernel says of the thread that has made this.
 #[derive(Debug)]
-pub(super) struct Crowding {
+pub(crate) struct Crowding {
+    /// It is crowded where the thread waits for one part in so many of the time in which it could run.
+    one_in: u64,
     /// `None` where the kernel does not tell: then nobody waits, as far as anybody knows.
     counts: Option<File>,
     before: Counts,
@@ -26,21 +28,21 @@ const PAUSE_NS: u64 = 20_000_000;
 const WORK_MIN_NS: u64 = 500_000;
 
 impl Crowding {
-    /// That of this thread.
-    pub(super) fn new() -> Self {
+    /// That of this thread: it is crowded if it waits for one part in `one_in` of the time in which it could run.
+    pub(crate) fn at_one_in(one_in: u64) -> Self {
         let counts = File::open("/proc/thread-self/schedstat").ok();
-        Self { counts, before: Counts::default(), looks_next: Instant::ZERO }
+        Self { one_in, counts, before: Counts::default(), looks_next: Instant::ZERO }
     }
 
-    /// Whether threads have waited for processors lately, if it is time to look.
-    pub(super) fn look(&mut self, now: Instant) -> Option<bool> {
+    /// Whether this thread has waited for processors lately, if it is time to look.
+    pub(crate) fn look(&mut self, now: Instant) -> Option<bool> {
         if now < self.looks_next {
             return None;
         }
         self.looks_next = now.plus(PAUSE_NS);
         let counts = self.counts.as_ref().and_then(read)?;
         let before = mem::replace(&mut self.before, counts);
-        Some(is_crowded(before, counts))
+        Some(is_crowded(before, counts, self.one_in))
     }
 }
 
@@ -61,10 +63,10 @@ impl FromStr for Counts {
     }
 }
 
-/// Whether a thread spent a quarter of the time in which it could have run on waiting.
-fn is_crowded(before: Counts, now: Counts) -> bool {
+/// Whether a thread spent one part in `one_in` of the time in which it could have run on waiting.
+fn is_crowded(before: Counts, now: Counts, one_in: u64) -> bool {
     let (ran, waited) = (now.ran.saturating_sub(before.ran), now.waited.saturating_sub(before.waited));
-    ran + waited >= WORK_MIN_NS && waited * 3 >= ran
+    ran + waited >= WORK_MIN_NS && waited.saturating_mul(one_in) >= ran + waited
 }
 
 #[cfg(test)]
@@ -78,16 +80,18 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_of_the_time_spent_on_waiting_is_a_crowd() {
-        assert!(is_crowded(BEFORE, later(3_000_000, 1_000_000)));
-        assert!(!is_crowded(BEFORE, later(3_000_000, 999_999)));
+    fn the_share_of_time_spent_on_waiting_makes_a_crowd() {
+        assert!(is_crowded(BEFORE, later(3_000_000, 1_000_000), 4));
+        assert!(!is_crowded(BEFORE, later(3_000_000, 999_999), 4));
+        assert!(is_crowded(BEFORE, later(7_000_000, 1_000_000), 8));
+        assert!(!is_crowded(BEFORE, later(7_000_001, 1_000_000), 8));
     }
 
     #[test]
     fn a_thread_that_hardly_ran_knows_nothing() {
-        assert!(!is_crowded(BEFORE, later(0, WORK_MIN_NS - 1)));
-        assert!(!is_crowded(BEFORE, BEFORE));
-        assert!(!is_crowded(BEFORE, Counts::default()), "counts that went back");
+        assert!(!is_crowded(BEFORE, later(0, WORK_MIN_NS - 1), 4));
+        assert!(!is_crowded(BEFORE, BEFORE, 4));
+        assert!(!is_crowded(BEFORE, Counts::default(), 4), "counts that went back");
     }
 
     #[test]
