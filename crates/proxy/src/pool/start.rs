@@ -105,8 +105,8 @@ impl Queues for OneQueue {
         self.0.expire(now)
     }
 
-    fn set_crowded(&self, is_crowded: bool) {
-        self.0.set_crowded(is_crowded);
+    fn look(&self, is_crowded: bool, now: Instant) {
+        self.0.look(is_crowded, now);
     }
 
     fn take_routing(&self, routing: Routing, _: &Arc<Shared>) -> Vec<Job> {

@@ -205,8 +205,8 @@ impl Queues for Arc<Stations> {
         self.map().queues().flat_map(|queue| queue.expire(now)).collect()
     }
 
-    fn set_crowded(&self, is_crowded: bool) {
-        self.map().queues().for_each(|queue| queue.set_crowded(is_crowded));
+    fn look(&self, is_crowded: bool, now: Instant) {
+        self.map().queues().for_each(|queue| queue.look(is_crowded, now));
     }
 
     fn take_routing(&self, routing: Routing, shared: &Arc<Shared>) -> Vec<Job> {

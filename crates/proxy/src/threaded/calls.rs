@@ -5,14 +5,14 @@
 //! than half of the machine's cores, the other half of which carries those who ask and those who answer; and a worker that has taken a
 //! request calls the next one, if others still wait, when it is about to wait itself.
 //!
-//! Where threads wait for processors (`crowding.rs`), one more at work makes nothing faster: it would be woken twice for each request,
-//! once to take it and once for its reply, and those who are at work wait behind it. There nobody is called while they will take all
-//! that waits within a moment, at the pace at which they come back.
+//! Where threads wait for processors, no more are at work than bring something (`crew.rs`): nobody is called while so many are, as long as
+//! they come back, and one who comes back when more are at work rests, although requests wait.
 //!
 //! Nothing is left waiting by that: while requests wait and workers are idle, one at least is on its way or about to call, or the queue
 //! was told to ask again in a moment, for those at work may wait for a server.
 
-use std::thread;
+use super::crew::Crew;
+use std::{mem, thread};
 use weir_timing::Instant;
 
 #[derive(Debug)]
@@ -24,8 +24,9 @@ pub(super) struct Calls {
     /// How many are on their way.
     coming: usize,
     coming_max: usize,
-    /// Time from one worker that came back to the next, of late.
-    interval_ns: u64,
+    crew: Crew,
+    /// How many came back since the crew was looked at.
+    returns: u64,
     /// When the last one came back.
     back: Instant,
 }
@@ -45,18 +46,15 @@ pub(super) enum Choice {
     This(usize),
     /// All are at work, or enough are on their way.
     Nobody,
-    /// Those at work will be back sooner. Should they not be, the question is to be asked again after [`AGAIN_NS`].
+    /// Enough are at work. Should they not be, the question is to be asked again after [`AGAIN_NS`].
     NobodyYet,
 }
 
 /// How long a request may be left to workers that do not come back.
 pub(super) const AGAIN_NS: u64 = 1_000_000;
 
-/// In how long those at work must take all that waits.
+/// If nobody has come back for so long, those at work wait for servers, and it takes others.
 const PATIENCE_NS: u64 = 500_000;
-
-/// The weight of the last one of a running mean, as a divisor.
-const MEMORY: u64 = 8;
 
 impl Calls {
     /// Of `workers` workers, none of whom is idle yet.
@@ -71,21 +69,23 @@ impl Calls {
             whereabouts: vec![Whereabouts::Busy; workers],
             coming: 0,
             coming_max,
-            interval_ns: 0,
+            crew: Crew::of(workers),
+            returns: 0,
             back: Instant::ZERO,
         }
     }
 
     /// Whom to call now that so many requests wait, if anybody.
-    pub(super) fn call(&mut self, waiting: usize, is_crowded: bool, now: Instant) -> Choice {
-        if is_crowded && self.will_be_taken_soon(waiting, now) && !self.idle.is_empty() {
+    pub(super) fn call(&mut self, waiting: usize, now: Instant) -> Choice {
+        let are_enough = self.at_work() + self.coming >= self.crew.limit();
+        if are_enough && !self.idle.is_empty() && now.saturating_since(self.back) < PATIENCE_NS {
             Choice::NobodyYet
         } else {
             self.call_anyway(waiting)
         }
     }
 
-    /// The same, whoever may be back soon.
+    /// The same, however many are at work.
     pub(super) fn call_anyway(&mut self, waiting: usize) -> Choice {
         if self.coming >= self.coming_max.min(waiting) {
             return Choice::Nobody;
@@ -96,27 +96,34 @@ impl Calls {
         Choice::This(worker)
     }
 
-    /// Whether all that wait will probably have been taken within a moment by workers that come back.
-    fn will_be_taken_soon(&self, waiting: usize, now: Instant) -> bool {
-        let at_work = self.whereabouts.len() - self.idle.len() - self.coming;
-        // If nobody has come for longer than usual, that is the pace.
-        let interval_ns = self.interval_ns.max(now.saturating_since(self.back));
-        at_work > 0 && interval_ns.saturating_mul(waiting as u64) < PATIENCE_NS
+    fn at_work(&self) -> usize {
+        self.whereabouts.len() - self.idle.len() - self.coming
     }
 
-    /// This worker looks for something to take: it is on its way no more, or back from another request.
-    pub(super) fn note_arrival(&mut self, worker: usize, now: Instant) {
+    /// To be called every few milliseconds: whether threads wait for processors.
+    pub(super) fn look(&mut self, is_crowded: bool, now: Instant) {
+        self.crew.look(mem::take(&mut self.returns), is_crowded, now);
+    }
+
+    /// Whether a worker that is back rests. To be asked only where it is asked again in a moment whom to call.
+    pub(super) fn rests(&self) -> bool {
+        self.at_work() > self.crew.limit()
+    }
+
+    /// This worker looks for something to take: it is on its way no more, or back from another request. Returns whether it is back.
+    pub(super) fn note_arrival(&mut self, worker: usize, now: Instant) -> bool {
         match self.whereabouts[worker] {
             Whereabouts::Coming => {
                 self.whereabouts[worker] = Whereabouts::Busy;
                 self.coming -= 1;
+                false
             }
             Whereabouts::Busy => {
-                let interval_ns = now.saturating_since(self.back).min(PATIENCE_NS);
-                self.interval_ns = self.interval_ns - self.interval_ns / MEMORY + interval_ns / MEMORY;
+                self.returns += 1;
                 self.back = now;
+                true
             }
-            Whereabouts::Idle => {}
+            Whereabouts::Idle => false,
         }
     }
 
@@ -158,15 +165,17 @@ mod tests {
         calls
     }
 
-    /// Worker 0 comes back every `interval_ns` and takes the next request; the others are idle.
-    fn paced(workers: usize, interval_ns: u64) -> (Calls, Instant) {
-        let mut calls = idle(workers, 2);
-        calls.note_busy(0);
+    /// Of 64 workers so many are at work on a crowded machine, and the last came back at the returned moment. The limit is that of a crew
+    /// that brought the same with fewer and fewer.
+    fn crowded(at_work: usize) -> (Calls, Instant) {
+        let mut calls = idle(64, 2);
+        (0..at_work).for_each(|worker| calls.note_busy(worker));
         let mut now = at(1_000_000_000);
-        for _ in 0..100 {
-            now = now.plus(interval_ns);
+        for _ in 0..40 {
+            now = now.plus(20_000_000);
             calls.note_arrival(0, now);
             calls.note_busy(0);
+            calls.look(true, now);
         }
         (calls, now)
     }
@@ -200,25 +209,32 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_on_a_crowded_machine_while_those_at_work_will_take_all_in_a_moment() {
-        let (mut calls, now) = paced(4, 20_000);
-        assert_eq!(calls.call(20, true, now), Choice::NobodyYet, "in 400 us");
-        assert_eq!(calls.call(30, true, now), Choice::This(3), "in 600");
-        assert_eq!(calls.call(20, false, now), Choice::This(2), "there are processors for another");
+    fn nobody_is_called_on_a_crowded_machine_while_enough_are_at_work_and_come_back() {
+        let (mut calls, now) = crowded(40);
+        assert!(calls.crew.limit() < 40, "{:?}", calls.crew);
+        assert_eq!(calls.call(20, now.plus(PATIENCE_NS - 1)), Choice::NobodyYet);
+        assert!(matches!(calls.call(20, now.plus(PATIENCE_NS)), Choice::This(_)), "they wait for servers");
+        assert!(matches!(calls.call_anyway(20), Choice::This(_)));
     }
 
     #[test]
-    fn one_is_called_if_those_at_work_do_not_come_back() {
-        let (mut calls, now) = paced(4, 20_000);
-        assert_eq!(calls.call(1, true, now.plus(PATIENCE_NS - 1)), Choice::NobodyYet);
-        assert_eq!(calls.call(1, true, now.plus(PATIENCE_NS)), Choice::This(3));
+    fn one_is_called_on_a_crowded_machine_while_fewer_are_at_work() {
+        let (mut calls, now) = crowded(2);
+        assert!(matches!(calls.call(1, now), Choice::This(_)));
     }
 
     #[test]
-    fn one_is_called_at_once_where_nobody_is_at_work() {
-        let (mut calls, now) = paced(4, 20_000);
-        calls.note_idle(0);
-        assert_eq!(calls.call(1, true, now), Choice::This(0));
+    fn those_who_are_too_many_rest_as_they_come_back() {
+        let (mut calls, _) = crowded(40);
+        let limit = calls.crew.limit();
+        for worker in 0..40 {
+            if calls.rests() {
+                calls.note_idle(worker);
+            }
+        }
+        assert_eq!(calls.at_work(), limit);
+        let all = idle(4, 2);
+        assert!(!all.rests());
     }
 
     /// What can happen to a queue, with the worker that it happens to.
@@ -258,23 +274,24 @@ mod tests {
                 match step {
                     Step::Push => {
                         waiting += 1;
-                        asks_again |= calls.call(waiting, is_crowded, now) == Choice::NobodyYet;
+                        asks_again |= calls.call(waiting, now) == Choice::NobodyYet;
                     }
                     Step::Wait(worker) => {
                         if about_to_call[worker] {
-                            if asks_again { calls.call(waiting, is_crowded, now) } else { calls.call_anyway(waiting) };
+                            if asks_again { calls.call(waiting, now) } else { calls.call_anyway(waiting) };
                         }
                         about_to_call[worker] = false;
                     }
                     Step::Again => {
-                        calls.call_anyway(waiting);
+                        calls.look(is_crowded, now);
+                        calls.call(waiting, now);
                         asks_again = waiting > 0 && calls.idle_len() > 0;
                     }
                     Step::Wake(worker) if serving[worker] => {}
                     Step::Finish(worker) if about_to_call[worker] => {}
                     Step::Wake(worker) | Step::Finish(worker) => {
-                        calls.note_arrival(worker, now);
-                        serving[worker] = waiting > 0;
+                        let rests = calls.note_arrival(worker, now) && asks_again && calls.rests();
+                        serving[worker] = waiting > 0 && !rests;
                         if serving[worker] {
                             waiting -= 1;
                             calls.note_busy(worker);

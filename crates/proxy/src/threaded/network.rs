@@ -167,7 +167,7 @@ impl Network {
             self.wait(&mut events)?;
             let began = self.clock.now();
             if let Some(is_crowded) = crowding.look(began) {
-                self.shared.queues.set_crowded(is_crowded);
+                self.shared.queues.look(is_crowded, began);
             }
             self.read_ready(&events);
             self.attend();

@@ -76,8 +76,6 @@ pub(crate) struct Queue {
     /// When the network thread looks for requests whose time is up: the `inner.alarm` of the last change.
     alarm_ns: AtomicU64,
     ended: AtomicBool,
-    /// Whether threads wait for processors.
-    is_crowded: AtomicBool,
     fence: Option<Arc<Fence>>,
 }
 
@@ -126,6 +124,11 @@ pub(crate) enum Call {
 
 const NO_ALARM: u64 = u64::MAX;
 
+/// Whether the network thread will ask in a moment whom to call.
+fn is_asked_again(inner: &Inner, now: Instant) -> bool {
+    inner.alarm.is_some_and(|alarm| alarm <= now.plus(calls::AGAIN_NS))
+}
+
 /// Whether both are the same server, reached under the same address and called the same.
 pub(crate) fn is_same(one: Option<&Server>, other: Option<&Server>) -> bool {
     let identity = |server: Option<&Server>| server.map(|it| (it.endpoint.clone(), it.name.clone()));
@@ -158,7 +161,6 @@ impl Queue {
             has_waiting: AtomicBool::new(false),
             alarm_ns: AtomicU64::new(NO_ALARM),
             ended: AtomicBool::new(false),
-            is_crowded: AtomicBool::new(false),
             fence,
         }
     }
@@ -183,7 +185,7 @@ impl Queue {
         self.has_waiting.store(true, Ordering::Release);
         let waiting = inner.fifo.len();
         let choice = match by {
-            By::Network => inner.calls.call(waiting, self.is_crowded(), now),
+            By::Network => inner.calls.call(waiting, now),
             By::Worker(number) if number == self.number => Choice::Nobody,
             By::Worker(_) => inner.calls.call_anyway(waiting),
         };
@@ -209,9 +211,13 @@ impl Queue {
         let mut guard = self.inner();
         let inner = &mut *guard;
         let now = self.clock.now();
-        inner.calls.note_arrival(worker, now);
+        let is_back = inner.calls.note_arrival(worker, now);
         if let Some(coming) = self.take_coming(inner, worker) {
             return Call::GoBy(coming);
+        }
+        if is_back && is_asked_again(inner, now) && inner.calls.rests() {
+            inner.calls.note_idle(worker);
+            return Call::Wait;
         }
         while self.passes_fence(inner.fifo.front())
             && let Some(job) = inner.fifo.pop_front()
@@ -233,9 +239,8 @@ impl Queue {
         if self.has_waiting.load(Ordering::Acquire) {
             let mut inner = self.inner();
             let (waiting, now) = (inner.fifo.len(), self.clock.now());
-            let is_asked_again = inner.alarm.is_some_and(|alarm| alarm <= now.plus(calls::AGAIN_NS));
-            let choice = if is_asked_again {
-                inner.calls.call(waiting, self.is_crowded(), now)
+            let choice = if is_asked_again(&inner, now) {
+                inner.calls.call(waiting, now)
             } else {
                 inner.calls.call_anyway(waiting)
             };
@@ -244,13 +249,9 @@ impl Queue {
         }
     }
 
-    /// Whether threads wait for processors, as far as the network thread knows.
-    pub(crate) fn set_crowded(&self, is_crowded: bool) {
-        self.is_crowded.store(is_crowded, Ordering::Relaxed);
-    }
-
-    fn is_crowded(&self) -> bool {
-        self.is_crowded.load(Ordering::Relaxed)
+    /// To be called every few milliseconds: whether threads wait for processors, as far as the network thread knows.
+    pub(crate) fn look(&self, is_crowded: bool, now: Instant) {
+        self.inner().calls.look(is_crowded, now);
     }
 
     fn note_waiting(&self, inner: &Inner) {
@@ -433,7 +434,7 @@ impl Queue {
         }
         let oldest = inner.fifo.front().into_iter().chain(inner.order.oldest());
         let next = oldest.map(|job| self.deadline(job)).min();
-        let choice = inner.calls.call_anyway(inner.fifo.len());
+        let choice = inner.calls.call(inner.fifo.len(), now);
         let is_enough = inner.fifo.is_empty() || inner.calls.idle_len() == 0;
         let again = (!is_enough).then(|| now.plus(calls::AGAIN_NS));
         self.set_alarm(inner, next.into_iter().chain(again).min());

@@ -24,8 +24,8 @@ pub(crate) trait Queues: Send + Sync {
     /// Takes out the requests whose time is up, if it is time to look for any. They are not served any more, only answered.
     fn expire(&self, now: Instant) -> Vec<Job>;
 
-    /// Whether threads wait for processors from now on.
-    fn set_crowded(&self, is_crowded: bool);
+    /// To be called every few milliseconds: whether threads wait for processors.
+    fn look(&self, is_crowded: bool, now: Instant);
 
     /// Every request that is taken from now on is served by this. Gives back what has no place to wait any more.
     fn take_routing(&self, routing: Routing, shared: &Arc<Shared>) -> Vec<Job>;
