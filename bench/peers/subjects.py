@@ -23,6 +23,9 @@ peers:
 {servers}
 """
 
+# Weir puts keys where nutcracker does with the configuration above, so both ask each server for the same.
+PLACEMENT = "twemproxy/ketama"
+
 # A plain relay of bytes to one server: what a hop costs that understands nothing.
 HAPROXY_CONFIG = """\
 global
@@ -71,7 +74,7 @@ def start(name: str, weir: Path, servers: Sequence[Address], folder: Path, repli
     elif name == "haproxy":
         command = haproxy_command(listen, servers[0], folder)
     else:
-        command = [*weir_command(weir, listen, servers), "--replicas", str(replicas)]
+        command = [*weir_command(weir, listen, servers), "--placement", PLACEMENT, "--replicas", str(replicas)]
     return Subject(listen, Process(command))
 
 
