@@ -93,7 +93,7 @@ const ACTIVE_MIN: u64 = 32;
 const ACTIVE_MIN_CROWDED: u64 = 128;
 
 /// The loop waits for processors if it does for one part in so many of the time in which it could run. With a core of its own it is one
-/// in fifty to a hundred, on two shared ones one in three to five.
+/// in fifty to a hundred, on two shared ones one in two to six.
 pub(crate) const CROWDED_ONE_IN: u64 = 8;
 
 /// This share of the active clients in hand (one in so many) is a batch.

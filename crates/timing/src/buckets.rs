@@ -29,14 +29,16 @@ const OCTAVES: usize = 31;
 ///
 /// The two outermost buckets in use are kept apart from those between them. So one comparison, that of an index with a length, tells
 /// not only that there is memory but also that the time is neither a minimum nor a maximum: what is usual needs no other.
+// In this order for the sake of [`Distribution`](crate::Distribution).
+#[repr(C)]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buckets {
-    /// Times of no length, which are many, for stages that an engine does not have are such; they belong to the first bucket.
-    zeros: u64,
-    /// The place of the first of `counts`: behind that of `shortest`.
-    begin: usize,
     /// Of the places between `shortest` and `longest`.
     counts: Counts,
+    /// The place of the first of `counts`: behind that of `shortest`.
+    begin: usize,
+    /// Times of no length, which are many, for stages that an engine does not have are such; they belong to the first bucket.
+    zeros: u64,
     shortest: Outermost,
     /// Empty while all times lie in one bucket, which is `shortest`.
     longest: Outermost,
@@ -52,6 +54,9 @@ struct Outermost {
 }
 
 impl Buckets {
+    /// Length of its beginning, in bytes, which is all that counting a usual time touches.
+    pub(crate) const USUAL_BYTES: usize = mem::offset_of!(Self, begin) + size_of::<usize>();
+
     pub(crate) const fn new() -> Self {
         const UNUSED: Outermost = Outermost { place: 0, count: 0 };
         Self { zeros: 0, begin: 0, counts: Counts::new(), shortest: UNUSED, longest: UNUSED, expected: 0 }

@@ -18,17 +18,21 @@ const P9999_COUNT_MIN: u64 = 29_956;
 /// All distributions have the same bounds, so they add and subtract bucket by bucket without loss, in this process and
 /// in whatever reads its records. An empty distribution owns no memory; 2 KiB are allocated for every power of two from
 /// the shortest time to the longest, and nothing when times like them are recorded again.
+// What a usual time touches comes first and fills one line of the processor's cache: its sum, where its counts lie, and which is the first.
+#[repr(C, align(64))]
 #[derive(Clone, Debug)]
 pub struct Distribution {
-    /// Without `usual_sum_ns`.
-    sum_ns: u128,
     /// Of the times of the open second that were usual.
     usual_sum_ns: u64,
+    pub(crate) buckets: Buckets,
+    /// Without `usual_sum_ns`.
+    sum_ns: u128,
     /// Of the times that are not 0; larger than all while there is none.
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
-    pub(crate) buckets: Buckets,
 }
+
+const _: () = assert!(std::mem::offset_of!(Distribution, buckets) + Buckets::USUAL_BYTES <= 64);
 
 /// A [`Distribution`] as it is written into records: see `docs/formats.md`. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
