@@ -6,7 +6,7 @@
 //!
 //! The rule is a function of what a loop sees: how many clients are active, how often a request comes, how many requests are in the
 //! proxy or at its servers on average (L), how many clients were read in this turn, and whether the loop waits for a processor. By
-//! Little's law a request is here for R = L / X, where X is how many come per second. A pause is at most a small share of that, and never
+//! Little's law a request is here for R = L / X, where X is how many come per second. A pause is at most a quarter of that, and never
 //! longer than the setting: nobody waits noticeably longer than without it, whether clients wait for replies before they ask again or
 //! not. There is none while few clients are active, so that nobody waits for nobody; none if it would bring less than a request or two
 //! (and the replies to as many, for what is gained at the servers is gained at the way back, too); none if a good part of the active
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_a_small_share_of_the_time_that_a_request_is_here() {
+    fn a_pause_is_a_quarter_of_the_time_that_a_request_is_here() {
         assert_eq!(pause(pace(64, 70_000, 480), 3), 120_000);
     }
 

@@ -111,7 +111,6 @@ pub(crate) struct EventLoop {
     /// What the clock said last.
     now: Instant,
     batcher: Batcher,
-    crowding: Crowding,
     pub(crate) dataplane: Dataplane,
     outlet: Outlet,
     traces: Option<Traces>,
@@ -179,7 +178,6 @@ impl EventLoop {
             clock: config.clock,
             now,
             batcher: Batcher::new(config.batching, now),
-            crowding: Crowding::at_one_in(batching::CROWDED_ONE_IN),
             clients: Vec::new(),
             scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
@@ -203,10 +201,15 @@ impl EventLoop {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
         batching::allow_short_pauses();
+        // Here, for it is of the thread that makes it.
+        let mut crowding = Crowding::at_one_in(batching::CROWDED_ONE_IN);
         while !self.is_done() {
             self.wait(&mut events)?;
             let began = self.read_clock();
             self.read_ready(&events);
+            if let Some(is_crowded) = crowding.look(self.now) {
+                self.batcher.note_crowd(is_crowded);
+            }
             self.gather_more(&mut events)?;
             self.finish_turn(began);
             self.batcher.note_turn(self.dataplane.in_service());
@@ -227,9 +230,6 @@ impl EventLoop {
         reason = "a bounded pause that gathers a larger batch; there is no readiness for that"
     )]
     fn gather_more(&mut self, events: &mut Events) -> io::Result<()> {
-        if let Some(is_crowded) = self.crowding.look(self.now) {
-            self.batcher.note_crowd(is_crowded);
-        }
         let pause_ns = self.batcher.pause_ns(self.dataplane.counters_mut().requests, self.now);
         if pause_ns > 0 {
             thread::sleep(Duration::from_nanos(pause_ns));

@@ -5,13 +5,13 @@
 //! than half of the machine's cores, the other half of which carries those who ask and those who answer; and a worker that has taken a
 //! request calls the next one, if others still wait, when it is about to wait itself.
 //!
-//! Where threads wait for processors, no more are at work than bring something (`crew.rs`): nobody is called while so many are, as long as
+//! Where threads wait for processors, no more are at work than bring something (`concurrency.rs`): nobody is called while so many are, as long as
 //! they come back, and one who comes back when more are at work rests, although requests wait.
 //!
 //! Nothing is left waiting by that: while requests wait and workers are idle, one at least is on its way or about to call, or the queue
 //! was told to ask again in a moment, for those at work may wait for a server.
 
-use super::crew::Crew;
+use super::concurrency::Concurrency;
 use std::{mem, thread};
 use weir_timing::Instant;
 
@@ -24,7 +24,7 @@ pub(super) struct Calls {
     /// How many are on their way.
     coming: usize,
     coming_max: usize,
-    crew: Crew,
+    concurrency: Concurrency,
     /// How many came back since the crew was looked at.
     returns: u64,
     /// When the last one came back.
@@ -69,7 +69,7 @@ impl Calls {
             whereabouts: vec![Whereabouts::Busy; workers],
             coming: 0,
             coming_max,
-            crew: Crew::of(workers),
+            concurrency: Concurrency::of(workers),
             returns: 0,
             back: Instant::ZERO,
         }
@@ -77,7 +77,7 @@ impl Calls {
 
     /// Whom to call now that so many requests wait, if anybody.
     pub(super) fn call(&mut self, waiting: usize, now: Instant) -> Choice {
-        let are_enough = self.at_work() + self.coming >= self.crew.limit();
+        let are_enough = self.at_work() + self.coming >= self.concurrency.limit();
         if are_enough && !self.idle.is_empty() && now.saturating_since(self.back) < PATIENCE_NS {
             Choice::NobodyYet
         } else {
@@ -102,12 +102,12 @@ impl Calls {
 
     /// To be called every few milliseconds: whether threads wait for processors.
     pub(super) fn look(&mut self, is_crowded: bool, now: Instant) {
-        self.crew.look(mem::take(&mut self.returns), is_crowded, now);
+        self.concurrency.look(mem::take(&mut self.returns), is_crowded, now);
     }
 
     /// Whether a worker that is back rests. To be asked only where it is asked again in a moment whom to call.
     pub(super) fn rests(&self) -> bool {
-        self.at_work() > self.crew.limit()
+        self.at_work() > self.concurrency.limit()
     }
 
     /// This worker looks for something to take: it is on its way no more, or back from another request. Returns whether it is back.
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn nobody_is_called_on_a_crowded_machine_while_enough_are_at_work_and_come_back() {
         let (mut calls, now) = crowded(40);
-        assert!(calls.crew.limit() < 40, "{:?}", calls.crew);
+        assert!(calls.concurrency.limit() < 40, "{:?}", calls.concurrency);
         assert_eq!(calls.call(20, now.plus(PATIENCE_NS - 1)), Choice::NobodyYet);
         assert!(matches!(calls.call(20, now.plus(PATIENCE_NS)), Choice::This(_)), "they wait for servers");
         assert!(matches!(calls.call_anyway(20), Choice::This(_)));
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn those_who_are_too_many_rest_as_they_come_back() {
         let (mut calls, _) = crowded(40);
-        let limit = calls.crew.limit();
+        let limit = calls.concurrency.limit();
         for worker in 0..40 {
             if calls.rests() {
                 calls.note_idle(worker);
@@ -265,8 +265,9 @@ mod tests {
     proptest! {
         /// The rule that nothing is left waiting, as the queue follows it.
         #[test]
-        fn while_requests_wait_somebody_is_on_the_way_or_will_call(coming_max in 1_usize..4, steps in steps(5), is_crowded: bool) {
+        fn while_requests_wait_somebody_is_on_the_way_or_will_call(coming_max in 1_usize..4, steps in steps(5), limit in 1_usize..=5) {
             let mut calls = idle(5, coming_max);
+            calls.concurrency = Concurrency::limited_to(5, limit);
             let (mut waiting, mut serving, mut about_to_call) = (0_usize, [false; 5], [false; 5]);
             let (mut now, mut asks_again) = (at(1_000_000_000), false);
             for (step, pause) in steps {
@@ -283,7 +284,6 @@ mod tests {
                         about_to_call[worker] = false;
                     }
                     Step::Again => {
-                        calls.look(is_crowded, now);
                         calls.call(waiting, now);
                         asks_again = waiting > 0 && calls.idle_len() > 0;
                     }

@@ -13,7 +13,7 @@
 //! | `queues` | what the network thread and the workers know of the queues: [`Queues`] |
 //! | `queue` | one queue: who waits, and who takes it |
 //! | `calls` | which worker is called for it |
-//! | `crew` | how many may be at work |
+//! | `concurrency` | how many may be at work |
 //! | `fence` | times at which nobody writes |
 //! | `order` | one order of writes per key |
 //! | `serving` | what is measured about those who serve |
@@ -23,7 +23,7 @@
 
 mod calls;
 pub(crate) mod client;
-mod crew;
+mod concurrency;
 pub(crate) mod fence;
 pub(crate) mod network;
 pub(crate) mod order;

@@ -11,7 +11,7 @@ use weir_timing::Instant;
 
 /// The workers of one queue that may be at work.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct Concurrency {
     workers: usize,
     /// So many at most now.
     limit: usize,
@@ -64,7 +64,7 @@ const STEP: usize = 4;
 /// There is no smaller crew.
 const LIMIT_MIN: usize = 8;
 
-impl Crew {
+impl Concurrency {
     pub(super) fn of(workers: usize) -> Self {
         Self {
             workers,
@@ -74,6 +74,12 @@ impl Crew {
             pause_looks: PAUSE_LOOKS_MIN,
             looked: Instant::ZERO,
         }
+    }
+
+    /// Of whom so many may be at work now.
+    #[cfg(test)]
+    pub(super) fn limited_to(workers: usize, limit: usize) -> Self {
+        Self { limit, ..Self::of(workers) }
     }
 
     /// How many may be at work.
@@ -86,8 +92,7 @@ impl Crew {
         let elapsed_ns = now.saturating_since(mem::replace(&mut self.looked, now));
         if !is_crowded {
             // There are processors: back to all of them, in a few steps, for the next look may say otherwise.
-            self.limit = self.more();
-            (self.phase, self.direction) = (Phase::Pause(0), Direction::Fewer);
+            *self = Self { limit: self.more(), looked: now, ..Self::of(self.workers) };
             return;
         }
         match &mut self.phase {
@@ -182,7 +187,7 @@ mod tests {
     /// Looks for so many seconds at a queue whose throughput follows from the crew; gives the mean throughput of the last second, and
     /// the crew at the end.
     fn run(workers: usize, seconds: u64, throughput: impl Fn(usize, u64) -> f64) -> (f64, usize) {
-        let mut crew = Crew::of(workers);
+        let mut crew = Concurrency::of(workers);
         let looks = seconds * 1_000_000_000 / LOOK_NS;
         let mut last_second = 0.0;
         for look in 0..looks {
@@ -219,7 +224,7 @@ mod tests {
 
     #[test]
     fn all_may_serve_as_soon_as_there_are_processors() {
-        let mut crew = Crew::of(64);
+        let mut crew = Concurrency::of(64);
         crew.limit = LIMIT_MIN;
         let looks = (1..).take_while(|&look| {
             crew.look(1, false, Instant::from_nanos(look * LOOK_NS));
@@ -241,7 +246,7 @@ mod tests {
         fn a_limit_is_one_of_at_least_a_few(
             workers in 1_usize..200, looks in prop::collection::vec((0u64..3_000, any::<bool>(), 0u64..LOOK_NS), 1..300)
         ) {
-            let mut crew = Crew::of(workers);
+            let mut crew = Concurrency::of(workers);
             let mut now = Instant::ZERO;
             for (served, is_crowded, pause) in looks {
                 now = now.plus(pause);
