@@ -73,6 +73,16 @@ impl Buckets {
         self.counts.increment(place_of(nanos).wrapping_sub(self.begin))
     }
 
+    /// [`Self::add_usual`] without looking whether the count has room: [`Counts::increment_unsettled`].
+    #[inline]
+    pub(crate) fn add_usual_unsettled(&mut self, nanos: u64) -> bool {
+        self.counts.increment_unsettled(place_of(nanos).wrapping_sub(self.begin))
+    }
+
+    pub(crate) fn settle(&mut self) {
+        self.counts.settle();
+    }
+
     /// Counts a time, wherever it lies.
     pub(crate) fn add_time(&mut self, nanos: u64) {
         self.add_many(nanos, 1);
@@ -346,8 +356,9 @@ mod tests {
         ) {
             let mut buckets = Buckets::new();
             let mut library = Histogram::<u64>::new_with_bounds(1, BUCKETS_MAX_NS, SIGNIFICANT_DIGITS).unwrap();
-            for time in times {
-                if !buckets.add_usual(time) {
+            for (turn, time) in times.into_iter().enumerate() {
+                let is_usual = if turn % 2 == 0 { buckets.add_usual(time) } else { buckets.add_usual_unsettled(time) };
+                if !is_usual {
                     buckets.add_time(time);
                 }
                 library.saturating_record(time);

@@ -5,6 +5,7 @@ use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::{Serialize, Serializer};
 
 use crate::buckets::Buckets;
+use crate::counts::Counts;
 use crate::{Instant, wide};
 
 /// With fewer samples the largest one lies below the true percentile with a probability above 5 %
@@ -110,6 +111,24 @@ impl Distribution {
         }
         self.usual_sum_ns = self.usual_sum_ns.wrapping_add(nanos);
         true
+    }
+
+    /// [`Self::record_usual`], of which [`Self::settle`] must be called after [`Self::UNSETTLED_MAX`] calls.
+    #[inline]
+    pub(crate) fn record_usual_unsettled(&mut self, begin: Instant, end: Instant) -> bool {
+        let nanos = end.as_nanos().wrapping_sub(begin.as_nanos());
+        if !self.buckets.add_usual_unsettled(nanos) {
+            return false;
+        }
+        self.usual_sum_ns = self.usual_sum_ns.wrapping_add(nanos);
+        true
+    }
+
+    pub(crate) const UNSETTLED_MAX: u16 = Counts::INCREMENTS_MAX;
+
+    /// After this there is room for as many usual times again.
+    pub(crate) fn settle(&mut self) {
+        self.buckets.settle();
     }
 
     /// Records so many times of no length.

@@ -33,6 +33,8 @@ pub struct OperationReport {
     /// Requests whose first two stages are among `stages`. All others came whole and were put into their queues at once, so that both
     /// were 0; they are many, and counted when the second is over.
     in_parts: u64,
+    /// How many more requests may be recorded before counts must be settled.
+    settled_for: u16,
     stages: [Distribution; Stage::COUNT],
     /// The requests' totals: the sums of their stages.
     pub total: Distribution,
@@ -133,30 +135,43 @@ impl OperationReport {
 
     /// How long it took.
     ///
-    /// Nothing is called here but at the end, for the rare cases: a stage that has no length, or is among the shortest or the longest, and
+    /// Nothing is called here but for the rare cases: a stage that has no length, or is among the shortest or the longest, and
     /// a stamp before its predecessor, whose stage would be longer than any.
     #[inline(always)]
     pub(crate) fn record(&mut self, stamps: &Stamps) {
+        let (left, is_full) = self.settled_for.overflowing_sub(1);
+        self.settled_for = left;
+        if is_full {
+            self.settle_counts();
+        }
         let Stamps { first_byte, created, enqueued, dequeued, forwarded, received, answered, .. } = *stamps;
         if created != first_byte || enqueued != first_byte {
             return self.record_from::<0>(stamps);
         }
         let [_, _, queue, send, backend, reply] = &mut self.stages;
-        if !queue.record_usual(enqueued, dequeued) {
+        if !queue.record_usual_unsettled(enqueued, dequeued) {
             return self.record_from::<2>(stamps);
         }
-        if !send.record_usual(dequeued, forwarded) {
+        if !send.record_usual_unsettled(dequeued, forwarded) {
             return self.record_from::<3>(stamps);
         }
-        if !backend.record_usual(forwarded, received) {
+        if !backend.record_usual_unsettled(forwarded, received) {
             return self.record_from::<4>(stamps);
         }
-        if !reply.record_usual(received, answered) {
+        if !reply.record_usual_unsettled(received, answered) {
             return self.record_from::<5>(stamps);
         }
-        if !self.total.record_usual(first_byte, answered) {
+        if !self.total.record_usual_unsettled(first_byte, answered) {
             self.total.record_unusual(answered.as_nanos() - first_byte.as_nanos());
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_counts(&mut self) {
+        self.settled_for = Distribution::UNSETTLED_MAX - 1;
+        self.stages.iter_mut().for_each(Distribution::settle);
+        self.total.settle();
     }
 
     /// Records the stages from this one on, and the total. Those before it are what they are, whatever the stamps behind them.
@@ -190,6 +205,7 @@ impl OperationReport {
 
     /// Counts what was left to be counted once a second.
     pub(crate) fn settle(&mut self) {
+        self.settle_counts();
         let whole = self.requests - self.in_parts;
         let [read, dispatch, ..] = &mut self.stages;
         read.record_zeros(whole);
