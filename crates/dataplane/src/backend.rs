@@ -15,6 +15,7 @@
 //! Replies come in the order of the messages, so the head of `parts` owns the next reply. A part whose request has been
 //! answered already (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
 
+mod joined;
 mod renewal;
 
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
     replica::{LostErrands, Replica},
     window::Told,
 };
+use joined::{Cursor, Line};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Distribution, Instant, QueueGauge};
@@ -46,7 +48,11 @@ pub(crate) struct Part {
     key_count: u32,
     /// The key that the reply repeats may be written in base64.
     base64: bool,
-    /// Where in the stream to the server its bytes begin and end.
+    /// It is a `get`, and the next one may be put into its message (`joined.rs`).
+    may_be_joined: bool,
+    /// It stands in the message of the part before it.
+    is_joined: bool,
+    /// Where in the stream to the server its bytes begin and end. Of parts of one message only the last knows where that ends.
     start: u64,
     end: u64,
     deadline: Instant,
@@ -140,6 +146,8 @@ pub(crate) struct Backend {
     out_start: u64,
     /// The keys of the retrievals in `parts`, each after its length, against which replies are checked.
     pub(crate) keys: ByteQueue,
+    line: Line,
+    cursor: Cursor,
     pub(crate) scanner: ReplyScanner,
     /// The beginning of a reply that is not complete.
     pub(crate) input: Vec<u8>,
@@ -209,6 +217,8 @@ impl Backend {
             out: ByteQueue::default(),
             out_start: 0,
             keys: ByteQueue::default(),
+            line: Line::default(),
+            cursor: Cursor::default(),
             scanner: ReplyScanner::default(),
             input: Vec::new(),
             skip: 0,
@@ -298,6 +308,8 @@ impl Backend {
             index: part.index,
             key_count: 0,
             base64: false,
+            may_be_joined: false,
+            is_joined: false,
             start,
             end: start,
             deadline,
@@ -311,6 +323,9 @@ impl Backend {
 
     /// Adds a key to the message that was begun last: to its bytes and to what its reply is checked against.
     pub(crate) fn push_key(&mut self, key: &[u8]) {
+        if self.parts.back().is_some_and(|part| part.may_be_joined) {
+            self.note_in_line(key);
+        }
         let out = self.out.end();
         out.push(b' ');
         out.extend_from_slice(key);
@@ -386,12 +401,18 @@ impl Backend {
         self.blocked = count < self.output().len();
         self.out.advance(count);
         self.out_start += count as u64;
-        while let Some(part) = self.parts.get_mut(self.sent).filter(|part| part.end <= self.out_start) {
-            part.sent = now;
-            self.sent += 1;
-            if let Some(request) = part.request {
-                forwarded(request);
+        while self.sent < self.parts.len() {
+            let last = self.last_of_message(self.sent);
+            if self.parts[last].end > self.out_start {
+                break;
             }
+            for part in self.parts.range_mut(self.sent..=last) {
+                part.sent = now;
+                if let Some(request) = part.request {
+                    forwarded(request);
+                }
+            }
+            self.sent = last + 1;
         }
     }
 
@@ -419,14 +440,22 @@ impl Backend {
     /// Takes the part whose reply is complete, after checking that the values in it are the ones that were asked for.
     /// [`Backend::note_replied`] must follow.
     pub(crate) fn complete_head(&mut self, reply: &[u8]) -> Result<Part, Violation> {
-        self.check_keys(reply)?;
+        if self.is_head_followed() {
+            self.forget_keys_of_head();
+        } else {
+            self.check_keys(reply)?;
+        }
         self.failures = 0;
+        Ok(self.take_head())
+    }
+
+    fn take_head(&mut self) -> Part {
         let part = self.parts.pop_front().expect("a reply was scanned for the head");
         self.replied += u64::from(measured(&part));
         self.sent = self.sent.saturating_sub(1);
         self.dequeued = self.dequeued.saturating_sub(1);
         self.unexpired = self.unexpired.saturating_sub(1);
-        Ok(part)
+        part
     }
 
     /// All that came at `now` was taken: its requests are in flight no more.
@@ -565,6 +594,7 @@ impl Backend {
         self.out.clear();
         self.out_start = 0;
         self.keys.clear();
+        self.cursor = Cursor::default();
         self.scanner.reset();
         self.input = Vec::new();
         self.skip = 0;

@@ -1,6 +1,6 @@
 //! What bounds the dataplane. Every queue and buffer in this crate has its limit here.
 
-use crate::{Multiget, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
+use crate::{JoinGets, Multiget, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 use weir_protocol::Limits;
 
 /// A rule of replication that can be left out, for tests only.
@@ -69,6 +69,8 @@ pub struct Config {
     pub patience: Patience,
     /// How multi-gets are asked for where keys have several replicas.
     pub multiget: Multiget,
+    /// Whether gets of several requests are put into one message to a server.
+    pub join_gets: JoinGets,
     /// What becomes of retrievals of which a part got no answer.
     pub on_failure: OnFailure,
     /// When writes to several replicas are answered.
@@ -135,6 +137,7 @@ impl Default for Config {
             connect_timeout_ns: 500_000_000,
             patience: Patience::default(),
             multiget: Multiget::default(),
+            join_gets: JoinGets::default(),
             on_failure: OnFailure::default(),
             write_policy: WritePolicy::default(),
             replicas_required: ReplicasRequired::default(),

@@ -95,6 +95,8 @@ counters! {
     queue_key_waits,
     /// Keys that were answered as misses because their server did not answer (`--on-failure degrade`).
     keys_degraded,
+    /// Parts of gets that were put into the message of another one to the same server (`--join-gets`).
+    gets_joined,
     /// Keys of multi-gets that another replica did not have, and that the primary was asked for in a second step.
     keys_asked_again,
     /// Requests and keys that another replica decided because the primary could not be asked.

@@ -77,15 +77,30 @@ impl Dataplane {
                 let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
                 return Err(Violation::UnexpectedLine(line));
             };
-            let Some(reply) = backend.scanner.scan(expected, &input[at..])? else { break };
+            let Some(reply) = backend.scan(expected, &input[at..])? else { break };
             let bytes = &input[at..at + reply.len];
             let part = backend.complete_head(bytes)?;
             at += reply.len;
             self.deliver(server, part, reply, bytes, now);
+            if reply.status != Status::Values && self.backends[server].is_within_message() {
+                self.deliver_end(server, reply, bytes, now);
+            }
         }
         Ok(at)
     }
 
+    /// A reply has ended, and with it those to all that was asked for in the same message: its last line is theirs.
+    #[inline(never)]
+    fn deliver_end(&mut self, server: usize, reply: Reply, bytes: &[u8], now: Instant) {
+        while let Some(part) = self.backends[server].complete_joined() {
+            let line = &bytes[reply.last_line..];
+            let len = line.len();
+            self.deliver(server, part, Reply { len, answer_len: len, last_line: 0, ..reply }, line, now);
+        }
+    }
+
+    // As a call of its own it costs every request a hundred instructions.
+    #[inline(always)]
     fn deliver(&mut self, server: usize, part: Part, reply: Reply, bytes: &[u8], now: Instant) {
         let Some(key) = part.request else {
             match part.purpose {
@@ -154,6 +169,7 @@ impl Dataplane {
                 Status::MetaValue | Status::MetaDone => 1,
                 _ => backend.ordinals.len() as u32,
             };
+            service.lacks_end = reply.status == Status::Values;
             deciding = Some(&bytes[..reply.answer_len]);
         }
         let service = &mut self.services[key];
@@ -288,7 +304,9 @@ impl Dataplane {
             (None, Some(_)) => None,
             (None, None) => Some(reply.unwrap_or(kept.as_slice())),
         };
+        let mut end = if failure.is_none() && service.lacks_end { END } else { b"" };
         let mut len = bytes.map_or_else(|| gather.as_ref().map_or(0, |gather| gather.len()), <[u8]>::len);
+        len += end.len();
         let whose = if session.buffered_bytes() + len > config.session_buffer_bytes_max {
             counters.session_refusals_full += 1;
             Some("client")
@@ -303,14 +321,17 @@ impl Dataplane {
             service.error = true;
             refusal = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
             len = refusal.len();
-            bytes = Some(&refusal);
+            (bytes, end) = (Some(refusal.as_slice()), b"");
         }
         if let Some(traced) = &mut service.traced {
             traced.reply_bytes = len as u64;
         }
         let mut write = |out: &mut Vec<u8>| match (bytes, &mut gather) {
             (None, Some(gather)) => gather.merge_into(out),
-            (bytes, _) => out.extend_from_slice(bytes.unwrap_or_default()),
+            (bytes, _) => {
+                out.extend_from_slice(bytes.unwrap_or_default());
+                out.extend_from_slice(end);
+            }
         };
         if session.next_to_append() == Some(key) {
             session.out.make_room(len);
@@ -356,6 +377,9 @@ impl Dataplane {
         }
     }
 }
+
+/// What ends the answer to a retrieval.
+const END: &[u8] = b"END\r\n";
 
 /// Gathers that keep more memory than this are dropped when memory is scarce.
 const SPARE_GATHER_BYTES_MAX: usize = 64 << 10;

@@ -96,13 +96,7 @@ impl Dataplane {
         }
         match self.plan(key, retrieval) {
             Plan::One(Err((fault, server))) => self.note_refusal(key, fault, server),
-            Plan::One(Ok(server)) => {
-                self.send(key, server, Expected::Retrieval, true, context.now, |backend| {
-                    retrieval.write_head(backend.message());
-                    retrieval.keys().for_each(|key| backend.push_key(key));
-                    backend.message().extend_from_slice(b"\r\n");
-                });
-            }
+            Plan::One(Ok(server)) => self.send_whole(key, server, retrieval, context.now),
             Plan::Parts(gather) => self.send_parts(key, retrieval, gather, context.now),
         }
         self.finish_if_nothing_is_outstanding(key, context.now);
@@ -247,6 +241,21 @@ impl Dataplane {
         gather
     }
 
+    /// One message, or part of one.
+    fn send_whole(&mut self, key: RequestKey, server: usize, retrieval: Retrieval<'_>, now: Instant) {
+        let backend = &mut self.backends[server];
+        if let Err(fault) = backend.admit(&self.config) {
+            return self.note_refusal(key, fault, server);
+        }
+        let service = &mut self.services[key];
+        let (request, created) = (Some(key), service.stamps.created);
+        let part = NewPart { request, expected: Expected::Retrieval, decides: true, index: 0, created };
+        backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &self.config, now);
+        retrieval.keys().for_each(|key| backend.push_key(key));
+        self.counters.gets_joined += u64::from(backend.finish_retrieval());
+        service.outstanding += 1;
+    }
+
     /// One message per server. If one cannot be asked, nothing is sent; where failures are misses, nothing to that one.
     fn send_parts(&mut self, key: RequestKey, retrieval: Retrieval<'_>, gather: Box<Gather>, now: Instant) {
         let parts = gather.part_count();
@@ -262,14 +271,14 @@ impl Dataplane {
                 }
             }
         }
-        let Self { services, backends, config, .. } = self;
+        let Self { services, backends, config, counters, .. } = self;
         let service = &mut services[key];
         let gather = service.gather.as_ref().expect("it was put there");
         for (index, server) in gather.asked() {
             let (request, created) = (Some(key), service.stamps.created);
             let part = NewPart { request, expected: Expected::Retrieval, decides: true, index, created };
-            backends[server].begin_message(part, config, now);
-            retrieval.write_head(backends[server].message());
+            let key_count = gather.keys_of(index) as usize;
+            backends[server].begin_retrieval(part, (retrieval, key_count), config, now);
             service.outstanding += 1;
         }
         for (name, server) in retrieval.keys().zip(gather.owners()) {
@@ -278,8 +287,7 @@ impl Dataplane {
             }
         }
         for (_, server) in gather.asked() {
-            backends[server].message().extend_from_slice(b"\r\n");
-            backends[server].finish_message();
+            counters.gets_joined += u64::from(backends[server].finish_retrieval());
         }
     }
 }

@@ -47,6 +47,29 @@ pub enum ReadRepair {
     On,
 }
 
+/// Whether gets of several requests are put into one message to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum JoinGets {
+    /// Those that leave together anyway.
+    #[default]
+    On,
+    /// Never: each request has messages of its own.
+    Off,
+}
+
+impl JoinGets {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::On, Self::Off];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+}
+
 impl WritePolicy {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::All, Self::Quorum, Self::First, Self::Async];

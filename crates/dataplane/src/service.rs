@@ -28,6 +28,8 @@ pub(crate) struct Service {
     pub(crate) first_sent: bool,
     /// The reply that decides, kept while others are outstanding or while earlier requests are unanswered.
     pub(crate) answer: Answer,
+    /// That reply has no `END` of its own: it came with those to others (`backend/joined.rs`).
+    pub(crate) lacks_end: bool,
     /// Bytes of values that `gather` keeps, as far as they were counted.
     pub(crate) gathered_bytes: usize,
     /// The parts of a split multi-get.
@@ -108,6 +110,7 @@ impl Service {
         refusal: None,
         first_sent: false,
         answer: Answer::None,
+        lacks_end: false,
         gathered_bytes: 0,
         gather: None,
         degrades: false,
@@ -164,6 +167,7 @@ impl Service {
             refusal,
             first_sent,
             answer,
+            lacks_end,
             gathered_bytes,
             gather,
             degrades,
@@ -186,7 +190,7 @@ impl Service {
         (*outstanding, *hits, *gathered_bytes) = (0, 0, 0);
         (*error, *first_sent, *degrades, *degraded, *lingers) = (false, false, false, false, false);
         (*is_decided_alone, *apart, *following, *complete, *hosted) = (false, false, false, false, false);
-        *is_replicated_read = false;
+        (*is_replicated_read, *lacks_end) = (false, false);
         (*refusal, *chosen, *sender, *claim) = (None, None, None, Claim::NONE);
         *answer = Answer::None;
         (*failure, *gather, *reread, *write, *traced) = (None, None, None, None, None);

@@ -1,6 +1,6 @@
 //! Choices have names in flags, files and reports.
 
-use crate::{Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
+use crate::{JoinGets, Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 use std::{fmt, str::FromStr};
 
 /// A word that names none of the choices.
@@ -40,6 +40,7 @@ macro_rules! named {
 }
 
 named!(Multiget);
+named!(JoinGets);
 named!(OnFailure);
 named!(WritePolicy);
 named!(ReadPolicy);
@@ -53,6 +54,7 @@ mod tests {
     #[test]
     fn names_round_trip_and_others_are_refused() {
         assert!(Multiget::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
+        assert!(JoinGets::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         assert!(WritePolicy::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         assert!(ReadPolicy::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         assert!(ReplicasRequired::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));

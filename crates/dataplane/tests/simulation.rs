@@ -99,6 +99,7 @@ fn every_world_ends_well() {
         ("renewed connections", sum(|outcome| outcome.counters.server_renewals)),
         ("degraded keys", sum(|outcome| outcome.counters.keys_degraded)),
         ("reads at another replica", sum(|outcome| outcome.counters.reads_failed_over)),
+        ("joined gets", sum(|outcome| outcome.counters.gets_joined)),
         ("keys asked again", sum(|outcome| outcome.counters.keys_asked_again)),
         ("repaired copies", sum(|outcome| outcome.counters.reads_repaired)),
         ("repairs that were dropped", sum(|outcome| outcome.counters.repairs_dropped)),

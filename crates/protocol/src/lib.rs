@@ -21,7 +21,7 @@ mod tokens;
 
 pub use number::cas_token;
 pub use refusal::{Denied, Refusal};
-pub use reply::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation};
+pub use reply::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation, Whose};
 pub use request::{
     Arithmetic, ArithmeticVerb, Deletion, Keys, Limits, Meta, MetaVerb, Parsed, Request, RequestParser,
     Retrieval, RetrievalVerb, Storage, StorageVerb, Touch,

@@ -37,6 +37,9 @@ pub enum Expected {
 pub enum Status {
     /// `END`, after the values that were found.
     End,
+    /// The values that were found by one of several retrievals that were asked for in one message. No `END` stands behind them: what
+    /// follows belongs to the next one.
+    Values,
     /// `STORED`.
     Stored,
     /// `NOT_STORED`.
@@ -108,6 +111,17 @@ pub struct ValueSpan {
     pub cas: Option<u64>,
 }
 
+/// Whose a value is, in a reply to several retrievals that were asked for in one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// That of the first retrieval that has not got all its values.
+    Heads,
+    /// The same, and it will get no more.
+    HeadsLast,
+    /// That of a later one: the first has all that it will get.
+    Others,
+}
+
 /// A reply that does not fit the request, or is none at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
@@ -148,12 +162,15 @@ pub struct ReplyScanner {
     position: usize,
     /// Length that the buffer must reach before scanning is worth a try.
     needed: usize,
+    /// Whose the value is whose header was read last, while its data is not all there.
+    whose: Option<Whose>,
     done: bool,
 }
 
 impl ReplyScanner {
     /// Scans the front of `buffer` for one whole reply. `None`: more bytes are needed; call again with the same bytes and more.
     /// After a reply, the next call begins a new one, with a buffer from which [`Reply::len`] bytes were taken.
+    #[inline]
     pub fn scan(&mut self, expected: Expected, buffer: &[u8]) -> Result<Option<Reply>, Violation> {
         if self.done {
             self.reset();
@@ -169,22 +186,58 @@ impl ReplyScanner {
                 self.needed = self.position + 1;
                 continue;
             }
-            if expected == Expected::Retrieval && text.starts_with(b"VALUE ") {
-                if !self.value(text, line, buffer)? {
+            if expected == Expected::Retrieval && text.starts_with(VALUE_WORD) {
+                if !self.value(ValueHeader::parse(text)?, line, buffer)? {
                     return Ok(None);
                 }
                 continue;
             }
-            let status = status(expected, text).ok_or_else(|| Violation::UnexpectedLine(excerpt(text)))?;
-            self.done = true;
-            return Ok(Some(Reply {
-                len: line.next,
-                answer_len: line.next,
-                status,
-                last_line: self.position,
-            }));
+            return self.last_line(expected, text, line);
         }
         Ok(None)
+    }
+
+    /// Scans the front of `buffer` for the reply to the first of several retrievals that were asked for in one message, but for the last
+    /// of them. `whose` is asked for each value in turn, by its key, as soon as its header is there.
+    ///
+    /// A reply of [`Status::Values`] ends where that to the next retrieval begins, and may be empty. With any other status all have ended:
+    /// those behind the first got nothing.
+    pub fn scan_joined(
+        &mut self,
+        buffer: &[u8],
+        mut whose: impl FnMut(&[u8]) -> Whose,
+    ) -> Result<Option<Reply>, Violation> {
+        if self.done {
+            self.reset();
+        }
+        while buffer.len() >= self.needed {
+            let Some(line) = self.line(buffer)? else { return Ok(None) };
+            let text = &buffer[self.position..line.end];
+            if !text.starts_with(VALUE_WORD) {
+                return self.last_line(Expected::Retrieval, text, line);
+            }
+            let header = ValueHeader::parse(text)?;
+            let key = &text[VALUE_WORD.len()..][..header.key_len];
+            let owner = *self.whose.get_or_insert_with(|| whose(key));
+            if owner != Whose::Others && !self.value(header, line, buffer)? {
+                return Ok(None);
+            }
+            self.whose = None;
+            if owner != Whose::Heads {
+                self.done = true;
+                let len = self.position;
+                return Ok(Some(Reply { len, answer_len: len, status: Status::Values, last_line: len }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the line `text`, which ends a reply.
+    #[inline]
+    fn last_line(&mut self, expected: Expected, text: &[u8], line: Line) -> Result<Option<Reply>, Violation> {
+        let status = status(expected, text).ok_or_else(|| Violation::UnexpectedLine(excerpt(text)))?;
+        self.done = true;
+        Ok(Some(Reply { len: line.next, answer_len: line.next, status, last_line: self.position }))
     }
 
     /// The values of the reply that was found last, in the order in which they came.
@@ -207,6 +260,7 @@ impl ReplyScanner {
         self.values.clear();
         self.position = 0;
         self.needed = 0;
+        self.whose = None;
         self.done = false;
     }
 
@@ -264,6 +318,7 @@ impl ReplyScanner {
         }
     }
 
+    #[inline]
     fn line(&mut self, buffer: &[u8]) -> Result<Option<Line>, Violation> {
         let rest = &buffer[self.position..];
         match near::find(b'\n', &rest[..rest.len().min(LINE_BYTES_MAX)]) {
@@ -279,11 +334,11 @@ impl ReplyScanner {
         }
     }
 
-    /// Takes the value whose header is `text`; `false` if its data block is not all there.
-    fn value(&mut self, text: &[u8], line: Line, buffer: &[u8]) -> Result<bool, Violation> {
-        let header = ValueHeader::parse(text).ok_or_else(|| Violation::BadValueLine(excerpt(text)))?;
+    /// Takes the value with this header; `false` if its data block is not all there.
+    #[inline]
+    fn value(&mut self, header: ValueHeader, line: Line, buffer: &[u8]) -> Result<bool, Violation> {
         let Some(block_end) = self.data_block(line.next, header.bytes, buffer)? else { return Ok(false) };
-        let key_start = self.position + b"VALUE ".len();
+        let key_start = self.position + VALUE_WORD.len();
         self.values.push(ValueSpan {
             block: self.position..block_end,
             key: key_start..key_start + header.key_len,
@@ -303,6 +358,7 @@ struct Line {
     next: usize,
 }
 
+#[derive(Clone, Copy)]
 struct ValueHeader {
     key_len: usize,
     flags: u32,
@@ -312,8 +368,13 @@ struct ValueHeader {
 
 impl ValueHeader {
     /// `text` begins with `VALUE `. Its key must follow at once, because its place is computed from that.
-    fn parse(text: &[u8]) -> Option<Self> {
-        let words = &text[b"VALUE ".len()..];
+    #[inline]
+    fn parse(text: &[u8]) -> Result<Self, Violation> {
+        Self::words(&text[VALUE_WORD.len()..]).ok_or_else(|| Violation::BadValueLine(excerpt(text)))
+    }
+
+    #[inline]
+    fn words(words: &[u8]) -> Option<Self> {
         let key_len = near::find(b' ', words).filter(|len| (1..=KEY_BYTES_MAX).contains(len))?;
         let (flags, words) = number::next_digits(&words[key_len..])?;
         let (bytes, words) = number::next_digits(words)?;
@@ -321,6 +382,8 @@ impl ValueHeader {
         Some(Self { key_len, flags: u32::try_from(flags).ok()?, bytes: acceptable_len(bytes)?, cas })
     }
 }
+
+const VALUE_WORD: &[u8] = b"VALUE ";
 
 /// What stands behind the length of a value: its cas token, or nothing but spaces.
 fn cas_token(words: &[u8]) -> Option<Option<u64>> {

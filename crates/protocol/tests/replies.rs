@@ -1,7 +1,7 @@
 //! Replies: vectors, violations, and any cut of the bytes.
 
 use proptest::prelude::*;
-use weir_protocol::{Expected, ReplyScanner, Status, Violation};
+use weir_protocol::{Expected, ReplyScanner, Status, Violation, Whose};
 
 fn scan(expected: Expected, bytes: &[u8]) -> Result<Option<(Status, usize)>, Violation> {
     let found = ReplyScanner::default().scan(expected, bytes)?;
@@ -135,5 +135,93 @@ proptest! {
             let _ = scan(expected, &bytes);
             let _ = scan(expected, &[b"VALUE ", &bytes[..]].concat());
         }
+    }
+}
+
+/// Takes the replies to retrievals of these keys, asked for in one message, as `piece` after `piece` comes: for each the keys whose
+/// values it got, and at last the status that ended all.
+fn joined(retrievals: &[Vec<u8>], pieces: &[&[u8]]) -> Result<(Vec<Vec<u8>>, Option<Status>), Violation> {
+    let mut scanner = ReplyScanner::default();
+    let (mut buffer, mut found, mut left) =
+        (Vec::new(), vec![Vec::new(); retrievals.len()], retrievals[0].as_slice());
+    let mut head = 0;
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            let is_last = head + 1 == retrievals.len();
+            let whose = |key: &[u8]| match left.iter().position(|own| key == [*own]) {
+                None => {
+                    left = &[];
+                    Whose::Others
+                }
+                Some(position) => {
+                    left = &left[position + 1..];
+                    if left.is_empty() { Whose::HeadsLast } else { Whose::Heads }
+                }
+            };
+            let reply = if is_last {
+                scanner.scan(Expected::Retrieval, &buffer)?
+            } else {
+                scanner.scan_joined(&buffer, whose)?
+            };
+            let Some(reply) = reply else { break };
+            found[head] = scanner.values().iter().map(|value| buffer[value.key.clone()][0]).collect();
+            buffer.drain(..reply.len);
+            if reply.status != Status::Values {
+                assert!(buffer.is_empty(), "nothing follows");
+                return Ok((found, Some(reply.status)));
+            }
+            head += 1;
+            left = &retrievals[head];
+        }
+    }
+    Ok((found, None))
+}
+
+#[test]
+fn a_reply_to_several_belongs_to_each_as_far_as_its_keys_go() {
+    let retrievals = [vec![b'a'], vec![b'b', b'c'], vec![b'd']];
+    let all =
+        [b"VALUE a 0 1\r\nx\r\n".as_slice(), b"VALUE c 0 1\r\nx\r\n", b"VALUE d 0 1\r\nx\r\n", b"END\r\n"];
+    let expected = vec![vec![b'a'], vec![b'c'], vec![b'd']];
+    assert_eq!(joined(&retrievals, &all), Ok((expected.clone(), Some(Status::End))));
+    assert_eq!(
+        joined(&retrievals, &all[..3]),
+        Ok((expected[..2].iter().cloned().chain([vec![]]).collect(), None))
+    );
+    let stopped = [all[0], b"SERVER_ERROR out of memory\r\n"];
+    assert_eq!(
+        joined(&retrievals, &stopped),
+        Ok((vec![vec![b'a'], vec![], vec![]], Some(Status::ServerError)))
+    );
+    assert!(joined(&retrievals, &[b"STORED\r\n"]).is_err());
+    assert!(joined(&retrievals, &[b"VALUE a 0\r\n"]).is_err());
+    assert!(joined(&retrievals, &[b"VALUE a 0 1\r\nxyz\r\n"]).is_err());
+}
+
+proptest! {
+    #[test]
+    fn a_reply_to_several_may_be_cut_anywhere(
+        retrievals in prop::collection::vec((1usize..4, any::<u8>()), 1..6),
+        len in 0usize..30,
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let (mut keys, mut wanted, mut expected, mut bytes) = (b'a'.., Vec::new(), Vec::new(), Vec::new());
+        for (count, hits) in retrievals {
+            let own: Vec<u8> = keys.by_ref().take(count).collect();
+            let found: Vec<u8> = own.iter().copied().enumerate().filter(|(at, _)| hits >> at & 1 == 1).map(|(_, key)| key).collect();
+            for key in &found {
+                bytes.extend_from_slice(format!("VALUE {} 0 {len}\r\n", char::from(*key)).as_bytes());
+                bytes.extend(b"END\r\nVALUE b 0 1\r\n".iter().cycle().take(len));
+                bytes.extend_from_slice(b"\r\n");
+            }
+            wanted.push(own);
+            expected.push(found);
+        }
+        bytes.extend_from_slice(b"END\r\n");
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).chain([0, bytes.len()]).collect();
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+        prop_assert_eq!(joined(&wanted, &pieces), Ok((expected, Some(Status::End))));
     }
 }

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 use weir_dataplane::{
-    Multiget, NotWhole, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+    JoinGets, Multiget, NotWhole, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
 };
 use weir_routing::{Endpoint, Server, Table};
 
@@ -41,6 +41,8 @@ pub struct Config {
     pub patience: Patience,
     /// How multi-gets are asked for where keys have several replicas.
     pub multiget: Multiget,
+    /// Whether gets of several requests are put into one message to a server.
+    pub join_gets: JoinGets,
     /// What becomes of retrievals of which a part got no answer.
     pub on_failure: OnFailure,
     /// What replicas owe, where keys have several.
@@ -252,6 +254,7 @@ impl Config {
             connect_timeout: Duration::from_nanos(defaults.connect_timeout_ns),
             patience: defaults.patience,
             multiget: Multiget::default(),
+            join_gets: JoinGets::default(),
             on_failure: OnFailure::default(),
             replication: Replication::default(),
             drain_timeout: Duration::from_secs(10),
@@ -418,7 +421,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 36] = [
+        let settings: [(&str, Told<'_>); 37] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -445,6 +448,7 @@ impl Config {
             ("trace-seed", &|it| it.sampling.seed.to_string()),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
+            ("join-gets", &|it| it.join_gets.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
             ("write-policy", &|it| it.replication.write_policy.to_string()),
             ("replicas-required", &|it| it.replication.replicas_required.to_string()),
@@ -511,6 +515,7 @@ impl Config {
                 _ => usize::MAX,
             },
             multiget: self.multiget,
+            join_gets: self.join_gets,
             on_failure: self.on_failure,
             write_policy: self.replication.write_policy,
             replicas_required: self.replication.replicas_required,

@@ -166,6 +166,7 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     page.stat("servers", in_force.table.servers().len());
     page.stat("pools", in_force.table.pools().len());
     page.stat("multiget", config.multiget);
+    page.stat("join_gets", config.join_gets);
     page.stat("on_failure", config.on_failure);
     page.stat("write_policy", config.replication.write_policy);
     page.stat("replicas_required", config.replication.replicas_required);

@@ -50,6 +50,7 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "threads": config.serving_threads(),
         "placement": default.placement().to_string(),
         "multiget": config.multiget.name(),
+        "join_gets": config.join_gets.name(),
         "on_failure": config.on_failure.name(),
         "write_policy": config.replication.write_policy.name(),
         "replicas_required": config.replication.replicas_required.name(),

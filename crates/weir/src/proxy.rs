@@ -75,6 +75,7 @@ impl Given {
         .with_multiget(settings.multiget.unwrap_or_default())?
         .with_batch_pause(settings.batch_pause.unwrap_or(BATCH_PAUSE), settings.batch_always == Some(true))?
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
+        config.join_gets = settings.join_gets.unwrap_or_default();
         config.on_failure = settings.on_failure.unwrap_or_default();
         config.drain_timeout = settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT);
         config.sessions_max = settings.max_connections.unwrap_or(MAX_CONNECTIONS);

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Deserialize;
 use toml::Spanned;
 
-use weir_proxy::{Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
+use weir_proxy::{JoinGets, Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 
 use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
 use crate::engine::EngineName;
@@ -73,6 +73,10 @@ pub(crate) struct Settings {
     /// every key: --replicas as many as servers), or auto: whichever was faster of late [default: sharded]
     #[arg(long, value_name = "HOW", env = "WEIR_MULTIGET")]
     pub(crate) multiget: Option<Multiget>,
+    /// Whether gets of several requests that leave for a server together are put into one message, which costs it less: on or off
+    /// [default: on]
+    #[arg(long, value_name = "HOW", env = "WEIR_JOIN_GETS")]
+    pub(crate) join_gets: Option<JoinGets>,
     /// What becomes of a get of which a server gave no answer: strict: SERVER_ERROR, or degrade: its keys are misses
     /// [default: strict]
     #[arg(long, value_name = "HOW", env = "WEIR_ON_FAILURE")]
@@ -177,6 +181,7 @@ impl Settings {
             request_timeout: self.request_timeout.or(below.request_timeout),
             idle_timeout: self.idle_timeout.or(below.idle_timeout),
             multiget: self.multiget.or(below.multiget),
+            join_gets: self.join_gets.or(below.join_gets),
             on_failure: self.on_failure.or(below.on_failure),
             write_policy: self.write_policy.or(below.write_policy),
             replicas_required: self.replicas_required.or(below.replicas_required),
@@ -225,6 +230,7 @@ pub(crate) struct SettingsTable {
     request_timeout: Option<Spanned<String>>,
     idle_timeout: Option<Spanned<String>>,
     multiget: Option<Spanned<String>>,
+    join_gets: Option<Spanned<String>>,
     on_failure: Option<Spanned<String>>,
     write_policy: Option<Spanned<String>>,
     replicas_required: Option<Spanned<String>>,
@@ -271,6 +277,7 @@ impl SettingsTable {
             request_timeout: read("request_timeout", self.request_timeout.as_ref(), units::duration)?,
             idle_timeout: read("idle_timeout", self.idle_timeout.as_ref(), units::duration)?,
             multiget: parsed(self.multiget)?,
+            join_gets: parsed(self.join_gets)?,
             on_failure: parsed(self.on_failure)?,
             write_policy: parsed(self.write_policy)?,
             replicas_required: parsed(self.replicas_required)?,

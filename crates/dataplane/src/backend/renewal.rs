@@ -10,12 +10,13 @@ impl Backend {
     /// How many of `parts` the server knows of, at least by their first byte.
     pub(super) fn begun(&self) -> usize {
         let partly = self.parts.get(self.sent).is_some_and(|part| part.start < self.out_start);
-        self.sent + usize::from(partly)
+        if partly { self.last_of_message(self.sent) + 1 } else { self.sent }
     }
 
     /// How many bytes of those that wait belong to a message whose beginning was sent.
     pub(super) fn begun_bytes(&self) -> usize {
-        let end = self.parts.range(self.sent..self.begun()).next().map_or(self.out_start, |part| part.end);
+        let end =
+            self.parts.range(self.sent..self.begun()).next_back().map_or(self.out_start, |part| part.end);
         usize::try_from(end - self.out_start).expect("a message is no longer than the bytes that wait")
     }
 
@@ -49,6 +50,7 @@ impl Backend {
         self.sent = 0;
         self.dequeued = self.dequeued.saturating_sub(begun);
         self.unexpired = self.unexpired.saturating_sub(begun);
+        self.cursor = Default::default();
         self.scanner.reset();
         self.input = Vec::new();
         self.skip = 0;

@@ -1,11 +1,11 @@
 //! Too much of anything, and the longest value.
 
-use crate::world::World;
+use crate::world::{World, unjoined};
 use weir_dataplane::{Config, Event};
 
 #[test]
 fn too_much_for_a_server_is_refused() {
-    let mut world = World::with(1, 1, Config { server_requests_max: 2, ..Config::default() });
+    let mut world = World::with(1, 1, Config { server_requests_max: 2, ..unjoined() });
     let client = world.client();
     world.send(client, "get a\r\nget b\r\nget c\r\n");
     assert_eq!(world.server_gets(0), "get a\r\nget b\r\n");
@@ -15,7 +15,7 @@ fn too_much_for_a_server_is_refused() {
 
 #[test]
 fn a_reply_too_large_for_its_client_is_replaced() {
-    let mut world = World::with(1, 1, Config { session_buffer_bytes_max: 64, ..Config::default() });
+    let mut world = World::with(1, 1, Config { session_buffer_bytes_max: 64, ..unjoined() });
     let client = world.client();
     world.send(client, "get a\r\nget b\r\n");
     world.server_gets(0);
@@ -39,7 +39,7 @@ fn a_reply_larger_than_the_buffer_of_a_server_is_thrown_away_and_harms_no_neighb
         ("mg a v q\r\nmn\r\n", format!("VA 2000\r\n{value}\r\nMN\r\n")),
     ] {
         for cut in [1, 7, 333, 5000] {
-            let mut world = World::with(1, 1, Config { server_buffer_bytes_max: 1000, ..Config::default() });
+            let mut world = World::with(1, 1, Config { server_buffer_bytes_max: 1000, ..unjoined() });
             let (client, other) = (world.client(), world.client());
             world.send(client, request);
             world.send(other, "get c\r\n");
@@ -60,7 +60,7 @@ fn a_reply_larger_than_the_buffer_of_a_server_is_thrown_away_and_harms_no_neighb
 
 #[test]
 fn a_session_with_too_much_in_service_is_paused_and_goes_on() {
-    let mut world = World::with(1, 1, Config { session_requests_max: 2, ..Config::default() });
+    let mut world = World::with(1, 1, Config { session_requests_max: 2, ..unjoined() });
     let client = world.client();
     world.send(client, "get a\r\nget b\r\nget c\r\nget d\r\nget e\r\n");
     assert!(!world.dataplane.wants_read(client));

@@ -5,6 +5,7 @@ mod away;
 mod clients;
 mod failover;
 mod frozen;
+mod joined;
 mod limits;
 mod memory;
 mod multigets;

@@ -1,6 +1,6 @@
 //! Writes with several replicas.
 
-use crate::world::{TIMEOUT, World, token};
+use crate::world::{TIMEOUT, World, token, unjoined};
 
 #[test]
 fn writes_go_to_all_replicas_and_the_primary_decides() {
@@ -114,7 +114,7 @@ fn an_undecided_write_makes_the_others_forget_without_keeping_the_client() {
 /// A message of the second step is given up before those that stand before it. When these are answered nothing is late any more.
 #[test]
 fn what_was_given_up_behind_others_is_no_deadline_later() {
-    let mut world = World::new(2, 2);
+    let mut world = World::with(2, 2, unjoined());
     let (client, other) = (world.client(), world.client());
     let (key, younger) = (world.key_on(0), world.keys_on(1, 2));
     world.send(client, &format!("incr {key} 5\r\n"));
@@ -136,7 +136,7 @@ fn what_was_given_up_behind_others_is_no_deadline_later() {
 /// A message of the second step stands in its queue behind younger ones, and is late before them all the same.
 #[test]
 fn both_steps_of_a_conditional_write_share_one_deadline() {
-    let mut world = World::new(2, 2);
+    let mut world = World::with(2, 2, unjoined());
     let (client, other) = (world.client(), world.client());
     let (key, younger) = (world.key_on(0), world.keys_on(1, 2));
     world.send(client, &format!("incr {key} 5\r\n"));

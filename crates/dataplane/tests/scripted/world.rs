@@ -1,7 +1,7 @@
 //! A dataplane whose driver is the test.
 
 use std::sync::Arc;
-use weir_dataplane::{Config, Dataplane, Event, Report, SessionId, Standing};
+use weir_dataplane::{Config, Dataplane, Event, JoinGets, Report, SessionId, Standing};
 use weir_routing::{Placement, Router, Server, Table};
 use weir_timing::Instant;
 
@@ -117,6 +117,11 @@ impl World {
         let mine = |key: &String| self.router.primary(key.as_bytes()) == server;
         (0..).map(|number| format!("k{number}")).filter(mine).take(count).collect()
     }
+}
+
+/// Every request has messages of its own.
+pub(crate) fn unjoined() -> Config {
+    Config { join_gets: JoinGets::Off, ..Config::default() }
 }
 
 /// The cas token that clients see for a number of server `s:1`, `s:2` or `s:3`, where keys have several servers.

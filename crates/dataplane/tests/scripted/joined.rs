@@ -1,0 +1,327 @@
+//! Gets of several requests in one message (`backend/joined.rs`): each client is answered as if it had asked alone.
+
+use crate::world::{MS, TIMEOUT, World};
+use weir_dataplane::{Config, JoinGets, ReadPolicy, SessionId};
+use weir_timing::{Operation, Stage};
+
+/// One server, and so many clients.
+fn world_of(clients: usize, config: Config) -> (World, Vec<SessionId>) {
+    let mut world = World::with(1, 1, config);
+    let clients = (0..clients).map(|_| world.client()).collect();
+    (world, clients)
+}
+
+fn value(key: &str, data: &str) -> String {
+    format!("VALUE {key} 0 {}\r\n{data}\r\n", data.len())
+}
+
+impl World {
+    /// Each client sends one of these; what leaves for the server.
+    fn all_ask(&mut self, clients: &[SessionId], requests: &[&str]) -> String {
+        for (client, request) in clients.iter().zip(requests) {
+            self.send(*client, &format!("{request}\r\n"));
+        }
+        self.server_gets(0)
+    }
+
+    fn all_get(&mut self, clients: &[SessionId]) -> Vec<String> {
+        clients.iter().map(|client| self.client_gets(*client)).collect()
+    }
+}
+
+#[test]
+fn gets_that_leave_together_are_one_message_and_each_client_gets_its_own() {
+    let (mut world, clients) = world_of(5, Config::default());
+    let asked = world.all_ask(&clients, &["get a", "get b c", "get d", "get e f", "get g"]);
+    assert_eq!(asked, "get a b c d e f g\r\n");
+    world.server_says(
+        0,
+        &(value("a", "1") + &value("c", "three") + &value("e", "5") + &value("f", "6") + "END\r\n"),
+    );
+    let expected = [
+        value("a", "1") + "END\r\n",
+        value("c", "three") + "END\r\n",
+        "END\r\n".to_owned(),
+        value("e", "5") + &value("f", "6") + "END\r\n",
+        "END\r\n".to_owned(),
+    ];
+    assert_eq!(world.all_get(&clients), expected);
+    let report = world.report();
+    assert_eq!(report.counters.gets_joined, 4);
+    let get = report.timing.operation(Operation::Get);
+    assert_eq!((get.requests, get.keys(), get.hits, get.misses()), (3, 3, 1, 2));
+    let multiget = report.timing.operation(Operation::MultiGet);
+    assert_eq!((multiget.requests, multiget.keys(), multiget.hits, multiget.misses()), (2, 4, 3, 1));
+    assert!(world.dataplane.is_quiet(), "nothing is left behind");
+    assert_eq!(world.all_ask(&clients, &["get a"]), "get a\r\n");
+    assert_eq!(world.hears(clients[0], 0, "END\r\n"), "END\r\n");
+}
+
+#[test]
+fn a_reply_may_be_cut_anywhere() {
+    let requests = ["get a", "get b c", "get d", "get e", "get f g"];
+    let whole =
+        value("b", "END\r\nVALUE d 0 1") + &value("c", "") + &value("e", "VALUE f 0 1\r\nx") + "END\r\n";
+    let mut expected: Option<Vec<String>> = None;
+    for cut in 0..=whole.len() {
+        for second_cut in [cut, (cut + 7).min(whole.len())] {
+            let (mut world, clients) = world_of(5, Config::default());
+            assert_eq!(world.all_ask(&clients, &requests), "get a b c d e f g\r\n");
+            for piece in [&whole[..cut], &whole[cut..second_cut], &whole[second_cut..]] {
+                world.server_says(0, piece);
+            }
+            let answers = world.all_get(&clients);
+            assert_eq!(answers[0], "END\r\n");
+            assert_eq!(answers[3], value("e", "VALUE f 0 1\r\nx") + "END\r\n");
+            assert_eq!(
+                *expected.get_or_insert_with(|| answers.clone()),
+                answers,
+                "cut at {cut} and {second_cut}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_value_that_is_there_is_passed_on_before_those_behind_it() {
+    let (mut world, clients) = world_of(3, Config::default());
+    world.all_ask(&clients, &["get a", "get b", "get c"]);
+    assert_eq!(world.hears(clients[0], 0, &value("a", "1")), value("a", "1") + "END\r\n");
+    assert_eq!(
+        world.hears(clients[1], 0, "VALUE c 0 7\r\nnot "),
+        "END\r\n",
+        "the next key says that it is a miss"
+    );
+    assert_eq!(world.hears(clients[2], 0, "yet\r\nEND\r\n"), value("c", "not yet") + "END\r\n");
+}
+
+#[test]
+fn one_client_may_ask_for_several_keys_at_once_in_requests_of_their_own() {
+    let (mut world, clients) = world_of(1, Config::default());
+    world.send(clients[0], "get a\r\nget b\r\nget c\r\n");
+    assert_eq!(world.server_gets(0), "get a b c\r\n");
+    let answer = world.hears(clients[0], 0, &(value("b", "2") + "END\r\n"));
+    assert_eq!(answer, "END\r\n".to_owned() + &value("b", "2") + "END\r\n" + "END\r\n");
+}
+
+#[test]
+fn nothing_but_gets_is_joined_and_nothing_overtakes() {
+    let (mut world, clients) = world_of(7, Config::default());
+    let asked = world
+        .all_ask(&clients, &["get a", "set a 0 0 1\r\nx", "get a", "gets a", "get b", "gat 0 c", "get c"]);
+    assert_eq!(asked, "get a\r\nset a 0 0 1\r\nx\r\nget a\r\ngets a\r\nget b\r\ngat 0 c\r\nget c\r\n");
+    assert_eq!(world.report().counters.gets_joined, 0);
+}
+
+#[test]
+fn a_key_is_in_a_message_once_for_each_line() {
+    let (mut world, clients) = world_of(6, Config::default());
+    let asked = world.all_ask(&clients, &["get a", "get b", "get a", "get c", "get x b c", "get c"]);
+    assert_eq!(asked, "get a b\r\nget a c\r\nget x b c\r\nget c\r\n");
+    // The second `a` came after the first had gone.
+    let reply = ["END\r\n", &value("a", "1"), "END\r\n", "END\r\n", "END\r\n"].concat();
+    world.server_says(0, &reply);
+    let answers = world.all_get(&clients);
+    assert_eq!(
+        answers,
+        ["END\r\n", "END\r\n", &(value("a", "1") + "END\r\n"), "END\r\n", "END\r\n", "END\r\n"]
+    );
+}
+
+#[test]
+fn a_key_that_a_server_might_read_otherwise_has_a_message_of_its_own() {
+    let (mut world, clients) = world_of(4, Config::default());
+    let asked = world.all_ask(&clients, &["get a", "get b\u{1}c", "get d", "get e"]);
+    assert_eq!(asked, "get a\r\nget b\u{1}c\r\nget d e\r\n");
+}
+
+#[test]
+fn an_error_answers_all_that_got_nothing_yet() {
+    let (mut world, clients) = world_of(4, Config::default());
+    world.all_ask(&clients, &["get a", "get b c", "get d", "set e 0 0 1\r\nx"]);
+    let error = "SERVER_ERROR out of memory writing get response\r\n";
+    world.server_says(0, &(value("a", "1") + &value("b", "2") + error + "STORED\r\n"));
+    let answers = world.all_get(&clients);
+    assert_eq!(answers, [&(value("a", "1") + "END\r\n"), error, error, "STORED\r\n"]);
+    assert_eq!(world.report().counters.requests_failed_by_reply, 2);
+}
+
+#[test]
+fn a_value_that_nobody_asked_for_ends_the_connection_and_fails_who_waits() {
+    let (mut world, clients) = world_of(3, Config::default());
+    world.all_ask(&clients, &["get a", "get b", "get c"]);
+    world.server_says(0, &(value("a", "1") + &value("z", "1") + "END\r\n"));
+    let answers = world.all_get(&clients);
+    assert_eq!(answers[0], value("a", "1") + "END\r\n");
+    assert_eq!(answers[1], "END\r\n", "a value that is not its own says that it has none");
+    assert_eq!(answers[2], "SERVER_ERROR protocol s:1\r\n");
+}
+
+#[test]
+fn a_connection_that_ends_fails_only_who_has_no_answer() {
+    let (mut world, clients) = world_of(3, Config::default());
+    world.all_ask(&clients, &["get a", "get b", "get c"]);
+    world.server_says(0, &(value("a", "1") + "VALUE b 0 5\r\nhal"));
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.turn();
+    let answers = world.all_get(&clients);
+    assert_eq!(answers[0], value("a", "1") + "END\r\n");
+    assert_eq!(answers[1..], ["SERVER_ERROR closed s:1\r\n", "SERVER_ERROR closed s:1\r\n"]);
+    world.dataplane.handle_server_connected(0, world.now);
+    assert_eq!(world.all_ask(&clients, &["get b", "get a"]), "get b a\r\n");
+    world.server_says(0, &(value("a", "1") + "END\r\n"));
+    assert_eq!(world.all_get(&clients)[..2], ["END\r\n".to_owned(), value("a", "1") + "END\r\n"]);
+}
+
+#[test]
+fn a_late_reply_to_some_harms_nobody_who_asks_later() {
+    let (mut world, clients) = world_of(4, Config::default());
+    world.all_ask(&clients[..2], &["get a", "get b"]);
+    world.pass(TIMEOUT);
+    assert_eq!(
+        world.all_get(&clients[..2]),
+        ["SERVER_ERROR timeout s:1\r\n", "SERVER_ERROR timeout s:1\r\n"]
+    );
+    assert_eq!(world.all_ask(&clients[2..], &["get b", "get c"]), "get b c\r\n");
+    world.server_says(0, &(value("a", "1") + &value("b", "2") + "END\r\n" + &value("b", "3") + "END\r\n"));
+    assert_eq!(world.all_get(&clients[2..]), [value("b", "3") + "END\r\n", "END\r\n".to_owned()]);
+    assert_eq!(world.report().counters.server_replies_late, 2);
+}
+
+#[test]
+fn each_has_the_deadline_of_its_own_request() {
+    let (mut world, clients) = world_of(2, Config::default());
+    world.send(clients[0], "get a\r\n");
+    world.pass(TIMEOUT / 2);
+    world.send(clients[1], "get b\r\n");
+    assert_eq!(world.server_gets(0), "get a b\r\n");
+    world.pass(TIMEOUT / 2);
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR timeout s:1\r\n");
+    world.server_says(0, &(value("a", "1") + &value("b", "2") + "END\r\n"));
+    assert_eq!(world.client_gets(clients[1]), value("b", "2") + "END\r\n");
+}
+
+#[test]
+fn a_value_too_large_to_be_kept_fails_its_own_request_alone() {
+    let config = Config { server_buffer_bytes_max: 1000, ..Config::default() };
+    for (requests, large, failed) in
+        [(["get a", "get b", "get c"], "b", 1), (["get a", "get b", "get c"], "c", 2)]
+    {
+        let (mut world, clients) = world_of(3, config.clone());
+        world.all_ask(&clients, &requests);
+        world.server_says(0, &(value("a", "1") + &format!("VALUE {large} 0 5000\r\nxxx")));
+        world.server_says(0, &"x".repeat(4997));
+        let rest = if large == "b" { value("c", "3") } else { String::new() };
+        world.server_says(0, &("\r\n".to_owned() + &rest + "END\r\n"));
+        let mut expected = [value("a", "1") + "END\r\n", "END\r\n".to_owned(), rest + "END\r\n"];
+        expected[failed] = "SERVER_ERROR buffer-full s:1\r\n".to_owned();
+        assert_eq!(world.all_get(&clients), expected, "{large}");
+        assert!(world.dataplane.is_quiet());
+    }
+}
+
+#[test]
+fn what_has_begun_to_leave_is_not_made_longer() {
+    let (mut world, clients) = world_of(4, Config::default());
+    world.send(clients[0], "get a\r\n");
+    world.send(clients[1], "get b\r\n");
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
+    world.dataplane.handle_server_written(0, 5, world.now);
+    world.send(clients[2], "get c\r\n");
+    world.dataplane.handle_server_writable(0);
+    world.send(clients[3], "get d\r\n");
+    assert_eq!(world.server_gets(0), " b\r\nget c d\r\n");
+    world.server_says(0, &(value("b", "2") + "END\r\n" + &value("d", "4") + "END\r\n"));
+    let expected = [
+        "END\r\n".to_owned(),
+        value("b", "2") + "END\r\n",
+        "END\r\n".to_owned(),
+        value("d", "4") + "END\r\n",
+    ];
+    assert_eq!(world.all_get(&clients), expected);
+}
+
+#[test]
+fn all_of_a_message_is_forwarded_when_its_last_byte_is() {
+    let (mut world, clients) = world_of(2, Config::default());
+    world.send(clients[0], "get a\r\n");
+    world.send(clients[1], "get b\r\n");
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
+    world.dataplane.handle_server_written(0, 6, world.now);
+    world.pass(3 * MS);
+    world.dataplane.handle_server_writable(0);
+    assert_eq!(world.server_gets(0), "b\r\n");
+    world.pass(4 * MS);
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.all_get(&clients), ["END\r\n", "END\r\n"]);
+    let report = world.report();
+    let get = report.timing.operation(Operation::Get);
+    let sums = [Stage::Send, Stage::Backend].map(|stage| get.stage(stage).sum());
+    assert_eq!(sums, [u128::from(2 * 3 * MS), u128::from(2 * 4 * MS)]);
+}
+
+#[test]
+fn lines_have_a_bound_and_large_multigets_one_of_their_own() {
+    let (mut world, clients) = world_of(40, Config::default());
+    let requests: Vec<_> = (0..40).map(|number| format!("get {number:0>200}")).collect();
+    let asked = world.all_ask(&clients, &requests.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(asked.lines().all(|line| line.len() < (1 << 10) + 250), "{}", asked.lines().count());
+    assert!(asked.lines().count() < 10);
+    let many: Vec<_> = (0..33).map(|number| format!("k{number}")).collect();
+    let (mut world, clients) = world_of(3, Config::default());
+    let many = format!("get {}", many.join(" "));
+    assert_eq!(world.all_ask(&clients, &["get a", &many, "get b"]), format!("get a\r\n{many}\r\nget b\r\n"));
+}
+
+#[test]
+fn messages_of_their_own_are_a_setting() {
+    let (mut world, clients) = world_of(2, Config { join_gets: JoinGets::Off, ..Config::default() });
+    assert_eq!(world.all_ask(&clients, &["get a", "get b"]), "get a\r\nget b\r\n");
+    world.server_says(0, &("END\r\n".to_owned() + &value("b", "2") + "END\r\n"));
+    assert_eq!(world.all_get(&clients), ["END\r\n".to_owned(), value("b", "2") + "END\r\n"]);
+}
+
+#[test]
+fn parts_of_split_multigets_are_joined_at_each_server() {
+    let mut world = World::new(2, 1);
+    let clients = [world.client(), world.client()];
+    let (first, second) = (world.keys_on(0, 3), world.keys_on(1, 2));
+    world.send(clients[0], &format!("get {} {} {}\r\n", first[0], second[0], first[1]));
+    world.send(clients[1], &format!("get {} {}\r\n", second[1], first[2]));
+    assert_eq!(world.server_gets(0), format!("get {} {} {}\r\n", first[0], first[1], first[2]));
+    assert_eq!(world.server_gets(1), format!("get {} {}\r\n", second[0], second[1]));
+    world.server_says(0, &(value(&first[1], "1") + &value(&first[2], "2") + "END\r\n"));
+    world.server_says(1, &(value(&second[0], "3") + "END\r\n"));
+    assert_eq!(world.client_gets(clients[0]), value(&second[0], "3") + &value(&first[1], "1") + "END\r\n");
+    assert_eq!(world.client_gets(clients[1]), value(&first[2], "2") + "END\r\n");
+}
+
+#[test]
+fn what_another_replica_misses_is_asked_of_the_decider_also_if_it_was_joined() {
+    let config = Config { read_policy: ReadPolicy::Spread, ..Config::default() };
+    let mut world = World::with(2, 2, config);
+    let clients = [world.client(), world.client(), world.client(), world.client()];
+    let keys = world.keys_on(0, 4);
+    for (client, key) in clients.iter().zip(&keys) {
+        world.send(*client, &format!("get {key}\r\n"));
+    }
+    let asked = [world.server_gets(0), world.server_gets(1)];
+    assert_eq!(
+        asked.iter().map(|asked| asked.split_whitespace().count()).collect::<Vec<_>>(),
+        [3, 3],
+        "{asked:?}"
+    );
+    let at_other: Vec<_> = asked[1].split_whitespace().skip(1).collect();
+    world.server_says(1, &(value(at_other[1], "there") + "END\r\n"));
+    assert_eq!(world.server_gets(0), format!("get {}\r\n", at_other[0]));
+    let at_decider: Vec<_> = asked[0].split_whitespace().skip(1).collect();
+    world.server_says(
+        0,
+        &(value(at_decider[0], "first") + "END\r\n" + &value(at_other[0], "second") + "END\r\n"),
+    );
+    let answers = world.all_get(&clients).concat();
+    for (key, data) in [(at_decider[0], "first"), (at_other[0], "second"), (at_other[1], "there")] {
+        assert!(answers.contains(&(value(key, data) + "END\r\n")), "{answers}");
+    }
+    assert_eq!(answers.matches("END\r\n").count(), 4);
+}
