@@ -48,6 +48,8 @@ const PART_KEYS_MAX: usize = 32;
 impl Backend {
     /// Begins the message of a retrieval of `key_count` keys, or puts it into the one before: the caller adds the keys by
     /// [`Backend::push_key`], and then calls [`Backend::finish_retrieval`].
+    // As a call of its own it costs every get forty instructions.
+    #[inline(always)]
     pub(crate) fn begin_retrieval(
         &mut self,
         part: NewPart,
