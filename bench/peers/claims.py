@@ -67,8 +67,20 @@ def spread(found: Sequence[float]) -> str:
     return f"{median(found):.2f} ({min(found):.2f} to {max(found):.2f})" if found else "-"
 
 
+# A relay of bytes to one server does less: it is told what it wins, too.
+PEERS = {"nutcracker": "twemproxy", "haproxy": "HAProxy"}
+
+
 def losses(counted: Sequence[Record], cells: Sequence[Cell]) -> list[str]:
-    """Where twemproxy is better at the median, and which of our own targets are missed."""
+    """Where a peer is better at the median, and which of our own targets are missed."""
+    said = " ".join(lost_to(peer, counted, cells) for peer in PEERS)
+    return [
+        f"{said} Weir was to reach more than parity in places: the run's own table has all {len(TARGETS)} targets, met "
+        "and missed."
+    ]
+
+
+def lost_to(peer: str, counted: Sequence[Record], cells: Sequence[Cell]) -> str:
     signs = {"throughput": 1, "proxy_cpu": -1, "p99": -1}
     words = {"throughput": "throughput", "proxy_cpu": "CPU per request", "p99": "99th percentile"}
     found = []
@@ -76,15 +88,12 @@ def losses(counted: Sequence[Record], cells: Sequence[Cell]) -> list[str]:
         worse = [
             f"{words[name]} {middle:.2f}"
             for name, sign in signs.items()
-            if (values := ratios(counted, cell, name)) and sign * ((middle := median(values)) - 1.0) < -0.005
+            if (values := ratios(counted, cell, name, peer)) and sign * ((middle := median(values)) - 1.0) < -0.005
         ]
         if worse:
             found.append(f"{cell.describe()} ({', '.join(worse)})")
-    lost = f"Weir loses at the median with {'; '.join(found)}." if found else "Weir loses nowhere at the median."
-    return [
-        f"{lost} Weir was to reach more than parity in places: the run's own table has all {len(TARGETS)} targets, met "
-        "and missed."
-    ]
+    where = f"at the median with {'; '.join(found)}" if found else "nowhere at the median"
+    return f"To {PEERS[peer]} Weir loses {where}."
 
 
 def publish(readme: Path, run: str, records: Sequence[Record]) -> None:

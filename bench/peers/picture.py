@@ -48,8 +48,8 @@ def draw(counted: Sequence[Record]) -> str:
     return finish("peers", "Weir beside nutcracker", "", canvas).svg
 
 
-def ratios(counted: Sequence[Record], cell: Cell, measure: str) -> list[float]:
-    """One of each round."""
-    pairs = paired(counted, cell, "weir", "nutcracker")
+def ratios(counted: Sequence[Record], cell: Cell, measure: str, peer: str = "nutcracker") -> list[float]:
+    """One of each round: weir's, divided by its peer's."""
+    pairs = paired(counted, cell, "weir", peer)
     found = [ratio(one, other, cell, MEASURES[measure]) for one, other in pairs]
     return [value for value in found if value is not None]

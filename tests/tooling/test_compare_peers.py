@@ -127,11 +127,13 @@ def test_readme_says_what_its_run_says() -> None:
 
 def test_what_is_lost_is_said() -> None:
     rounds = [record("weir", 1, 12, 30_000), record("nutcracker", 1, 10, 20_000)]
-    assert "Weir loses at the median with 8 connections (CPU per request 1.20)." in claims.section(
+    assert "To twemproxy Weir loses at the median with 8 connections (CPU per request 1.20)." in claims.section(
         "bench/runs/R", rounds
     )
-    better = [record("weir", 1, 8, 30_000), record("nutcracker", 1, 10, 20_000)]
-    assert "Weir loses nowhere at the median." in claims.section("bench/runs/R", better)
+    better = [record("weir", 1, 8, 30_000), record("nutcracker", 1, 10, 20_000), record("haproxy", 1, 9, 40_000)]
+    said = claims.section("bench/runs/R", better)
+    assert "To twemproxy Weir loses nowhere at the median." in said
+    assert "To HAProxy Weir loses at the median with 8 connections (throughput 0.75)." in said
 
 
 def test_publishing_replaces_the_section_alone(tmp_path: Path) -> None:
