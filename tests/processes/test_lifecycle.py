@@ -9,9 +9,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.conftest import Connect, StartProxy
+from tests.conftest import Connect, StartProxy, engine_options
 from tests.harness.placement import keys_by_server
 from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, eventually, weir_binary
+from tests.harness.wire import Wire
 
 
 def wait_until_taken(proxy: Proxy, server: Memcached, count: int) -> None:
@@ -118,3 +119,22 @@ def test_port_in_use_is_named(stack: ExitStack, flag: str) -> None:
 def test_version() -> None:
     done = subprocess.run([str(weir_binary()), "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("weir ")
+
+
+@pytest.mark.every_engine
+def test_servers_are_connected_to_before_anybody_asks(servers: list[Memcached], connect: Connect, engine: str) -> None:
+    """An event loop waited for its first event before it connected, for as long as a connection may take to be made."""
+    watchers = [connect(server.address) for server in servers]
+
+    def connections(watcher: Wire) -> int:
+        watcher.send(b"stats\r\n")
+        lines = [line.split(b" ") for line in iter(watcher.line, b"END")]
+        return next(int(line[2]) for line in lines if line[1] == b"total_connections")
+
+    before = [connections(watcher) for watcher in watchers]
+    options = engine_options(engine, ("--connect-timeout", "1h"))
+    with Proxy([server.address for server in servers], *options):
+        eventually(
+            lambda: all(connections(watcher) > old for watcher, old in zip(watchers, before, strict=True)),
+            "each server has a connection of a proxy that nobody has talked to",
+        )

@@ -203,6 +203,8 @@ impl EventLoop {
         batching::allow_short_pauses();
         // Here, for it is of the thread that makes it.
         let mut crowding = Crowding::at_one_in(batching::CROWDED_ONE_IN);
+        // The servers of the first table are to be connected to. Nobody wakes a loop for that, and its first wait may be long.
+        self.carry_out_events();
         while !self.is_done() {
             self.wait(&mut events)?;
             let began = self.read_clock();
