@@ -27,7 +27,7 @@ use crate::{
 };
 use joined::{Cursor, Line};
 use std::collections::VecDeque;
-use weir_protocol::{Expected, ReplyScanner, Violation};
+use weir_protocol::{Expected, ReplyScanner, Violation, Whose};
 use weir_timing::{Distribution, Instant, QueueGauge};
 
 /// Index of a request in service.
@@ -478,27 +478,15 @@ impl Backend {
             }
             return Ok(());
         }
-        let (mut at, mut ordinal) = (0, 0);
+        let key_count = part.key_count;
         for value in self.scanner.values() {
             let found = &reply[value.key.clone()];
-            loop {
-                if ordinal == part.key_count {
-                    let line = String::from_utf8_lossy(found).into_owned();
-                    return Err(Violation::UnexpectedLine(format!("VALUE {line}")));
-                }
-                let key = &keys[at + 1..at + 1 + usize::from(keys[at])];
-                at += 1 + key.len();
-                ordinal += 1;
-                if key == found {
-                    self.ordinals.push(ordinal - 1);
-                    break;
-                }
+            if self.cursor.find(found, keys, key_count, &mut self.ordinals) == Whose::Others {
+                let line = String::from_utf8_lossy(found).into_owned();
+                return Err(Violation::UnexpectedLine(format!("VALUE {line}")));
             }
         }
-        for _ in ordinal..part.key_count {
-            at += 1 + usize::from(keys[at]);
-        }
-        self.keys.advance(at);
+        self.forget_keys_of_head();
         Ok(())
     }
 

@@ -104,20 +104,25 @@ impl Distribution {
     /// sixteen million of the longest to wrap it.
     #[inline]
     pub(crate) fn record_usual(&mut self, begin: Instant, end: Instant) -> bool {
-        // Below zero it is longer than all others, and never usual.
-        let nanos = end.as_nanos().wrapping_sub(begin.as_nanos());
-        if !self.buckets.add_usual(nanos) {
-            return false;
-        }
-        self.usual_sum_ns = self.usual_sum_ns.wrapping_add(nanos);
-        true
+        self.record_usual_by(Buckets::add_usual, begin, end)
     }
 
     /// [`Self::record_usual`], of which [`Self::settle`] must be called after [`Self::UNSETTLED_MAX`] calls.
     #[inline]
     pub(crate) fn record_usual_unsettled(&mut self, begin: Instant, end: Instant) -> bool {
+        self.record_usual_by(Buckets::add_usual_unsettled, begin, end)
+    }
+
+    #[inline]
+    fn record_usual_by(
+        &mut self,
+        add: impl FnOnce(&mut Buckets, u64) -> bool,
+        begin: Instant,
+        end: Instant,
+    ) -> bool {
+        // Below zero it is longer than all others, and never usual.
         let nanos = end.as_nanos().wrapping_sub(begin.as_nanos());
-        if !self.buckets.add_usual_unsettled(nanos) {
+        if !add(&mut self.buckets, nanos) {
             return false;
         }
         self.usual_sum_ns = self.usual_sum_ns.wrapping_add(nanos);

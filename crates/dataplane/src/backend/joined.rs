@@ -15,7 +15,7 @@
 //! between the two, nobody could tell whose the only value is. A last line that is an error answers all parts that are still there.
 
 use super::{Backend, NewPart, Part};
-use crate::{Config, JoinGets};
+use crate::{Config, JoinGets, failover::Names};
 use weir_protocol::{Expected, Reply, Retrieval, RetrievalVerb, Violation, Whose};
 use weir_timing::Instant;
 
@@ -111,7 +111,7 @@ impl Backend {
 
     fn has_in_line(&self, key: &[u8]) -> bool {
         let noted = self.keys.as_slice();
-        Noted(&noted[noted.len() - self.line.key_bytes..]).any(|other| other == key)
+        Names(&noted[noted.len() - self.line.key_bytes..]).any(|other| other == key)
     }
 
     /// The last part, as far as it is composed, becomes a message of its own, if it is not.
@@ -132,7 +132,7 @@ impl Backend {
         message.extend_from_slice(VERB);
         message[begin..].rotate_right(LINE_END.len() + VERB.len());
         let noted = self.keys.as_slice();
-        let own = Noted(&noted[noted.len() - self.line.part_key_bytes..]);
+        let own = Names(&noted[noted.len() - self.line.part_key_bytes..]);
         let seen = own.fold(0, |seen, key| seen | bit_of(key));
         let key_bytes = self.line.part_key_bytes;
         self.line = Line { start, seen, key_bytes, part_key_bytes: key_bytes };
@@ -169,6 +169,7 @@ impl Backend {
     }
 
     /// Takes the head's keys from those that are noted.
+    #[inline]
     pub(super) fn forget_keys_of_head(&mut self) {
         let Cursor { mut at, ordinal } = std::mem::take(&mut self.cursor);
         let keys = self.keys.as_slice();
@@ -197,7 +198,13 @@ impl Backend {
 
 impl Cursor {
     /// Whose the value of the key `found` is, whose positions among the keys of the head are noted in `ordinals`.
-    fn find(&mut self, found: &[u8], keys: &[u8], key_count: u32, ordinals: &mut Vec<u32>) -> Whose {
+    pub(super) fn find(
+        &mut self,
+        found: &[u8],
+        keys: &[u8],
+        key_count: u32,
+        ordinals: &mut Vec<u32>,
+    ) -> Whose {
         while self.ordinal < key_count {
             let key = &keys[self.at + 1..self.at + 1 + usize::from(keys[self.at])];
             self.at += 1 + key.len();
@@ -213,20 +220,6 @@ impl Cursor {
 
 const VERB: &[u8] = b"get";
 const LINE_END: &[u8] = b"\r\n";
-
-/// Keys, each after its length.
-struct Noted<'a>(&'a [u8]);
-
-impl<'a> Iterator for Noted<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let (&len, rest) = self.0.split_first()?;
-        let (key, rest) = rest.split_at(usize::from(len));
-        self.0 = rest;
-        Some(key)
-    }
-}
 
 /// Whether every server reads the key as it stands. What one might take for the end of a key, or refuse, shares no message.
 fn is_plain(key: &[u8]) -> bool {
