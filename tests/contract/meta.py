@@ -77,7 +77,7 @@ def get() -> Family:
     ]
     base64 = [
         Row("mg `b`: key in base64", line(f"mg {BASE64} b v k"), BINARY_VALUE),
-        Row("mg `b`: a plain key in base64", line(f"mg {PLAIN} b v k"), VALUE),
+        Row("mg `b`: a plain key in base64", line(f"mg {PLAIN} b v k"), VALUE, why="echo"),
         Row("mg `b`: vivify a binary key", line(f"mg {BASE64} b N{TTL_S} v"), why="forged"),
         Row("mg `b`: not base64", line("mg !!!! b v"), VALUE),
     ]

@@ -15,6 +15,10 @@ REASONS = {
         "memcached would later repeat the key's bytes as they are, and a line ending among them would begin a forged "
         f"reply on a connection that many clients share; {_DECISION_3}."
     ),
+    "echo": (
+        "Weir repeats a key in base64 as it was asked for, memcached as it was stored. Servers are not asked to repeat "
+        f"such keys; {_DECISION_3}."
+    ),
     "followers": (
         "The decider did it, and the other replicas were told to delete the key: what they hold they could have "
         f"decided otherwise, and a missing copy is safe where another value is not; {_DECISION_5}."

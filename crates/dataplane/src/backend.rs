@@ -6,28 +6,31 @@
 //!                     │  parts[sent..], bytes in `out`                  │  parts[..sent]
 //!                     └───────────── deadline: the part is abandoned ───┴▶ stays in its place, its reply is thrown away
 //!
-//!   Idle ──connect──▶ Connecting ──▶ Up ──lost──▶ Connecting
-//!                        │            ╲──silent──▶ Silent: marked down, and up again when it answers
-//!                        │ failed                                 Down: requests are refused at once
-//!                        └──────▶ Down ──pause──▶ Probing ──▶ Up
+//!   Idle ──connect──▶ Connecting ──▶ Greeting ──▶ Up ──lost──▶ Connecting
+//!                        │              │          ╲──silent──▶ Silent: marked down, and up again when it answers
+//!                        │ failed       │ refused                 Down: requests are refused at once
+//!                        └──────▶ Down ◀┘ ──pause──▶ Probing ──▶ Greeting ──▶ Up
 //! ```
 //!
 //! Replies come in the order of the messages, so the head of `parts` owns the next reply. A part whose request has been
 //! answered already (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
 
 mod joined;
+mod keys;
 mod renewal;
 
 use crate::{
     Config, Fault,
     buffer::ByteQueue,
-    key,
+    greeting::Greeting,
+    key::Spelling,
     replica::{LostErrands, Replica},
     window::Told,
 };
 use joined::{Cursor, Line};
+pub(crate) use keys::Repeated;
 use std::collections::VecDeque;
-use weir_protocol::{Expected, ReplyScanner, Violation, Whose};
+use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Distribution, Instant, QueueGauge};
 
 /// Index of a request in service.
@@ -46,8 +49,8 @@ pub(crate) struct Part {
     pub(crate) index: u32,
     /// How many keys of it lie in the queue of keys.
     key_count: u32,
-    /// The key that the reply repeats may be written in base64.
-    base64: bool,
+    /// What is to be done about its key in the reply.
+    pub(crate) repeated: Repeated,
     /// It is a `get`, and the next one may be put into its message (`joined.rs`).
     may_be_joined: bool,
     /// It stands in the message of the part before it.
@@ -95,6 +98,11 @@ pub(crate) enum State {
     Connecting {
         since: Instant,
     },
+    /// Connected, and not yet known to serve us (`greeting.rs`). `is_probe`: it was down before.
+    Greeting {
+        since: Instant,
+        is_probe: bool,
+    },
     Up,
     /// Connected, and marked down because it does not answer (`mark_down.rs`).
     Silent,
@@ -110,10 +118,21 @@ impl State {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
-            Self::Connecting { .. } => "connecting",
+            Self::Connecting { .. } | Self::Greeting { is_probe: false, .. } => "connecting",
             Self::Up => "up",
-            Self::Silent | Self::Down { .. } | Self::Probing { .. } => "down",
+            Self::Silent
+            | Self::Down { .. }
+            | Self::Probing { .. }
+            | Self::Greeting { is_probe: true, .. } => "down",
         }
+    }
+
+    /// Whether requests are refused at once.
+    pub(crate) const fn is_down(self) -> bool {
+        matches!(
+            self,
+            Self::Down { .. } | Self::Probing { .. } | Self::Silent | Self::Greeting { is_probe: true, .. }
+        )
     }
 }
 
@@ -122,10 +141,16 @@ pub(crate) struct Backend {
     pub(crate) state: State,
     /// The kernel took less than was offered; it will say when it takes more.
     pub(crate) blocked: bool,
+    /// What is said before anything of a client, until it is answered.
+    pub(crate) greeting: Option<Box<Greeting>>,
+    /// Why it is down, if it lets nobody in.
+    pub(crate) refusal: Option<Fault>,
     /// The connection is to be replaced when all that was begun on it is answered.
     pub(crate) renewing: bool,
     /// Attempts to connect that failed, and connections that were lost, since it answered anything.
     pub(crate) failures: u32,
+    /// Connections in a row that did not last because of what the server said on them.
+    pub(crate) violations: u32,
     /// When the connection was made.
     pub(crate) connected: Instant,
     parts: VecDeque<Part>,
@@ -183,6 +208,8 @@ pub(crate) struct Backend {
     pub(crate) late_in_a_row: u32,
     /// How long it took to answer of late, nanoseconds; 0 before the first reply.
     pub(crate) smoothed_ns: u64,
+    /// What the proxy puts into the reply that was checked last, where it repeats the key.
+    pub(crate) spelling: Spelling,
     /// Where keys of it have other servers, too.
     pub(crate) replica: Option<Box<Replica>>,
 }
@@ -204,8 +231,11 @@ impl Backend {
         Self {
             state: State::Idle,
             blocked: false,
+            greeting: None,
+            refusal: None,
             renewing: false,
             failures: 0,
+            violations: 0,
             connected: now,
             parts: VecDeque::new(),
             sent: 0,
@@ -240,6 +270,7 @@ impl Backend {
             requests_before: 0,
             late_in_a_row: 0,
             smoothed_ns: 0,
+            spelling: Spelling::default(),
             replica: None,
         }
     }
@@ -249,7 +280,7 @@ impl Backend {
         if let Some(fault) = self.denial {
             return Err(fault);
         }
-        if matches!(self.state, State::Down { .. } | State::Probing { .. } | State::Silent) {
+        if self.state.is_down() {
             return Err(Fault::Down);
         }
         let full = self.parts.len() >= config.server_requests_max
@@ -268,7 +299,10 @@ impl Backend {
         match self.state {
             State::Up | State::Silent => self.soonest <= now,
             State::Idle => !self.waits_for_nothing(),
-            State::Connecting { .. } | State::Down { .. } | State::Probing { .. } => true,
+            State::Connecting { .. }
+            | State::Greeting { .. }
+            | State::Down { .. }
+            | State::Probing { .. } => true,
         }
     }
 
@@ -307,7 +341,7 @@ impl Backend {
             decides: part.decides,
             index: part.index,
             key_count: 0,
-            base64: false,
+            repeated: Repeated::Nothing,
             may_be_joined: false,
             is_joined: false,
             start,
@@ -319,30 +353,6 @@ impl Backend {
 
     pub(crate) fn message(&mut self) -> &mut Vec<u8> {
         self.out.end()
-    }
-
-    /// Adds a key to the message that was begun last: to its bytes and to what its reply is checked against.
-    pub(crate) fn push_key(&mut self, key: &[u8]) {
-        if self.parts.back().is_some_and(|part| part.may_be_joined) {
-            self.note_in_line(key);
-        }
-        let out = self.out.end();
-        out.push(b' ');
-        out.extend_from_slice(key);
-        self.note_key(key);
-    }
-
-    /// The reply to the meta message that was begun last repeats its key.
-    pub(crate) fn expect_echo(&mut self, key: &[u8], base64: bool) {
-        self.note_key(key);
-        self.parts.back_mut().expect("a message was begun").base64 = base64;
-    }
-
-    fn note_key(&mut self, key: &[u8]) {
-        let keys = self.keys.end();
-        keys.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
-        keys.extend_from_slice(key);
-        self.parts.back_mut().expect("a message was begun").key_count += 1;
     }
 
     pub(crate) fn finish_message(&mut self) {
@@ -360,17 +370,28 @@ impl Backend {
 
     /// Whether the driver should be asked to write.
     pub(crate) fn wants_write(&self) -> bool {
-        !self.out.is_empty() && self.is_connected() && !self.blocked && !self.output().is_empty()
+        let wants = !self.out.is_empty() && self.is_connected() && !self.blocked && !self.output().is_empty();
+        wants || self.is_greeting() && !self.blocked && !self.output().is_empty()
+    }
+
+    pub(crate) fn is_greeting(&self) -> bool {
+        matches!(self.state, State::Greeting { .. })
     }
 
     pub(crate) fn output(&self) -> &[u8] {
+        if let Some(greeting) = &self.greeting {
+            return greeting.output();
+        }
         let out = self.out.as_slice();
         if self.renewing { &out[..self.begun_bytes()] } else { out }
     }
 
-    /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue, with how many
+    /// Everything queued is being taken by the driver, unless the server is only greeted; calls `taken` for each request that leaves the queue, with how many
     /// left it before: as long was the queue when it entered.
     pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey, u64)) {
+        if self.greeting.is_some() {
+            return;
+        }
         let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
         let mut count = 0;
         for part in self.parts.range(self.dequeued..taken_now) {
@@ -392,6 +413,11 @@ impl Backend {
         now: Instant,
         mut forwarded: impl FnMut(RequestKey),
     ) {
+        if let Some(greeting) = &mut self.greeting {
+            greeting.handle_written(count);
+            self.blocked = !greeting.output().is_empty();
+            return;
+        }
         if self.sent == 0
             && let Some(head) = self.parts.front().filter(|head| head.is_long())
         {
@@ -461,33 +487,6 @@ impl Backend {
     /// All that came at `now` was taken: its requests are in flight no more.
     pub(crate) fn note_replied(&mut self, now: Instant) {
         self.in_flight.leave_many(std::mem::take(&mut self.replied), now);
-    }
-
-    /// The values must be those of the part's keys, in their order; some may be missing. A meta reply that repeats a key must repeat
-    /// the right one.
-    fn check_keys(&mut self, reply: &[u8]) -> Result<(), Violation> {
-        let part = self.parts.front().expect("a reply was scanned for the head");
-        self.ordinals.clear();
-        let keys = self.keys.as_slice();
-        if matches!(part.expected, Expected::Meta | Expected::MetaThenNoop) {
-            if part.key_count == 1 {
-                let key = &keys[1..1 + usize::from(keys[0])];
-                check_echo(key, part.base64, reply)?;
-                let noted = 1 + key.len();
-                self.keys.advance(noted);
-            }
-            return Ok(());
-        }
-        let key_count = part.key_count;
-        for value in self.scanner.values() {
-            let found = &reply[value.key.clone()];
-            if self.cursor.find(found, keys, key_count, &mut self.ordinals) == Whose::Others {
-                let line = String::from_utf8_lossy(found).into_owned();
-                return Err(Violation::UnexpectedLine(format!("VALUE {line}")));
-            }
-        }
-        self.forget_keys_of_head();
-        Ok(())
     }
 
     /// Takes the request from every part whose time is up, and calls `expired` for it.
@@ -575,7 +574,7 @@ impl Backend {
                 lost(request, *part, own);
             }
         }
-        (self.blocked, self.renewing) = (false, false);
+        (self.blocked, self.renewing, self.greeting) = (false, false, None);
         self.parts.clear();
         (self.sent, self.dequeued, self.unexpired) = (0, 0, 0);
         self.overtaking = None;
@@ -649,23 +648,4 @@ pub(crate) fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> 
 /// Whether a message counts: the proxy's own questions are nobody's load.
 fn measured(part: &Part) -> bool {
     part.purpose == Purpose::Request
-}
-
-/// A key that is repeated in other bytes than the client's would be a reply to something else, or worse: memcached 1.6 repeats some
-/// binary keys as they are, and one that holds a line ending would forge the beginning of the next client's reply.
-fn check_echo(key: &[u8], base64: bool, reply: &[u8]) -> Result<(), Violation> {
-    let line = reply.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let mut words = line.split(|&byte| byte == b' ');
-    let echo = match words.next() {
-        Some(b"ME") => words.next(),
-        Some(b"CLIENT_ERROR" | b"SERVER_ERROR") => None,
-        _ => words.find_map(|word| word.strip_prefix(b"k")),
-    };
-    match echo {
-        Some(echo) if !key::is_same(echo, key, base64) => {
-            Err(Violation::UnexpectedLine(String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned()))
-        }
-        _ => Ok(()),
-    }
 }

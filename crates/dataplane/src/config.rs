@@ -13,6 +13,10 @@ pub enum Mutation {
     Journal,
     /// A connection with unanswered writes is closed, and the next one trusted at once.
     Barrier,
+    /// Clients' requests are sent on a new connection at once.
+    Greeting,
+    /// A copy that refused what others did keeps what it has.
+    Disagreement,
 }
 
 impl Config {
@@ -29,6 +33,24 @@ impl Config {
     pub(crate) fn has_journal(&self) -> bool {
         #[cfg(feature = "mutations")]
         if self.mutation == Some(Mutation::Journal) {
+            return false;
+        }
+        true
+    }
+
+    /// Whether nothing of a client goes to a server before it has shown that it serves us.
+    pub(crate) fn greets(&self) -> bool {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::Greeting) {
+            return false;
+        }
+        self.greets_servers
+    }
+
+    /// Whether copies that refused what others did are told to forget the key.
+    pub(crate) fn ends_disagreement(&self) -> bool {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::Disagreement) {
             return false;
         }
         true
@@ -96,6 +118,8 @@ pub struct Config {
     pub limits: Limits,
     /// Whether the longest value is what the servers say that they store (`item_size_max`), as soon as one has said so.
     pub asks_item_size: bool,
+    /// Whether a server must have answered a question of the proxy's own before anything of a client is sent to it.
+    pub greets_servers: bool,
     /// Values that are at least so long go over a connection of their own, where keys have one replica. `usize::MAX`: none do.
     pub large_value_bytes: usize,
     /// How many sessions there may be at once.
@@ -150,6 +174,7 @@ impl Default for Config {
             mark_down_share_percent: 50,
             limits: Limits::default(),
             asks_item_size: false,
+            greets_servers: false,
             large_value_bytes: 256 << 10,
             sessions_max: 10_000,
             session_requests_max: 1024,

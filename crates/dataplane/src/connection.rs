@@ -1,6 +1,6 @@
 //! Connections to servers: made, tried again, given up, lost.
 
-use crate::{Dataplane, Event, Fault, backend::State, replica::Ending};
+use crate::{Dataplane, Event, Fault, backend::State, greeting::Greeted, replica::Ending};
 use weir_protocol::Violation;
 use weir_timing::Instant;
 
@@ -8,6 +8,49 @@ impl Dataplane {
     pub(crate) fn connect(&mut self, server: usize, now: Instant) {
         self.backends[server].state = State::Connecting { since: now };
         self.events.push_back(Event::Connect(server));
+    }
+
+    /// A connection was made. Nothing of a client goes there before the server has shown that it serves us.
+    pub(crate) fn greet(&mut self, server: usize, now: Instant) {
+        let backend = &mut self.backends[server];
+        let is_probe = backend.state.is_down();
+        backend.state = State::Greeting { since: now, is_probe };
+        backend.greeting = Some(Box::default());
+    }
+
+    /// What a server says to that.
+    #[cold]
+    pub(crate) fn take_greeting(&mut self, server: usize, bytes: &[u8], now: Instant) {
+        let backend = &mut self.backends[server];
+        let Some(greeting) = &mut backend.greeting else { return };
+        let fault = match greeting.handle_bytes(bytes) {
+            Greeted::NotYet => return,
+            Greeted::Welcome => return self.use_connection(server, now),
+            Greeted::Nonsense => {
+                self.counters.server_violations += 1;
+                backend.last_trouble = Some(Violation::UnexpectedLine(greeting.reply()));
+                Fault::Protocol
+            }
+            Greeted::LoginWanted => {
+                self.counters.server_logins_wanted += 1;
+                backend.last_trouble = Some(Violation::UnexpectedLine(greeting.reply()));
+                backend.refusal = Some(Fault::Unauthenticated);
+                self.events.push_back(Event::LoginWanted(server));
+                Fault::Unauthenticated
+            }
+        };
+        self.events.push_back(Event::Disconnect(server));
+        self.connect_failed(server, fault, now);
+    }
+
+    /// A connection on which requests may be sent.
+    pub(crate) fn use_connection(&mut self, server: usize, now: Instant) {
+        let backend = &mut self.backends[server];
+        (backend.greeting, backend.refusal) = (None, None);
+        backend.state = State::Up;
+        backend.connected = now;
+        backend.late_in_a_row = 0;
+        self.ask_item_size(server, now);
     }
 
     /// A connection is lost. A server that has accepted two in a row and answered nothing on either is left alone for a while, as one
@@ -41,11 +84,11 @@ impl Dataplane {
                 self.backends[server].state = State::Probing { since: now };
                 self.events.push_back(Event::Connect(server));
             }
-            State::Connecting { since } | State::Probing { since }
+            State::Connecting { since } | State::Greeting { since, .. } | State::Probing { since }
                 if since.plus(self.config.connect_timeout_ns) <= now =>
             {
                 self.events.push_back(Event::Disconnect(server));
-                self.connect_failed(server, now);
+                self.connect_failed(server, Fault::Connect, now);
             }
             _ => {}
         }
@@ -69,11 +112,12 @@ impl Dataplane {
         }
     }
 
-    pub(crate) fn connect_failed(&mut self, server: usize, now: Instant) {
+    /// No connection could be made that is of use.
+    pub(crate) fn connect_failed(&mut self, server: usize, fault: Fault, now: Instant) {
         self.counters.server_connects_failed += 1;
         self.recorder.use_window();
         self.leave_alone(server, now);
-        self.fail_parts(server, Fault::Connect, now);
+        self.fail_parts(server, fault, now);
     }
 
     pub(crate) fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {
@@ -81,6 +125,11 @@ impl Dataplane {
         self.events.push_back(Event::Disconnect(server));
         self.backends[server].last_trouble = Some(reason);
         self.lose_connection(server, Fault::Protocol, Ending::Otherwise, now);
+        let backend = &mut self.backends[server];
+        // Good replies before this one do not make the next connection better: only one that lasts does.
+        let has_lasted = backend.connected.plus(self.config.reconnect_delay_max_ns) <= now;
+        backend.violations = if has_lasted { 1 } else { backend.violations.saturating_add(1) };
+        backend.failures = backend.failures.max(backend.violations - 1);
         self.connect_again(server, now);
     }
 

@@ -67,6 +67,8 @@ counters! {
     requests_failed_connect,
     /// Failed requests, because a server was marked down.
     requests_failed_down,
+    /// Failed requests, because a server wants a login (memcached -Y).
+    requests_failed_unauthenticated,
     /// Of those, requests that needed a server that lacks writes, or may.
     requests_failed_stale,
     /// Failed requests, because too much waited for a server.
@@ -111,6 +113,10 @@ counters! {
     server_timeouts,
     /// Replies that came after their request had been answered, and were thrown away.
     server_replies_late,
+    /// Connections that were given up because the server wants a login (memcached -Y).
+    server_logins_wanted,
+    /// Replies to meta commands that repeated another key than the one that was asked for; each fails its request.
+    server_echoes_wrong,
     /// Replies that were thrown away because more of them would have had to be kept than is allowed; each fails its request.
     server_replies_too_large,
     /// Writes that waited because another replica-by-replica write to their key was being decided.
@@ -139,6 +145,8 @@ counters! {
     journal_overflows,
     /// Deletes that were sent to make servers forget what they missed.
     journal_deletes,
+    /// Such deletes that a server refused for a reason of its own; they are sent again.
+    journal_deletes_refused,
     /// Flushes that were sent to make servers forget what they missed.
     journal_flushes,
     /// Such flushes that were refused. The server stays unread.
@@ -192,6 +200,7 @@ impl Counters {
         *match fault {
             Some(Fault::Connect) => &mut self.requests_failed_connect,
             Some(Fault::Down) => &mut self.requests_failed_down,
+            Some(Fault::Unauthenticated) => &mut self.requests_failed_unauthenticated,
             Some(Fault::Stale) => &mut self.requests_failed_stale,
             Some(Fault::Full) => &mut self.requests_failed_full,
             Some(Fault::Queue) => &mut self.requests_failed_queue,

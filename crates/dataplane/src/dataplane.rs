@@ -46,6 +46,8 @@ pub enum Event {
     Close(SessionId),
     /// Read from this client again: [`Dataplane::wants_read`] had been false.
     Resume(SessionId),
+    /// This server wants a login, so it is not used; its operator should know.
+    LoginWanted(usize),
     /// A client asks for statistics: answer by [`Dataplane::handle_stats`] with this request's number.
     Stats {
         /// Names the request.
@@ -303,11 +305,11 @@ impl Dataplane {
     pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
         self.counters.server_connects += 1;
         self.recorder.use_window();
-        let backend = &mut self.backends[server];
-        backend.state = State::Up;
-        backend.connected = now;
-        backend.late_in_a_row = 0;
-        self.ask_item_size(server, now);
+        if self.config.greets() {
+            self.greet(server, now);
+        } else {
+            self.use_connection(server, now);
+        }
     }
 
     /// The connection could not be made, or the server closed it: nothing of what was sent is carried out any more.
@@ -317,14 +319,16 @@ impl Dataplane {
                 self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
                 self.connect_again(server, now);
             }
-            State::Connecting { .. } | State::Probing { .. } => self.connect_failed(server, now),
+            State::Connecting { .. } | State::Greeting { .. } | State::Probing { .. } => {
+                self.connect_failed(server, Fault::Connect, now);
+            }
             State::Idle | State::Down { .. } => {}
         }
     }
 
     /// An established connection broke without the server's doing: it may still carry out what was sent.
     pub fn handle_server_broken(&mut self, server: usize, now: Instant) {
-        if self.server_is_up(server) {
+        if self.backends[server].is_connected() {
             self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
             self.connect_again(server, now);
         } else {
@@ -336,6 +340,9 @@ impl Dataplane {
     pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
         self.counters.server_bytes_read += bytes.len() as u64;
         self.memory_is_used(now);
+        if self.backends[server].greeting.is_some() {
+            return self.take_greeting(server, bytes, now);
+        }
         let delivered = self.deliver_replies(server, bytes, now);
         self.backends[server].note_replied(now);
         if let Err(reason) = delivered {
@@ -373,7 +380,8 @@ impl Dataplane {
 
     /// Whether this server's connection is established.
     pub fn server_is_up(&self, server: usize) -> bool {
-        self.backends[server].is_connected()
+        let backend = &self.backends[server];
+        backend.is_connected() || backend.is_greeting()
     }
 
     /// The kernel takes bytes for this server again.
@@ -438,7 +446,7 @@ impl Dataplane {
         busy.fold(others, |earliest, backend| {
             let connection = match backend.state {
                 State::Down { until } => Some(until),
-                State::Connecting { since } | State::Probing { since } => {
+                State::Connecting { since } | State::Greeting { since, .. } | State::Probing { since } => {
                     Some(since.plus(self.config.connect_timeout_ns))
                 }
                 State::Idle | State::Up | State::Silent => None,

@@ -27,7 +27,9 @@ impl Dataplane {
         if self.services[key].degrades {
             self.degrade_part(key, part);
         } else {
-            self.services[key].fail(fault, &self.slots[server].name);
+            // A server that lets nobody in is down for that reason, and says so.
+            let why = self.backends[server].refusal.filter(|_| fault == Fault::Down);
+            self.services[key].fail(why.unwrap_or(fault), &self.slots[server].name);
         }
     }
 

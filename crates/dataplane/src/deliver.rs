@@ -2,7 +2,7 @@
 
 use crate::{
     Dataplane, Fault, ReadRepair, SessionId,
-    backend::{Part, Purpose, RequestKey},
+    backend::{Part, Purpose, Repeated, RequestKey},
     budget::SMALL_REPLY_BYTES,
     dataplane::may_take,
     replicate::retire,
@@ -113,6 +113,9 @@ impl Dataplane {
         };
         let backend = &mut self.backends[server];
         backend.times.record_between(part.sent, now);
+        if part.repeated >= Repeated::ByProxy {
+            return self.deliver_odd(server, (key, part), (reply, bytes), now);
+        }
         let mut tagged = None;
         if backend.replica.is_some() {
             backend.observe(now.saturating_since(part.sent));
@@ -123,6 +126,28 @@ impl Dataplane {
             None => (reply, bytes, None),
         };
         self.take_reply(server, (key, part), taken, now);
+    }
+
+    /// A reply into which the proxy puts the key, or that names another one.
+    #[cold]
+    fn deliver_odd(
+        &mut self,
+        server: usize,
+        (key, part): (RequestKey, Part),
+        (reply, bytes): (Reply, &[u8]),
+        now: Instant,
+    ) {
+        let backend = &mut self.backends[server];
+        backend.observe(now.saturating_since(part.sent));
+        if part.repeated == Repeated::Wrong {
+            self.counters.server_echoes_wrong += 1;
+            return self.part_failed((key, part.index), Fault::Protocol, server, now);
+        }
+        let spelled = backend.spelling.put_into(reply, bytes);
+        let (reply, bytes) = spelled.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
+        let tagged = self.tag_reply(key, (server, part.expected), reply, bytes);
+        let (reply, bytes) = tagged.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
+        self.take_reply(server, (key, part), (reply, bytes, None), now);
     }
 
     /// What becomes of a reply that a request waited for. `values`: where its values lie, if not where the scanner has found them.

@@ -17,7 +17,7 @@ use crate::{
     backend::{Backend, NewPart, RequestKey},
     degrade::meta_miss,
     follow::{Follow, invalidation},
-    key::WireKey,
+    key::{WireKey, write_meta},
     service::Answer,
 };
 use std::sync::Arc;
@@ -121,6 +121,8 @@ impl Dataplane {
         self.counters.requests += 1;
         self.counters.requests_refused += 1;
         let wire = WireKey { bytes: large.key, base64: large.base64 };
+        let spelling = wire.spelling();
+        let wire = WireKey { bytes: &spelling, ..wire };
         let (request, expected) = invalidation(wire);
         let write = Write {
             request,
@@ -142,7 +144,7 @@ impl Dataplane {
     }
 
     fn meta(&mut self, meta: Meta<'_>, context: Context) {
-        let wire = WireKey { bytes: meta.key, base64: meta.is_base64() };
+        let wire = WireKey::of(&meta);
         let decoded = wire.decoded();
         if meta.may_create() && decoded.as_ref().is_some_and(|decoded| !decoded.is_plain()) {
             // memcached 1.6 forgets that such a key is binary, and would repeat its bytes as they are: a line ending among
@@ -176,7 +178,9 @@ impl Dataplane {
             MetaVerb::Delete => (Operation::Delete, meta.is_conditional()),
             MetaVerb::Arithmetic => (Operation::Incr, true),
         };
-        let write = Write { request, expected, key: wire, is_conditional, operation, silent: false };
+        let spelling = wire.spelling();
+        let key = WireKey { bytes: &spelling, ..wire };
+        let write = Write { request, expected, key, is_conditional, operation, silent: false };
         self.write(name, write, context);
     }
 
@@ -403,15 +407,12 @@ pub(crate) struct Large<'a> {
 /// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before
 /// the `MN`.
 pub(crate) fn write_message(request: Request<'_>, expected: Expected, backend: &mut Backend) {
-    request.write_to(backend.message());
-    if let Request::Meta(meta) = request {
-        if expected == Expected::MetaThenNoop {
-            backend.message().extend_from_slice(b"mn\r\n");
-        }
-        if meta.echoes_key() {
-            backend.expect_echo(meta.key, meta.is_base64());
-        }
+    let Request::Meta(meta) = request else { return request.write_to(backend.message()) };
+    let echo = write_meta(meta, backend.message());
+    if expected == Expected::MetaThenNoop {
+        backend.message().extend_from_slice(b"mn\r\n");
     }
+    backend.expect_echo(&echo);
 }
 
 /// A `flush_all` that went apart is known by no key.

@@ -13,10 +13,11 @@ use crate::{
     Dataplane,
     backend::{NewPart, Part, RequestKey},
     dispatch::REPLICAS_MAX,
+    key::{Echo, write_meta},
     read::first_readable,
     service::Service,
 };
-use weir_protocol::{Expected, Meta, MetaVerb, Request, RetrievalVerb};
+use weir_protocol::{Expected, Meta, MetaVerb, RetrievalVerb};
 use weir_timing::Instant;
 
 /// What it takes to ask for a read again.
@@ -48,8 +49,7 @@ struct MetaMessage {
     /// The key by which it is placed.
     name: Box<[u8]>,
     bytes: Vec<u8>,
-    /// The key as the reply repeats it, if it does, and whether that may be in base64.
-    echo: Option<(Box<[u8]>, bool)>,
+    echo: Echo,
 }
 
 impl Dataplane {
@@ -79,11 +79,10 @@ impl Dataplane {
             return;
         }
         let mut bytes = Vec::new();
-        Request::Meta(meta).write_to(&mut bytes);
+        let echo = write_meta(meta, &mut bytes);
         if expected == Expected::MetaThenNoop {
             bytes.extend_from_slice(b"mn\r\n");
         }
-        let echo = meta.echoes_key().then(|| (meta.key.into(), meta.is_base64()));
         self.remember(key, Message::Meta(Box::new(MetaMessage { name: name.into(), bytes, echo })));
     }
 
@@ -151,9 +150,7 @@ impl Dataplane {
         let part = NewPart { request: Some(key), expected, decides, index, created };
         backend.begin_message(part, &self.config, now);
         backend.message().extend_from_slice(&meta.bytes);
-        if let Some((echo, is_base64)) = &meta.echo {
-            backend.expect_echo(echo, *is_base64);
-        }
+        backend.expect_echo(&meta.echo);
         backend.finish_message();
         true
     }

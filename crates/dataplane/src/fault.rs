@@ -9,6 +9,8 @@ pub enum Fault {
     Connect,
     /// The server is marked down; nothing was sent.
     Down,
+    /// The server wants a login, and Weir has none; nothing was sent.
+    Unauthenticated,
     /// The server lacks a write, or may still carry out an old one; nothing was sent.
     Stale,
     /// Too much waits for the server already; nothing was sent.
@@ -31,6 +33,7 @@ impl Fault {
         match self {
             Self::Connect => "connect",
             Self::Down => "down",
+            Self::Unauthenticated => "unauthenticated",
             Self::Stale => "stale",
             Self::Full | Self::Queue => "queue-full",
             Self::Timeout => "timeout",

@@ -136,7 +136,14 @@ impl Dataplane {
         if agrees { CopyState::Done } else { self.forget(key, write, write.rank_of(server), now) }
     }
 
-    fn forget(&mut self, key: RequestKey, write: &mut Replicated, rank: usize, now: Instant) -> CopyState {
+    /// The replica of this rank is told to forget the key.
+    pub(crate) fn forget(
+        &mut self,
+        key: RequestKey,
+        write: &mut Replicated,
+        rank: usize,
+        now: Instant,
+    ) -> CopyState {
         let server = write.copies[rank].server;
         let (message, expected) = invalidation(write.key());
         let sent = self.send_to_copy(key, (server, expected), now, |backend| {

@@ -238,7 +238,7 @@ pub fn read_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
     match request {
         Request::Retrieval(retrieval) => retrieval.keys().next().map(Into::into),
         Request::Meta(meta) if !writes(&meta) => {
-            let wire = WireKey { bytes: meta.key, base64: meta.is_base64() };
+            let wire = WireKey::of(&meta);
             Some(wire.placement_name(wire.decoded().as_ref()).into())
         }
         _ => None,

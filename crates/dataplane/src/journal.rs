@@ -166,10 +166,14 @@ impl Journal {
         self.begin_second_round(now, quarantine_ns);
     }
 
-    /// The oldest delete was refused, for whatever reason.
-    pub(crate) fn refuse(&mut self) {
-        self.in_flight.pop_front();
-        self.flush_instead();
+    /// The oldest delete was refused, by a server that may do it another time: it is sent again then.
+    pub(crate) fn refuse(&mut self, until: Instant) {
+        let Some(missed) = self.in_flight.pop_front() else { return };
+        if matches!(self.flush, Flush::NotNeeded | Flush::InFlight) {
+            self.waiting.insert(missed);
+        }
+        self.bytes = self.count_bytes();
+        self.not_before = self.not_before.max(until);
     }
 
     /// The server was flushed.
@@ -313,6 +317,19 @@ mod tests {
             journal.confirm(at(round * PAUSE), PAUSE);
             journal.confirm(at(round * PAUSE), PAUSE);
         }
+        assert!(journal.is_done() && journal.bytes == 0);
+    }
+
+    #[test]
+    fn a_refused_delete_is_sent_again_later_and_flushes_nothing() {
+        let mut journal = Journal::new();
+        journal.miss(missed("a"), BOUNDS);
+        assert_eq!(next(&mut journal, 0).as_deref(), Some("a"));
+        journal.refuse(at(7));
+        assert!(!journal.is_flushing() && !journal.is_done());
+        assert_eq!(next(&mut journal, 6), None);
+        assert_eq!(next(&mut journal, 7).as_deref(), Some("a"));
+        journal.confirm(at(7), PAUSE);
         assert!(journal.is_done() && journal.bytes == 0);
     }
 

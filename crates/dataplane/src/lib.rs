@@ -27,6 +27,7 @@
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
+//! | `greeting` | the first exchange on a connection to a server |
 //! | `connection` | connections to servers: made, tried again, given up, lost |
 //! | `service` | one request, from parsed to answered |
 //! | `hosted` | requests that the driver took from their clients itself |
@@ -65,6 +66,7 @@ mod failover;
 mod fault;
 mod follow;
 mod gather;
+mod greeting;
 mod hold;
 mod hosted;
 mod item_size;

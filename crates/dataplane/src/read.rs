@@ -93,7 +93,11 @@ impl Backend {
             State::Up => true,
             // It is connected to for this read.
             State::Idle => config.connects_when_needed,
-            State::Connecting { .. } | State::Silent | State::Down { .. } | State::Probing { .. } => false,
+            State::Connecting { .. }
+            | State::Greeting { .. }
+            | State::Silent
+            | State::Down { .. }
+            | State::Probing { .. } => false,
         };
         answers && self.admit_read(config).is_ok()
     }

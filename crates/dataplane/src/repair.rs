@@ -23,6 +23,7 @@ use crate::{
     backend::{Backend, NewPart, RequestKey},
     dispatch::REPLICAS_MAX,
     follow::{Follow, MESSAGE_BYTES_MAX},
+    key::Echo,
     ownership::hash,
     read::first_readable,
     replicate::{Copy, CopyState, Replicated, Step},
@@ -155,7 +156,7 @@ impl Dataplane {
             message.extend_from_slice(b"mg ");
             message.extend_from_slice(name);
             message.extend_from_slice(b" k v f t\r\n");
-            backend.expect_echo(name, false);
+            backend.expect_echo(&Echo::Server { key: name.into(), base64: false });
         });
     }
 

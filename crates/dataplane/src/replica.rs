@@ -10,7 +10,7 @@ use crate::{
     standing::{Share, Standing},
     token::Tag,
 };
-use weir_protocol::{Expected, Reply};
+use weir_protocol::{Expected, Reply, Status};
 use weir_timing::Instant;
 
 /// What a backend has besides, where keys have several servers.
@@ -115,8 +115,12 @@ impl Dataplane {
         let Self { backends, config, counters, .. } = self;
         let Some(replica) = &mut backends[server].replica else { return };
         match (purpose, reply.status.is_error()) {
-            (Purpose::Delete, false) => replica.journal.confirm(now, config.quarantine_ns),
-            (Purpose::Delete, true) => replica.journal.refuse(),
+            (Purpose::Delete, true) if reply.status == Status::ServerError => {
+                counters.journal_deletes_refused += 1;
+                replica.journal.refuse(now.plus(config.reconnect_delay_min_ns));
+            }
+            // What a server takes for no key it holds nothing of.
+            (Purpose::Delete, _) => replica.journal.confirm(now, config.quarantine_ns),
             (Purpose::Flush, false) => replica.journal.confirm_flush(now, config.quarantine_ns),
             (Purpose::Flush, true) => {
                 counters.journal_flushes_refused += 1;

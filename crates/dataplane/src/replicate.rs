@@ -82,6 +82,8 @@ pub(crate) enum CopyState {
     Done,
     /// It answered with an error.
     Refused,
+    /// So it did, and it has forgotten the key since.
+    Cleared,
     /// The key is in its journal.
     Missed,
 }
@@ -163,12 +165,16 @@ impl Replicated {
             _ if self.is_undecided || self.is_refused_by_decider() => Some(false),
             _ if self.step == Step::Deciding => (outstanding == 0).then_some(!failed),
             WritePolicy::All => (outstanding == 0).then_some(!failed),
+            // Whoever refused what others did may still hold the old value.
+            WritePolicy::Quorum if done >= self.needed && self.count(CopyState::Forgetting) > 0 => None,
             WritePolicy::Quorum | WritePolicy::First if done >= self.needed => Some(true),
             WritePolicy::Quorum | WritePolicy::First => (done + outstanding < self.needed).then_some(false),
             WritePolicy::Async => match self.copies[self.rank_of(self.decider)].state {
                 CopyState::Done => Some(true),
-                CopyState::Refused | CopyState::Missed => Some(false),
-                _ => None,
+                CopyState::Refused | CopyState::Forgetting | CopyState::Cleared | CopyState::Missed => {
+                    Some(false)
+                }
+                CopyState::Untold | CopyState::Asked => None,
             },
         }
     }
@@ -310,8 +316,13 @@ impl Dataplane {
                 self.tell_followers(key, &mut write, reply.status, now);
             }
         } else if state == CopyState::Forgetting {
-            write.copies[rank].state =
-                if reply.status.is_error() { self.miss_copy(&write, server) } else { CopyState::Done };
+            // What a server takes for no key it holds nothing of.
+            let has_forgotten = reply.status != Status::ServerError;
+            write.copies[rank].state = match has_forgotten {
+                true if write.follow.is_conditional() => CopyState::Done,
+                true => CopyState::Cleared,
+                false => self.miss_copy(&write, server),
+            };
         } else if write.follow.is_conditional() && server != write.decider {
             write.copies[rank].state =
                 self.compare_follower(key, &mut write, server, (reply.status, answer), now);
@@ -342,7 +353,7 @@ impl Dataplane {
         let rank = write.rank_of(server);
         write.failure.get_or_insert(Failure::Fault(fault, server));
         let is_deciding = write.step == Step::Deciding;
-        if is_deciding && fault == Fault::Connect {
+        if is_deciding && matches!(fault, Fault::Connect | Fault::Unauthenticated) {
             // It never left.
             write.copies[rank].state = CopyState::Untold;
         } else {
@@ -363,10 +374,8 @@ impl Dataplane {
 
     /// What follows from what is known by now.
     fn advance_write(&mut self, key: RequestKey, mut write: Box<Replicated>, now: Instant) {
+        self.end_disagreement(key, &mut write, now);
         let outstanding = self.services[key].outstanding as usize;
-        if outstanding == 0 {
-            self.journal_disagreement(&mut write);
-        }
         let verdict = if write.is_answered { None } else { write.verdict(outstanding) };
         if let Some(is_success) = verdict {
             write.is_answered = true;
@@ -407,15 +416,16 @@ impl Dataplane {
         }
     }
 
-    /// All have answered: those that refused what others did, or may have done, lack it. If all refused, they agree.
-    fn journal_disagreement(&mut self, write: &mut Replicated) {
-        let differ = write.copies.iter().any(|copy| {
-            matches!(copy.state, CopyState::Done | CopyState::Missed) && write.step == Step::Told
-        });
+    /// Replicas that refused what another did forget the key. Who refused did nothing, so where nobody did it all agree.
+    fn end_disagreement(&mut self, key: RequestKey, write: &mut Replicated, now: Instant) {
+        let is_done_somewhere = write.count(CopyState::Done) > 0;
+        let is_wanted = is_done_somewhere && self.config.ends_disagreement();
+        if !is_wanted || write.step != Step::Told || write.follow.is_conditional() {
+            return;
+        }
         for rank in 0..write.copies.len() {
-            let Copy { server, state } = write.copies[rank];
-            if differ && state == CopyState::Refused && !write.follow.is_conditional() {
-                write.copies[rank].state = self.miss_copy(write, server);
+            if write.copies[rank].state == CopyState::Refused {
+                write.copies[rank].state = self.forget(key, write, rank, now);
             }
         }
     }

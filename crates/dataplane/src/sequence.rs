@@ -145,7 +145,7 @@ impl Dataplane {
 }
 
 fn wire_key<'a>(meta: &Meta<'a>) -> WireKey<'a> {
-    WireKey { bytes: meta.key, base64: meta.is_base64() }
+    WireKey::of(meta)
 }
 
 fn set_of(name: &[u8]) -> u64 {

@@ -18,10 +18,11 @@
 //! Keys with one server keep its numbers.
 
 use crate::{
-    Dataplane, backend::RequestKey, degrade::meta_line, dispatch::Write, key::Decoded, ownership::hash,
-    service::Answer,
+    Dataplane, backend::RequestKey, degrade::meta_line, dispatch::Write, ownership::hash, service::Answer,
 };
-use weir_protocol::{Expected, Meta, MetaVerb, Reply, Request, Status, Storage, ValueSpan, cas_token};
+use weir_protocol::{
+    Base64Key, Expected, Meta, MetaVerb, Reply, Request, Status, Storage, ValueSpan, cas_token,
+};
 use weir_timing::Instant;
 
 /// What tells the tokens of one server from those of others. It depends on the server's name alone, so several proxies, and one that
@@ -175,7 +176,7 @@ impl Tag {
 
 impl Tagged {
     /// A reply whose last line is what it was and where it was, as counted from the end.
-    fn new(reply: Reply, former_len: usize, bytes: Vec<u8>, values: Vec<ValueSpan>) -> Self {
+    pub(crate) fn new(reply: Reply, former_len: usize, bytes: Vec<u8>, values: Vec<ValueSpan>) -> Self {
         let moved = |at: usize| if at == 0 { 0 } else { bytes.len() - (former_len - at) };
         let reply = Reply {
             len: moved(reply.len),
@@ -212,7 +213,7 @@ fn is_sound(meta: Meta<'_>) -> bool {
         is_first
             && match (meta.verb, word[0], &word[1..]) {
                 (_, b'C', token) => cas_token(token).is_some(),
-                (_, b'b', b"") => Decoded::new(meta.key).is_some(),
+                (_, b'b', b"") => Base64Key::decode(meta.key).is_some(),
                 (_, b'c' | b'k' | b'q', b"") | (MetaVerb::Set | MetaVerb::Delete, b'I', b"") => true,
                 (_, b'O', opaque) => opaque.len() <= OPAQUE_BYTES_MAX,
                 (_, b'T', b"-1") => true,

@@ -11,6 +11,7 @@
 //! Source of the rules: `protocol.txt` as memcached 1.6.18 ships it, and that server's observed answers where the text is
 //! silent (`docs/decisions/0003-answers-of-memcached.md`).
 
+mod base64_key;
 pub mod binary;
 mod near;
 mod number;
@@ -19,6 +20,7 @@ mod reply;
 mod request;
 mod tokens;
 
+pub use base64_key::Base64Key;
 pub use number::cas_token;
 pub use refusal::{Denied, Refusal};
 pub use reply::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation, Whose};

@@ -22,8 +22,26 @@ pub enum Refusal {
     /// The command line is longer than the limit: the proxy's, after which the connection is closed, or for lines that are not
     /// `get` or `gets` what servers take in one piece.
     LineTooLong,
-    /// More flags than `ms` takes.
+    /// More flags than `ms`, `md` or `ma` take.
     TooManyFlags,
+    /// More flags than `mg` takes.
+    FlagsTooLong,
+    /// `mg` or `ms` with a key that is no base64, though its flag `b` says so.
+    UndecodableKey,
+    /// `mg` or `ms` with a flag twice.
+    DuplicateFlag,
+    /// `mg` or `ms` with a flag that memcached does not know.
+    InvalidFlag,
+    /// `mg` or `ms` with a token that is no number behind its flag `C`, `N`, `R` or `T`.
+    BadToken,
+    /// The same for `D`.
+    BadDeltaToken,
+    /// The same for `J`.
+    BadInitialToken,
+    /// `mg` or `ms` with a mode that is not one letter.
+    BadModeToken,
+    /// What `md` and `ma` say to a key that is no base64.
+    BadFlags,
     /// A command that a client of a proxy may not use.
     NotAllowed(Denied),
     /// `shutdown`, which never reaches a server.
@@ -44,6 +62,15 @@ impl Refusal {
             Self::OutOfMemory => b"SERVER_ERROR out of memory storing object\r\n",
             Self::LineTooLong => b"CLIENT_ERROR line too long\r\n",
             Self::TooManyFlags => b"CLIENT_ERROR options flags too long\r\n",
+            Self::FlagsTooLong => b"CLIENT_ERROR options flags are too long\r\n",
+            Self::UndecodableKey => b"CLIENT_ERROR error decoding key\r\n",
+            Self::DuplicateFlag => b"CLIENT_ERROR duplicate flag\r\n",
+            Self::InvalidFlag => b"CLIENT_ERROR invalid flag\r\n",
+            Self::BadToken => b"CLIENT_ERROR bad token in command line format\r\n",
+            Self::BadDeltaToken => b"CLIENT_ERROR invalid numeric delta value\r\n",
+            Self::BadInitialToken => b"CLIENT_ERROR invalid numeric initial value\r\n",
+            Self::BadModeToken => b"CLIENT_ERROR incorrect length for M token\r\n",
+            Self::BadFlags => b"CLIENT_ERROR invalid or duplicate flag\r\n",
             Self::NotAllowed(denied) => denied.reply(),
             Self::ShutdownNotEnabled => b"ERROR: shutdown not enabled\r\n",
         }

@@ -532,6 +532,7 @@ impl Config {
                 flush_allowed: self.flush_allowed,
                 ..defaults.limits
             },
+            greets_servers: true,
             asks_item_size: self.value_bytes_max.is_none(),
             connects_when_needed: matches!(self.engine, Engine::Split { .. }),
             session_buffer_bytes_max: self.client_buffer_bytes_max,

@@ -454,6 +454,9 @@ impl EventLoop {
             match event {
                 Event::Connect(server) => self.connect(server),
                 Event::Disconnect(server) => self.disconnect(server),
+                Event::LoginWanted(server) => {
+                    self.whereabouts.keeper.note_login_wanted(self.dataplane.server(server));
+                }
                 Event::Close(id) => self.close_client(id),
                 Event::Resume(id) => self.unread.push(Peer::Client(id)),
                 Event::Stats { request, topic } => self.ask(request, topic),

@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::oneshot;
-use weir_routing::{Endpoint, Table};
+use weir_routing::{Endpoint, Server, Table};
 use weir_timing::Instant;
 
 /// What happened to a proxy that its operator should see.
@@ -44,6 +44,8 @@ pub enum Notice<'a> {
     ReloadRefused(&'a str),
     /// A file of records cannot be written.
     RecordsLost(&'a str),
+    /// This server wants a login, so it is not used.
+    LoginWanted(&'a str),
 }
 
 /// Shows notices.
@@ -61,6 +63,8 @@ enum Ask {
     Reload(oneshot::Sender<Result<String, String>>),
     /// Look this name up.
     LookUp(Endpoint),
+    /// Say that this server wants a login, if that was not said since the configuration was read.
+    SayLoginWanted(Server),
     /// Something was left in the handle.
     Wake,
 }
@@ -117,6 +121,12 @@ impl KeeperHandle {
         }
     }
 
+    /// A server wants a login. Every loop finds out by itself, and with each attempt to connect.
+    pub(crate) fn note_login_wanted(&self, server: &Server) {
+        // Where too much is asked at once it is said with a later attempt.
+        let _ = self.asks.try_send(Ask::SayLoginWanted(server.clone()));
+    }
+
     pub(crate) fn in_force(&self) -> InForce {
         self.lock().clone()
     }
@@ -141,6 +151,8 @@ pub(crate) struct Keeper {
     /// Names that are to be looked up, each once.
     due: VecDeque<Endpoint>,
     next_period: Instant,
+    /// Servers of which it was said that they want a login.
+    login_wanted: Vec<Server>,
     tell: Tell,
 }
 
@@ -174,6 +186,7 @@ impl Keeper {
             clock,
             due: VecDeque::new(),
             next_period: clock.now().plus(nanos(config.resolve_every)),
+            login_wanted: Vec::new(),
             tell,
         };
         Ok((keeper, handle))
@@ -198,6 +211,7 @@ impl Keeper {
                     let _ = answer.send(self.reload(loops)?);
                 }
                 Ok(Ask::LookUp(endpoint)) => self.is_due(endpoint),
+                Ok(Ask::SayLoginWanted(server)) => self.say_login_wanted(server),
                 Ok(Ask::Wake) => {}
                 Err(RecvTimeoutError::Timeout) => self.look_up_next(loops)?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -206,6 +220,13 @@ impl Keeper {
                 // Nobody waits for the answer; the notice tells it.
                 let _ = self.reload(loops)?;
             }
+        }
+    }
+
+    fn say_login_wanted(&mut self, server: Server) {
+        if !self.login_wanted.contains(&server) {
+            (self.tell)(Notice::LoginWanted(&server.to_string()));
+            self.login_wanted.push(server);
         }
     }
 
@@ -229,6 +250,7 @@ impl Keeper {
             }
         };
         let told = self.told(&config);
+        self.login_wanted.clear();
         self.config.table = Arc::clone(&config.table);
         self.config.timeout = config.timeout;
         self.config.resolve_every = config.resolve_every;

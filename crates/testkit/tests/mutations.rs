@@ -9,7 +9,7 @@ use weir_dataplane::Mutation;
 use weir_testkit::simulation;
 
 /// A rule whose absence is not seen in so many worlds is not tested.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 4000;
 
 /// Each test wants all threads.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -27,6 +27,16 @@ fn a_server_that_is_read_though_it_missed_writes_is_found() {
 #[test]
 fn a_connection_that_is_given_up_with_writes_on_it_is_found() {
     must_be_found(Mutation::Barrier);
+}
+
+#[test]
+fn a_set_that_logs_in_a_connection_that_others_share_is_found() {
+    must_be_found(Mutation::Greeting);
+}
+
+#[test]
+fn a_copy_that_refused_what_others_did_is_found() {
+    must_be_found(Mutation::Disagreement);
 }
 
 fn must_be_found(rule: Mutation) {

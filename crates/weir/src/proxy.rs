@@ -177,6 +177,10 @@ fn announce(notice: &Notice<'_>) {
             eprintln!("weir proxy: the configuration was read again; generation {generation}: {told}");
         }
         Notice::RecordsLost(reason) => eprintln!("weir proxy: {reason}"),
+        Notice::LoginWanted(server) => eprintln!(
+            "weir proxy: server {server} wants a login (memcached -Y), and Weir has none: nothing is sent there; start it without -Y, or \
+             take it out (docs/security.md)"
+        ),
         Notice::ReloadRefused(reason) => {
             eprintln!(
                 "weir proxy: the configuration was read again and refused, the old one stays: {reason}"

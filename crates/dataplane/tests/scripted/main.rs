@@ -2,9 +2,11 @@
 
 mod apart;
 mod away;
+mod base64;
 mod clients;
 mod failover;
 mod frozen;
+mod greeting;
 mod joined;
 mod limits;
 mod memory;

@@ -62,10 +62,10 @@ fn one_of_three_may_fail_a_quorum_and_forgets_the_key() {
     world.ask(client, &set(&key), &[0, 1, 2]);
     assert_eq!(world.hears(client, 1, FULL), "");
     assert_eq!(world.hears(client, 0, "STORED\r\n"), "");
-    assert_eq!(world.hears(client, 2, "STORED\r\n"), "STORED\r\n");
-    assert_eq!(world.journals(), [0, 1, 0]);
     assert_eq!(world.server_gets(1), format!("delete {key}\r\n"));
-    world.server_says(1, "DELETED\r\n");
+    assert_eq!(world.hears(client, 2, "STORED\r\n"), "", "one may still hold the old value");
+    assert_eq!(world.hears(client, 1, "DELETED\r\n"), "STORED\r\n");
+    assert_eq!(world.journals(), [0, 0, 0]);
     assert!(world.dataplane.is_quiet());
 }
 
@@ -77,7 +77,12 @@ fn a_quorum_that_cannot_be_had_any_more_is_an_error_before_all_have_answered() {
     assert_eq!(world.hears(client, 2, FULL), FULL);
     // It did it, and the others did not.
     assert_eq!(world.hears(client, 1, "STORED\r\n"), "");
-    assert_eq!(world.journals(), [1, 0, 1]);
+    for server in [0, 2] {
+        assert_eq!(world.server_gets(server), format!("delete {key}\r\n"));
+        assert_eq!(world.hears(client, server, "DELETED\r\n"), "");
+    }
+    assert_eq!(world.journals(), [0, 0, 0]);
+    assert!(world.dataplane.is_quiet());
 }
 
 #[test]
@@ -100,9 +105,11 @@ fn the_first_success_is_enough_and_what_fails_later_is_journalled() {
     world.ask(client, &set(&key), &[0, 1, 2]);
     assert_eq!(world.hears(client, 0, FULL), "");
     assert_eq!(world.hears(client, 2, "STORED\r\n"), "STORED\r\n");
+    assert_eq!(world.server_gets(0), format!("delete {key}\r\n"));
+    world.server_says(0, "NOT_FOUND\r\n");
     world.pass(TIMEOUT);
     assert_eq!(world.client_gets(client), "");
-    assert_eq!(world.journals(), [1, 1, 0]);
+    assert_eq!(world.journals(), [0, 1, 0]);
     assert_eq!(world.report().counters.requests_failed, 0);
 }
 
@@ -139,7 +146,10 @@ fn an_async_write_that_the_decider_does_not_do_is_an_error_though_others_did_it(
     assert_eq!(world.hears(client, 1, "STORED\r\n"), "");
     assert_eq!(world.hears(client, 0, FULL), FULL);
     assert_eq!(world.hears(client, 2, "STORED\r\n"), "");
-    assert_eq!(world.journals(), [1, 0, 0]);
+    assert_eq!(world.server_gets(0), format!("delete {key}\r\n"));
+    world.server_says(0, "NOT_FOUND\r\n");
+    assert_eq!(world.journals(), [0, 0, 0]);
+    assert!(world.dataplane.is_quiet());
 }
 
 /// The policy says how many of the followers are waited for, not who decides.

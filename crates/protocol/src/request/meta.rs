@@ -4,9 +4,11 @@
 //! What the flags mean, and whether they are right, is for the server to say: they are passed on as they were written, and so
 //! are flags that this code has never heard of. Only what a proxy must know is read here: the key, whether it is base64, whether
 //! the request is quiet, and whether it could be decided differently by different servers.
+//!
+//! A key that cannot be read is refused here, in memcached's words: who cannot tell which key it is cannot place it.
 
 use super::{LENGTH_MAX, Limits, Line, Parsed, Request, too_long_for_key, write_optional, write_words};
-use crate::{Refusal, number, tokens::Tokens};
+use crate::{Base64Key, Refusal, number, tokens::Tokens};
 
 /// The commands of this family, but for `mn`, which is [`Request::MetaNoop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,9 +67,59 @@ impl<'a> Meta<'a> {
         self.has(b'q')
     }
 
-    /// Whether the key is written in base64.
+    /// Whether the key is written in base64. `me` looks for the flag in the first place only.
     pub fn is_base64(&self) -> bool {
-        self.has(b'b')
+        match self.verb {
+            MetaVerb::Debug => self.flags().next() == Some(b"b"),
+            _ => self.has(b'b'),
+        }
+    }
+
+    /// Why a request with a key in base64 is refused, if it is: the key cannot be read, or is to be repeated twice, which no proxy can ask
+    /// for in the client's place.
+    fn refusal(&self) -> Option<Refusal> {
+        if !self.is_base64() {
+            return None;
+        }
+        let key = Base64Key::decode(self.key);
+        if self.verb == MetaVerb::Debug {
+            // The reply repeats the key as it is: a line ending in it would forge the beginning of another reply.
+            let is_harmless = key.is_some_and(|key| !key.as_slice().contains(&b'\n'));
+            return (!is_harmless).then_some(Refusal::BadCommandLine);
+        }
+        let is_sound = key.is_some() && self.flags().filter(|word| word[0] == b'k').nth(1).is_none();
+        (!is_sound).then(|| self.mistake())
+    }
+
+    /// What memcached says of such a request. It looks at the number of flags, at each flag in turn, at their tokens, and then at the key.
+    #[cold]
+    fn mistake(&self) -> Refusal {
+        let is_get_or_set = matches!(self.verb, MetaVerb::Get | MetaVerb::Set);
+        if self.flags().count() > FLAGS_MAX {
+            return if is_get_or_set { Refusal::FlagsTooLong } else { Refusal::TooManyFlags };
+        }
+        if !is_get_or_set {
+            return Refusal::BadFlags;
+        }
+        let mut seen = [false; 256];
+        let unknown_or_again = self.flags().find_map(|word| {
+            let is_again = std::mem::replace(&mut seen[usize::from(word[0])], true);
+            let is_known = FLAGS.contains(&word[0]);
+            if is_again { Some(Refusal::DuplicateFlag) } else { (!is_known).then_some(Refusal::InvalidFlag) }
+        });
+        // The last of these is told.
+        let bad_tokens = self.flags().filter_map(|word| {
+            let token = &word[1..];
+            match word[0] {
+                b'C' if number::cas_token(token).is_none() => Some(Refusal::BadToken),
+                b'N' | b'R' | b'T' if number::signed(token).is_none() => Some(Refusal::BadToken),
+                b'D' if number::cas_token(token).is_none() => Some(Refusal::BadDeltaToken),
+                b'J' if number::cas_token(token).is_none() => Some(Refusal::BadInitialToken),
+                b'M' if token.len() != 1 => Some(Refusal::BadModeToken),
+                _ => None,
+            }
+        });
+        unknown_or_again.or(bad_tokens.last()).unwrap_or(Refusal::UndecodableKey)
     }
 
     /// Whether the reply repeats the key.
@@ -112,6 +164,12 @@ impl<'a> Meta<'a> {
     }
 }
 
+/// What memcached 1.6.18 takes for a flag of `mg` or `ms`.
+const FLAGS: &[u8] = b"CDFIJLMNOPRTbcfhklqstuv";
+
+/// memcached refuses more flags than this to `mg`, `md` and `ma`.
+const FLAGS_MAX: usize = 17;
+
 /// memcached refuses more flags than this to `ms`, and then reads the data block as the next command.
 const SET_FLAGS_MAX: usize = 16;
 
@@ -127,7 +185,11 @@ pub(super) fn parse(verb: MetaVerb, mut tokens: Tokens<'_>) -> Line<'_> {
         return Line::refused(Refusal::BadCommandLine, false);
     }
     if verb != MetaVerb::Set {
-        return Line::Request(Request::Meta(Meta { verb, key, flags: tokens.rest(), block: &[] }));
+        let meta = Meta { verb, key, flags: tokens.rest(), block: &[] };
+        return match meta.refusal() {
+            Some(refusal) => Line::refused(refusal, false),
+            None => Line::Request(Request::Meta(meta)),
+        };
     }
     let Some(length) = tokens.next() else { return Line::refused(Refusal::BadCommandLine, false) };
     if tokens.count() > SET_FLAGS_MAX {
@@ -151,19 +213,21 @@ pub(super) fn with_data_block<'a>(
     limits: &Limits,
 ) -> Parsed<'a> {
     let block_len = value_len + 2;
+    let refusal = header.refusal();
     if value_len > limits.value_bytes_max {
         return Parsed::TooLarge {
-            refusal: Refusal::TooLarge,
+            refusal: refusal.unwrap_or(Refusal::TooLarge),
             key: header.key,
             base64: header.is_base64(),
             silent: false,
-            erases: true,
+            erases: refusal.is_none(),
             len: line_len,
             swallow: block_len,
         };
     }
     let len = line_len + block_len;
     match buffer.get(line_len..len) {
+        Some(_) if let Some(refusal) = refusal => Parsed::Refused { refusal, silent: false, len },
         Some(block) => Parsed::Request { request: Request::Meta(Meta { block, ..header }), len },
         None => Parsed::Incomplete { needed: len },
     }

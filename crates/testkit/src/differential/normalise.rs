@@ -1,7 +1,9 @@
-//! What may differ between two servers that answer alike: cas tokens, which each server counts for itself; the version; and
-//! times, which may be read on two sides of a tick.
+//! What may differ between two servers that answer alike: cas tokens, which each server counts for itself; the version;
+//! times, which may be read on two sides of a tick; and whether a reply repeats a key in base64, because memcached repeats it as it was
+//! stored and Weir as it was asked for.
 
 use std::collections::HashMap;
+use weir_protocol::Base64Key;
 
 /// A transcript in which nothing is left that may differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,9 +122,16 @@ impl Normal {
     }
 
     fn push_flags(&mut self, flags: &[&[u8]], names: &mut HashMap<u64, usize>) {
-        for flag in flags {
+        let mut flags = flags.iter().peekable();
+        while let Some(flag) = flags.next() {
             self.bytes.push(b' ');
-            match flag {
+            match *flag {
+                [b'k', key @ ..] => {
+                    let is_base64 = flags.next_if(|next| **next == b"b").is_some();
+                    let decoded = if is_base64 { Base64Key::decode(key) } else { None };
+                    self.bytes.push(b'k');
+                    self.bytes.extend_from_slice(decoded.as_ref().map_or(key, Base64Key::as_slice));
+                }
                 [b'c', cas @ ..] => {
                     self.bytes.push(b'c');
                     self.push_cas(cas, names);
@@ -236,6 +245,14 @@ mod tests {
         ] {
             assert_eq!(without(other.as_bytes()), other);
         }
+    }
+
+    #[test]
+    fn a_key_is_one_however_it_is_written() {
+        assert_eq!(
+            text(b"HD kYQ== b O1\r\nHD ka O1\r\nHD kYQ== O1\r\n"),
+            "HD ka O1\r\nHD ka O1\r\nHD kYQ== O1\r\n"
+        );
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub(super) fn store(server: &mut Memcached, command: Store, value: &[u8], out: &
     let found = server.item(&key).cloned();
     if server.is_full && verb != "cas" {
         // What was there is not what the client wanted to be there.
-        if verb == "set" {
+        if verb == "set" && !server.keeps_refused {
             server.items.remove(&key);
         }
         return answer(out, noreply, OUT_OF_MEMORY);
@@ -153,7 +153,7 @@ fn begin_store(
     if !server.fits(key, flags, length) {
         answer(out, noreply, "SERVER_ERROR object too large for cache");
         // An older value must not outlive the newer one that was refused.
-        if verb == "set" {
+        if verb == "set" && !server.keeps_refused {
             server.items.remove(key);
         }
         return Next::Swallow(length + 2);

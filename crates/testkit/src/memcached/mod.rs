@@ -33,6 +33,8 @@ pub struct Memcached {
     item_bytes_max: usize,
     /// It stores nothing.
     is_full: bool,
+    /// And keeps what it should have replaced.
+    keeps_refused: bool,
 }
 
 /// One stored item.
@@ -91,6 +93,7 @@ impl Memcached {
             started_s,
             item_bytes_max: ITEM_BYTES_MAX,
             is_full: false,
+            keeps_refused: false,
         }
     }
 
@@ -103,6 +106,11 @@ impl Memcached {
     /// Whether it has no memory for values, as with the option `-M`.
     pub fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
+    }
+
+    /// Whether it keeps an item that it has no memory to replace, as other servers than memcached may.
+    pub fn set_keeps_refused(&mut self, keeps_refused: bool) {
+        self.keeps_refused = keeps_refused;
     }
 
     /// Tells the time, in seconds since 1970.

@@ -487,7 +487,8 @@ fn belongs_to(value: &[u8], key: &[u8]) -> bool {
 /// A failure names a stage and a server. `protocol` would mean that the proxy misunderstood a server that did nothing
 /// wrong.
 fn check_failure(line: &[u8]) -> Result<(), String> {
-    const STAGES: [&str; 7] = ["connect", "down", "stale", "queue-full", "timeout", "closed", "buffer-full"];
+    const STAGES: [&str; 8] =
+        ["connect", "down", "unauthenticated", "stale", "queue-full", "timeout", "closed", "buffer-full"];
     let text = String::from_utf8_lossy(line);
     if text == "SERVER_ERROR out of memory storing object\r\n" {
         return Ok(());

@@ -162,6 +162,7 @@ fn config(rng: &mut SmallRng, tight: bool, timeout_ns: u64) -> Config {
     };
     config.limits.value_bytes_max = VALUE_BYTES_MAX;
     config.asks_item_size = !tight && rng.random_bool(0.5);
+    config.greets_servers = rng.random_bool(0.7);
     if tight {
         config.sessions_max = rng.random_range(2..=5);
         config.session_requests_max = rng.random_range(1..=8);

@@ -33,6 +33,10 @@ pub(super) enum Fault {
     Break,
     /// It has no memory for values for this long, and forgets those that are to be replaced.
     Full(u64),
+    /// The same, but it keeps what is to be replaced.
+    Refusing(u64),
+    /// It closes its connections, and wants a login on those that are made for this long (memcached -Y).
+    WantLogin(u64),
 }
 
 /// One connection of a loop of the proxy to a server.
@@ -59,6 +63,7 @@ pub(super) struct SimulatedServer {
     extra_ns: u64,
     closes_within: bool,
     full_until_ns: u64,
+    login_until_ns: u64,
 }
 
 /// The way between a loop and a server.
@@ -74,6 +79,10 @@ struct Line {
 #[derive(Debug)]
 struct Socket {
     wire: Wire,
+    /// Nobody has logged in on it.
+    wants_login: bool,
+    /// The beginning of a line that such a connection has brought.
+    unread: Vec<u8>,
     connection: Connection,
     /// What has arrived and is not read.
     inbox: VecDeque<Vec<u8>>,
@@ -83,11 +92,17 @@ struct Socket {
 
 impl Fault {
     /// `timeout_ns`: how long the proxy waits for a server. `breaks`: connections may break by themselves.
-    pub(super) fn random(timeout_ns: u64, breaks: bool, rng: &mut SmallRng) -> Self {
+    pub(super) fn random(timeout_ns: u64, breaks: bool, greets: bool, rng: &mut SmallRng) -> Self {
         if breaks && rng.random_bool(0.2) {
             return Self::Break;
         }
         let length_ns = rng.random_range(1..=timeout_ns * 3);
+        if breaks && rng.random_bool(0.1) {
+            return Self::Refusing(length_ns);
+        }
+        if greets && rng.random_bool(0.1) {
+            return Self::WantLogin(length_ns);
+        }
         let extra_ns = rng.random_range(1..=timeout_ns * 2);
         *[
             Self::Freeze(length_ns),
@@ -107,6 +122,15 @@ impl Fault {
     }
 }
 
+/// A server that wants a login takes the first `set` for one, as memcached does, and answers nothing else.
+fn answer_stranger(unread: &mut Vec<u8>, answer: &mut Vec<u8>) {
+    while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+        let line: Vec<u8> = unread.drain(..=end).collect();
+        assert!(!line.starts_with(b"set "), "a client's set has logged in a connection that others share");
+        answer.extend_from_slice(b"CLIENT_ERROR unauthenticated\r\n");
+    }
+}
+
 impl SimulatedServer {
     pub(super) fn new(loops: usize) -> Self {
         Self {
@@ -120,6 +144,7 @@ impl SimulatedServer {
             extra_ns: 0,
             closes_within: false,
             full_until_ns: 0,
+            login_until_ns: 0,
         }
     }
 
@@ -137,11 +162,15 @@ impl SimulatedServer {
                 self.extra_ns = extra_ns;
             }
             Fault::Close | Fault::Break => {}
-            Fault::Full(length_ns) => self.full_until_ns = self.full_until_ns.max(now_ns + length_ns),
+            Fault::Full(length_ns) | Fault::Refusing(length_ns) => {
+                self.full_until_ns = self.full_until_ns.max(now_ns + length_ns);
+                self.memcached.set_keeps_refused(matches!(fault, Fault::Refusing(_)));
+            }
+            Fault::WantLogin(length_ns) => self.login_until_ns = self.login_until_ns.max(now_ns + length_ns),
             Fault::CloseWithin => self.closes_within = true,
             Fault::Restart | Fault::Evict => self.memcached.clear(),
         }
-        if matches!(fault, Fault::Close | Fault::Refuse(_) | Fault::Restart) {
+        if matches!(fault, Fault::Close | Fault::Refuse(_) | Fault::Restart | Fault::WantLogin(_)) {
             self.sockets.drain(..).map(|socket| socket.wire).collect()
         } else {
             Vec::new()
@@ -154,9 +183,11 @@ impl SimulatedServer {
     }
 
     /// This connection is established.
-    pub(super) fn accept(&mut self, wire: Wire) {
+    pub(super) fn accept(&mut self, wire: Wire, now_ns: u64) {
         self.sockets.push(Socket {
             wire,
+            wants_login: now_ns < self.login_until_ns,
+            unread: Vec::new(),
             connection: Connection::default(),
             inbox: VecDeque::new(),
             until_ns: u64::MAX,
@@ -217,6 +248,11 @@ impl SimulatedServer {
                 answers.push((socket.wire, Vec::new()));
                 answers.len() - 1
             });
+            if socket.wants_login {
+                socket.unread.extend_from_slice(&bytes);
+                answer_stranger(&mut socket.unread, &mut answers[place].1);
+                continue;
+            }
             self.memcached.handle_bytes(&mut socket.connection, &bytes, &mut answers[place].1);
         }
     }

@@ -55,7 +55,7 @@ impl World {
         let dataplane = &mut self.loops[wire.home].dataplane;
         match self.servers[wire.server].accepts(self.now_ns) {
             Some(true) => {
-                self.servers[wire.server].accept(wire);
+                self.servers[wire.server].accept(wire, self.now_ns);
                 dataplane.handle_server_connected(slot, now);
             }
             Some(false) => dataplane.handle_server_disconnected(slot, now),

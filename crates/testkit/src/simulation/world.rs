@@ -146,7 +146,8 @@ impl World {
         }
         for _ in 0..self.scenario.faults {
             let server = self.rng.random_range(0..self.servers.len());
-            let fault = Fault::random(self.scenario.config.timeout_ns, self.scenario.lingers, &mut self.rng);
+            let Scenario { config, lingers, .. } = &self.scenario;
+            let fault = Fault::random(config.timeout_ns, *lingers, config.greets_servers, &mut self.rng);
             let at_ns = self.rng.random_range(0..=length_ns);
             self.happens(at_ns, Happening::Fault(server, fault));
         }

@@ -72,7 +72,8 @@ fn key_and_flags(verb: &[u8], flags: &[&[u8]], keys: &Keys, rng: &mut SmallRng) 
 fn make_binary(words: &mut Vec<Vec<u8>>, keys: &Keys, rng: &mut SmallRng) {
     let mut key = keys.any(rng);
     if rng.random() {
-        key.extend_from_slice(b"\0 \r\n\xff");
+        // memcached shows the facts of an item whose key has a line feed, and Weir refuses to ask for them.
+        key.extend_from_slice(if words[0] == b"me" { b"\0 \r\xff" } else { b"\0 \r\n\xff" });
     }
     let mut encoded = BASE64.encode(key).into_bytes();
     if rng.random_ratio(1, 6) {
