@@ -1,6 +1,8 @@
 //! What bounds the dataplane. Every queue and buffer in this crate has its limit here.
 
-use crate::{JoinGets, Multiget, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
+use crate::{
+    JoinGets, Multiget, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+};
 use weir_protocol::Limits;
 
 /// A rule of replication that can be left out, for tests only.
@@ -95,6 +97,8 @@ pub struct Config {
     pub join_gets: JoinGets,
     /// What becomes of retrievals of which a part got no answer.
     pub on_failure: OnFailure,
+    /// What reads are answered where every server of a key lacks writes, or may.
+    pub on_stale: OnStale,
     /// When writes to several replicas are answered.
     pub write_policy: WritePolicy,
     /// Which replicas a write needs that is to reach all.
@@ -163,6 +167,7 @@ impl Default for Config {
             multiget: Multiget::default(),
             join_gets: JoinGets::default(),
             on_failure: OnFailure::default(),
+            on_stale: OnStale::default(),
             write_policy: WritePolicy::default(),
             replicas_required: ReplicasRequired::default(),
             read_policy: ReadPolicy::default(),

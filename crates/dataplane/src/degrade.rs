@@ -3,18 +3,37 @@
 //! With [`OnFailure::Degrade`] a retrieval is answered whatever servers do: the keys of a part that failed are misses. What a
 //! miss is answered with lies in the service from the start, and stays the answer where no server gives a better one; in a
 //! split multi-get the values of the other parts are merged as ever, and those of the failed part are simply not there.
+//! With [`OnStale::Miss`] the same holds where no server of a key may be read because all lack writes, and for that reason only.
 
-use crate::{Dataplane, Fault, OnFailure, backend::RequestKey, service::Answer};
+use crate::{Dataplane, Fault, OnFailure, OnStale, backend::RequestKey, service::Answer};
 use weir_protocol::{Meta, MetaVerb, Status};
+
+/// Which failures of a request are misses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Degrades {
+    Never,
+    /// That no server of a key may be read because all lack writes, or may.
+    WhereStale,
+    Always,
+}
+
+impl Degrades {
+    pub(crate) fn covers(self, fault: Fault) -> bool {
+        self == Self::Always || self == Self::WhereStale && fault == Fault::Stale
+    }
+}
 
 impl Dataplane {
     /// If failures are misses, this is what the request is answered when no server answers it.
     pub(crate) fn answer_failures_with(&mut self, key: RequestKey, miss: impl FnOnce() -> Answer) {
-        if self.config.on_failure == OnFailure::Degrade {
-            let service = &mut self.services[key];
-            service.degrades = true;
-            service.answer = miss();
-        }
+        let degrades = match (self.config.on_failure, self.config.on_stale) {
+            (OnFailure::Degrade, _) => Degrades::Always,
+            (OnFailure::Strict, OnStale::Miss) => Degrades::WhereStale,
+            (OnFailure::Strict, OnStale::Error) => return,
+        };
+        let service = &mut self.services[key];
+        service.degrades = degrades;
+        service.answer = miss();
     }
 
     /// A server that the request needs gave no answer.
@@ -24,7 +43,7 @@ impl Dataplane {
 
     /// The server of this part of the request gave no answer.
     pub(crate) fn fail_part(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
-        if self.services[key].degrades {
+        if self.services[key].degrades.covers(fault) {
             self.degrade_part(key, part);
         } else {
             // A server that lets nobody in is down for that reason, and says so.
@@ -35,7 +54,7 @@ impl Dataplane {
 
     /// A server answered a part with an error line. What it says to a mistake of the client stays.
     pub(crate) fn fail_with_line(&mut self, (key, part): (RequestKey, u32), line: &[u8], status: Status) {
-        if self.services[key].degrades && status == Status::ServerError {
+        if self.services[key].degrades == Degrades::Always && status == Status::ServerError {
             self.degrade_part(key, part);
         } else {
             self.services[key].fail_with_line(line, status);

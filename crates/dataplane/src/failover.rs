@@ -12,6 +12,7 @@
 use crate::{
     Dataplane,
     backend::{NewPart, Part, RequestKey},
+    degrade::Degrades,
     dispatch::REPLICAS_MAX,
     key::{Echo, write_meta},
     read::first_readable,
@@ -166,7 +167,7 @@ impl Dataplane {
         let readers: Vec<_> = Names(keys).map(|name| self.next_reader(name, tried)).collect();
         let service = &mut self.services[key];
         let lacks_one = readers.contains(&None);
-        if readers.iter().all(Option::is_none) || lacks_one && !service.degrades {
+        if readers.iter().all(Option::is_none) || lacks_one && service.degrades != Degrades::Always {
             return false;
         }
         // The numbers of the parts that take the place of this one: none but where a request has several.

@@ -107,7 +107,7 @@ pub use hosted::{Taken, Unsent, parse_whole, read_key, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure};
 pub use ownership::{Mail, owner_of};
 pub use patience::{Doing, Overdue, Patience, choose_unread};
-pub use policy::{JoinGets, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
+pub use policy::{JoinGets, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 pub use report::{Report, ServerReport, StationEntry};
 pub use standing::Standing;
 pub use stats::StatsTopic;

@@ -266,7 +266,7 @@ impl Dataplane {
             if let Err(fault) = self.backends[server].admit_read(&self.config) {
                 gather.leave_out(part);
                 self.note_part_refusal((key, part), fault, server);
-                if !self.services[key].degrades {
+                if !self.services[key].degrades.covers(fault) {
                     return;
                 }
             }

@@ -37,6 +37,16 @@ pub enum ReplicasRequired {
     AllConfigured,
 }
 
+/// What a read is answered where every server of its key lacks writes, or may (`standing.rs`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnStale {
+    /// `SERVER_ERROR stale`. A miss says that a key is not there, and here nobody knows.
+    #[default]
+    Error,
+    /// A miss, as a cache may answer whenever it likes.
+    Miss,
+}
+
 /// Whether a copy that a read found missing is put back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadRepair {
@@ -95,6 +105,19 @@ impl ReadPolicy {
             Self::Primary => "primary",
             Self::Spread => "spread",
             Self::Nearest => "nearest",
+        }
+    }
+}
+
+impl OnStale {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Error, Self::Miss];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Miss => "miss",
         }
     }
 }

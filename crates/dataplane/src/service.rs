@@ -1,8 +1,8 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
 use crate::{
-    Fault, auto::Way, failover::Reread, gather::Gather, ownership::Sender, replicate::Replicated,
-    sequence::Claim, trace::Traced,
+    Fault, auto::Way, degrade::Degrades, failover::Reread, gather::Gather, ownership::Sender,
+    replicate::Replicated, sequence::Claim, trace::Traced,
 };
 use std::sync::Arc;
 use weir_protocol::{Refusal, RetrievalVerb, Status};
@@ -34,8 +34,8 @@ pub(crate) struct Service {
     pub(crate) gathered_bytes: usize,
     /// The parts of a split multi-get.
     pub(crate) gather: Option<Box<Gather>>,
-    /// Keys of parts that fail are misses; `answer` is what is said if no server answers.
-    pub(crate) degrades: bool,
+    /// Which failures of parts make their keys misses; `answer` is what is said if no server answers.
+    pub(crate) degrades: Degrades,
     /// A part has failed, and its keys are misses.
     pub(crate) degraded: bool,
     /// How the multi-get is asked for, where that was chosen by measurement.
@@ -113,7 +113,7 @@ impl Service {
         lacks_end: false,
         gathered_bytes: 0,
         gather: None,
-        degrades: false,
+        degrades: Degrades::Never,
         degraded: false,
         chosen: None,
         reread: None,
@@ -188,9 +188,10 @@ impl Service {
         } = self;
         *session = usize::MAX;
         (*outstanding, *hits, *gathered_bytes) = (0, 0, 0);
-        (*error, *first_sent, *degrades, *degraded, *lingers) = (false, false, false, false, false);
+        (*error, *first_sent, *degraded, *lingers) = (false, false, false, false);
         (*is_decided_alone, *apart, *following, *complete, *hosted) = (false, false, false, false, false);
         (*is_replicated_read, *lacks_end) = (false, false);
+        *degrades = Degrades::Never;
         (*refusal, *chosen, *sender, *claim) = (None, None, None, Claim::NONE);
         *answer = Answer::None;
         (*failure, *gather, *reread, *write, *traced) = (None, None, None, None, None);

@@ -1,6 +1,6 @@
 //! Choices have names in flags, files and reports.
 
-use crate::{JoinGets, Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
+use crate::{JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 use std::{fmt, str::FromStr};
 
 /// A word that names none of the choices.
@@ -42,6 +42,7 @@ macro_rules! named {
 named!(Multiget);
 named!(JoinGets);
 named!(OnFailure);
+named!(OnStale);
 named!(WritePolicy);
 named!(ReadPolicy);
 named!(ReadRepair);
@@ -59,6 +60,7 @@ mod tests {
         assert!(ReadPolicy::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         assert!(ReplicasRequired::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         assert!(ReadRepair::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
+        assert!(OnStale::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         assert!(OnFailure::ALL.into_iter().all(|it| it.to_string().parse() == Ok(it)));
         let refusal = "split".parse::<Multiget>().unwrap_err().to_string();
         assert_eq!(refusal, "\"split\" is none of sharded, whole, auto");

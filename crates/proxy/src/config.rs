@@ -12,7 +12,8 @@ use std::{
     time::Duration,
 };
 use weir_dataplane::{
-    JoinGets, Multiget, NotWhole, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+    JoinGets, Multiget, NotWhole, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired,
+    WritePolicy,
 };
 use weir_routing::{Endpoint, Server, Table};
 
@@ -89,6 +90,8 @@ pub struct Replication {
     pub replicas_required: ReplicasRequired,
     /// Which replica is read.
     pub read_policy: ReadPolicy,
+    /// What reads are answered where every server of a key lacks writes, or may.
+    pub on_stale: OnStale,
     /// Whether copies that reads find missing are put back.
     pub read_repair: ReadRepair,
     /// How many keys that a server missed are remembered, per loop.
@@ -110,6 +113,7 @@ impl Default for Replication {
             write_policy: defaults.write_policy,
             replicas_required: defaults.replicas_required,
             read_policy: defaults.read_policy,
+            on_stale: defaults.on_stale,
             read_repair: defaults.read_repair,
             journal_keys_max: defaults.journal_keys_max,
             journal_bytes_max: defaults.journal_bytes_max,
@@ -421,7 +425,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 37] = [
+        let settings: [(&str, Told<'_>); 38] = [
             ("listen", &listen),
             ("admin", &admin),
             ("engine", &|it| it.engine.to_string()),
@@ -453,6 +457,7 @@ impl Config {
             ("write-policy", &|it| it.replication.write_policy.to_string()),
             ("replicas-required", &|it| it.replication.replicas_required.to_string()),
             ("read", &|it| it.replication.read_policy.to_string()),
+            ("on-stale", &|it| it.replication.on_stale.to_string()),
             ("read-repair", &|it| it.replication.read_repair.to_string()),
             ("journal-keys", &|it| it.replication.journal_keys_max.to_string()),
             ("journal-bytes", &|it| it.replication.journal_bytes_max.to_string()),
@@ -520,6 +525,7 @@ impl Config {
             write_policy: self.replication.write_policy,
             replicas_required: self.replication.replicas_required,
             read_policy: self.replication.read_policy,
+            on_stale: self.replication.on_stale,
             read_repair: self.replication.read_repair,
             journal_keys_max: self.replication.journal_keys_max,
             journal_bytes_max: self.replication.journal_bytes_max,

@@ -171,6 +171,7 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     page.stat("write_policy", config.replication.write_policy);
     page.stat("replicas_required", config.replication.replicas_required);
     page.stat("read", config.replication.read_policy);
+    page.stat("on_stale", config.replication.on_stale);
     page.stat("read_repair", config.replication.read_repair);
     page.stat("timeout_ms", in_force.timeout.as_millis());
     page.stat("generation", in_force.generation);

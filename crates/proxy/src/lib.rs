@@ -54,5 +54,5 @@ pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
 pub use traces::Sampling;
 pub use weir_dataplane::{
-    JoinGets, Multiget, OnFailure, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+    JoinGets, Multiget, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
 };

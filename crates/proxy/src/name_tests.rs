@@ -48,7 +48,7 @@ impl Resolve for Answers {
     }
 }
 
-/// A server that answers every line with its own letter.
+/// A server that answers every request with its own letter.
 fn server(letter: char) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
@@ -57,10 +57,10 @@ fn server(letter: char) -> SocketAddr {
             thread::spawn(move || {
                 let mut writer = stream.try_clone().expect("descriptors are free");
                 for line in BufReader::new(stream).lines().map_while(Result::ok) {
-                    let reply = if line.starts_with("stats") {
-                        "END\r\n".to_owned()
-                    } else {
-                        format!("VALUE k 0 1\r\n{letter}\r\nEND\r\n")
+                    let reply = match line.split(' ').next() {
+                        Some("version") => "VERSION 1\r\n".to_owned(),
+                        Some("stats") => "END\r\n".to_owned(),
+                        _ => format!("VALUE k 0 1\r\n{letter}\r\nEND\r\n"),
                     };
                     if writer.write_all(reply.as_bytes()).is_err() {
                         break;

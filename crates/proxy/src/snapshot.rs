@@ -55,6 +55,7 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "write_policy": config.replication.write_policy.name(),
         "replicas_required": config.replication.replicas_required.name(),
         "read": config.replication.read_policy.name(),
+        "on_stale": config.replication.on_stale.name(),
         "read_repair": config.replication.read_repair.name(),
         "timeout_ns": nanos(in_force.timeout),
         "drain_timeout_ns": nanos(config.drain_timeout),

@@ -115,6 +115,7 @@ fn replication(settings: &Settings) -> Replication {
         write_policy: settings.write_policy.unwrap_or(defaults.write_policy),
         replicas_required: settings.replicas_required.unwrap_or(defaults.replicas_required),
         read_policy: settings.read.unwrap_or(defaults.read_policy),
+        on_stale: settings.on_stale.unwrap_or(defaults.on_stale),
         read_repair: settings.read_repair.unwrap_or(defaults.read_repair),
         journal_keys_max: settings.journal_keys.unwrap_or(defaults.journal_keys_max),
         journal_bytes_max: settings.journal_bytes.unwrap_or(defaults.journal_bytes_max),

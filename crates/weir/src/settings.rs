@@ -9,7 +9,9 @@ use clap::Args;
 use serde::Deserialize;
 use toml::Spanned;
 
-use weir_proxy::{JoinGets, Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
+use weir_proxy::{
+    JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+};
 
 use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
 use crate::engine::EngineName;
@@ -92,6 +94,10 @@ pub(crate) struct Settings {
     /// Which replica answers a get: primary, spread over all in turn, or nearest: the fastest of late [default: primary]
     #[arg(long, value_name = "POLICY", env = "WEIR_READ")]
     pub(crate) read: Option<ReadPolicy>,
+    /// What a get is answered where every server of its key lacks writes, or may: error (SERVER_ERROR stale), or miss
+    /// (docs/replication.md) [default: error]
+    #[arg(long, value_name = "HOW", env = "WEIR_ON_STALE")]
+    pub(crate) on_stale: Option<OnStale>,
     /// Whether a copy that a get found missing is put back, with its flags and the rest of its time to live: on or off; only with
     /// --engine event, and not with --allow-flush (docs/replication.md) [default: off]
     #[arg(long, value_name = "HOW", env = "WEIR_READ_REPAIR")]
@@ -186,6 +192,7 @@ impl Settings {
             write_policy: self.write_policy.or(below.write_policy),
             replicas_required: self.replicas_required.or(below.replicas_required),
             read: self.read.or(below.read),
+            on_stale: self.on_stale.or(below.on_stale),
             read_repair: self.read_repair.or(below.read_repair),
             journal_keys: self.journal_keys.or(below.journal_keys),
             journal_bytes: self.journal_bytes.or(below.journal_bytes),
@@ -235,6 +242,7 @@ pub(crate) struct SettingsTable {
     write_policy: Option<Spanned<String>>,
     replicas_required: Option<Spanned<String>>,
     read: Option<Spanned<String>>,
+    on_stale: Option<Spanned<String>>,
     read_repair: Option<Spanned<String>>,
     journal_keys: Option<usize>,
     journal_bytes: Option<Spanned<String>>,
@@ -282,6 +290,7 @@ impl SettingsTable {
             write_policy: parsed(self.write_policy)?,
             replicas_required: parsed(self.replicas_required)?,
             read: parsed(self.read)?,
+            on_stale: parsed(self.on_stale)?,
             read_repair: parsed(self.read_repair)?,
             journal_keys: self.journal_keys,
             journal_bytes: read("journal_bytes", self.journal_bytes.as_ref(), units::bytes)?,

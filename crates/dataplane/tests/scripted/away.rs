@@ -2,7 +2,7 @@
 
 use crate::world::{MS, TIMEOUT, World};
 use std::sync::Arc;
-use weir_dataplane::{Config, Event, ReplicasRequired, SessionId, Standing};
+use weir_dataplane::{Config, Event, OnStale, ReplicasRequired, SessionId, Standing};
 
 impl World {
     /// The server refuses connections.
@@ -236,6 +236,35 @@ fn a_server_that_refuses_to_be_flushed_stays_unread_and_says_why() {
     world.server_says(0, "OK\r\n");
     assert_eq!(world.reads(client, &key).0, Some(0));
     assert_eq!(world.report().counters.journal_flushes_refused, 1);
+}
+
+#[test]
+fn no_replica_that_may_be_read_is_a_miss_where_that_is_wanted() {
+    let mut world = World::with(2, 2, Config { on_stale: OnStale::Miss, ..Config::default() });
+    let client = world.client();
+    let key = world.key_on(0);
+    world.goes_down(0);
+    world.send(client, &set(&key));
+    world.server_gets(1);
+    assert_eq!(world.hears(client, 1, "STORED\r\n"), "STORED\r\n");
+    world.goes_down(1);
+    world.comes_back(0);
+    // Its delete is not answered yet.
+    assert_eq!(world.server_gets(0), format!("delete {key}\r\n"));
+    for (request, answer) in [
+        (format!("get {key}\r\n"), "END\r\n".to_owned()),
+        (format!("get {key} other\r\n"), "END\r\n".to_owned()),
+        (format!("mg {key} v k\r\n"), format!("EN k{key}\r\n")),
+        (format!("incr {key} 1\r\n"), "SERVER_ERROR stale s:1\r\n".to_owned()),
+    ] {
+        world.send(client, &request);
+        assert_eq!(world.client_gets(client), answer, "{request}");
+    }
+    assert_eq!(world.report().counters.keys_degraded, 4);
+    // What is down is no miss.
+    world.goes_down(0);
+    world.send(client, &format!("get {key}\r\n"));
+    assert_eq!(world.client_gets(client), "SERVER_ERROR down s:1\r\n");
 }
 
 #[test]
