@@ -23,6 +23,9 @@ class SlowServer(Listening):
                     # The proxy asks once for item_size_max; that is no request of a client.
                     connection.sendall(b"STAT item_size_max 1048576\r\nEND\r\n")
                     continue
+                if words == [b"version"]:
+                    connection.sendall(b"VERSION 1.6.18\r\n")
+                    continue
                 if words[0] == b"set":
                     lines.read(int(words[4]) + 2)
                 if self.ended.wait(self.delay_s):

@@ -21,6 +21,10 @@ from tests.processes.test_bounds import MEBIBYTE, peak_resident_bytes
 pytestmark = pytest.mark.every_engine
 
 
+GREETING = b"version\r\n"
+"""What the proxy says first on every connection. Who answers nonsense to that is never sent anything of a client."""
+
+
 class BadServer:
     """A server that accepts, and lets `behave` do as it likes with each connection."""
 
@@ -68,8 +72,11 @@ class BadServer:
             self._behave(self, connection)
 
     def request(self, connection: socket.socket) -> bytes:
-        """The next bytes that somebody sends; an error once the proxy has closed."""
+        """The next bytes that somebody sends, behind a greeting; an error once the proxy has closed."""
         data = connection.recv(1 << 16)
+        if data == GREETING:
+            connection.sendall(b"VERSION 1.6.18\r\n")
+            data = connection.recv(1 << 16)
         if not data:
             raise ConnectionResetError
         self.asked.set()

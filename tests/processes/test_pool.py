@@ -197,7 +197,7 @@ def test_clients_that_leave_in_mid_request(start_proxy: StartProxy, servers: lis
 
 
 class Liar:
-    """A server that answers every read with something that is no reply."""
+    """A server that answers a greeting, and every read behind it with something that is no reply."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(Address.free().pair, backlog=64)
@@ -216,8 +216,9 @@ class Liar:
     def _answer(peer: socket.socket) -> None:
         with peer:
             try:
-                while peer.recv(1 << 16):
-                    peer.sendall(b"VALUE surprise 0 5\r\nhello\r\nEND\r\n")
+                while request := peer.recv(1 << 16):
+                    is_greeting = request == b"version\r\n"
+                    peer.sendall(b"VERSION 1.6.18\r\n" if is_greeting else b"VALUE surprise 0 5\r\nhello\r\nEND\r\n")
             except OSError:
                 return
 
