@@ -370,8 +370,12 @@ impl Backend {
 
     /// Whether the driver should be asked to write.
     pub(crate) fn wants_write(&self) -> bool {
-        let wants = !self.out.is_empty() && self.is_connected() && !self.blocked && !self.output().is_empty();
-        wants || self.is_greeting() && !self.blocked && !self.output().is_empty()
+        !self.out.is_empty() && self.is_connected() && !self.blocked && !self.output().is_empty()
+    }
+
+    /// The same for what is said before anything of a client.
+    pub(crate) fn wants_to_greet(&self) -> bool {
+        !self.blocked && self.greeting.as_ref().is_some_and(|greeting| !greeting.output().is_empty())
     }
 
     pub(crate) fn is_greeting(&self) -> bool {
@@ -379,19 +383,13 @@ impl Backend {
     }
 
     pub(crate) fn output(&self) -> &[u8] {
-        if let Some(greeting) = &self.greeting {
-            return greeting.output();
-        }
         let out = self.out.as_slice();
         if self.renewing { &out[..self.begun_bytes()] } else { out }
     }
 
-    /// Everything queued is being taken by the driver, unless the server is only greeted; calls `taken` for each request that leaves the queue, with how many
+    /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue, with how many
     /// left it before: as long was the queue when it entered.
     pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey, u64)) {
-        if self.greeting.is_some() {
-            return;
-        }
         let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
         let mut count = 0;
         for part in self.parts.range(self.dequeued..taken_now) {
@@ -413,11 +411,6 @@ impl Backend {
         now: Instant,
         mut forwarded: impl FnMut(RequestKey),
     ) {
-        if let Some(greeting) = &mut self.greeting {
-            greeting.handle_written(count);
-            self.blocked = !greeting.output().is_empty();
-            return;
-        }
         if self.sent == 0
             && let Some(head) = self.parts.front().filter(|head| head.is_long())
         {

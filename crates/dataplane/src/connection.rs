@@ -6,7 +6,9 @@ use weir_timing::Instant;
 
 impl Dataplane {
     pub(crate) fn connect(&mut self, server: usize, now: Instant) {
-        self.backends[server].state = State::Connecting { since: now };
+        let backend = &mut self.backends[server];
+        (backend.state, backend.greeting) = (State::Connecting { since: now }, None);
+        self.count_greetings();
         self.events.push_back(Event::Connect(server));
     }
 
@@ -16,6 +18,29 @@ impl Dataplane {
         let is_probe = backend.state.is_down();
         backend.state = State::Greeting { since: now, is_probe };
         backend.greeting = Some(Box::default());
+        self.count_greetings();
+    }
+
+    pub(crate) fn count_greetings(&mut self) {
+        self.greetings = self.backends.iter().filter(|backend| backend.greeting.is_some()).count();
+    }
+
+    /// The next server that is to be greeted, if it comes before the next one for which requests wait.
+    #[cold]
+    pub(crate) fn next_greeted(&self, first: usize) -> Option<usize> {
+        let next = (first..self.backends.len())
+            .find(|&server| self.backends[server].wants_to_greet() || self.backends[server].wants_write())?;
+        self.backends[next].wants_to_greet().then_some(next)
+    }
+
+    /// Bytes were handed to the kernel. Returns whether they were a greeting's.
+    #[cold]
+    pub(crate) fn note_greeted(&mut self, server: usize, count: usize) -> bool {
+        let backend = &mut self.backends[server];
+        let Some(greeting) = &mut backend.greeting else { return false };
+        greeting.handle_written(count);
+        backend.blocked = !greeting.output().is_empty();
+        true
     }
 
     /// What a server says to that.
@@ -50,6 +75,7 @@ impl Dataplane {
         backend.state = State::Up;
         backend.connected = now;
         backend.late_in_a_row = 0;
+        self.count_greetings();
         self.ask_item_size(server, now);
     }
 
@@ -118,6 +144,7 @@ impl Dataplane {
         self.recorder.use_window();
         self.leave_alone(server, now);
         self.fail_parts(server, fault, now);
+        self.count_greetings();
     }
 
     pub(crate) fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {

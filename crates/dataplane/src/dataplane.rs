@@ -75,6 +75,8 @@ pub struct Dataplane {
     pub(crate) settling: bool,
     pub(crate) sessions: Slab<Session>,
     pub(crate) backends: Vec<Backend>,
+    /// How many of them are being greeted (`greeting.rs`).
+    pub(crate) greetings: usize,
     /// Whether any of them has a journal.
     pub(crate) keeps_journals: bool,
     pub(crate) services: Services,
@@ -129,6 +131,7 @@ impl Dataplane {
             slots: Vec::new(),
             settling: false,
             backends: Vec::new(),
+            greetings: 0,
             keeps_journals: false,
             recorder: Recorder::new(now, 0),
             sessions: Slab::new(),
@@ -340,7 +343,7 @@ impl Dataplane {
     pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
         self.counters.server_bytes_read += bytes.len() as u64;
         self.memory_is_used(now);
-        if self.backends[server].greeting.is_some() {
+        if self.greetings > 0 && self.backends[server].greeting.is_some() {
             return self.take_greeting(server, bytes, now);
         }
         let delivered = self.deliver_replies(server, bytes, now);
@@ -352,12 +355,17 @@ impl Dataplane {
 
     /// Whether [`Dataplane::poll_server_output`] would name a server.
     pub fn has_server_output(&self) -> bool {
-        self.backends.iter().any(Backend::wants_write)
+        self.greetings > 0 || self.backends.iter().any(Backend::wants_write)
     }
 
     /// The next server after `after` for which there are bytes to write. What is queued for it now counts as taken from the queue.
     pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
         let first = after.map_or(0, |server| server + 1);
+        if self.greetings > 0
+            && let Some(server) = self.next_greeted(first)
+        {
+            return Some(server);
+        }
         let server = (first..self.backends.len()).find(|&server| self.backends[server].wants_write())?;
         let Self { backends, services, slots, .. } = self;
         backends[server].dequeue(now, |key, queue_length| {
@@ -375,7 +383,10 @@ impl Dataplane {
 
     /// Bytes for this server.
     pub fn server_output(&self, server: usize) -> &[u8] {
-        self.backends[server].output()
+        match &self.backends[server].greeting {
+            Some(greeting) if self.greetings > 0 => greeting.output(),
+            _ => self.backends[server].output(),
+        }
     }
 
     /// Whether this server's connection is established.
@@ -393,6 +404,9 @@ impl Dataplane {
     /// not named again before [`Dataplane::handle_server_writable`].
     pub fn handle_server_written(&mut self, server: usize, count: usize, now: Instant) {
         self.counters.server_bytes_written += count as u64;
+        if self.greetings > 0 && self.note_greeted(server, count) {
+            return;
+        }
         let Self { backends, services, config, .. } = self;
         backends[server].handle_written(count, config.progress_bytes_min, now, |key| {
             let service = &mut services[key];

@@ -113,7 +113,7 @@ impl Dataplane {
         };
         let backend = &mut self.backends[server];
         backend.times.record_between(part.sent, now);
-        if part.repeated >= Repeated::ByProxy {
+        if matches!(part.repeated, Repeated::ByProxy | Repeated::Wrong) {
             return self.deliver_odd(server, (key, part), (reply, bytes), now);
         }
         let mut tagged = None;

@@ -270,6 +270,7 @@ impl Dataplane {
             self.forget_apart(slot);
             self.hand_times_over();
             self.backends[slot] = Backend::new(slot, now);
+            self.count_greetings();
             self.take_coming_table(now);
         } else {
             let lost = self.backends[slot].renew(now);

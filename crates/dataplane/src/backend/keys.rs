@@ -8,7 +8,7 @@ use crate::{
 use weir_protocol::{Expected, Violation, Whose};
 
 /// The key in the reply to a meta message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeated {
     /// It has none.
     Nothing,
