@@ -4,8 +4,8 @@
 //! is asked of the deciders in a second step, one message for each; a key that nobody has costs that step, too. A decider that is down
 //! or full is not asked: the miss stands, as it does for a get of one key that another replica was asked for.
 //!
-//! A session that has sent a write behind its multi-get is not asked for again: the second message would come after that write, and
-//! the client would read what it wrote later.
+//! A session that has sent a change behind its multi-get (a write, and what else may change an item: `gat`, `mg` with `N` or `T`) is not
+//! asked for again: the second message would come after that change, and the client would read what it did later.
 
 use crate::{
     Dataplane,
@@ -30,8 +30,8 @@ pub(crate) struct Found<'a> {
 pub(crate) struct Again {
     /// All keys of the request, each after its length; nothing if they are not asked for again.
     names: Vec<u8>,
-    /// How many writes the session had sent when this was sent.
-    writes_before: u64,
+    /// How many changes the session had sent when this was sent.
+    changes_before: u64,
     /// The table by which it was sent. Another one's servers are asked for nothing of it.
     generation: u64,
     /// Which keys are asked for again, in order.
@@ -51,11 +51,11 @@ impl Dataplane {
         let Some(gather) = service.gather.as_deref_mut().filter(|_| !service.error && !session.gone) else {
             return false;
         };
-        let Again { names, writes_before, .. } = &gather.again;
+        let Again { names, changes_before, .. } = &gather.again;
         let is_old = gather.again.generation != *generation;
         let is_late = service.stamps.created.plus(config.timeout_ns) <= now;
         if names.is_empty()
-            || *writes_before != session.writes
+            || *changes_before != session.changes
             || gather.again.is_under_way()
             || is_late
             || is_old
@@ -123,14 +123,14 @@ impl Again {
         self.names.capacity() + self.positions.capacity() * size_of::<usize>() + gather
     }
 
-    /// These keys may be asked for again as long as the session has sent no more than so many writes.
+    /// These keys may be asked for again as long as the session has sent no more than so many changes.
     pub(crate) fn allow<'a>(
         &mut self,
         keys: impl Iterator<Item = &'a [u8]>,
-        writes_before: u64,
+        changes_before: u64,
         generation: u64,
     ) {
-        self.writes_before = writes_before;
+        self.changes_before = changes_before;
         self.generation = generation;
         for key in keys {
             self.names.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));

@@ -2,8 +2,11 @@
 
 use crate::{
     JoinGets, Multiget, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+    follow::Follow,
 };
-use weir_protocol::Limits;
+use weir_protocol::{Limits, Request};
+#[cfg(feature = "mutations")]
+use weir_protocol::{Meta, MetaVerb};
 
 /// A rule of replication that can be left out, for tests only.
 #[cfg(feature = "mutations")]
@@ -19,6 +22,10 @@ pub enum Mutation {
     Greeting,
     /// A copy that refused what others did keeps what it has.
     Disagreement,
+    /// Of what a session sent behind its multi-get only writes count, not what else changes an item.
+    Changes,
+    /// The other replicas forget what a meta command has changed at the decider.
+    MetaFollow,
 }
 
 impl Config {
@@ -56,6 +63,27 @@ impl Config {
             return false;
         }
         true
+    }
+
+    /// Whether a request counts as a change of its session.
+    #[inline]
+    pub(crate) fn is_change(&self, request: &Request<'_>) -> bool {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::Changes)
+            && matches!(request, Request::Retrieval(_) | Request::Meta(Meta { verb: MetaVerb::Get, .. }))
+        {
+            return false;
+        }
+        request.may_change_items()
+    }
+
+    /// What the others learn of a write that one decides.
+    pub(crate) fn follow(&self, request: Request<'_>) -> Follow {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::MetaFollow) && matches!(request, Request::Meta(_)) {
+            return Follow::Forget;
+        }
+        Follow::of(request)
     }
 
     /// Whether a server stays unread until no old write can come any more.

@@ -49,6 +49,9 @@ impl Dataplane {
     }
 
     pub(crate) fn carry_out(&mut self, request: Request<'_>, context: Context) {
+        if self.config.is_change(&request) {
+            self.sessions[context.session].changes += 1;
+        }
         match request {
             Request::Retrieval(retrieval) => self.retrieve(retrieval, context),
             Request::Meta(meta) => self.meta(meta, context),
@@ -120,6 +123,7 @@ impl Dataplane {
         }
         self.counters.requests += 1;
         self.counters.requests_refused += 1;
+        self.sessions[session].changes += 1;
         let wire = WireKey { bytes: large.key, base64: large.base64 };
         let spelling = wire.spelling();
         let wire = WireKey { bytes: &spelling, ..wire };
@@ -195,7 +199,6 @@ impl Dataplane {
     fn send_to_replicas(&mut self, key: RequestKey, name: &[u8], write: Write<'_>, now: Instant) {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
-        self.sessions[self.services[key].session].writes += 1;
         let len = value_len(&write.request);
         if count == 1 && self.may_go_apart(len) {
             let server = &mut replicas[0];
@@ -209,7 +212,7 @@ impl Dataplane {
             }
         }
         if count > 1 {
-            let follow = if write.is_conditional { Follow::of(write.request) } else { Follow::Never };
+            let follow = if write.is_conditional { self.config.follow(write.request) } else { Follow::Never };
             return self.replicate(key, name, &replicas[..count], (write, follow), now);
         }
         self.send(key, usize::from(replicas[0]), write.expected, true, now, |backend| {

@@ -6,7 +6,7 @@
 //! key; what was answered stays.
 //!
 //! Only what changes nothing is asked twice: `get`, `gets`, and `mg` without `T`, `N`, `R` and flags that are not known. As in
-//! `again.rs`, a session that has sent a write behind its read is not asked for again, because it would read what it wrote later; nor is
+//! `again.rs`, a session that has sent a change behind its read is not asked for again, because it would read what it did later; nor is
 //! one that another table sent on its way.
 
 use crate::{
@@ -24,8 +24,8 @@ use weir_timing::Instant;
 /// What it takes to ask for a read again.
 #[derive(Debug)]
 pub(crate) struct Reread {
-    /// How many writes the session had sent when this was sent.
-    writes_before: u64,
+    /// How many changes the session had sent when this was sent.
+    changes_before: u64,
     /// The table by which it was sent.
     generation: u64,
     message: Message,
@@ -73,10 +73,7 @@ impl Dataplane {
         name: &[u8],
         expected: Expected,
     ) {
-        let reads = |flag: &[u8]| {
-            matches!(flag[0], b'b' | b'c' | b'f' | b'h' | b'k' | b'l' | b'O' | b'q' | b's' | b't' | b'v')
-        };
-        if meta.verb != MetaVerb::Get || !meta.flags().all(reads) {
+        if meta.verb != MetaVerb::Get || meta.may_change_items() {
             return;
         }
         let mut bytes = Vec::new();
@@ -89,8 +86,8 @@ impl Dataplane {
 
     fn remember(&mut self, key: RequestKey, message: Message) {
         let service = &mut self.services[key];
-        let writes_before = self.sessions[service.session].writes;
-        service.reread = Some(Reread { writes_before, generation: self.generation, message, tried: None });
+        let changes_before = self.sessions[service.session].changes;
+        service.reread = Some(Reread { changes_before, generation: self.generation, message, tried: None });
     }
 
     /// A server is lost that had not answered this part, whose `keys` are written each after its length. Returns whether others are
@@ -131,7 +128,7 @@ impl Dataplane {
         let session = &self.sessions[service.session];
         !service.error
             && !session.gone
-            && session.writes == reread.writes_before
+            && session.changes == reread.changes_before
             && self.generation == reread.generation
             && service.stamps.created.plus(self.config.timeout_ns) > now
     }

@@ -114,7 +114,7 @@ impl Dataplane {
             return Plan::One(Ok(usize::from(only)));
         }
         let session = &self.sessions[self.services[key].session];
-        let (undecided, writes) = (session.undecided > 0, session.writes);
+        let (undecided, changes) = (session.undecided > 0, session.changes);
         let replicated = pool.filter(|pool| pool.replicas > 1);
         let Some(PoolSlots { servers, replicas }) =
             replicated.filter(|_| retrieval.verb == RetrievalVerb::Get && !undecided)
@@ -130,7 +130,7 @@ impl Dataplane {
             };
             split.unwrap_or_else(|| self.at_one(first, retrieval.key_count()))
         };
-        gather.again.allow(retrieval.keys(), writes, self.generation);
+        gather.again.allow(retrieval.keys(), changes, self.generation);
         Plan::Parts(gather)
     }
 
@@ -138,7 +138,7 @@ impl Dataplane {
     fn plan_one(&mut self, key: RequestKey, verb: RetrievalVerb, name: &[u8]) -> Plan {
         let decider = self.decider(name);
         let session = &self.sessions[self.services[key].session];
-        let (is_free, writes) = (session.undecided == 0, session.writes);
+        let (is_free, changes) = (session.undecided == 0, session.changes);
         if self.config.read_policy == ReadPolicy::Primary
             || !self.router.is_replicated()
             || verb != RetrievalVerb::Get
@@ -153,7 +153,7 @@ impl Dataplane {
         }
         let mut gather = self.spare_gathers.pop().unwrap_or_default();
         gather.assign(reader);
-        gather.again.allow(std::iter::once(name), writes, self.generation);
+        gather.again.allow(std::iter::once(name), changes, self.generation);
         Plan::Parts(gather)
     }
 

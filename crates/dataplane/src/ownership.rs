@@ -181,7 +181,6 @@ impl Dataplane {
         if let Some(refusal) = refusal {
             service.refuse(refusal);
         }
-        self.sessions[context.session].writes += 1;
         let mut message = Vec::new();
         write.request.write_to(&mut message);
         let post = self.post.as_mut().expect("who has no post knows no other owner");

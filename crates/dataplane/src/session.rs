@@ -51,8 +51,8 @@ pub(crate) struct Session {
     pub(crate) gathered_bytes: usize,
     /// Requests that are not yet answered, silent ones included.
     pub(crate) in_service: usize,
-    /// Writes that were sent to servers.
-    pub(crate) writes: u64,
+    /// How many of its requests may have changed items: what came before one is not asked again behind it.
+    pub(crate) changes: u64,
     /// Of those in service, writes that a key's primary decides and that the other replicas have not heard of yet.
     pub(crate) undecided: usize,
     /// Of those in service, writes that went apart (`apart.rs`).
@@ -107,7 +107,7 @@ impl Session {
             parked_bytes: 0,
             gathered_bytes: 0,
             in_service: 0,
-            writes: 0,
+            changes: 0,
             undecided: 0,
             apart: 0,
             stalled: None,

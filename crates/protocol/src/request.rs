@@ -7,6 +7,7 @@
 
 mod admin;
 mod arithmetic;
+mod change;
 mod deletion;
 mod meta;
 mod retrieval;

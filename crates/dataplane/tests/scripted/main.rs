@@ -3,6 +3,7 @@
 mod apart;
 mod away;
 mod base64;
+mod changes;
 mod clients;
 mod failover;
 mod frozen;
