@@ -164,7 +164,7 @@ impl Dataplane {
         let service = &mut self.services[key];
         service.outstanding -= 1;
         if service.write.is_some() {
-            return self.copy_replied(key, server, reply, bytes, now);
+            return self.copy_replied((key, part.index), server, (reply, bytes), now);
         }
         let mut deciding = None;
         if reply.status.is_error() {
@@ -217,7 +217,7 @@ impl Dataplane {
         self.backends[server].observe(self.config.timeout_ns);
         self.services[key].outstanding -= 1;
         if self.services[key].write.is_some() {
-            return self.copy_failed(key, fault, server, now);
+            return self.copy_failed((key, part), fault, server, now);
         }
         self.fail_part((key, part), fault, server);
         if self.services[key].outstanding == 0 {

@@ -8,10 +8,13 @@
 //! |---|---|
 //! | `add`, `replace`, `cas` | `set` with the same item |
 //! | `append`, `prepend`, `incr`, `decr` | the same |
-//! | a meta command, a long value, or nobody knows whether it was done | `delete` |
+//! | `ms`, `ma` | the same item, or what the decider then holds (`follow/meta.rs`) |
+//! | other meta commands, a long value, or nobody knows whether it was done | `delete` |
 //!
 //! A follower that answers otherwise than the decider is told to forget the key, behind that and before the client is answered: a
 //! missing copy is safe where another one is not.
+
+pub(crate) mod meta;
 
 use crate::{
     Dataplane,
@@ -34,6 +37,8 @@ pub(crate) enum Follow {
     Forget,
     /// This message.
     Message { bytes: Vec<u8>, expected: Expected },
+    /// What the decider holds behind the write: it is asked for that.
+    Copy,
     /// Nothing was written: what the decider holds is put back where it is missing (`repair.rs`).
     Repair(Repair),
 }
@@ -53,6 +58,7 @@ impl Follow {
             Request::Arithmetic(arithmetic) => {
                 (Request::Arithmetic(Arithmetic { noreply: false, ..arithmetic }), Expected::Arithmetic)
             }
+            Request::Meta(meta) => return Self::of_meta(meta),
             _ => return Self::Forget,
         };
         let mut bytes = Vec::new();
@@ -85,23 +91,10 @@ impl Dataplane {
     ) {
         let follow = std::mem::replace(&mut write.follow, Follow::Forget);
         match follow {
-            Follow::Message { bytes, expected } if matches!(status, Status::Stored | Status::Number) => {
-                write.step = Step::Told;
-                for rank in 0..write.copies.len() {
-                    let server = write.copies[rank].server;
-                    if write.copies[rank].state != CopyState::Untold {
-                        continue;
-                    }
-                    self.counters.replicas_followed += 1;
-                    let sent = self.send_to_copy(key, (server, expected), now, |backend| {
-                        backend.message().extend_from_slice(&bytes);
-                    });
-                    write.copies[rank].state = match sent {
-                        Ok(()) => CopyState::Asked,
-                        Err(fault) => self.refuse_copy(write, fault, server),
-                    };
-                }
+            Follow::Message { bytes, expected } if has_done(status) => {
+                self.send_to_followers(key, write, (&bytes, expected), now);
             }
+            Follow::Copy => write.step = Step::Copying,
             _ => self.tell_to_forget(key, write, now),
         }
     }
@@ -126,11 +119,11 @@ impl Dataplane {
         now: Instant,
     ) -> CopyState {
         let agrees = match status {
-            Status::Stored => true,
+            Status::Stored | Status::MetaDone => true,
             // `decr` may pad the number.
             Status::Number => answer.trim_ascii_end() == write.reply().trim_ascii_end(),
             // It holds nothing.
-            Status::NotFound | Status::NotStored => true,
+            Status::NotFound | Status::NotStored | Status::MetaNotDone => true,
             _ => false,
         };
         if agrees { CopyState::Done } else { self.forget(key, write, write.rank_of(server), now) }
@@ -167,6 +160,11 @@ pub(crate) fn invalidation(key: WireKey<'_>) -> (Request<'_>, Expected) {
     } else {
         (Request::Deletion(Deletion { key: key.bytes, noreply: false }), Expected::Deletion)
     }
+}
+
+/// Whether a server that says this has done what was asked.
+const fn has_done(status: Status) -> bool {
+    matches!(status, Status::Stored | Status::Number | Status::MetaDone)
 }
 
 /// Whether a server that says this to a write may now hold something else than before. A server without memory for a value forgets

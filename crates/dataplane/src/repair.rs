@@ -23,7 +23,7 @@ use crate::{
     backend::{Backend, NewPart, RequestKey},
     dispatch::REPLICAS_MAX,
     follow::{Follow, MESSAGE_BYTES_MAX},
-    key::Echo,
+    key::{Echo, WireKey},
     ownership::hash,
     read::first_readable,
     replicate::{Copy, CopyState, Replicated, Step},
@@ -288,20 +288,20 @@ impl Dataplane {
 
 /// What a decider holds, as it answers to `mg KEY k v f t`.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Item<'a> {
-    value: &'a [u8],
+pub(crate) struct Item<'a> {
+    pub(crate) value: &'a [u8],
     /// A number, as the server wrote it.
     flags: &'a [u8],
     /// Seconds; none if it lives for ever.
     ttl_s: Option<u32>,
     /// It is marked as stale, or is there for somebody who fetches it.
-    is_marked: bool,
+    pub(crate) is_marked: bool,
     /// Asking for it has made us the one who is to fetch it anew.
-    has_won: bool,
+    pub(crate) has_won: bool,
 }
 
 impl<'a> Item<'a> {
-    fn parse(reply: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(reply: &'a [u8]) -> Option<Self> {
         let line_len = reply.iter().position(|&byte| byte == b'\n')?;
         let mut words = reply[..line_len].trim_ascii_end().split(|&byte| byte == b' ').skip(1);
         let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse::<u32>().ok();
@@ -323,9 +323,19 @@ impl<'a> Item<'a> {
 
     /// Appends what makes another server hold the same, if it holds nothing. `false`: it would be gone at once.
     fn write_add(&self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        self.write(WireKey { bytes: key, base64: false }, " ME", out)
+    }
+
+    /// The same, whatever the other server holds.
+    pub(crate) fn write_set(&self, key: WireKey<'_>, out: &mut Vec<u8>) -> bool {
+        self.write(key, "", out)
+    }
+
+    fn write(&self, key: WireKey<'_>, mode: &str, out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(b"ms ");
-        out.extend_from_slice(key);
-        write!(out, " {} ME F", self.value.len()).expect("writing to a vector cannot fail");
+        out.extend_from_slice(key.bytes);
+        let base64 = if key.base64 { " b" } else { "" };
+        write!(out, " {}{base64}{mode} F", self.value.len()).expect("writing to a vector cannot fail");
         out.extend_from_slice(self.flags);
         if let Some(ttl_s) = self.ttl_s {
             // The second that has begun may be over there when this arrives.

@@ -4,6 +4,7 @@
 //!   unconditional:  all that are not marked down ─────────────────────────────▶ answered, when as many have done it as the policy asks
 //!   conditional:    the decider ──refuses──▶ answered, nobody else hears of it
 //!                               ──does it──▶ the others follow (`follow.rs`) ──▶ answered
+//!                                   what they are sent is told by its reply, or by what it says it holds
 //!                               ──is lost──▶ answered by an error; the others forget the key
 //! ```
 //!
@@ -15,7 +16,7 @@ use crate::{
     Dataplane, Fault, ReplicasRequired, WritePolicy,
     backend::{Backend, NewPart, RequestKey},
     dispatch::{Write, write_message},
-    follow::{Follow, may_have_changed},
+    follow::{Follow, may_have_changed, meta::ITEM_PART},
     key::WireKey,
     read::first_readable,
     service::Answer,
@@ -60,6 +61,8 @@ pub(crate) struct Replicated {
 pub(crate) enum Step {
     /// The decider was asked, nobody else.
     Deciding,
+    /// It may have done it, and is to say what it holds now; then the others are told that.
+    Copying,
     /// All that are to be told were.
     Told,
 }
@@ -238,6 +241,9 @@ impl Dataplane {
             };
         }
         if write.is_conditional {
+            if matches!(replicated.follow, Follow::Copy) {
+                self.ask_for_item(key, decider, write.key, now);
+            }
             self.hold(name);
         }
         let service = &mut self.services[key];
@@ -295,10 +301,9 @@ impl Dataplane {
     /// A replica answered.
     pub(crate) fn copy_replied(
         &mut self,
-        key: RequestKey,
+        (key, part): (RequestKey, u32),
         server: usize,
-        reply: Reply,
-        bytes: &[u8],
+        (reply, bytes): (Reply, &[u8]),
         now: Instant,
     ) {
         let Some(mut write) = self.services[key].write.take() else { return };
@@ -310,7 +315,9 @@ impl Dataplane {
         if reply.status.is_error() {
             self.backends[server].errors += 1;
         }
-        if write.step == Step::Deciding {
+        if part == ITEM_PART {
+            self.copy_item(key, &mut write, (reply, bytes), now);
+        } else if write.step == Step::Deciding {
             self.note_decision(&mut write, rank, reply, bytes);
             if may_have_changed(reply.status) {
                 self.tell_followers(key, &mut write, reply.status, now);
@@ -345,10 +352,20 @@ impl Dataplane {
     }
 
     /// A replica gave no answer; nobody knows what it did, unless it was not sent anything.
-    pub(crate) fn copy_failed(&mut self, key: RequestKey, fault: Fault, server: usize, now: Instant) {
+    pub(crate) fn copy_failed(
+        &mut self,
+        (key, part): (RequestKey, u32),
+        fault: Fault,
+        server: usize,
+        now: Instant,
+    ) {
         let Some(mut write) = self.services[key].write.take() else { return };
         if matches!(write.follow, Follow::Repair(_)) {
             return self.repair_failed(key, write, (fault, server));
+        }
+        if part == ITEM_PART {
+            self.lose_item(key, &mut write, now);
+            return self.advance_write(key, write, now);
         }
         let rank = write.rank_of(server);
         write.failure.get_or_insert(Failure::Fault(fault, server));
@@ -438,6 +455,17 @@ impl Dataplane {
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) -> Result<(), Fault> {
+        self.send_part_to_copy(key, (server, expected, 0), now, compose)
+    }
+
+    /// The same, with the number of its part.
+    pub(crate) fn send_part_to_copy(
+        &mut self,
+        key: RequestKey,
+        (server, expected, index): (usize, Expected, u32),
+        now: Instant,
+        compose: impl FnOnce(&mut Backend),
+    ) -> Result<(), Fault> {
         let backend = &mut self.backends[server];
         backend.admit(&self.config)?;
         let service = &mut self.services[key];
@@ -446,7 +474,7 @@ impl Dataplane {
         let created = service.stamps.created;
         let is_late = created.plus(self.config.timeout_ns) <= now;
         let created = if is_late { now } else { created };
-        let part = NewPart { request: Some(key), expected, decides: false, index: 0, created };
+        let part = NewPart { request: Some(key), expected, decides: false, index, created };
         backend.begin_message(part, &self.config, now);
         compose(backend);
         backend.finish_message();

@@ -39,6 +39,16 @@ fn a_copy_that_refused_what_others_did_is_found() {
     must_be_found(Mutation::Disagreement);
 }
 
+#[test]
+fn a_read_that_is_asked_again_behind_a_change_is_found() {
+    must_be_found(Mutation::Changes);
+}
+
+#[test]
+fn meta_commands_that_others_forget_instead_of_following_are_found() {
+    must_be_found(Mutation::MetaFollow);
+}
+
 fn must_be_found(rule: Mutation) {
     let guard = ONE_AT_A_TIME.lock();
     let told = take_hook();

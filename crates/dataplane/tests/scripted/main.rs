@@ -6,6 +6,7 @@ mod base64;
 mod changes;
 mod clients;
 mod failover;
+mod follow_meta;
 mod frozen;
 mod greeting;
 mod joined;

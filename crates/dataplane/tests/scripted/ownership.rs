@@ -115,7 +115,7 @@ fn every_kind_of_write_is_mailed_whole() {
         (format!("cas {key} 0 0 1 {cas}\r\nx\r\n"), format!("cas {key} 0 0 1 7\r\nx\r\n")),
         (format!("ms {key} 1 T9 Oabc k\r\nx\r\n"), format!("ms {key} 1 T9 Oabc k\r\nx\r\n")),
         (format!("md {key} q\r\n"), format!("md {key} q\r\nmn\r\n")),
-        (format!("ma {key} N0 J13\r\n"), format!("ma {key} N0 J13\r\n")),
+        (format!("ma {key} N0 J13\r\n"), format!("ma {key} N0 J13\r\nmg {key} k v f t\r\n")),
     ] {
         let mut pair = Pair::new(2, 2);
         let client = pair.loops[0].client();

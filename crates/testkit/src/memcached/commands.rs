@@ -2,12 +2,13 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Block, Memcached, Next, VERSION, meta, number};
+use super::{Block, Item, Memcached, Next, VERSION, meta, number};
 
 const KEY_BYTES_MAX: usize = 250;
 
 const ERROR: &str = "ERROR";
 const BAD_LINE: &str = "CLIENT_ERROR bad command line format";
+pub(super) const NOT_A_NUMBER: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";
 const OUT_OF_MEMORY: &str = "SERVER_ERROR out of memory storing object";
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument";
 
@@ -37,7 +38,7 @@ pub(super) fn carry_out(server: &mut Memcached, line: &[u8], out: &mut Vec<u8>) 
     // Words in a wrong number are no command at all, and then `noreply` has no meaning either.
     const NONE: RangeInclusive<usize> = usize::MAX..=usize::MAX;
     let counts = match verb {
-        "get" | "gets" | "gat" | "gats" | "bget" | "mg" => 2..=usize::MAX,
+        "get" | "gets" | "gat" | "gats" | "bget" | "mg" | "ma" => 2..=usize::MAX,
         "ms" => 3..=usize::MAX,
         "set" | "add" | "replace" | "append" | "prepend" => 5..=6,
         "cas" => 6..=7,
@@ -66,6 +67,7 @@ pub(super) fn carry_out(server: &mut Memcached, line: &[u8], out: &mut Vec<u8>) 
         },
         "mg" => return meta::get(server, &words, out),
         "ms" => return meta::begin_set(&words, out),
+        "ma" => meta::arithmetic(server, &words, out),
         "delete" => delete(server, &words, noreply, out),
         "incr" | "decr" => arithmetic(server, verb == "incr", &words, noreply, out),
         "touch" => touch(server, &words, noreply, out),
@@ -236,13 +238,25 @@ fn arithmetic(server: &mut Memcached, up: bool, words: &[&[u8]], noreply: bool, 
     };
     let Some(item) = server.item(words[1]).cloned() else { return answer(out, noreply, "NOT_FOUND") };
     let Some(before) = number::unsigned(&item.value) else {
-        return answer(out, noreply, "CLIENT_ERROR cannot increment or decrement non-numeric value");
+        return answer(out, noreply, NOT_A_NUMBER);
     };
+    let after = change_number(server, words[1], &item, before, (up, delta));
+    answer(out, noreply, &after.to_string());
+}
+
+/// Stores the number that comes `delta` above or below `before`, which the item is, and returns it.
+pub(super) fn change_number(
+    server: &mut Memcached,
+    key: &[u8],
+    item: &Item,
+    before: u64,
+    (up, delta): (bool, u64),
+) -> u64 {
     let after = if up { before.wrapping_add(delta) } else { before.saturating_sub(delta) };
     // A shorter number is written over the longer one, and the rest is filled with spaces.
     let value = format!("{after:<width$}", width = item.value.len());
-    server.link(words[1], value.into_bytes(), item.flags, item.expires_s);
-    answer(out, noreply, &after.to_string());
+    server.link(key, value.into_bytes(), item.flags, item.expires_s);
+    after
 }
 
 /// Words are separated by spaces alone, and the line ends at its first NUL.

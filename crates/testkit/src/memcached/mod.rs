@@ -48,6 +48,8 @@ pub struct Item {
     pub cas: u64,
     /// Unix time in seconds at which the item is gone; never if there is none.
     expires_s: Option<u64>,
+    /// It is empty, and somebody was told to fetch what belongs there (`mg` with `N`).
+    is_awaited: bool,
 }
 
 /// One client's connection to a [`Memcached`].
@@ -194,7 +196,8 @@ impl Memcached {
 
     fn link(&mut self, key: &[u8], value: Vec<u8>, flags: u32, expires_s: Option<u64>) {
         self.last_cas += 1;
-        self.items.insert(key.to_vec(), Item { value, flags, cas: self.last_cas, expires_s });
+        self.items
+            .insert(key.to_vec(), Item { value, flags, cas: self.last_cas, expires_s, is_awaited: false });
     }
 
     /// How long an item that has not expired will live, in seconds; none if for ever.
@@ -283,6 +286,22 @@ mod tests {
         check(
             "ms n 1 ME F9 T60\r\nx\r\nmg n k v f t\r\nms q abc ME\r\n",
             "HD\r\nVA 1 kn f9 t60\r\nx\r\nCLIENT_ERROR bad command line format\r\n",
+        );
+    }
+
+    #[test]
+    fn items_are_made_and_changed_by_meta_commands() {
+        check(
+            "mg a N0 v\r\nmg a v N0\r\nmg a\r\nms a 1\r\nx\r\nmg a v N0\r\nmg b N\r\n",
+            "VA 0 W\r\n\r\nVA 0 Z\r\n\r\nHD Z\r\nHD\r\nVA 1\r\nx\r\nCLIENT_ERROR bad command line format\r\n",
+        );
+        check(
+            "ma n\r\nma n N0 J10 D5\r\nma n N0 J7 D5\r\nma n MD D9\r\nmg n v\r\n",
+            "NF\r\nHD\r\nHD\r\nHD\r\nVA 2\r\n6 \r\n",
+        );
+        check(
+            "ms k 1 MA\r\nx\r\nms k 1 MR\r\nx\r\nms k 1 MS F3\r\nx\r\nms k 1 MA\r\ny\r\nms k 1 MP\r\nw\r\nget k\r\nma k\r\n",
+            "NS\r\nNS\r\nHD\r\nHD\r\nHD\r\nVALUE k 3 3\r\nwxy\r\nEND\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
         );
     }
 

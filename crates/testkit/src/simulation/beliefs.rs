@@ -5,7 +5,7 @@
 //!
 //! Where a key has several replicas this is what its primary may hold. The others may hold something else: nothing after a
 //! write that the primary decided, and another item after a write that failed. An acknowledged `set` or `delete` makes all
-//! equal. A read that any replica may have answered must fit what one of them may hold, and excludes nothing.
+//! equal, and where nothing is wrong so does a write that the primary has decided. A read that any replica may have answered must fit what one of them may hold, and excludes nothing.
 //!
 //! Where another replica may become the one that decides, a miss is not final: the server that decided may have been made to forget the
 //! key, or have forgotten it by itself, and the next one not. An acknowledged write ends that.
@@ -41,6 +41,8 @@ pub(super) struct Servers {
     pub(super) forgetful: bool,
     /// Decide one for the other.
     pub(super) fail_over: bool,
+    /// Hold the same as the one that decides, once that is acknowledged: nothing keeps them from doing what it did.
+    pub(super) agree: bool,
 }
 
 /// What a write does to the replicas that do not decide it.
@@ -48,17 +50,24 @@ pub(super) struct Servers {
 enum Write {
     /// It makes all equal.
     Unconditional,
-    /// They are told to forget the key if the primary does it.
+    /// They do what the primary did, or are told to forget the key.
     DecidedByPrimary,
     /// It changes no item.
     Touch,
+    /// They hear nothing of it.
+    AtPrimaryAlone,
 }
 
 impl Write {
     fn of(request: &[u8]) -> Self {
-        match request.split(|byte| *byte == b' ').next() {
+        let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let has_mode =
+            || line.split(|byte| *byte == b' ').skip(3).any(|flag| flag[0] == b'M' && flag != b"MS");
+        match line.split(|byte| *byte == b' ').next() {
             Some(b"set" | b"delete") => Self::Unconditional,
+            Some(b"ms") if !has_mode() => Self::Unconditional,
             Some(b"touch") => Self::Touch,
+            Some(b"mg") => Self::AtPrimaryAlone,
             _ => Self::DecidedByPrimary,
         }
     }
@@ -102,6 +111,9 @@ impl Belief {
         if self.possible.is_empty() {
             return Ok(());
         }
+        // Whether somebody else fetches what belongs to an empty item is not followed.
+        let plain = reply.strip_suffix(b" Z\r\n").map(|head| [head, b"\r\n"].concat());
+        let reply = plain.as_deref().unwrap_or(reply);
         let outcomes = self.possible.iter().map(|item| carry_out(&self.key, item, request));
         let fitting: BTreeSet<_> =
             outcomes.filter(|(_, answer)| answer == reply).map(|(item, _)| item).collect();
@@ -114,11 +126,19 @@ impl Belief {
             ));
         }
         let write = Write::of(request);
-        let refusals = [&b"NOT_STORED\r\n"[..], b"NOT_FOUND\r\n"];
-        if write == Write::Unconditional {
+        let refusals = [&b"NOT_STORED\r\n"[..], b"NOT_FOUND\r\n", b"NS\r\n", b"NF\r\n"];
+        let is_decided = write == Write::DecidedByPrimary && !refusals.contains(&reply);
+        if write == Write::Unconditional || is_decided && self.servers.agree {
             self.become_equal();
             self.become_one_of(fitting);
-        } else if write == Write::DecidedByPrimary && !refusals.contains(&reply) {
+        } else if write == Write::AtPrimaryAlone {
+            self.stay_elsewhere();
+            let mut found = fitting;
+            if self.servers.fail_over {
+                found.extend(self.elsewhere.iter().cloned());
+            }
+            self.learn_decided(found);
+        } else if is_decided {
             self.become_forgotten_elsewhere();
             self.become_one_of(fitting);
         } else {
@@ -135,7 +155,7 @@ impl Belief {
         self.stay_elsewhere();
         self.become_one_of(possible);
         self.stay_elsewhere();
-        if Write::of(request) == Write::DecidedByPrimary {
+        if Write::of(request) == Write::DecidedByPrimary && !self.servers.agree {
             self.may_be_forgotten_elsewhere();
         }
     }
@@ -150,13 +170,19 @@ impl Belief {
         match reply {
             None => {
                 possible.insert(Some(stored));
-                self.may_be_forgotten_elsewhere();
+                if !self.servers.agree {
+                    self.may_be_forgotten_elsewhere();
+                }
             }
             Some(b"NOT_FOUND\r\n") => possible.retain(Option::is_none),
             Some(b"EXISTS\r\n") => possible.retain(Option::is_some),
             Some(b"STORED\r\n") if possible.iter().any(Option::is_some) => {
                 possible = [Some(stored)].into();
-                self.become_forgotten_elsewhere();
+                if self.servers.agree {
+                    self.become_equal();
+                } else {
+                    self.become_forgotten_elsewhere();
+                }
             }
             Some(_) => possible.clear(),
         }

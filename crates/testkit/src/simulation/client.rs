@@ -90,6 +90,8 @@ pub(super) struct Nature {
     pub(super) rereads: bool,
     /// What is acknowledged is never followed by what was before it.
     pub(super) ordered: bool,
+    /// All servers of a key hold the same once a write of it is acknowledged, whoever has decided it.
+    pub(super) agrees: bool,
 }
 
 /// Whose answer a read is.
@@ -286,8 +288,12 @@ impl Client {
             return self.check_lines(answer);
         }
         let Some(line) = replies::line(&self.partial).map(<[u8]>::to_vec) else { return Ok(None) };
-        if line.starts_with(b"SERVER_ERROR ") {
-            check_failure(&line)?;
+        // What makes an item where there is none misses only where its server did not answer.
+        let is_degraded = line == b"EN\r\n" && asked.bytes.starts_with(b"mg ") && self.nature.degrades;
+        if is_degraded || line.starts_with(b"SERVER_ERROR ") {
+            if !is_degraded {
+                check_failure(&line)?;
+            }
             self.tally.failures += 1;
             self.fail(asked, table)?;
             return Ok(Some(line.len()));
@@ -456,6 +462,7 @@ impl Client {
         let servers = Servers {
             forgetful: self.nature.forgetful,
             fail_over: self.nature.replicated && self.nature.fails_over,
+            agree: self.nature.agrees,
         };
         let place = (key.to_vec(), tables::places(table, key)[0]);
         learn(self.beliefs.entry(place).or_insert_with(|| Belief::new(key, servers)))
@@ -474,13 +481,12 @@ fn has_written(asked: &Asked, reply: &[u8]) -> bool {
     is_gone || reply.starts_with(b"STORED\r\n") || reply.starts_with(b"DELETED\r\n")
 }
 
-/// Texts begin with their key, whatever is appended or prepended; numbers are numbers.
+/// Texts begin with their key, whatever is appended or prepended; numbers are numbers; what was made where it was missed is empty.
 fn belongs_to(value: &[u8], key: &[u8]) -> bool {
-    let is_number = key.rsplit(|byte| *byte == b'-').next().is_some_and(|kind| kind.starts_with(b"n"));
-    if is_number {
-        value.iter().all(|byte| byte.is_ascii_digit() || *byte == b' ')
-    } else {
-        value.starts_with(key)
+    match key.rsplit(|byte| *byte == b'-').next().and_then(|kind| kind.first()) {
+        Some(b'n') => value.iter().all(|byte| byte.is_ascii_digit() || *byte == b' '),
+        Some(b'v') if value.is_empty() => true,
+        _ => value.starts_with(key),
     }
 }
 

@@ -128,9 +128,18 @@ fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
     let name = String::from_utf8_lossy(&key).into_owned();
     let noreply = rng.random_bool(0.1);
     let end = if noreply { " noreply\r\n" } else { "\r\n" };
-    // Keys of kind `p` meet no write that the primary decides.
-    let choices = if kind == 'p' { 16 } else { 20 };
+    // Keys of kind `p` meet no write that the primary decides, and keys of kind `v` none but what makes them where they are missed.
+    let choices = if matches!(kind, 'p' | 'v') { 16 } else { 20 };
     let line = match rng.random_range(0..choices) {
+        0..6 if kind == 'v' => return own_change(key, format!("mg {name} N0\r\n").into_bytes()),
+        0..12 if !noreply && rng.random_bool(0.3) => return own_meta_storage(client, kind, key, rng),
+        16.. if !noreply && rng.random_bool(0.5) => {
+            let mode = *["", " MI", " MD"].choose(rng).expect("some modes");
+            // A number among texts would not tell whose it is.
+            let made = if kind == 'n' && rng.random_bool(0.5) { " N0 J50" } else { "" };
+            let line = format!("ma {name} D{}{mode}{made}\r\n", rng.random_range(0..30));
+            return own_change(key, line.into_bytes());
+        }
         0..12 => return own_storage(client, kind, key, noreply, rng),
         12..14 => format!("delete {name}{end}"),
         14..16 => format!("touch {name} {}{end}", ["0", "100000"].choose(rng).expect("two times")),
@@ -142,14 +151,35 @@ fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
     Asked { bytes: line.into_bytes(), expected: Expected::Fitting { key }, noreply, shared: None }
 }
 
-fn own_storage(client: &mut Client, kind: char, key: Vec<u8>, noreply: bool, rng: &mut SmallRng) -> Asked {
-    let verbs = ["set", "set", "set", "set", "add", "replace", "append", "prepend", "cas"];
-    let verb = if kind == 'p' { "set" } else { *verbs.choose(rng).expect("some verbs") };
-    let value = if kind == 'n' {
+/// A change of a key of one's own that is answered by what fits.
+fn own_change(key: Vec<u8>, bytes: Vec<u8>) -> Asked {
+    Asked { bytes, expected: Expected::Fitting { key }, noreply: false, shared: None }
+}
+
+/// `ms`, in a mode that fits the key.
+fn own_meta_storage(client: &mut Client, kind: char, key: Vec<u8>, rng: &mut SmallRng) -> Asked {
+    let modes = ["", " MS", " ME", " MR", " MA", " MP"];
+    let mode = if matches!(kind, 'p' | 'v') { "" } else { *modes.choose(rng).expect("some modes") };
+    let value = own_value(client, kind, &key, rng);
+    let (name, flags) = (String::from_utf8_lossy(&key).into_owned(), rng.random_range(0..4u32));
+    let mut bytes = format!("ms {name} {} F{flags}{mode}\r\n", value.len()).into_bytes();
+    bytes.extend_from_slice(&value);
+    bytes.extend_from_slice(b"\r\n");
+    own_change(key, bytes)
+}
+
+fn own_value(client: &mut Client, kind: char, key: &[u8], rng: &mut SmallRng) -> Vec<u8> {
+    if kind == 'n' {
         rng.random_range(0..200u32).to_string().into_bytes()
     } else {
-        client.next_value(&key, rng)
-    };
+        client.next_value(key, rng)
+    }
+}
+
+fn own_storage(client: &mut Client, kind: char, key: Vec<u8>, noreply: bool, rng: &mut SmallRng) -> Asked {
+    let verbs = ["set", "set", "set", "set", "add", "replace", "append", "prepend", "cas"];
+    let verb = if matches!(kind, 'p' | 'v') { "set" } else { *verbs.choose(rng).expect("some verbs") };
+    let value = own_value(client, kind, &key, rng);
     let flags = rng.random_range(0..4u32);
     let token = client.tokens.of(&key).unwrap_or_else(|| rng.random_range(1..50));
     let words = if verb == "cas" { format!("{} {token}", value.len()) } else { value.len().to_string() };
@@ -228,9 +258,9 @@ fn storage(verb: &str, key: &[u8], flags: u32, words: &str, noreply: bool, value
     bytes
 }
 
-/// `n`: numbers; `t`: text; `p`: text that is only set, deleted and touched.
+/// `n`: numbers; `t`: text; `p`: text that is only set, deleted and touched; `v`: the same, and made empty where it is missed.
 fn any_kind(rng: &mut SmallRng) -> char {
-    *['n', 'n', 'n', 't', 't', 't', 't', 'p', 'p', 'p'].choose(rng).expect("some kinds")
+    *['n', 'n', 'n', 't', 't', 't', 't', 'p', 'p', 'p', 'v', 'v'].choose(rng).expect("some kinds")
 }
 
 fn own_key(client: &Client, kind: char, rng: &mut SmallRng) -> Vec<u8> {

@@ -63,8 +63,8 @@ impl Tokens {
     /// A change was answered with `reply`.
     pub(super) fn settle(&mut self, key: &[u8], stake: &Stake, reply: &[u8]) -> Result<(), String> {
         let known = self.keys.entry(key.to_vec()).or_default();
-        let is_done =
-            reply.starts_with(b"STORED") || reply.starts_with(b"DELETED") || reply[0].is_ascii_digit();
+        let is_done = [&b"STORED"[..], b"DELETED", b"HD"].iter().any(|word| reply.starts_with(word))
+            || reply[0].is_ascii_digit();
         if !is_done {
             return Ok(());
         }

@@ -90,6 +90,7 @@ impl World {
             races: scenario.races,
             rereads: scenario.evictions > 0,
             ordered: scenario.keeps_order(),
+            agrees: scenario.is_calm() && scenario.reloads == 0,
         };
         let clients = (0..scenario.clients)
             .map(|number| {
