@@ -4,6 +4,8 @@
 //! is asked of the deciders in a second step, one message for each; a key that nobody has costs that step, too. A decider that is down
 //! or full is not asked: the miss stands, as it does for a get of one key that another replica was asked for.
 //!
+//! What a decider missed that may have come back empty (`emptied.rs`) is asked of another in the same way.
+//!
 //! A session that has sent a change behind its multi-get (a write, and what else may change an item: `gat`, `mg` with `N` or `T`) is not
 //! asked for again: the second message would come after that change, and the client would read what it did later.
 
@@ -11,9 +13,9 @@ use crate::{
     Dataplane,
     backend::{NewPart, RequestKey},
     dispatch::REPLICAS_MAX,
+    emptied::next_for_miss,
     failover::Names,
     gather::Gather,
-    read::first_readable,
 };
 use weir_protocol::{Expected, ValueSpan};
 use weir_timing::Instant;
@@ -40,6 +42,11 @@ pub(crate) struct Again {
     gather: Option<Box<Gather>>,
     /// How many of the keys are merged.
     merged: usize,
+    /// They are to come with their tokens.
+    with_tokens: bool,
+    /// A doubted server that had missed some of them, and how many.
+    doubted: Option<usize>,
+    of_doubted: u32,
 }
 
 impl Dataplane {
@@ -71,12 +78,13 @@ impl Dataplane {
             if !was_found && part.answered {
                 let mut replicas = [0; REPLICAS_MAX];
                 let count = router.replicas_of(name, &mut replicas);
-                match first_readable(&replicas[..count], backends, config) {
-                    Ok(decider) if decider != part.server => {
-                        again.positions.push(position);
-                        second.assign(decider);
+                if let Some(server) = next_for_miss(&replicas[..count], part.server, backends, config) {
+                    again.positions.push(position);
+                    second.assign(server);
+                    if backends[part.server].is_doubted() {
+                        again.doubted = Some(part.server);
+                        again.of_doubted += 1;
                     }
-                    _ => {}
                 }
             }
             position += 1;
@@ -85,7 +93,7 @@ impl Dataplane {
             let (request, created) = (Some(key), service.stamps.created);
             let part = NewPart { request, expected: Expected::Retrieval, decides: true, index, created };
             backends[server].begin_message(part, config, now);
-            backends[server].message().extend_from_slice(b"get");
+            backends[server].message().extend_from_slice(if again.with_tokens { b"gets" } else { b"get" });
             service.outstanding += 1;
         }
         let (mut names, mut next) = (Names(&again.names), 0);
@@ -112,6 +120,8 @@ impl Again {
         self.names.clear();
         self.positions.clear();
         self.merged = 0;
+        self.with_tokens = false;
+        (self.doubted, self.of_doubted) = (None, 0);
         if let Some(gather) = &mut self.gather {
             gather.clear();
         }
@@ -136,6 +146,16 @@ impl Again {
             self.names.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
             self.names.extend_from_slice(key);
         }
+    }
+
+    /// The keys are to come with their tokens.
+    pub(crate) fn show_tokens(&mut self) {
+        self.with_tokens = true;
+    }
+
+    /// A doubted server that had missed keys which were asked for again, and how many there were.
+    pub(crate) fn doubted(&self) -> Option<(usize, u32)> {
+        Some((self.doubted?, self.of_doubted))
     }
 
     /// Whether keys were asked for again.

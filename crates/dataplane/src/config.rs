@@ -103,6 +103,9 @@ pub struct Config {
     pub loop_index: usize,
     /// How many loops share the writes of keys that have replicas; each key is written by one of them.
     pub loop_count: usize,
+    /// Whether each key is written by one dataplane alone, be it this one or another that is reached by mail. If so, copies that servers
+    /// lost can be put back.
+    pub owns_keys: bool,
     /// How many writes may be under way to one other loop. More are refused with a `SERVER_ERROR`.
     pub mail_requests_max: usize,
     /// How many bytes of writes may be under way to one other loop before more are refused.
@@ -184,6 +187,7 @@ impl Default for Config {
         Self {
             loop_index: 0,
             loop_count: 1,
+            owns_keys: true,
             mail_requests_max: 65_536,
             mail_bytes_max: 64 << 20,
             #[cfg(feature = "mutations")]

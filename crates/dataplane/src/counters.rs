@@ -101,6 +101,12 @@ counters! {
     gets_joined,
     /// Keys of multi-gets that another replica did not have, and that the primary was asked for in a second step.
     keys_asked_again,
+    /// Times that a server became doubted: it closed or refused a connection, so it may have come back empty.
+    servers_doubted,
+    /// Times that a doubted server was trusted again, because for long nothing that it missed was found elsewhere.
+    servers_trusted,
+    /// Keys that a doubted server missed and another one had.
+    misses_rescued,
     /// Requests and keys that another replica decided because the primary could not be asked.
     reads_failed_over,
     /// Parts of reads that other replicas were asked for, because the connection was lost before they were answered.

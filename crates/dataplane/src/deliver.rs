@@ -1,7 +1,7 @@
 //! A server's reply becomes, or becomes part of, the reply to a client.
 
 use crate::{
-    Dataplane, Fault, ReadRepair, SessionId,
+    Dataplane, Fault, SessionId,
     backend::{Part, Purpose, Repeated, RequestKey},
     budget::SMALL_REPLY_BYTES,
     dataplane::may_take,
@@ -190,6 +190,14 @@ impl Dataplane {
                 self.recharge(id);
             }
         } else if part.decides {
+            let is_meta = matches!(part.expected, Expected::Meta | Expected::MetaThenNoop);
+            if is_meta && service.reread.as_ref().is_some_and(|it| it.concerns(backend.is_doubted())) {
+                let is_miss = matches!(reply.status, Status::MetaMiss | Status::MetaSilent);
+                if self.rescue_meta(key, (server, part), is_miss, now) {
+                    return;
+                }
+            }
+            let (service, backend) = (&mut self.services[key], &self.backends[server]);
             service.hits = match reply.status {
                 Status::MetaValue | Status::MetaDone => 1,
                 _ => backend.ordinals.len() as u32,
@@ -231,8 +239,8 @@ impl Dataplane {
             if self.ask_again(key, now) {
                 return;
             }
-            if self.config.read_repair == ReadRepair::On {
-                self.repair_missing(key, now);
+            if self.services[key].gather.as_ref().is_some_and(|gather| gather.again.is_under_way()) {
+                self.learn_from_second_step(key, now);
             }
             self.learn_way(key, now);
         }

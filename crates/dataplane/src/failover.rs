@@ -14,6 +14,7 @@ use crate::{
     backend::{NewPart, Part, RequestKey},
     degrade::Degrades,
     dispatch::REPLICAS_MAX,
+    emptied::next_for_miss,
     key::{Echo, write_meta},
     read::first_readable,
     service::Service,
@@ -35,6 +36,8 @@ pub(crate) struct Reread {
         reason = "it is rarely there, and every request in service has room for it"
     )]
     tried: Option<Box<Vec<usize>>>,
+    /// A doubted server that has missed the key of an `mg`.
+    missed_by: Option<usize>,
 }
 
 /// What the server was asked, but for the keys that its backend knows.
@@ -51,6 +54,16 @@ struct MetaMessage {
     name: Box<[u8]>,
     bytes: Vec<u8>,
     echo: Echo,
+    /// The reply shows the item's token.
+    shows_token: bool,
+}
+
+impl Reread {
+    /// Whether an answer to an `mg` is to be looked at, which this server has given.
+    #[inline]
+    pub(crate) fn concerns(&self, is_doubted: bool) -> bool {
+        is_doubted && matches!(self.message, Message::Meta(_)) || self.missed_by.is_some()
+    }
 }
 
 impl Dataplane {
@@ -81,13 +94,23 @@ impl Dataplane {
         if expected == Expected::MetaThenNoop {
             bytes.extend_from_slice(b"mn\r\n");
         }
-        self.remember(key, Message::Meta(Box::new(MetaMessage { name: name.into(), bytes, echo })));
+        let shows_token = meta.flags().any(|word| word[0] == b'c');
+        self.remember(
+            key,
+            Message::Meta(Box::new(MetaMessage { name: name.into(), bytes, echo, shows_token })),
+        );
     }
 
     fn remember(&mut self, key: RequestKey, message: Message) {
         let service = &mut self.services[key];
         let changes_before = self.sessions[service.session].changes;
-        service.reread = Some(Reread { changes_before, generation: self.generation, message, tried: None });
+        service.reread = Some(Reread {
+            changes_before,
+            generation: self.generation,
+            message,
+            tried: None,
+            missed_by: None,
+        });
     }
 
     /// A server is lost that had not answered this part, whose `keys` are written each after its length. Returns whether others are
@@ -121,6 +144,47 @@ impl Dataplane {
             backend.errors += 1;
             backend.observe(self.config.timeout_ns);
         }
+        is_asked
+    }
+
+    /// An `mg` was answered at a doubted server, or by another that was asked in its place. Returns whether there is another answer to
+    /// wait for: what a doubted server misses is asked of who is doubted less.
+    #[cold]
+    pub(crate) fn rescue_meta(
+        &mut self,
+        key: RequestKey,
+        (server, part): (usize, Part),
+        is_miss: bool,
+        now: Instant,
+    ) -> bool {
+        let Some(mut reread) = self.services[key].reread.take() else { return false };
+        let Message::Meta(meta) = &reread.message else { return false };
+        let mut is_asked = false;
+        if let Some(doubted) = reread.missed_by {
+            self.learn_of_doubted(doubted, 1, u32::from(!is_miss));
+            if !is_miss && self.config.puts_back() {
+                self.put_back_missed(&meta.name, now);
+            }
+        } else if is_miss
+            && self.backends[server].is_doubted()
+            && self.may_ask_elsewhere(&self.services[key], &reread, now)
+            && (!meta.shows_token || self.config.puts_back())
+        {
+            let tried = reread.tried.get_or_insert_default();
+            let mut replicas = [0; REPLICAS_MAX];
+            let count = self.router.replicas_of(&meta.name, &mut replicas);
+            let next = next_for_miss(&replicas[..count], server, &self.backends, &self.config);
+            tried.extend(replicas[..count].iter().map(|&it| usize::from(it)).filter(|it| Some(*it) != next));
+            is_asked = next.is_some() && self.ask_meta_elsewhere(key, part, meta, tried, now);
+            if is_asked {
+                reread.missed_by = Some(server);
+                let service = &mut self.services[key];
+                service.outstanding += 1;
+                service.following = true;
+                self.counters.keys_asked_again += 1;
+            }
+        }
+        self.services[key].reread = Some(reread);
         is_asked
     }
 

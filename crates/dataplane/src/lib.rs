@@ -18,6 +18,7 @@
 //! | `replicate` | a write whose key has several replicas |
 //! | `follow` | what the other replicas learn of a write that one decides |
 //! | `hold` | a key between the two steps of a conditional write |
+//! | `emptied` | servers that may have come back empty, and whom else to ask then |
 //! | `repair` | copies that a read found missing, put back |
 //! | `token` | cas tokens that name their server |
 //! | `replica` | one server that has copies: how it is made to forget what it missed |
@@ -62,6 +63,7 @@ mod dataplane;
 mod degrade;
 mod deliver;
 mod dispatch;
+mod emptied;
 mod failover;
 mod fault;
 mod follow;

@@ -119,7 +119,7 @@ impl Dataplane {
         let Some(PoolSlots { servers, replicas }) =
             replicated.filter(|_| retrieval.verb == RetrievalVerb::Get && !undecided)
         else {
-            return Plan::Parts(self.by_decider(retrieval));
+            return Plan::Parts(self.by_decider(key, retrieval));
         };
         let mut gather = if replicas < servers.len() {
             self.balanced(retrieval, replicas)
@@ -137,6 +137,11 @@ impl Dataplane {
     /// A key alone. What another replica than the decider does not have is asked of the decider.
     fn plan_one(&mut self, key: RequestKey, verb: RetrievalVerb, name: &[u8]) -> Plan {
         let decider = self.decider(name);
+        if let Ok(server) = decider
+            && self.backends[server].is_doubted()
+        {
+            return self.plan_doubted(key, verb, (name, server));
+        }
         let session = &self.sessions[self.services[key].session];
         let (is_free, changes) = (session.undecided == 0, session.changes);
         if self.config.read_policy == ReadPolicy::Primary
@@ -154,6 +159,23 @@ impl Dataplane {
         let mut gather = self.spare_gathers.pop().unwrap_or_default();
         gather.assign(reader);
         gather.again.allow(std::iter::once(name), changes, self.generation);
+        Plan::Parts(gather)
+    }
+
+    /// A key alone whose decider may have come back empty.
+    #[cold]
+    fn plan_doubted(
+        &mut self,
+        key: RequestKey,
+        verb: RetrievalVerb,
+        (name, decider): (&[u8], usize),
+    ) -> Plan {
+        let is_free = self.sessions[self.services[key].session].undecided == 0;
+        let may_spread = verb == RetrievalVerb::Get && is_free;
+        let server = if may_spread { self.reader(name, decider) } else { decider };
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        gather.assign(server);
+        self.allow_again(key, &mut gather, (verb, std::iter::once(name)));
         Plan::Parts(gather)
     }
 
@@ -188,13 +210,37 @@ impl Dataplane {
     }
 
     /// Each key's decider; where there is none, a server that will be found to be none.
-    fn by_decider(&mut self, retrieval: Retrieval<'_>) -> Box<Gather> {
+    fn by_decider(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Box<Gather> {
         let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        let mut is_doubted = false;
         for name in retrieval.keys() {
-            let decider = self.decider(name);
-            gather.assign(decider.unwrap_or_else(|(_, server)| server));
+            let server = self.decider(name).unwrap_or_else(|(_, server)| server);
+            is_doubted |= self.backends[server].is_doubted();
+            gather.assign(server);
+        }
+        if is_doubted {
+            self.allow_again(key, &mut gather, (retrieval.verb, retrieval.keys()));
         }
         gather
+    }
+
+    /// What is missed where a server may have come back empty is asked of others, where nothing is changed by that. A token of another
+    /// server than the decider is of use only until the key is put back.
+    #[cold]
+    fn allow_again<'a>(
+        &self,
+        key: RequestKey,
+        gather: &mut Gather,
+        (verb, keys): (RetrievalVerb, impl Iterator<Item = &'a [u8]>),
+    ) {
+        let with_tokens = verb == RetrievalVerb::Gets;
+        if verb != RetrievalVerb::Get && !(with_tokens && self.config.puts_back()) {
+            return;
+        }
+        gather.again.allow(keys, self.sessions[self.services[key].session].changes, self.generation);
+        if with_tokens {
+            gather.again.show_tokens();
+        }
     }
 
     /// One server, by the first key.

@@ -1,4 +1,5 @@
-//! Read repair: a copy that a read found missing is put back, where that is wanted (`--read-repair on`).
+//! Read repair: a copy that a read found missing is put back, where that is wanted (`--read-repair on`), and where the server may have come
+//! back empty (`emptied.rs`); then the one to believe is another than the decider.
 //!
 //! ```text
 //!   get ─▶ another replica: miss ─▶ decider: has it ─▶ the client is answered
@@ -25,7 +26,6 @@ use crate::{
     follow::{Follow, MESSAGE_BYTES_MAX},
     key::{Echo, WireKey},
     ownership::hash,
-    read::first_readable,
     replicate::{Copy, CopyState, Replicated, Step},
 };
 use std::io::Write as _;
@@ -40,6 +40,9 @@ const UNDER_WAY_MAX: usize = 64;
 /// writes at the same time; they take 16 KiB.
 const CLASSES: usize = 1024;
 
+/// The class of a write that began before writes were counted.
+const UNCOUNTED: usize = usize::MAX;
+
 /// memcached takes a longer time to live for a date.
 const RELATIVE_TTL_MAX_S: u32 = 60 * 60 * 24 * 30;
 
@@ -47,8 +50,10 @@ const RELATIVE_TTL_MAX_S: u32 = 60 * 60 * 24 * 30;
 #[derive(Debug, Default)]
 pub(crate) struct Repairs {
     under_way: usize,
-    /// One for each class; none where nothing is repaired.
+    /// One for each class; none where nothing was repaired yet.
     writes: Box<[Writes]>,
+    /// Writes that had begun before there were any, and that not all replicas have answered.
+    uncounted: usize,
 }
 
 /// The replicated writes of one class of keys.
@@ -72,13 +77,23 @@ pub(crate) struct Repair {
 impl Repairs {
     pub(crate) fn new(is_wanted: bool) -> Self {
         let classes = if is_wanted { CLASSES } else { 0 };
-        Self { under_way: 0, writes: vec![Writes::default(); classes].into_boxed_slice() }
+        let writes = vec![Writes::default(); classes].into_boxed_slice();
+        Self { under_way: 0, writes, uncounted: 0 }
+    }
+
+    /// Writes are counted from now on. Returns whether all that are under way are.
+    fn count_writes(&mut self) -> bool {
+        if self.writes.is_empty() {
+            self.writes = vec![Writes::default(); CLASSES].into_boxed_slice();
+        }
+        self.uncounted == 0
     }
 
     /// A write goes to the replicas of this key. Returns its class, for [`Repairs::end_write`].
     pub(crate) fn begin_write(&mut self, name: &[u8]) -> usize {
         if self.writes.is_empty() {
-            return 0;
+            self.uncounted += 1;
+            return UNCOUNTED;
         }
         let class = class_of(name);
         self.writes[class].begun += 1;
@@ -88,8 +103,9 @@ impl Repairs {
 
     /// No replica owes such a write a reply any more.
     pub(crate) fn end_write(&mut self, class: usize) {
-        if let Some(writes) = self.writes.get_mut(class) {
-            writes.unfinished -= 1;
+        match self.writes.get_mut(class) {
+            Some(writes) => writes.unfinished -= 1,
+            None => self.uncounted -= 1,
         }
     }
 
@@ -99,7 +115,7 @@ impl Repairs {
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
-        self.under_way == 0 && self.writes.iter().all(|writes| writes.unfinished == 0)
+        self.under_way == 0 && self.uncounted == 0 && self.writes.iter().all(|writes| writes.unfinished == 0)
     }
 
     /// Whether a write of its class has begun since.
@@ -123,6 +139,15 @@ impl Dataplane {
         self.services[key].gather = Some(gather);
     }
 
+    /// What a doubted server lacks and another has is put back.
+    pub(crate) fn put_back_missed(&mut self, name: &[u8], now: Instant) {
+        if self.repairs.under_way == UNDER_WAY_MAX {
+            self.counters.repairs_dropped += 1;
+        } else {
+            self.ask_for_repair(name, now);
+        }
+    }
+
     fn ask_for_repair(&mut self, name: &[u8], now: Instant) {
         self.repairs.under_way += 1;
         match self.other_owner(name) {
@@ -134,8 +159,9 @@ impl Dataplane {
     /// The owner of a key asks its decider for what the others are to have.
     pub(crate) fn begin_repair(&mut self, name: &[u8], home: Option<usize>, now: Instant) {
         let class = class_of(name);
-        let (Some(decider), Some(&Writes { begun, unfinished: 0 })) =
-            (self.repairer(name), self.repairs.writes.get(class))
+        let is_counted = self.repairs.count_writes();
+        let (Some(decider), Some(&Writes { begun, unfinished: 0 }), true) =
+            (self.repairer(name), self.repairs.writes.get(class), is_counted)
         else {
             self.counters.repairs_dropped += 1;
             return self.finish_repair(home);
@@ -160,14 +186,15 @@ impl Dataplane {
         });
     }
 
-    /// The decider of a key of which another replica can be written to.
+    /// Whom to believe of a key of which another replica can be written to: the decider, unless it may have come back empty and another has
+    /// not, or earlier.
     fn repairer(&self, name: &[u8]) -> Option<usize> {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
-        let decider = first_readable(&replicas[..count], &self.backends, &self.config).ok()?;
-        let is_readable = |server: usize| self.backends[server].is_readable(&self.config);
-        let mut others = replicas[..count].iter().map(|&server| usize::from(server));
-        (is_readable(decider) && others.any(|it| it != decider && is_readable(it))).then_some(decider)
+        let servers = || replicas[..count].iter().map(|&server| usize::from(server));
+        let readable = || servers().filter(|&server| self.backends[server].is_readable(&self.config));
+        let source = readable().min_by_key(|&server| self.backends[server].doubt_rank())?;
+        (readable().count() > 1).then_some(source)
     }
 
     /// A server answered a message of a repair.

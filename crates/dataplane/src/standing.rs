@@ -7,11 +7,12 @@
 //!
 //! Servers are known by their names, so that the mark outlives a reload. The lock is taken when a table comes, never for a request.
 
+use crate::emptied::Doubt;
 use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -19,6 +20,8 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Standing {
     servers: Mutex<HashMap<Box<str>, Arc<ServerStanding>>>,
+    /// How many connections servers have ended.
+    ends: Arc<AtomicU64>,
 }
 
 /// One server's.
@@ -28,12 +31,15 @@ struct ServerStanding {
     unclean: AtomicU32,
     /// How many of them do not go by it any more: whoever does so next must flush it.
     forsaken: AtomicU32,
+    /// Whether it may have come back empty (`emptied.rs`).
+    doubt: Doubt,
 }
 
 /// One dataplane's share in a server's standing.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<ServerStanding>,
+    ends: Arc<AtomicU64>,
     is_unclean: bool,
 }
 
@@ -45,7 +51,7 @@ impl Standing {
         // Names that no table has any more, and about which there is nothing to remember.
         servers.retain(|_, it| Arc::strong_count(it) > 1 || it.unclean.load(Ordering::SeqCst) > 0);
         let of = Arc::clone(servers.entry(name.into()).or_default());
-        let mut share = Share { of, is_unclean: false };
+        let mut share = Share { of, ends: Arc::clone(&self.ends), is_unclean: false };
         let forsaken = share.of.forsaken.swap(0, Ordering::SeqCst);
         if forsaken > 0 {
             share.soil();
@@ -65,6 +71,21 @@ impl Share {
     /// Whether this dataplane is unclean there.
     pub(crate) const fn is_unclean(&self) -> bool {
         self.is_unclean
+    }
+
+    /// The server has ended a connection. Returns whether it had been trusted.
+    pub(crate) fn doubt(&self) -> bool {
+        self.of.doubt.begin(self.ends.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    #[inline]
+    pub(crate) fn doubt_rank(&self) -> u64 {
+        self.of.doubt.rank()
+    }
+
+    /// Of so many keys that the server missed others had `found`. Returns whether it is trusted again.
+    pub(crate) fn learn(&self, asked: u32, found: u32) -> bool {
+        self.of.doubt.learn(asked, found)
     }
 
     /// From now on nobody reads there.

@@ -276,6 +276,8 @@ impl Dataplane {
             let lost = self.backends[slot].renew(now);
             self.lose_errands(slot, lost, Ending::Otherwise, now);
             self.counters.server_renewals += 1;
+            // Another process may stand at the new address.
+            self.doubt(slot);
             self.connect(slot, now);
         }
     }

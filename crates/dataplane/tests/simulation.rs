@@ -102,6 +102,8 @@ fn every_world_ends_well() {
         ("joined gets", sum(|outcome| outcome.counters.gets_joined)),
         ("keys asked again", sum(|outcome| outcome.counters.keys_asked_again)),
         ("repaired copies", sum(|outcome| outcome.counters.reads_repaired)),
+        ("doubted servers", sum(|outcome| outcome.counters.servers_doubted)),
+        ("misses that another server had", sum(|outcome| outcome.counters.misses_rescued)),
         ("repairs that were dropped", sum(|outcome| outcome.counters.repairs_dropped)),
         ("repairs that failed", sum(|outcome| outcome.counters.repairs_failed)),
         ("multi-gets chosen to be whole", sum(|outcome| outcome.counters.multigets_auto_whole)),

@@ -509,6 +509,7 @@ impl Config {
             loop_index: index,
             // Workers of a pool share nothing: the pool has its own order of writes.
             loop_count: if self.engine == Engine::Event { self.threads } else { 1 },
+            owns_keys: self.engine == Engine::Event,
             timeout_ns: nanos(self.timeout),
             progress_bytes_min: self.progress_bytes_min,
             connect_timeout_ns: nanos(self.connect_timeout),

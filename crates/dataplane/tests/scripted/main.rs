@@ -5,6 +5,7 @@ mod away;
 mod base64;
 mod changes;
 mod clients;
+mod emptied;
 mod failover;
 mod follow_meta;
 mod frozen;

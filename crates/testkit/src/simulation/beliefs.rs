@@ -39,6 +39,8 @@ pub(super) struct Belief {
 pub(super) struct Servers {
     /// Forget the item at any time.
     pub(super) forgetful: bool,
+    /// Be several.
+    pub(super) replicated: bool,
     /// Decide one for the other.
     pub(super) fail_over: bool,
     /// Hold the same as the one that decides, once that is acknowledged: nothing keeps them from doing what it did.
@@ -134,7 +136,8 @@ impl Belief {
         } else if write == Write::AtPrimaryAlone {
             self.stay_elsewhere();
             let mut found = fitting;
-            if self.servers.fail_over {
+            // At the start another may have decided this one, before the primary was connected.
+            if self.servers.replicated {
                 found.extend(self.elsewhere.iter().cloned());
             }
             self.learn_decided(found);

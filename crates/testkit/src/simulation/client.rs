@@ -461,6 +461,7 @@ impl Client {
         let Some(table) = table.filter(|_| !self.nature.blind) else { return Ok(()) };
         let servers = Servers {
             forgetful: self.nature.forgetful,
+            replicated: self.nature.replicated,
             fail_over: self.nature.replicated && self.nature.fails_over,
             agree: self.nature.agrees,
         };
