@@ -60,7 +60,7 @@ def test_no_key_is_missed_that_another_server_has(
         assert all(value == b"value of " + key for key, value in values.items())
         if engine == "event":
             with Wire(addresses[0]) as direct:
-                eventually(lambda: len(put_back(client, direct, how)) > 40, "copies are put back")
+                eventually(lambda: len(put_back(client, direct, how)) > 10, "copies are put back")
                 assert direct.get(KEYS[7]) == []
             assert counters(proxy)["reads_repaired"] > 0
         client.in_step()
