@@ -360,7 +360,7 @@ impl<'a> Item<'a> {
 
     fn write(&self, key: WireKey<'_>, mode: &str, out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(b"ms ");
-        out.extend_from_slice(key.bytes);
+        out.extend_from_slice(&key.spelling());
         let base64 = if key.base64 { " b" } else { "" };
         write!(out, " {}{base64}{mode} F", self.value.len()).expect("writing to a vector cannot fail");
         out.extend_from_slice(self.flags);

@@ -18,7 +18,7 @@ use super::{Follow, MESSAGE_BYTES_MAX};
 use crate::{
     Dataplane,
     backend::{NewPart, RequestKey},
-    key::WireKey,
+    key::{Echo, WireKey, write_meta},
     repair::Item,
     replicate::{CopyState, Replicated, Step},
 };
@@ -69,7 +69,8 @@ impl Follow {
             Mode::Prepend => b" MP",
         });
         let mut bytes = Vec::new();
-        Request::Meta(Meta { flags: kept.trim_ascii_start(), ..meta }).write_to(&mut bytes);
+        // Nobody repeats the key: that was not kept.
+        write_meta(Meta { flags: kept.trim_ascii_start(), ..meta }, &mut bytes);
         Self::Message { bytes, expected: Expected::Meta }
     }
 }
@@ -92,12 +93,13 @@ impl Dataplane {
             config,
             now,
         );
-        let message = backend.message();
-        message.extend_from_slice(b"mg ");
-        message.extend_from_slice(key.bytes);
-        // With the key in its reply, so that it is seen to be the reply to this.
-        message.extend_from_slice(if key.base64 { b" b k v f t\r\n" } else { b" k v f t\r\n" });
-        backend.expect_echo(key.bytes, key.base64);
+        // With the key in its reply, so that it is seen to be the reply to this; servers repeat what is in base64 in more than one way.
+        let (spelling, flags) = (key.spelling(), if key.base64 { b"b v f t" } else { b"k v f t" });
+        let question = Meta { verb: MetaVerb::Get, key: &spelling, flags, block: &[] };
+        Request::Meta(question).write_to(backend.message());
+        if !key.base64 {
+            backend.expect_echo(&Echo::Server { key: key.bytes.into(), base64: false });
+        }
         backend.finish_message();
         service.outstanding += 1;
     }
@@ -135,14 +137,12 @@ impl Dataplane {
     /// Who asks first for an item that is marked as stale is to fetch it anew. That is to be a client.
     #[cold]
     fn give_back_fetch(&mut self, key: RequestKey, write: &Replicated, now: Instant) {
-        let WireKey { bytes, base64 } = write.key();
-        let flags: &[u8] = if base64 { b" b I\r\n" } else { b" I\r\n" };
+        let spelling = write.key().spelling();
+        let flags: &[u8] = if write.key().base64 { b"b I" } else { b"I" };
+        let give_back = Meta { verb: MetaVerb::Delete, key: &spelling, flags, block: &[] };
         // Where there is no room for it, the next client to ask waits for nobody: the item is stale.
         let _ = self.send_part_to_copy(key, (write.decider, Expected::Meta, ITEM_PART), now, |backend| {
-            let message = backend.message();
-            message.extend_from_slice(b"md ");
-            message.extend_from_slice(bytes);
-            message.extend_from_slice(flags);
+            Request::Meta(give_back).write_to(backend.message());
         });
     }
 

@@ -24,7 +24,7 @@ impl World {
         self.send(client, request);
         let asked = self.server_gets(server);
         let item =
-            asked.strip_prefix(sent).filter(|rest| rest.starts_with("mg ") && rest.ends_with(" k v f t\r\n"));
+            asked.strip_prefix(sent).filter(|rest| rest.starts_with("mg ") && rest.ends_with(" v f t\r\n"));
         assert_eq!(asked.strip_suffix(item.unwrap_or_default()), Some(sent), "{request:?}");
         self.hears(client, server, &format!("{reply}{}", if item.is_some() { "EN\r\n" } else { "" }))
     }
