@@ -110,7 +110,8 @@ def connection_and_mistakes() -> Family:
         Row("unknown command", line("no_such_command key")),
         Row("empty line", line("")),
         Row("a command in capitals", line("GET key"), VALUE),
-        Row("a line from a browser", line("GET /index.html HTTP/1.1")),
+        Row("a line from a browser", line("GET /index.html HTTP/1.1"), why="other protocols"),
+        Row("another line that names HTTP", line("no_such_command HTTP/1.1")),
     ]
     return Family.of("Connection, and mistakes", rows)
 

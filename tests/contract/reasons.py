@@ -27,5 +27,9 @@ REASONS = {
         "A token is answered `EXISTS` (`EX`) before anybody is asked for the item, unless it is of the server that "
         f"decides; {_DECISION_5}."
     ),
+    "other protocols": (
+        "A client whose first bytes are of another protocol (HTTP, TLS, memcached's binary one) is told so, and its "
+        f"connection ends; {_DECISION_3}."
+    ),
     "reads": f"A retrieval that changes an item goes to the decider alone; {_DECISION_5}.",
 }

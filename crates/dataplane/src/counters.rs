@@ -1,6 +1,7 @@
 //! Counts of everything that happens, and of everything that is refused.
 
 use crate::Fault;
+use weir_protocol::door::Foreign;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -43,6 +44,12 @@ counters! {
     sessions_closed_unread,
     /// Client connections that were closed because they took nothing of their replies while all buffers held too much (`--buffer-limit`).
     sessions_closed_memory,
+    /// Client connections that were ended because their first bytes were of memcached's binary protocol.
+    sessions_refused_binary,
+    /// Client connections that were ended because their first bytes were of TLS.
+    sessions_refused_tls,
+    /// Client connections that were ended because their first bytes were of HTTP.
+    sessions_refused_http,
     /// Client connections that ended.
     sessions_closed,
     /// Times that a session's bytes were left in the kernel, because too many of its requests were in service or too many bytes of replies waited.
@@ -200,6 +207,17 @@ counters! {
 }
 
 impl Counters {
+    /// A client spoke another protocol.
+    pub(crate) const fn note_foreign(&mut self, foreign: &Foreign) {
+        self.requests += 1;
+        self.requests_refused += 1;
+        *match foreign {
+            Foreign::Binary(_) => &mut self.sessions_refused_binary,
+            Foreign::Tls => &mut self.sessions_refused_tls,
+            Foreign::Http => &mut self.sessions_refused_http,
+        } += 1;
+    }
+
     /// A request failed; without a `fault` a server said so itself.
     pub(crate) fn count_failure(&mut self, fault: Option<Fault>) {
         self.requests_failed += 1;

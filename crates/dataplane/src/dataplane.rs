@@ -26,7 +26,10 @@ use crate::{
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
-use weir_protocol::{Parsed, binary};
+use weir_protocol::{
+    Parsed,
+    door::{self, Opening},
+};
 use weir_routing::Table;
 use weir_timing::{Instant, Recorder};
 
@@ -561,12 +564,16 @@ impl Dataplane {
                 self.counters.sessions_paused_memory += u64::from(session.blocked && self.held.is_pressed());
                 break;
             }
-            if session.is_new && bytes[at] == binary::MAGIC {
-                let Some(header) = bytes.first_chunk() else { break };
-                self.refuse_binary(id, header, first_byte, now);
-                return bytes.len();
+            if session.is_new {
+                match door::judge(&bytes[at..]) {
+                    Opening::Undecided => break,
+                    Opening::Text => session.is_new = false,
+                    Opening::Foreign(foreign) => {
+                        self.refuse_foreign(id, &foreign, first_byte, now);
+                        return bytes.len();
+                    }
+                }
             }
-            session.is_new = false;
             let parsed = session.parser.parse(&bytes[at..]);
             let parsed = match parsed {
                 Parsed::Incomplete { needed } if self.has_room(id, needed) => break,

@@ -23,7 +23,7 @@ use crate::{
 use std::sync::Arc;
 use weir_protocol::{
     Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Storage, StorageVerb,
-    Touch, binary,
+    Touch, door::Foreign,
 };
 use weir_timing::{Instant, Operation};
 
@@ -94,17 +94,17 @@ impl Dataplane {
         );
     }
 
-    /// Answers a client that speaks the binary protocol, and closes its connection. `header` is the beginning of its first request.
-    pub(crate) fn refuse_binary(
+    /// Answers a client whose first bytes are of another protocol, and closes its connection.
+    #[cold]
+    pub(crate) fn refuse_foreign(
         &mut self,
         session: SessionId,
-        header: &[u8; binary::HEADER_BYTES],
+        foreign: &Foreign,
         first_byte: Instant,
         now: Instant,
     ) {
-        self.counters.requests += 1;
-        self.counters.requests_refused += 1;
-        let answer = Answer::Owned(binary::refusal(header));
+        self.counters.note_foreign(foreign);
+        let answer = Answer::Owned(foreign.answer());
         self.answer_locally(answer, false, true, Context { session, first_byte, now });
         self.hang_up(session);
     }

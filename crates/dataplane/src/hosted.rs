@@ -22,7 +22,7 @@ use crate::{
     session::Session,
 };
 use weir_protocol::{
-    Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, binary,
+    Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, door::Foreign,
 };
 use weir_routing::Table;
 use weir_timing::{Instant, Operation, Outcome, Stamps};
@@ -102,10 +102,10 @@ impl Dataplane {
         self.deny(None);
     }
 
-    /// The same for a client that speaks the binary protocol; its connection is to be closed after the answer.
-    pub fn serve_binary(&mut self, id: SessionId, header: &[u8; binary::HEADER_BYTES], taken: Taken) {
+    /// The same for a client whose first bytes are of another protocol; its connection is to be closed after the answer.
+    pub fn serve_foreign(&mut self, id: SessionId, foreign: &Foreign, taken: Taken) {
         self.sessions[id].hosted = Some(taken);
-        self.refuse_binary(id, header, taken.first_byte, taken.dequeued);
+        self.refuse_foreign(id, foreign, taken.first_byte, taken.dequeued);
     }
 
     /// The whole reply, as soon as the request needs nothing more; empty where the client asked for silence.

@@ -13,6 +13,7 @@
 
 mod base64_key;
 pub mod binary;
+pub mod door;
 mod near;
 mod number;
 mod refusal;

@@ -31,6 +31,57 @@ fn a_client_of_the_binary_protocol_is_told_so_and_closed() {
 }
 
 #[test]
+fn a_client_whose_first_bytes_are_tls_or_http_is_answered_and_closed_at_once_wherever_they_are_cut() {
+    let hello: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+    let browser: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: cache\r\n\r\nset a 0 0 1\r\nx\r\n";
+    for (bytes, answer, decided) in [(hello, "\x15\x03\x03", 2), (browser, "HTTP/1.1 400 ", 26)] {
+        for cut in 0..bytes.len() {
+            let mut world = World::new(1, 1);
+            let (neighbour, client) = (world.client(), world.client());
+            world.send(neighbour, "get a\r\n");
+            world.dataplane.handle_client_bytes(client, &bytes[..cut], world.now);
+            assert_eq!(
+                world.dataplane.client_output(client).is_empty(),
+                cut < decided,
+                "{cut} bytes of {bytes:?}"
+            );
+            world.dataplane.handle_client_bytes(client, &bytes[cut..], world.now);
+            let said = world.client_gets(client);
+            assert!(said.starts_with(answer), "{said:?}");
+            assert_eq!(world.events, [Event::Close(client)]);
+            assert_eq!(world.server_gets(0), "get a\r\n", "nothing of it is read as a command");
+            world.server_says(0, "END\r\n");
+            assert_eq!(world.client_gets(neighbour), "END\r\n");
+        }
+    }
+}
+
+#[test]
+fn only_a_connections_first_bytes_can_be_of_another_protocol() {
+    let mut world = World::new(1, 1);
+    for (line, answer) in [("\x16\x03\x01\r\n", "ERROR\r\n"), ("GET / HTTP/1.1\r\n", "")] {
+        let client = world.client();
+        world.send(client, "version\r\n");
+        world.client_gets(client);
+        world.events.clear();
+        world.send(client, line);
+        assert_eq!(world.client_gets(client), answer);
+        // memcached hangs up on lines of HTTP without a word.
+        assert_eq!(world.events.contains(&Event::Close(client)), answer.is_empty());
+    }
+    let report = world.report();
+    let counters = &report.counters;
+    assert_eq!((counters.sessions_refused_tls, counters.sessions_refused_http), (0, 0));
+    for line in ["GET / HTTP/1.1\n", "\x16\x03"] {
+        let client = world.client();
+        world.send(client, line);
+    }
+    let report = world.report();
+    let counters = &report.counters;
+    assert_eq!((counters.sessions_refused_tls, counters.sessions_refused_http), (1, 1));
+}
+
+#[test]
 fn quit_closes_after_the_replies_and_what_follows_is_not_read() {
     let mut world = World::new(1, 1);
     let client = world.client();

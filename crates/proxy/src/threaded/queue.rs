@@ -518,7 +518,7 @@ mod tests {
     };
     use mio::{Poll, net::UnixStream};
     use std::sync::mpsc::{Receiver, TryRecvError, channel};
-    use weir_protocol::binary;
+    use weir_protocol::door::Foreign;
     use weir_routing::{Placement, Router};
 
     fn queue(workers: usize, clock: Clock) -> (Queue, Poll) {
@@ -540,7 +540,7 @@ mod tests {
         let (stream, _) = UnixStream::pair().expect("descriptors are free");
         let client = Arc::new(Client::new(0, Stream::Unix(stream), &weir_dataplane::Budget::new(usize::MAX)));
         let now = clock.now();
-        Job::new(client, Request::binary([0; binary::HEADER_BYTES], now, now))
+        Job::new(client, Request::foreign(Foreign::Tls, now, now))
     }
 
     fn routing(timeout_ns: u64) -> (Routing, Receiver<std::convert::Infallible>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_dataplane::{
     Budget, Charge, Dataplane, Fault, SessionId, Taken, parse_whole, read_key, written_key,
 };
-use weir_protocol::{Limits, Parsed, Refusal, Request as Parts, binary};
+use weir_protocol::{Limits, Parsed, Refusal, Request as Parts, door::Foreign};
 use weir_timing::Instant;
 
 /// A complete request, or what is to be answered in its place.
@@ -24,7 +24,7 @@ enum What {
     Whole(Vec<u8>),
     Refused { refusal: Refusal, silent: bool },
     TooLarge { refusal: Refusal, key: Box<[u8]>, base64: bool, silent: bool, erases: bool },
-    Binary([u8; binary::HEADER_BYTES]),
+    Foreign(Foreign),
 }
 
 impl Request {
@@ -51,9 +51,9 @@ impl Request {
         Some(Self { what, writes, taken: stamped(first_byte, created), charge: None })
     }
 
-    /// The first bytes of a client that speaks the binary protocol.
-    pub(crate) fn binary(header: [u8; binary::HEADER_BYTES], first_byte: Instant, created: Instant) -> Self {
-        Self { what: What::Binary(header), writes: None, taken: stamped(first_byte, created), charge: None }
+    /// The first bytes of a client that speaks another protocol.
+    pub(crate) fn foreign(foreign: Foreign, first_byte: Instant, created: Instant) -> Self {
+        Self { what: What::Foreign(foreign), writes: None, taken: stamped(first_byte, created), charge: None }
     }
 
     /// Counts it, if it is long, until it is dropped.
@@ -101,7 +101,7 @@ impl Request {
                 len: 0,
                 swallow: 0,
             },
-            What::Binary(header) => return dataplane.serve_binary(session, header, self.taken),
+            What::Foreign(foreign) => return dataplane.serve_foreign(session, foreign, self.taken),
         };
         dataplane.serve(session, parsed, self.taken, denied);
     }

@@ -3,7 +3,10 @@
 use super::{client::Client, request::Request};
 use std::sync::Arc;
 use weir_dataplane::{Arrivals, Budget, Charge, Doing, ROOM_CHECKED_MIN, without_room};
-use weir_protocol::{Limits, Parsed, RequestParser, binary};
+use weir_protocol::{
+    Limits, Parsed, RequestParser,
+    door::{self, Opening},
+};
 use weir_timing::Instant;
 
 #[derive(Debug)]
@@ -158,13 +161,17 @@ impl Session {
                 break;
             }
             let rest = &bytes[at..];
-            if self.is_new && rest[0] == binary::MAGIC {
-                let Some(header) = rest.first_chunk() else { break };
-                offer(Request::binary(*header, self.input_since, now));
-                self.closing = true;
-                return bytes.len();
+            if self.is_new {
+                match door::judge(rest) {
+                    Opening::Undecided => break,
+                    Opening::Text => self.is_new = false,
+                    Opening::Foreign(foreign) => {
+                        offer(Request::foreign(foreign, self.input_since, now));
+                        self.closing = true;
+                        return bytes.len();
+                    }
+                }
             }
-            self.is_new = false;
             let parsed = match self.parser.parse(rest) {
                 Parsed::Incomplete { needed } if self.has_room(needed) => break,
                 Parsed::Incomplete { .. } => {

@@ -12,7 +12,8 @@
 //! - Two clients who use one key at the same time see each other. So a stream has keys of its own: where a mistake puts another
 //!   word in a key's place, its first byte becomes the stream's own letter.
 //!
-//! And `mg` or `ma` that create a binary key: Weir refuses those that could forge a reply, which is an intended difference.
+//! And what Weir answers otherwise on purpose: `mg` or `ma` that create a binary key, of which it refuses those that could forge a reply, and
+//! first bytes of another protocol, to which it says so.
 //!
 //! Keys, times and values are found as Weir's parser finds them. Every change keeps all lengths, so a mistake stays the mistake that it was.
 
@@ -21,7 +22,10 @@ use super::{
     words::{KEY_BYTES_MAX, Keys},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use weir_protocol::{Limits, Meta, Parsed, Request, RequestParser};
+use weir_protocol::{
+    Limits, Meta, Parsed, Request, RequestParser,
+    door::{self, Opening},
+};
 
 /// Lines of anything but a retrieval stay below the length at which memcached begins to close connections, depending on how
 /// they were cut.
@@ -36,6 +40,7 @@ const ROUNDS_MAX: usize = 16;
 /// Makes a stream so that it can be compared.
 pub(super) fn spare(stream: &mut Stream, keys: &Keys) {
     stream.phases.iter_mut().for_each(spare_lines);
+    spare_opening(stream);
     let tail = stream.filler();
     for _ in 0..ROUNDS_MAX {
         let counts = stream.phases.iter().any(|phase| has_arithmetic(&phase.bytes));
@@ -61,7 +66,17 @@ pub(super) fn spare(stream: &mut Stream, keys: &Keys) {
 pub(in super::super) fn is_spared(stream: &Stream) -> bool {
     let mut spared = stream.clone();
     spared.phases.iter_mut().for_each(spare_lines);
+    spare_opening(&mut spared);
     spared == *stream
+}
+
+/// Makes a stream that begins like another protocol begin like a misspelt command.
+fn spare_opening(stream: &mut Stream) {
+    if let Some(first) = stream.phases.first_mut()
+        && matches!(door::judge(&first.bytes), Opening::Foreign(_))
+    {
+        first.bytes[0] = b'x';
+    }
 }
 
 fn spare_lines(phase: &mut Phase) {
