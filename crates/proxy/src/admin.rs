@@ -1,27 +1,32 @@
-//! The admin port: numbers, health, where keys are, what is in force, and `POST /reload`. Formats: `docs/formats.md`.
+//! The admin port: numbers, health, where keys are, what is in force, and `POST /reload`. Formats: `docs/formats.md`; who may reach it:
+//! `docs/operations.md`.
+//!
+//! One thread takes connections and answers what it knows itself, health above all. What must be asked of the event loops, or is long to
+//! write, is made on threads beside it. A connection brings one question. `places` says who may stay, `callers` who may ask.
 
+mod callers;
+mod places;
 mod query;
+
+pub(crate) use places::Places;
 
 use crate::{metrics, reporter::Reporter, snapshot, windows};
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
-    body::{Bytes, Incoming},
+    body::{Body as _, Bytes, Incoming},
     header::{CONTENT_TYPE, HeaderValue},
     server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
+use places::{About, Place, either};
 use serde_json::{Map, Value, json};
+use socket2::SockRef;
 use std::{convert::Infallible, io, net::TcpListener, sync::Arc, time::Duration};
+use tokio::{net::TcpStream, sync::Semaphore};
 use weir_dataplane::Report;
 use weir_routing::REPLICAS_MAX;
-
-/// Admin connections that are served at once; more wait in the kernel.
-const CONNECTIONS_MAX: usize = 64;
-
-/// How long an admin client may take to send its request, and then each next one.
-const HEADER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest request that is read, in bytes: a key of 250 bytes and the headers of any browser fit. Longer ones get status 431.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
@@ -29,25 +34,71 @@ const REQUEST_BYTES_MAX: usize = 16 << 10;
 /// Header lines that are read; more get status 431.
 const HEADERS_MAX: usize = 64;
 
+/// What the kernel may keep of an answer that is not taken (it doubles that); the rest stays here, where it is counted.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+
+/// Pages that are written at once; and answers about readiness, which wait for no page.
+const WRITERS: usize = 2;
+
 const PAGES: &str = "there are /metrics, /snapshot, /windows?since=INDEX, /where?key=KEY, /config, /healthz and /readyz here, and POST /reload\n";
 
 type Answer = Response<Full<Bytes>>;
 
-async fn answer(reporter: Arc<Reporter>, method: Method, uri: Uri) -> Answer {
-    match (&method, uri.path()) {
-        (&Method::POST, "/reload") => reload(&reporter).await,
-        (&Method::GET, "/reload") => {
-            plain(StatusCode::METHOD_NOT_ALLOWED, "POST reads the configuration again\n".into())
+/// What all connections share.
+struct Desk {
+    reporter: Arc<Reporter>,
+    pages: Arc<Semaphore>,
+    readiness: Arc<Semaphore>,
+}
+
+impl Desk {
+    async fn answer(&self, place: &Place, request: Request<Incoming>) -> Answer {
+        let (head, _) = request.into_parts();
+        let hosts = &self.reporter.config.admin_hosts;
+        if let Err(reason) = callers::check(hosts, &head.method, head.uri.path(), &head.headers) {
+            self.reporter.admin.note_stranger();
+            return plain(StatusCode::FORBIDDEN, format!("{reason}\n"));
         }
-        (&Method::GET, "/windows") => {
-            // Two minutes of histograms take a while to be written down; health is told meanwhile.
-            let written = tokio::task::spawn_blocking(move || windows_since(&reporter, uri.query()));
-            written.await.unwrap_or_else(|_| {
-                plain(StatusCode::INTERNAL_SERVER_ERROR, "it could not be written\n".into())
-            })
+        let about = match (&head.method, head.uri.path()) {
+            (&Method::GET, "/healthz") => return plain(StatusCode::OK, "ok\n".into()),
+            (&Method::GET, "/reload") => {
+                return plain(StatusCode::METHOD_NOT_ALLOWED, "POST reads the configuration again\n".into());
+            }
+            (&Method::GET, "/ready" | "/readyz") => About::Readiness,
+            (&Method::GET, _) | (&Method::POST, "/reload") => About::Pages,
+            _ => {
+                let text = "only GET is answered here, and POST /reload\n";
+                return plain(StatusCode::METHOD_NOT_ALLOWED, text.into());
+            }
+        };
+        if !place.begin(about) {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "too much is asked at once; try again\n".into());
         }
-        (&Method::GET, _) => tell(&reporter, &uri),
-        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here, and POST /reload\n".into()),
+        if head.method == Method::POST {
+            reload(&self.reporter).await
+        } else {
+            self.write(about, head.uri).await
+        }
+    }
+
+    /// Writes a page beside the thread that takes connections: loops may be slow to tell, and two minutes of histograms are long.
+    async fn write(&self, about: About, uri: Uri) -> Answer {
+        let writers = match about {
+            About::Readiness => &self.readiness,
+            About::Pages => &self.pages,
+        };
+        let Ok(writer) = Arc::clone(writers).acquire_owned().await else {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "the proxy is ending\n".into());
+        };
+        let reporter = Arc::clone(&self.reporter);
+        let written = tokio::task::spawn_blocking(move || {
+            let page = tell(&reporter, &uri);
+            drop(writer);
+            page
+        });
+        written
+            .await
+            .unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR, "it could not be written\n".into()))
     }
 }
 
@@ -65,7 +116,7 @@ async fn reload(reporter: &Reporter) -> Answer {
 
 fn tell(reporter: &Reporter, uri: &Uri) -> Answer {
     let write: fn(&Reporter, &Report) -> Answer = match uri.path() {
-        "/healthz" => return plain(StatusCode::OK, "ok\n".into()),
+        "/windows" => return windows_since(reporter, uri.query()),
         "/where" => return place(reporter, uri.query()),
         "/config" => return json_page(&snapshot::config(reporter)),
         "/metrics" => |reporter, report| page("text/plain; version=0.0.4", metrics::write(reporter, report)),
@@ -130,7 +181,9 @@ fn json_page(value: &Value) -> Answer {
     page("application/json", value.to_string())
 }
 
-fn page(kind: &'static str, text: String) -> Answer {
+fn page(kind: &'static str, mut text: String) -> Answer {
+    // What is counted is its length.
+    text.shrink_to_fit();
     let mut response = Response::new(Full::from(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
@@ -149,32 +202,46 @@ fn plain(status: StatusCode, text: String) -> Answer {
 /// Answers until the process ends.
 pub(crate) fn serve(listener: TcpListener, reporter: Reporter) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    bound_kernel(&listener)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(accept_all(listener, Arc::new(reporter)))
 }
 
+/// What the kernel keeps for clients that do not read: connections inherit this from where they were accepted.
+fn bound_kernel(listener: &TcpListener) -> io::Result<()> {
+    let socket = SockRef::from(listener);
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.set_tcp_user_timeout(Some(places::TAKING_MAX))
+}
+
 async fn accept_all(listener: TcpListener, reporter: Arc<Reporter>) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::clone(&reporter.admin);
+    let writers = || Arc::new(Semaphore::new(WRITERS));
+    let desk = Arc::new(Desk { reporter, pages: writers(), readiness: writers() });
     loop {
-        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let reporter = Arc::clone(&reporter);
-        tokio::spawn(async move {
-            let service = service_fn(|request: Request<Incoming>| {
-                let (method, uri) = (request.method().clone(), request.uri().clone());
-                let response = answer(Arc::clone(&reporter), method, uri);
-                async move { Ok::<_, Infallible>(response.await) }
-            });
-            let mut server = http1::Builder::new();
-            server.timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(HEADER_PATIENCE);
-            server.max_buf_size(REQUEST_BYTES_MAX).max_headers(HEADERS_MAX);
-            // A broken admin connection concerns only its client.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-            drop(place);
-        });
+        tokio::spawn(serve_one(stream, places.enter(), Arc::clone(&desk)));
+        // However many come at once, each is looked at before it could have to give way.
+        tokio::task::yield_now().await;
     }
+}
+
+/// Answers the one question of a connection.
+async fn serve_one(stream: TcpStream, place: Place, desk: Arc<Desk>) {
+    let (desk, place) = (&*desk, &place);
+    let service = service_fn(|request: Request<Incoming>| async move {
+        place.note_asked();
+        let answer = desk.answer(place, request).await;
+        let bytes = answer.body().size_hint().exact().unwrap_or_default();
+        place.note_answered(usize::try_from(bytes).unwrap_or(usize::MAX));
+        Ok::<_, Infallible>(answer)
+    });
+    let mut server = http1::Builder::new();
+    server.keep_alive(false).max_buf_size(REQUEST_BYTES_MAX).max_headers(HEADERS_MAX);
+    // A broken admin connection concerns only its client.
+    either(server.serve_connection(TokioIo::new(stream), service), place.has_ended()).await;
 }

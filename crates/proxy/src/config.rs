@@ -24,6 +24,8 @@ pub struct Config {
     pub listen: Listen,
     /// Where `/metrics`, `/snapshot` and `/reload` are answered, if anywhere.
     pub admin: Option<SocketAddr>,
+    /// Names by which it may be asked, beside addresses and names without a dot.
+    pub admin_hosts: Vec<String>,
     /// Keys to servers.
     pub table: Arc<Table>,
     /// How requests are served.
@@ -165,6 +167,9 @@ pub enum ConfigError {
         "--listen `{0}` is no path of a socket: give unix:/PATH of at most 107 bytes without spaces, commas and colons"
     )]
     Path(String),
+    /// A name that no host has.
+    #[error("--admin-host `{0}` is no name of a host: give names without port, with commas between them")]
+    AdminHost(String),
     /// The number of threads is out of range.
     #[error("--threads {0} is out of range: give 1 to {THREADS_MAX}")]
     Threads(usize),
@@ -249,6 +254,7 @@ impl Config {
         Ok(Self {
             listen: parse_listen(listen)?,
             admin: None,
+            admin_hosts: Vec::new(),
             table: Arc::new(table),
             engine: Engine::default(),
             threads,
@@ -281,6 +287,21 @@ impl Config {
     /// Opens the admin port.
     pub fn with_admin(mut self, admin: Option<&str>) -> Result<Self, ConfigError> {
         self.admin = admin.map(|address| resolve("--admin", address)).transpose()?;
+        Ok(self)
+    }
+
+    /// Sets the names by which the admin port may be asked, with commas between them.
+    pub fn with_admin_hosts(mut self, names: Option<&str>) -> Result<Self, ConfigError> {
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+        };
+        for name in names.into_iter().flat_map(|names| names.split(',')).map(str::trim) {
+            if !is_name(name) {
+                return Err(ConfigError::AdminHost(name.to_owned()));
+            }
+            self.admin_hosts.push(name.trim_end_matches('.').to_owned());
+        }
         Ok(self)
     }
 
@@ -425,9 +446,10 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 38] = [
+        let settings: [(&str, Told<'_>); 39] = [
             ("listen", &listen),
             ("admin", &admin),
+            ("admin-host", &|it| it.admin_hosts.join(",")),
             ("engine", &|it| it.engine.to_string()),
             ("workers", &|it| limits(it).0.to_string()),
             ("readers", &|it| readers(it).to_string()),

@@ -34,6 +34,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     stations(&mut page, report);
     keeper(&mut page, reporter);
     windows(&mut page, reporter);
+    admin(&mut page, reporter);
     turns(&mut page, report);
     operations(&mut page, report);
     servers(&mut page, report);
@@ -154,6 +155,18 @@ fn windows(page: &mut Page, reporter: &Reporter) {
     ] {
         page.family(name, "counter", meaning);
         page.sample(name, &[], count);
+    }
+}
+
+fn admin(page: &mut Page, reporter: &Reporter) {
+    for (name, meaning, grows, value) in reporter.admin.counts() {
+        let (name, kind) = if grows {
+            (format!("weir_admin_{name}_total"), "counter")
+        } else {
+            (format!("weir_admin_{name}"), "gauge")
+        };
+        page.family(&name, kind, meaning);
+        page.sample(&name, &[], value);
     }
 }
 

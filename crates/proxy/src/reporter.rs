@@ -2,6 +2,7 @@
 
 use crate::{
     Config,
+    admin::Places,
     clock::Clock,
     event_loop::{LoopHandle, Message},
     keeper::KeeperHandle,
@@ -28,6 +29,7 @@ pub(crate) struct Reporter {
     pub(crate) windows: Arc<Ring>,
     pub(crate) windows_file: Option<Arc<RecordCounts>>,
     pub(crate) trace_file: Option<Arc<RecordCounts>>,
+    pub(crate) admin: Arc<Places>,
 }
 
 impl Reporter {

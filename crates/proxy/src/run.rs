@@ -119,7 +119,16 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
     let config = config.clone();
-    let reporter = Reporter { config, clock, crew: reporting, keeper, windows, windows_file, trace_file };
+    let reporter = Reporter {
+        config,
+        clock,
+        crew: reporting,
+        keeper,
+        windows,
+        windows_file,
+        trace_file,
+        admin: Arc::default(),
+    };
     start_reporting(&reporter, asked)?;
     tell(Notice::Ready(&reporter.config));
 

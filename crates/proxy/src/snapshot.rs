@@ -9,6 +9,12 @@ use weir_routing::Pool;
 pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     let counters: Map<_, _> =
         report.counters.entries().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
+    let admin: Map<_, _> = reporter
+        .admin
+        .counts()
+        .into_iter()
+        .map(|(name, .., value)| (name.to_owned(), json!(value)))
+        .collect();
     let servers: Vec<_> = report.servers.iter().map(server).collect();
     let value = json!({
         "schema": "weir.proxy/1",
@@ -20,6 +26,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         "sessions": report.sessions,
         "buffered_bytes": report.buffered_bytes,
         "counters": counters,
+        "admin": admin,
         "operations": report.timing.operations(),
         "servers": servers,
         "queue": report.queue,
@@ -45,6 +52,7 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "engine": config.engine.name(),
         "listen": config.listen.to_string(),
         "admin": config.admin.map(|address| address.to_string()),
+        "admin_hosts": config.admin_hosts,
         "servers": names,
         "replicas": default.replicas(),
         "threads": config.serving_threads(),

@@ -150,9 +150,10 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
     let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
     let pool = config.table.pools()[0].router().options().clone();
     format!(
-        "{:?} {:?} {:?} {} {} {:?} {} {} {:?} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {} {} {:?} {pool:?}",
+        "{:?} {:?} {:?} {:?} {} {} {:?} {} {} {:?} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {} {} {:?} {pool:?}",
         config.listen,
         config.admin,
+        config.admin_hosts,
         config.engine,
         config.threads,
         config.batching,

@@ -69,6 +69,7 @@ impl Given {
         .with_replication(replication(&settings), settings.allow_flush.unwrap_or(false))?
         .with_listen_mode(settings.listen_mode.unwrap_or(LISTEN_MODE))?
         .with_admin(settings.admin.as_deref())?
+        .with_admin_hosts(settings.admin_host.as_deref())?
         .with_timeout(settings.timeout.unwrap_or(TIMEOUT))?
         .with_connect_timeout(settings.connect_timeout.unwrap_or(TIMEOUT))?
         .with_buffer_limit(settings.buffer_limit.unwrap_or(BUFFER_LIMIT))?

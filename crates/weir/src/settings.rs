@@ -29,6 +29,10 @@ pub(crate) struct Settings {
     /// Where /metrics, /snapshot, /ready and /reload are answered, as HOST:PORT; nowhere by default
     #[arg(long, value_name = "ADDRESS", env = "WEIR_ADMIN")]
     pub(crate) admin: Option<String>,
+    /// Names by which the admin port may be asked, beside addresses, localhost and names without a dot; commas between several
+    /// (docs/operations.md)
+    #[arg(long, value_name = "NAMES", env = "WEIR_ADMIN_HOST")]
+    pub(crate) admin_host: Option<String>,
     /// How requests are served (docs/engines.md) [default: event]
     #[arg(long, value_name = "NAME", env = "WEIR_ENGINE", value_enum)]
     pub(crate) engine: Option<EngineName>,
@@ -173,6 +177,7 @@ impl Settings {
             listen: self.listen.or(below.listen),
             listen_mode: self.listen_mode.or(below.listen_mode),
             admin: self.admin.or(below.admin),
+            admin_host: self.admin_host.or(below.admin_host),
             engine: self.engine.or(below.engine),
             threads: self.threads.or(below.threads),
             batch_pause: self.batch_pause.or(below.batch_pause),
@@ -224,6 +229,7 @@ pub(crate) struct SettingsTable {
     listen: Option<Spanned<String>>,
     listen_mode: Option<Spanned<String>>,
     admin: Option<Spanned<String>>,
+    admin_host: Option<String>,
     engine: Option<Spanned<String>>,
     threads: Option<usize>,
     batch_pause: Option<Spanned<String>>,
@@ -271,6 +277,7 @@ impl SettingsTable {
             listen: self.listen.map(checked_listen).transpose()?,
             listen_mode: read("listen_mode", self.listen_mode.as_ref(), mode)?,
             admin: self.admin.map(checked_listen).transpose()?,
+            admin_host: self.admin_host.clone(),
             engine: read("engine", self.engine.as_ref(), str::parse)?,
             threads: self.threads,
             batch_pause: read("batch_pause", self.batch_pause.as_ref(), units::duration)?,

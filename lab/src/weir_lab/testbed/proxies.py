@@ -162,7 +162,8 @@ def _snapshot(machine: Machine, port: int) -> bytes:
     connection = http.client.HTTPConnection(machine.address, port, timeout=_ANSWER_S)
     try:
         connection.sock = machine.connect(port, _ANSWER_S)
-        connection.request("GET", "/snapshot")
+        # The port knows few names of its machine.
+        connection.request("GET", "/snapshot", headers={"Host": "localhost"})
         response = connection.getresponse()
         body = response.read(_ANSWER_BYTES_MAX)
     except (OSError, http.client.HTTPException) as error:
