@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import socket
 import threading
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -13,6 +14,7 @@ from .processes import LIVENESS_S, Address
 
 # While one byte after the other comes.
 DRIP_S = 0.01
+LATER_S = 0.003
 GARBAGE = b"\x00\xff not a reply \r\n\r\nVALUE\r\n"
 # Less than the shortest reply, so what is cut off ends in the middle of one.
 CUT_BYTES = 3
@@ -20,12 +22,14 @@ READ_BYTES = 1 << 16
 
 
 class Misbehaviour(enum.Enum):
-    """What becomes of replies; memcached has carried out what they answer."""
+    """What becomes of replies; but for requests that are swallowed, memcached has carried out what they answer."""
 
     ANSWERS_GARBAGE = "something else instead, and nothing more"
     ANSWERS_HALF = "all but the end, then the connection is closed"
     ACCEPTS_AND_CLOSES = "there are none: connections are closed, new ones at once"
     DRIPS = "one byte at a time"
+    ANSWERS_LATER = "all of them, each piece a few milliseconds later"
+    SWALLOWS = "there are none, because requests do not reach memcached"
 
 
 class FaultyServer:
@@ -117,6 +121,9 @@ class _Relay:
     def _requests(self) -> None:
         with suppress(OSError):
             while data := self._client.recv(READ_BYTES):
+                if self._server.misbehaviour is Misbehaviour.SWALLOWS:
+                    self._server.misdeeds += 1
+                    continue
                 # After `finish` they are thrown away.
                 with suppress(OSError):
                     self._memcached.sendall(data)
@@ -146,6 +153,9 @@ class _Relay:
                 self._client.sendall(data[:-CUT_BYTES])
             case Misbehaviour.DRIPS:
                 self._drip(data)
+            case Misbehaviour.ANSWERS_LATER:
+                time.sleep(LATER_S)
+                self._client.sendall(data)
             case _:
                 self._client.sendall(data)
 

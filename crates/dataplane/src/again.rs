@@ -55,12 +55,13 @@ impl Dataplane {
         let Self { services, sessions, router, generation, backends, config, counters, .. } = self;
         let service = &mut services[key];
         let session = &sessions[service.session];
+        let begun = service.begun();
         let Some(gather) = service.gather.as_deref_mut().filter(|_| !service.error && !session.gone) else {
             return false;
         };
         let Again { names, changes_before, .. } = &gather.again;
         let is_old = gather.again.generation != *generation;
-        let is_late = service.stamps.created.plus(config.timeout_ns) <= now;
+        let is_late = begun.deadline(config.timeout_ns, false) <= now;
         if names.is_empty()
             || *changes_before != session.changes
             || gather.again.is_under_way()
@@ -90,7 +91,7 @@ impl Dataplane {
             position += 1;
         });
         for (index, server) in second.asked() {
-            let (request, created) = (Some(key), service.stamps.created);
+            let (request, created) = (Some(key), begun);
             let part = NewPart { request, expected: Expected::Retrieval, decides: true, index, created };
             backends[server].begin_message(part, config, now);
             backends[server].message().extend_from_slice(if again.with_tokens { b"gets" } else { b"get" });

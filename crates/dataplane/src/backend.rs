@@ -21,6 +21,7 @@ mod renewal;
 
 use crate::{
     Config, Fault,
+    begun::Begun,
     buffer::ByteQueue,
     greeting::Greeting,
     key::Spelling,
@@ -222,7 +223,7 @@ pub(crate) struct NewPart {
     pub(crate) expected: Expected,
     pub(crate) decides: bool,
     pub(crate) index: u32,
-    pub(crate) created: Instant,
+    pub(crate) created: Begun,
 }
 
 impl Backend {
@@ -322,13 +323,13 @@ impl Backend {
         config: &Config,
         now: Instant,
     ) {
-        let part = NewPart { request: None, expected, decides: false, index: 0, created: now };
+        let part = NewPart { request: None, expected, decides: false, index: 0, created: Begun::at(now) };
         self.begin_part(part, purpose, config, now);
     }
 
     fn begin_part(&mut self, part: NewPart, purpose: Purpose, config: &Config, now: Instant) {
         let start = self.out_end();
-        let deadline = part.created.plus(config.timeout_ns);
+        let deadline = part.created.deadline(config.timeout_ns, self.late_in_a_row > 0);
         if part.request.is_some() && deadline < self.latest {
             self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
         }

@@ -317,7 +317,7 @@ impl Dataplane {
         let backend = &mut self.backends[server];
         match backend.admit(&self.config) {
             Ok(()) => {
-                let created = self.services[request].stamps.created;
+                let created = self.services[request].begun();
                 let part = NewPart { request: Some(request), expected, decides, index: 0, created };
                 backend.begin_message(part, &self.config, now);
                 compose(backend);

@@ -194,7 +194,7 @@ impl Dataplane {
             && !session.gone
             && session.changes == reread.changes_before
             && self.generation == reread.generation
-            && service.stamps.created.plus(self.config.timeout_ns) > now
+            && service.begun().deadline(self.config.timeout_ns, false) > now
     }
 
     fn ask_meta_elsewhere(
@@ -207,7 +207,7 @@ impl Dataplane {
     ) -> bool {
         let Some(server) = self.next_reader(&meta.name, tried) else { return false };
         let backend = &mut self.backends[server];
-        let created = self.services[key].stamps.created;
+        let created = self.services[key].begun();
         let (expected, decides, index) = (part.expected, part.decides, part.index);
         let part = NewPart { request: Some(key), expected, decides, index, created };
         backend.begin_message(part, &self.config, now);
@@ -240,7 +240,7 @@ impl Dataplane {
             }
         }
         service.outstanding += u32::try_from(servers.len()).expect("a key has few replicas") - 1;
-        let created = service.stamps.created;
+        let created = service.begun();
         for (index, &server) in (first.unwrap_or(part.index)..).zip(&servers) {
             let (request, decides) = (Some(key), part.decides);
             let part = NewPart { request, expected: Expected::Retrieval, decides, index, created };

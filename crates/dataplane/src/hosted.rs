@@ -15,6 +15,7 @@
 use crate::{
     Charge, Dataplane, Event, Fault, SessionId, TraceRow,
     backend::{Backend, RequestKey},
+    begun::Begun,
     key::WireKey,
     ownership::Sender,
     replicate::retire,
@@ -34,9 +35,9 @@ use std::sync::Arc;
 pub struct Taken {
     /// The read that brought its first byte returned.
     pub first_byte: Instant,
-    /// It was complete and parsed. Its deadline counts from here.
+    /// It was complete and parsed.
     pub created: Instant,
-    /// It was put in the queue where it waited to be served.
+    /// It was put in the queue where it waited to be served. Its deadline counts from here, but for a server that is silent already.
     pub enqueued: Instant,
     /// It was taken from that queue.
     pub dequeued: Instant,
@@ -203,6 +204,17 @@ impl Dataplane {
 }
 
 impl Service {
+    /// From when its deadline runs: one that has waited behind its own client's others in the driver's hands has its turn when it is put
+    /// into the driver's queue.
+    #[inline]
+    pub(crate) fn begun(&self) -> Begun {
+        if self.hosted {
+            Begun::in_turn(self.stamps.created, self.stamps.enqueued)
+        } else {
+            Begun::at(self.stamps.created)
+        }
+    }
+
     /// The request waited in a queue of the driver's, which stamped it.
     pub(crate) fn adopt(&mut self, taken: Taken, sender: Option<Sender>) {
         let Taken { first_byte, created, enqueued, dequeued, .. } = taken;

@@ -29,6 +29,7 @@
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
 //! | `greeting` | the first exchange on a connection to a server |
+//! | `begun` | from when a deadline runs |
 //! | `connection` | connections to servers: made, tried again, given up, lost |
 //! | `service` | one request, from parsed to answered |
 //! | `hosted` | requests that the driver took from their clients itself |
@@ -54,6 +55,7 @@ mod again;
 mod apart;
 mod auto;
 mod backend;
+mod begun;
 mod budget;
 mod buffer;
 mod config;

@@ -294,7 +294,7 @@ impl Dataplane {
             return self.note_refusal(key, fault, server);
         }
         let service = &mut self.services[key];
-        let (request, created) = (Some(key), service.stamps.created);
+        let (request, created) = (Some(key), service.begun());
         let part = NewPart { request, expected: Expected::Retrieval, decides: true, index: 0, created };
         backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &self.config, now);
         retrieval.keys().for_each(|key| backend.push_key(key));
@@ -321,7 +321,7 @@ impl Dataplane {
         let service = &mut services[key];
         let gather = service.gather.as_ref().expect("it was put there");
         for (index, server) in gather.asked() {
-            let (request, created) = (Some(key), service.stamps.created);
+            let (request, created) = (Some(key), service.begun());
             let part = NewPart { request, expected: Expected::Retrieval, decides: true, index, created };
             let key_count = gather.keys_of(index) as usize;
             backends[server].begin_retrieval(part, (retrieval, key_count), config, now);

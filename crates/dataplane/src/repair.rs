@@ -22,6 +22,7 @@ use crate::{
     Dataplane, Fault,
     again::Found,
     backend::{Backend, NewPart, RequestKey},
+    begun::Begun,
     dispatch::REPLICAS_MAX,
     follow::{Follow, MESSAGE_BYTES_MAX},
     key::{Echo, WireKey},
@@ -287,7 +288,7 @@ impl Dataplane {
         let Self { backends, services, config, .. } = self;
         let backend = &mut backends[server];
         let (request, expected) = (Some(key), Expected::Meta);
-        let part = NewPart { request, expected, decides: false, index: 0, created: now };
+        let part = NewPart { request, expected, decides: false, index: 0, created: Begun::at(now) };
         backend.begin_message(part, config, now);
         compose(backend);
         backend.finish_message();

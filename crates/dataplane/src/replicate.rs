@@ -15,6 +15,7 @@
 use crate::{
     Dataplane, Fault, ReplicasRequired, WritePolicy,
     backend::{Backend, NewPart, RequestKey},
+    begun::Begun,
     dispatch::{Write, write_message},
     follow::{Follow, may_have_changed, meta::ITEM_PART},
     key::WireKey,
@@ -471,9 +472,9 @@ impl Dataplane {
         let service = &mut self.services[key];
         service.following = true;
         // Both steps share the request's deadline. Where the first has used it up, nobody waits for the second, which has its own.
-        let created = service.stamps.created;
-        let is_late = created.plus(self.config.timeout_ns) <= now;
-        let created = if is_late { now } else { created };
+        let created = service.begun();
+        let is_late = created.deadline(self.config.timeout_ns, false) <= now;
+        let created = if is_late { Begun::at(now) } else { created };
         let part = NewPart { request: Some(key), expected, decides: false, index, created };
         backend.begin_message(part, &self.config, now);
         compose(backend);

@@ -10,6 +10,7 @@ mod failover;
 mod follow_meta;
 mod frozen;
 mod greeting;
+mod hosted;
 mod joined;
 mod limits;
 mod memory;

@@ -53,7 +53,7 @@ pub(crate) struct QueueConfig {
 pub(crate) struct Limits {
     /// Requests that may wait.
     pub(crate) length_max: usize,
-    /// How long a request may take from `created` on, until a reload says something else.
+    /// How long a request may take from when it is queued first, until a reload says something else.
     pub(crate) timeout_ns: u64,
     /// Whether every key has one write in service at a time.
     pub(crate) orders_writes: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Queue {
     pub(crate) number: usize,
     inner: Mutex<Inner>,
     limits: Limits,
-    /// How long a request may take from `created` on.
+    /// How long a request may take from when it is queued first.
     timeout_ns: AtomicU64,
     /// Whether there is something for each worker in `inner.coming`.
     has_coming: Vec<AtomicBool>,
@@ -449,8 +449,9 @@ impl Queue {
         self.deadline(job) <= job.request.taken.dequeued
     }
 
+    /// It runs from when it was the request's turn among its client's: whoever waits behind others of its own has not asked yet.
     fn deadline(&self, job: &Job) -> Instant {
-        job.request.taken.created.plus(self.timeout_ns.load(Ordering::Relaxed))
+        job.request.taken.enqueued.plus(self.timeout_ns.load(Ordering::Relaxed))
     }
 
     fn set_alarm(&self, inner: &mut Inner, alarm: Option<Instant>) {
