@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
 
 import pytest
 
 from tests.conftest import Connect, StartProxy
+from tests.harness.faulty import FaultyServer, Misbehaviour
 from tests.harness.placement import keys_by_server
 from tests.harness.processes import LIVENESS_S, Address, Memcached, eventually
 from tests.harness.standing import counters, is_quiet
@@ -202,3 +204,28 @@ def test_a_proxy_whose_server_is_gone_uses_no_processor(
     assert cpu_ns() - before < 500_000_000
     assert counters(proxy)["server_connects_failed"] - connects < 200
     assert wire.ask(b"version").startswith(b"VERSION ")
+
+
+def test_a_server_that_swallowed_requests_serves_again(
+    start_proxy: StartProxy, stack: ExitStack, servers: list[Memcached], connect: Connect
+) -> None:
+    """`STORED` fits every write, so each was taken for an earlier one's, and all of them were late for ever."""
+    bad = stack.enter_context(FaultyServer(servers[0].address))
+    proxy = start_proxy("--timeout", "300ms", in_front_of=[bad.address])
+    wires = [connect(proxy.address) for _ in range(4)]
+    assert [wire.store(b"key", b"value") for wire in wires] == [b"STORED"] * 4
+    bad.turn_bad(Misbehaviour.SWALLOWS)
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        for number, wire in enumerate(wires):
+            wire.send(b"set key:%d 0 0 1\r\nx\r\n" % number)
+        for wire in wires:
+            assert wire.line().startswith(b"SERVER_ERROR timeout ")
+    assert bad.misdeeds > 0
+    bad.turn_good()
+
+    def serves() -> bool:
+        return all(wire.store(b"key:%d" % number, b"y") == b"STORED" for number, wire in enumerate(wires * 10))
+
+    eventually(serves, "it serves again")
+    assert counters(proxy)["server_step_checks"] > 0

@@ -24,6 +24,7 @@ use crate::{
     begun::Begun,
     buffer::ByteQueue,
     greeting::Greeting,
+    in_step::InStep,
     key::Spelling,
     replica::{LostErrands, Replica},
     window::Told,
@@ -77,6 +78,8 @@ pub(crate) enum Purpose {
     Flush,
     /// To learn that it answers again, and has carried out all that came before.
     Barrier,
+    /// To learn whether its replies are in step.
+    Step,
 }
 
 impl Part {
@@ -207,6 +210,8 @@ pub(crate) struct Backend {
     pub(crate) requests_before: u64,
     /// Requests that were late since it was last heard of.
     pub(crate) late_in_a_row: u32,
+    /// Whether its replies are in step.
+    pub(crate) in_step: InStep,
     /// How long it took to answer of late, nanoseconds; 0 before the first reply.
     pub(crate) smoothed_ns: u64,
     /// What the proxy puts into the reply that was checked last, where it repeats the key.
@@ -270,6 +275,7 @@ impl Backend {
             denial: None,
             requests_before: 0,
             late_in_a_row: 0,
+            in_step: InStep::default(),
             smoothed_ns: 0,
             spelling: Spelling::default(),
             replica: None,
@@ -491,6 +497,7 @@ impl Backend {
         mut expired: impl FnMut(RequestKey, Part),
     ) {
         let head_deadline = self.head_deadline(timeout_ns);
+        let timeouts_before = self.timeouts;
         let mut give_up = |part: &mut Part, timeouts: &mut u64| {
             if let Some(request) = part.request.take() {
                 *timeouts += 1;
@@ -519,9 +526,18 @@ impl Backend {
                 latest = latest.max(part.deadline);
             }
         }
+        if self.timeouts > timeouts_before {
+            self.in_step.note_given_up(now, timeout_ns);
+        }
         let waiting = [self.parts.front().filter(|part| part.request.is_some()), self.next_unexpired()];
         let waiting = waiting.into_iter().flatten().map(|part| part.deadline).chain(self.overtaking);
+        let waiting = waiting.chain(self.in_step.due());
         self.soonest = waiting.min().unwrap_or(NEVER);
+    }
+
+    /// Whether the next reply is to a request that was given up.
+    pub(crate) fn is_head_given_up(&self) -> bool {
+        self.parts.front().is_some_and(|head| measured(head) && head.request.is_none())
     }
 
     /// The first part behind the head that was not checked for its deadline.
@@ -533,7 +549,8 @@ impl Backend {
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         // What comes next may have been given up already, behind one that has more time; nothing that waits is late before `soonest`.
         let next = self.next_unexpired().map(|part| part.deadline.max(self.soonest));
-        sooner(sooner(self.head_deadline(timeout_ns), next.filter(|next| *next != NEVER)), self.overtaking)
+        let next = sooner(next.filter(|next| *next != NEVER), self.in_step.due());
+        sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking)
     }
 
     /// The head's deadline moves with the progress of its reply: a long reply, and a long request, must go on, no more.
@@ -572,6 +589,7 @@ impl Backend {
         self.parts.clear();
         (self.sent, self.dequeued, self.unexpired) = (0, 0, 0);
         self.overtaking = None;
+        self.in_step = InStep::default();
         self.out.clear();
         self.out_start = 0;
         self.keys.clear();
@@ -594,7 +612,7 @@ impl Backend {
             match part.purpose {
                 Purpose::Delete => lost.deletes += 1,
                 Purpose::Flush => lost.flush = true,
-                Purpose::Settings | Purpose::Barrier => {}
+                Purpose::Settings | Purpose::Barrier | Purpose::Step => {}
                 Purpose::Request => {
                     lost.writes |= part.expected != Expected::Retrieval && part.start < self.out_start;
                 }

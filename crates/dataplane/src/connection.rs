@@ -118,15 +118,27 @@ impl Dataplane {
             }
             _ => {}
         }
-        let mut late = Vec::new();
-        self.backends[server].expire(now, self.config.timeout_ns, |key, part| late.push((key, part.index)));
+        let backend = &mut self.backends[server];
+        let (mut late, in_step) = (Vec::new(), backend.in_step);
+        let (is_head_given_up, was_silent) = (backend.is_head_given_up(), backend.state == State::Silent);
+        let mut asks = backend.in_step.is_to_ask(is_head_given_up, self.config.timeout_ns, now);
+        backend.expire(now, self.config.timeout_ns, |key, part| {
+            asks |= in_step.is_doubted_by(&part);
+            late.push((key, part.index));
+        });
+        let is_given_up = !self.config.has_barrier();
+        if !late.is_empty() {
+            self.counters.server_timeouts += late.len() as u64;
+            if !is_given_up {
+                self.note_late(server, late.len(), now);
+            }
+        }
+        // Who was marked down just now was asked with that.
+        if asks && (was_silent || self.backends[server].state != State::Silent) {
+            self.ask_in_step(server, now);
+        }
         if late.is_empty() {
             return;
-        }
-        self.counters.server_timeouts += late.len() as u64;
-        let is_given_up = !self.config.has_barrier();
-        if !is_given_up {
-            self.note_late(server, late.len(), now);
         }
         for key in late {
             self.part_failed(key, Fault::Timeout, server, now);

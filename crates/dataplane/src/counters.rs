@@ -122,6 +122,8 @@ counters! {
     multigets_auto_whole,
     /// Multi-gets that all servers were asked for because that was faster of late, or to see whether it is (`--multiget auto`).
     multigets_auto_sharded,
+    /// Times that a server was asked for its version, because requests were late although it had answered: its replies may be out of step.
+    server_step_checks,
     /// Messages to servers that got no reply in time.
     server_timeouts,
     /// Replies that came after their request had been answered, and were thrown away.

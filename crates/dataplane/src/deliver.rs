@@ -104,7 +104,11 @@ impl Dataplane {
     fn deliver(&mut self, server: usize, part: Part, reply: Reply, bytes: &[u8], now: Instant) {
         let Some(key) = part.request else {
             match part.purpose {
-                Purpose::Request => self.counters.server_replies_late += 1,
+                Purpose::Request => {
+                    self.counters.server_replies_late += 1;
+                    self.backends[server].in_step.note_late_reply(now);
+                }
+                Purpose::Step => self.backends[server].in_step.note_confirmed(),
                 Purpose::Settings => self.learn_item_size(server, bytes),
                 Purpose::Barrier => self.mark_up(server),
                 Purpose::Delete | Purpose::Flush => self.errand_replied(server, part.purpose, reply, now),

@@ -126,7 +126,7 @@ impl Dataplane {
                 counters.journal_flushes_refused += 1;
                 replica.journal.refuse_flush(now.plus(config.reconnect_delay_max_ns));
             }
-            (Purpose::Request | Purpose::Settings | Purpose::Barrier, _) => return,
+            (Purpose::Request | Purpose::Settings | Purpose::Barrier | Purpose::Step, _) => return,
         }
         replica.clean_if_done();
     }

@@ -1,7 +1,7 @@
 //! Servers that are connected and do not answer.
 
 use crate::world::{TIMEOUT, World};
-use weir_dataplane::{Config, SessionId};
+use weir_dataplane::{Config, Event, SessionId};
 
 impl World {
     /// Requests to one server that it does not answer in time.
@@ -98,4 +98,96 @@ fn where_it_is_not_wanted_or_keys_have_one_server_nobody_is_marked_down_by_timeo
         world.times_out(client, 0, 9);
         assert_eq!(world.report().servers[0].state, "up");
     }
+}
+
+impl World {
+    fn sets(&mut self, client: SessionId, key: &str) {
+        self.send(client, &format!("set {key} 0 0 1\r\nx\r\n"));
+        assert_eq!(self.server_gets(0), format!("set {key} 0 0 1\r\nx\r\n"));
+    }
+}
+
+#[test]
+fn a_server_that_swallowed_a_request_is_found_out_of_step_and_connected_to_anew() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.sets(client, "swallowed");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+    assert_eq!(world.server_gets(0), "", "it may only be slow");
+    world.sets(client, "a");
+    world.pass(1);
+    assert_eq!(world.hears(client, 0, "STORED\r\n"), "", "taken for the reply to the one that was swallowed");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+    assert_eq!(world.server_gets(0), "version\r\n");
+    world.events.clear();
+    world.server_says(0, "VERSION 1.6.18\r\n");
+    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
+    world.dataplane.handle_server_connected(0, world.now);
+    world.sets(client, "b");
+    assert_eq!(world.hears(client, 0, "STORED\r\n"), "STORED\r\n");
+    let counters = world.report().counters;
+    assert_eq!((counters.server_step_checks, counters.server_violations), (1, 1));
+}
+
+#[test]
+fn a_reply_in_the_place_of_the_version_shows_it_too() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.sets(client, "swallowed");
+    world.pass(TIMEOUT);
+    world.sets(client, "a");
+    world.pass(1);
+    world.server_says(0, "STORED\r\n");
+    world.pass(TIMEOUT);
+    // The question is swallowed as well.
+    assert_eq!(world.server_gets(0), "version\r\n");
+    world.sets(client, "b");
+    world.sets(client, "c");
+    world.events.clear();
+    world.server_says(0, "STORED\r\nSTORED\r\n");
+    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
+}
+
+#[test]
+fn a_server_that_is_only_slow_is_in_step_and_keeps_its_connection() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.sets(client, "a");
+    for round in 1..=3 {
+        world.pass(TIMEOUT);
+        world.client_gets(client);
+        world.sets(client, "b");
+        world.pass(1);
+        world.server_says(0, "STORED\r\n");
+        world.pass(TIMEOUT);
+        assert_eq!(world.server_gets(0), "version\r\n");
+        world.sets(client, "c");
+        world.events.clear();
+        world.server_says(0, "STORED\r\nVERSION 1.6.18\r\n");
+        assert_eq!(world.events, []);
+        assert_eq!(world.report().counters.server_step_checks, round);
+    }
+}
+
+#[test]
+fn a_server_whose_lost_request_is_waited_for_is_asked_though_nobody_wants_anything() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.sets(client, "swallowed");
+    world.pass(TIMEOUT);
+    for pause in [1, 2, 4] {
+        world.pass(pause * TIMEOUT - 1);
+        assert_eq!(world.server_gets(0), "");
+        assert_eq!(world.dataplane.poll_timeout(), Some(world.now.plus(1)));
+        world.pass(1);
+        assert_eq!(world.server_gets(0), "version\r\n", "all but the last are swallowed as well");
+    }
+    world.events.clear();
+    world.server_says(0, "VERSION 1.6.18\r\n");
+    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
+    world.dataplane.handle_server_connected(0, world.now);
+    world.pass(100 * TIMEOUT);
+    assert_eq!(world.server_gets(0), "");
 }

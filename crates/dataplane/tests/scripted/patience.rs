@@ -28,6 +28,7 @@ fn a_client_that_says_nothing_is_closed_and_one_that_waits_for_its_reply_is_not(
     world.dataplane.handle_client_closed(idle);
     world.events.clear();
     world.client_gets(waiting);
+    world.server_says(0, "END\r\n");
     world.pass(LIMIT);
     world.pass(LIMIT / 8);
     world.events.sort_by_key(|event| format!("{event:?}"));
