@@ -3,7 +3,10 @@
 use super::script::{Action, CLIENTS, Door, Setting};
 use std::{collections::VecDeque, sync::Arc};
 use weir_dataplane::{Config, Counters, Dataplane, Event, Multiget, OnFailure, SessionId};
-use weir_protocol::{Limits, binary};
+use weir_protocol::{
+    Limits, binary,
+    door::{self, Opening},
+};
 use weir_routing::{Placement, Router, Server as Address};
 use weir_testkit::memcached::{Connection, Memcached};
 use weir_timing::{Instant, Operation};
@@ -14,8 +17,8 @@ const TURNS_MAX: usize = 10_000;
 /// Longer than any message but for its value: a line, and what is added to it.
 const MESSAGE_ROOM_BYTES: usize = 100;
 
-/// The longest line that replaces a reply for which there is no room.
-const REFUSAL_BYTES_MAX: usize = 100;
+/// The longest answer that is not a server's: a line, or what a client of another protocol is told.
+const REFUSAL_BYTES_MAX: usize = 200;
 
 pub(super) struct World {
     config: Config,
@@ -37,8 +40,8 @@ struct Client {
     /// How many bytes the dataplane was given.
     sent_bytes: usize,
     sent_line: bool,
-    /// It began with the binary protocol, whose requests have no lines.
-    is_binary: bool,
+    /// The beginning of that: other protocols than the text protocol have no lines.
+    first_bytes: Vec<u8>,
     takes_bytes: usize,
 }
 
@@ -251,7 +254,7 @@ impl World {
             let waiting = self.dataplane.client_output(session).len();
             let may_be_answered = client.sent_line
                 || client.sent_bytes >= limits.line_bytes_max
-                || client.is_binary && client.sent_bytes >= binary::HEADER_BYTES;
+                || matches!(door::judge(&client.first_bytes), Opening::Foreign(_));
             assert!(waiting == 0 || may_be_answered, "a client is answered that has asked for nothing");
             let bound = session_buffer_bytes_max + session_requests_max * REFUSAL_BYTES_MAX;
             assert!(waiting <= bound, "{waiting} bytes wait for a client");
@@ -307,7 +310,8 @@ impl World {
                 match client.unread.pop_front() {
                     None => break,
                     Some(Arrival::Bytes(bytes)) => {
-                        client.is_binary |= client.sent_bytes == 0 && bytes.first() == Some(&binary::MAGIC);
+                        let missing = binary::HEADER_BYTES.saturating_sub(client.sent_bytes);
+                        client.first_bytes.extend(bytes.iter().take(missing));
                         client.sent_bytes += bytes.len();
                         client.sent_line |= bytes.contains(&b'\n');
                         self.dataplane.handle_client_bytes(session, &bytes, self.now);
