@@ -210,6 +210,8 @@ pub(crate) struct Backend {
     pub(crate) requests_before: u64,
     /// Requests that were late since it was last heard of.
     pub(crate) late_in_a_row: u32,
+    /// When the first of them was found late.
+    pub(crate) late_since: Instant,
     /// Whether its replies are in step.
     pub(crate) in_step: InStep,
     /// How long it took to answer of late, nanoseconds; 0 before the first reply.
@@ -275,6 +277,7 @@ impl Backend {
             denial: None,
             requests_before: 0,
             late_in_a_row: 0,
+            late_since: Instant::ZERO,
             in_step: InStep::default(),
             smoothed_ns: 0,
             spelling: Spelling::default(),
@@ -335,7 +338,7 @@ impl Backend {
 
     fn begin_part(&mut self, part: NewPart, purpose: Purpose, config: &Config, now: Instant) {
         let start = self.out_end();
-        let deadline = part.created.deadline(config.timeout_ns, self.late_in_a_row > 0);
+        let deadline = part.created.deadline(config.timeout_ns, self.is_silent(config, now));
         if part.request.is_some() && deadline < self.latest {
             self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
         }
@@ -356,6 +359,12 @@ impl Backend {
             deadline,
             sent: now,
         });
+    }
+
+    /// Whether it has said nothing for a whole timeout after a request was late.
+    #[inline]
+    fn is_silent(&self, config: &Config, now: Instant) -> bool {
+        self.late_in_a_row > 0 && self.late_since.plus(config.timeout_ns) <= now
     }
 
     pub(crate) fn message(&mut self) -> &mut Vec<u8> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   created ──── waits behind its own client's earlier requests ────▶ turn ──── queue, server ────▶ deadline = turn + timeout
-//!           └────────── at a server that has let deadlines pass and said nothing since ──────────▶ deadline = created + timeout
+//!           └── at a server that has let a deadline pass, and said nothing for a timeout since ──▶ deadline = created + timeout
 //! ```
 //!
 //! A driver that serves one request of a session at a time lets those behind it wait. That is the client's own order, and no server's

@@ -37,7 +37,7 @@ pub struct Taken {
     pub first_byte: Instant,
     /// It was complete and parsed.
     pub created: Instant,
-    /// It was put in the queue where it waited to be served. Its deadline counts from here, but for a server that is silent already.
+    /// It was put in the queue where it waited to be served. Its deadline counts from here, but for a server that is silent for long.
     pub enqueued: Instant,
     /// It was taken from that queue.
     pub dequeued: Instant,

@@ -19,6 +19,9 @@ impl Dataplane {
     /// So many requests to a server were late.
     pub(crate) fn note_late(&mut self, server: usize, count: usize, now: Instant) {
         let backend = &mut self.backends[server];
+        if backend.late_in_a_row == 0 {
+            backend.late_since = now;
+        }
         let count = backend.late_in_a_row.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         backend.late_in_a_row = count;
         let limit = self.config.mark_down_timeouts;
