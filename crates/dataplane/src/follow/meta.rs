@@ -86,7 +86,7 @@ impl Dataplane {
     ) {
         let Self { backends, services, config, .. } = self;
         let service = &mut services[request];
-        let (request, expected, created) = (Some(request), Expected::Meta, service.stamps.created);
+        let (request, expected, created) = (Some(request), Expected::Meta, service.begun());
         let backend = &mut backends[server];
         backend.begin_message(
             NewPart { request, expected, decides: false, index: ITEM_PART, created },
