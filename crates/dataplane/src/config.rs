@@ -2,7 +2,7 @@
 
 use crate::{
     JoinGets, Multiget, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
-    follow::Follow,
+    follow::Follow, replica::Ending,
 };
 use weir_protocol::{Limits, Request};
 #[cfg(feature = "mutations")]
@@ -26,6 +26,12 @@ pub enum Mutation {
     Changes,
     /// The other replicas forget what a meta command has changed at the decider.
     MetaFollow,
+    /// A silent connection is never replaced.
+    SecondOpinion,
+    /// What a dead connection swallowed is believed to be lost.
+    DeadEnding,
+    /// A silent server whose keys have no other is asked all the same.
+    MarkDownAlone,
 }
 
 impl Config {
@@ -96,6 +102,39 @@ impl Config {
     }
 }
 
+#[cfg(not(feature = "mutations"))]
+impl Config {
+    pub(crate) const fn has_second_opinions(&self) -> bool {
+        true
+    }
+
+    pub(crate) const fn ending_of_dead(&self) -> Ending {
+        Ending::Otherwise
+    }
+
+    pub(crate) const fn marks_down_alone(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "mutations")]
+impl Config {
+    /// Whether a second connection asks about a silent one.
+    pub(crate) fn has_second_opinions(&self) -> bool {
+        self.mutation != Some(Mutation::SecondOpinion)
+    }
+
+    /// What is believed of a connection that is dead though its server answers.
+    pub(crate) fn ending_of_dead(&self) -> Ending {
+        if self.mutation == Some(Mutation::DeadEnding) { Ending::ByServer } else { Ending::Otherwise }
+    }
+
+    /// Whether a server is marked down by timeouts though its keys have no other.
+    pub(crate) fn marks_down_alone(&self) -> bool {
+        self.mutation != Some(Mutation::MarkDownAlone)
+    }
+}
+
 /// Limits of one dataplane (one event loop has one), and how it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -145,9 +184,11 @@ pub struct Config {
     pub journal_bytes_max: usize,
     /// How long a server may still carry out what was sent on a connection that broke without its doing. Nanoseconds.
     pub quarantine_ns: u64,
-    /// After how many timeouts in a row, without a reply between them, a server with replicated keys is marked down. 0: never.
+    /// After how many timeouts in a row, without a byte between them, a server is marked down, and a second connection asks whether it
+    /// is the server or only the connection that is silent. 0: never.
     pub mark_down_timeouts: u32,
-    /// The most servers of a pool that may be marked down by timeouts at once, in percent of them.
+    /// The most servers of a pool that may be marked down by timeouts at once, in percent of them, where keys have several servers and
+    /// not all of the pool are silent.
     pub mark_down_share_percent: u32,
     /// What clients may send.
     pub limits: Limits,

@@ -82,6 +82,9 @@ impl Dataplane {
     /// A connection is lost. A server that has accepted two in a row and answered nothing on either is left alone for a while, as one
     /// that refuses them: what listens there may be no memcached, and would be connected to without end.
     pub(crate) fn connect_again(&mut self, server: usize, now: Instant) {
+        if self.is_second_opinion(server) {
+            return self.lose_second_opinion(server, now);
+        }
         let backend = &mut self.backends[server];
         let has_lasted = backend.connected.plus(self.config.reconnect_delay_max_ns) <= now;
         if backend.failures == 0 || has_lasted {
@@ -152,6 +155,9 @@ impl Dataplane {
 
     /// No connection could be made that is of use.
     pub(crate) fn connect_failed(&mut self, server: usize, fault: Fault, now: Instant) {
+        if self.is_second_opinion(server) {
+            return self.lose_second_opinion(server, now);
+        }
         self.counters.server_connects_failed += 1;
         self.recorder.use_window();
         self.leave_alone(server, now);

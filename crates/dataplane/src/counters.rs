@@ -170,6 +170,12 @@ counters! {
     servers_marked_down,
     /// Of those, servers that have answered since.
     servers_marked_up,
+    /// Second connections that were made to servers that did not answer, to learn whether only the first one is dead.
+    second_opinions,
+    /// Connections that were given up because their server answered such a second one and not them.
+    server_connections_dead,
+    /// Reads that another replica was asked for because their server had said nothing for half of their time.
+    reads_moved,
     /// Connections with unanswered writes that ended without the server's doing; it stays unread for a while.
     server_quarantines,
     /// Connections to servers that were established.

@@ -16,6 +16,7 @@ use crate::{
     repair::Repairs,
     replica::Ending,
     replicate::retire,
+    second_opinion::SecondOpinions,
     service::Answer,
     services::Services,
     session::Session,
@@ -113,6 +114,8 @@ pub struct Dataplane {
     pub(crate) apart: Vec<Option<u16>>,
     /// Whether any of those owes a reply, as of the beginning of the turn.
     pub(crate) is_apart_busy: bool,
+    /// Connections that are silent, and what second ones say of them.
+    pub(crate) second_opinions: SecondOpinions,
     draining: bool,
     pub(crate) jitter: u64,
 }
@@ -155,6 +158,7 @@ impl Dataplane {
             clients_due: None,
             apart: Vec::new(),
             is_apart_busy: false,
+            second_opinions: SecondOpinions::default(),
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
             draining: false,
             jitter: config.seed | 1,
@@ -309,6 +313,9 @@ impl Dataplane {
 
     /// The connection that [`Event::Connect`] asked for is there.
     pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
+        if self.is_second_opinion(server) {
+            return self.ask_second_opinion(server, now);
+        }
         self.counters.server_connects += 1;
         self.recorder.use_window();
         if self.config.greets() {
@@ -438,6 +445,7 @@ impl Dataplane {
         if is_any_late {
             (0..self.backends.len()).for_each(|server| self.expire(server, now));
         }
+        self.pursue_second_opinions(now);
         self.settle_all(now);
         self.look_apart();
         self.serve_ready_mail(now);
@@ -461,6 +469,7 @@ impl Dataplane {
         let timeout = self.config.timeout_ns;
         let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
         let waits = sooner(sooner(self.memory_due, self.clients_due), self.next_settled());
+        let waits = sooner(waits, self.second_opinions.due());
         let others = sooner(waits, self.window_ends());
         busy.fold(others, |earliest, backend| {
             let connection = match backend.state {
@@ -524,6 +533,7 @@ impl Dataplane {
             && self.slots_are_settled()
             && self.post_is_quiet()
             && self.repairs.is_quiet()
+            && self.second_opinions.is_empty()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────

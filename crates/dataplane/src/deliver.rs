@@ -110,7 +110,7 @@ impl Dataplane {
                 }
                 Purpose::Step => self.backends[server].in_step.note_confirmed(),
                 Purpose::Settings => self.learn_item_size(server, bytes),
-                Purpose::Barrier => self.mark_up(server),
+                Purpose::Barrier => self.mark_up(server, now),
                 Purpose::Delete | Purpose::Flush => self.errand_replied(server, part.purpose, reply, now),
             }
             return;

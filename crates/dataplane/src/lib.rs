@@ -23,6 +23,7 @@
 //! | `token` | cas tokens that name their server |
 //! | `replica` | one server that has copies: how it is made to forget what it missed |
 //! | `mark_down` | servers that are connected and do not answer |
+//! | `second_opinion` | whether a server is silent or only one connection to it |
 //! | `journal` | the keys that a server missed |
 //! | `standing` | which servers may be read, for all dataplanes of a process |
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
@@ -89,6 +90,7 @@ mod repair;
 mod replica;
 mod replicate;
 mod report;
+mod second_opinion;
 mod sequence;
 mod service;
 mod services;

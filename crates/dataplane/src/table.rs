@@ -88,9 +88,11 @@ impl Routes {
         self.replicated
     }
 
-    /// The servers of each pool that this one belongs to.
-    pub(crate) fn pools_with(&self, slot: usize) -> impl Iterator<Item = &[u16]> {
-        self.pools.iter().map(Vec::as_slice).filter(move |slots| slots.contains(&index(slot)))
+    /// Each pool that this server belongs to.
+    pub(crate) fn pools_with(&self, slot: usize) -> impl Iterator<Item = PoolSlots<'_>> {
+        let pools = self.table.pools().iter().zip(&self.pools);
+        let pools = pools.map(|(pool, servers)| PoolSlots { servers, replicas: pool.router().replicas() });
+        pools.filter(move |pool| pool.servers.contains(&index(slot)))
     }
 
     /// The slots of servers whose keys have others besides.
@@ -207,9 +209,9 @@ impl Dataplane {
     /// The slot of a server, its old one if it has one.
     pub(crate) fn assign_slot(&mut self, server: &Server, now: Instant) -> u16 {
         if let Some(slot) = self.slots.iter().position(|slot| slot.is_of(server)) {
-            self.slots[slot].state = SlotState::Serving;
-            if let Some(apart) = self.apart_from(slot) {
-                self.slots[apart].state = SlotState::Serving;
+            for slot in [Some(slot), self.apart_from(slot)].into_iter().flatten() {
+                self.slots[slot].state = SlotState::Serving;
+                self.doubt_if_silent(slot, now);
             }
             return index(slot);
         }
@@ -268,6 +270,7 @@ impl Dataplane {
             self.slots[slot].state = SlotState::Free;
             self.counters.servers_left += u64::from(self.slots[slot].beside.is_none());
             self.forget_apart(slot);
+            self.second_opinions.forget(slot);
             self.hand_times_over();
             self.backends[slot] = Backend::new(slot, now);
             self.count_greetings();

@@ -9,7 +9,7 @@ use weir_dataplane::Mutation;
 use weir_testkit::simulation;
 
 /// A rule whose absence is not seen in so many worlds is not tested.
-const SEEDS: u64 = 4000;
+const SEEDS: u64 = 10_000;
 
 /// Each test wants all threads.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -47,6 +47,21 @@ fn a_read_that_is_asked_again_behind_a_change_is_found() {
 #[test]
 fn meta_commands_that_others_forget_instead_of_following_are_found() {
     must_be_found(Mutation::MetaFollow);
+}
+
+#[test]
+fn a_dead_connection_that_is_never_replaced_is_found() {
+    must_be_found(Mutation::SecondOpinion);
+}
+
+#[test]
+fn a_dead_connection_whose_writes_are_believed_to_be_lost_is_found() {
+    must_be_found(Mutation::DeadEnding);
+}
+
+#[test]
+fn a_silent_server_that_is_asked_because_its_keys_have_no_other_is_found() {
+    must_be_found(Mutation::MarkDownAlone);
 }
 
 fn must_be_found(rule: Mutation) {

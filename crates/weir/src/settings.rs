@@ -117,11 +117,12 @@ pub(crate) struct Settings {
     /// [default: 2s]
     #[arg(long, value_name = "TIME", env = "WEIR_QUARANTINE", value_parser = units::duration)]
     pub(crate) quarantine: Option<Duration>,
-    /// After how many timeouts in a row, without a reply between them, a server is marked down where keys have several; 0: never
-    /// [default: 3]
+    /// After how many timeouts in a row, without a byte between them, a server is marked down, and a second connection asks whether it
+    /// is the server or only its connection that is silent; 0: never [default: 3]
     #[arg(long, value_name = "N", env = "WEIR_MARK_DOWN_TIMEOUTS")]
     pub(crate) mark_down_timeouts: Option<u32>,
-    /// The most servers of a pool that may be marked down by timeouts at once, in percent of them [default: 50]
+    /// The most servers of a pool that may be marked down by timeouts at once, in percent of them, where keys have several servers and
+    /// some of the pool answer [default: 50]
     #[arg(long, value_name = "PERCENT", env = "WEIR_MARK_DOWN_SHARE", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) mark_down_share: Option<u32>,
     /// How long sessions may take to end after a signal to stop [default: 10s]

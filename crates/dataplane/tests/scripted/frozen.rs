@@ -1,7 +1,7 @@
 //! Servers that are connected and do not answer.
 
 use crate::world::{TIMEOUT, World};
-use weir_dataplane::{Config, Event, SessionId};
+use weir_dataplane::{Config, Event, OnFailure, SessionId};
 
 impl World {
     /// Requests to one server that it does not answer in time.
@@ -58,22 +58,87 @@ fn a_reply_between_them_begins_the_row_anew() {
     assert_eq!(world.report().counters.servers_marked_down, 0);
 }
 
+/// Marks these servers down, or tries to: three requests to each are late.
+fn fall_silent(world: &mut World, client: SessionId, silent: &[usize]) {
+    for &server in silent {
+        // At each key's primary, whichever servers are still asked.
+        for key in world.keys_on(server, 3) {
+            world.send(client, &format!("set {key} 0 0 1\r\nx\r\n"));
+        }
+    }
+    let servers = world.report().servers.len();
+    for server in 0..servers {
+        let asked = world.server_gets(server).matches("set ").count();
+        if !silent.contains(&server) {
+            world.server_says(server, &"STORED\r\n".repeat(asked));
+        }
+    }
+    world.pass(TIMEOUT);
+}
+
+fn marked_down(world: &World) -> usize {
+    world.report().servers.iter().filter(|server| server.state == "down").count()
+}
+
 #[test]
-fn no_more_than_half_of_a_pool_is_marked_down_by_timeouts() {
-    for (servers, marked) in [(2, 1), (3, 1), (4, 2)] {
+fn no_more_than_half_of_a_pool_is_marked_down_by_timeouts_while_others_answer() {
+    for (servers, silent, marked) in [(3, 2, 1), (4, 3, 2), (5, 3, 2)] {
         let mut world = World::new(servers, 2);
         let client = world.client();
-        // At each key's primary, whichever servers are still asked.
-        for server in 0..servers {
-            let keys = world.keys_on(server, 3);
-            for key in keys {
-                world.send(client, &format!("gets {key}\r\n"));
-            }
+        let silent: Vec<usize> = (0..silent).collect();
+        fall_silent(&mut world, client, &silent);
+        assert_eq!(marked_down(&world), marked, "{silent:?} of {servers}");
+    }
+}
+
+/// Nothing goes anywhere else because of it, so there is nothing to be spared: whoever asks is told at once.
+#[test]
+fn where_all_servers_fell_silent_at_once_all_are_marked_down() {
+    for (servers, share) in [(2, 50), (3, 50), (3, 0)] {
+        let config = Config { mark_down_share_percent: share, ..Config::default() };
+        let mut world = World::with(servers, 2, config);
+        let client = world.client();
+        let all: Vec<usize> = (0..servers).collect();
+        fall_silent(&mut world, client, &all);
+        world.client_gets(client);
+        // Who was late before the last of them fell silent is marked down with its next timeout.
+        fall_silent(&mut world, client, &all);
+        world.client_gets(client);
+        assert_eq!(marked_down(&world), servers, "of {servers}");
+        let key = world.key_on(0);
+        world.send(client, &format!("set {key} 0 0 1\r\nx\r\n"));
+        assert_eq!(world.client_gets(client), "SERVER_ERROR down s:1\r\n");
+    }
+}
+
+/// It cost each request the whole timeout for ever, because marking a server down was for keys with several servers.
+#[test]
+fn a_silent_server_whose_keys_have_no_other_is_answered_for_at_once() {
+    for (on_failure, answer) in
+        [(OnFailure::Strict, "SERVER_ERROR down s:1\r\n"), (OnFailure::Degrade, "END\r\n")]
+    {
+        let mut world = World::with(1, 1, Config { on_failure, ..Config::default() });
+        let client = world.client();
+        for key in world.keys_on(0, 3) {
+            world.send(client, &format!("gets {key}\r\n"));
         }
-        (0..servers).for_each(|server| _ = world.server_gets(server));
+        world.server_gets(0);
         world.pass(TIMEOUT);
-        let down = world.report().servers.iter().filter(|server| server.state == "down").count();
-        assert_eq!(down, marked, "of {servers}");
+        world.client_gets(client);
+        assert_eq!(world.report().servers[0].state, "down");
+        assert_eq!(world.server_gets(0), "version\r\n");
+        world.send(client, "get a\r\nget b\r\n");
+        assert_eq!(world.client_gets(client), answer.repeat(2));
+        world.send(client, "set a 0 0 1\r\nx\r\n");
+        assert_eq!(world.client_gets(client), "SERVER_ERROR down s:1\r\n");
+        // One question is under way, and no second one, however long it takes.
+        world.pass(100 * TIMEOUT);
+        assert_eq!(world.server_gets(0), "");
+        world.server_says(0, "END\r\nEND\r\nEND\r\nVERSION 1.6.18\r\n");
+        assert_eq!(world.report().servers[0].state, "up");
+        world.send(client, "get a\r\n");
+        assert_eq!(world.server_gets(0), "get a\r\n");
+        assert_eq!(world.hears(client, 0, "END\r\n"), "END\r\n");
     }
 }
 
@@ -90,10 +155,9 @@ fn a_silent_server_that_ends_its_connection_is_connected_anew() {
 }
 
 #[test]
-fn where_it_is_not_wanted_or_keys_have_one_server_nobody_is_marked_down_by_timeouts() {
-    let never = Config { mark_down_timeouts: 0, ..Config::default() };
-    for (replicas, config) in [(1, Config::default()), (2, never)] {
-        let mut world = World::with(2, replicas, config);
+fn where_it_is_not_wanted_nobody_is_marked_down_by_timeouts() {
+    for replicas in [1, 2] {
+        let mut world = World::with(2, replicas, Config { mark_down_timeouts: 0, ..Config::default() });
         let client = world.client();
         world.times_out(client, 0, 9);
         assert_eq!(world.report().servers[0].state, "up");

@@ -5,6 +5,7 @@ mod away;
 mod base64;
 mod changes;
 mod clients;
+mod dead_paths;
 mod emptied;
 mod failover;
 mod follow_meta;

@@ -3,7 +3,7 @@
 use rand::Rng;
 use weir_dataplane::{Event, SessionId};
 
-use super::server::Wire;
+use super::server::{Dead, Wire};
 use super::tables;
 use super::world::{Happening, World};
 
@@ -30,6 +30,30 @@ impl World {
         }
         self.carry_out_events(home);
         self.send_mail(home);
+        self.note_silent(home);
+    }
+
+    /// Which connections are silent and owe the kernel nothing when a turn ends.
+    fn note_silent(&mut self, home: usize) {
+        let limit = self.scenario.config.mark_down_timeouts;
+        let it = &mut self.loops[home];
+        let is_silent = |slot: usize| {
+            limit > 0
+                && it.dataplane.late_in_a_row(slot) >= limit
+                && it.dataplane.server_output(slot).is_empty()
+        };
+        it.silent = it.slots.iter().map(|of| of[0].filter(|slot| is_silent(*slot))).collect();
+    }
+
+    /// Where keys have one server, it is asked nothing while it is silent, but whether it still is.
+    fn silent_servers_are_left_alone(&self, (home, slot, server): (usize, usize, usize), output: &[u8]) {
+        let it = &self.loops[home];
+        let limit = self.scenario.config.mark_down_timeouts;
+        let is_silent = it.silent[server] == Some(slot) && it.dataplane.late_in_a_row(slot) >= limit;
+        let is_alone = self.scenario.replicas == 1 && self.scenario.moves == 0 && self.scenario.reloads == 0;
+        self.ensure(!is_silent || !is_alone || output == b"version\r\n", || {
+            format!("silent server {server} is asked {:?}", String::from_utf8_lossy(output))
+        });
     }
 
     /// What a turn has for another loop goes there in one batch.
@@ -72,13 +96,17 @@ impl World {
         let dataplane = &self.loops[home].dataplane;
         let server = tables::number_of(dataplane.server(slot));
         let output = dataplane.server_output(slot).to_vec();
+        let Some((_, line)) = self.line_of(home, slot) else { return };
+        self.silent_servers_are_left_alone((home, slot, server), &output);
         let count = self.accepted(output.len());
         self.note(4, &output[..count]);
-        let wire = Wire { server, home, attempt: self.servers[server].attempt(home) };
+        let wire = Wire { server, line, attempt: self.servers[server].attempt(line) };
         let pieces =
-            self.servers[server].way_there(home).carry(&output[..count], now_ns, conduct, &mut self.rng);
-        for (at_ns, piece) in pieces {
-            self.happens(at_ns, Happening::ToServer(wire, piece));
+            self.servers[server].way_there(line).carry(&output[..count], now_ns, conduct, &mut self.rng);
+        if self.servers[server].dead(line) != Dead::Everything {
+            for (at_ns, piece) in pieces {
+                self.happens(at_ns, Happening::ToServer(wire, piece));
+            }
         }
         self.loops[home].dataplane.handle_server_written(slot, count, now);
         if count < output.len() {

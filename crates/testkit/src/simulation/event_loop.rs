@@ -14,8 +14,11 @@ pub(super) struct Loop {
     /// The table that it goes by.
     pub(super) table: Arc<Table>,
     table_number: usize,
-    /// The number that each of the world's servers has in the dataplane, while it is to be connected.
-    pub(super) slots: Vec<Option<usize>>,
+    /// The numbers that each of the world's servers has in the dataplane, while it is to be connected: that of its connection, and that
+    /// of a second one.
+    pub(super) slots: Vec<[Option<usize>; 2]>,
+    /// The numbers of servers that were silent when the last turn ended.
+    pub(super) silent: Vec<Option<usize>>,
     /// The ways of its mail to the other loops.
     pub(super) mail: Vec<Link>,
     /// When it was told to end.
@@ -39,7 +42,8 @@ impl Loop {
             dataplane: Dataplane::sharing(config, Arc::clone(table), Arc::clone(standing), Instant::ZERO),
             table: Arc::clone(table),
             table_number: 0,
-            slots: vec![None; scenario.servers],
+            slots: vec![[None; 2]; scenario.servers],
+            silent: vec![None; scenario.servers],
             mail: (0..scenario.loops).map(|_| Link::default()).collect(),
             drained_ns: None,
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   clients ──link──▶ driver ─▶ Dataplane ─▶ driver ──link──▶ model servers
-//!      ▲                │  (one per loop)                         │ freeze, close, refuse, answer late, restart
+//!      ▲                │  (one per loop)                         │ freeze, close, refuse, swallow, answer late
 //!      └──────link──────┘                    ◀──────link──────────┘
 //! ```
 //!

@@ -31,6 +31,10 @@ pub(super) enum Fault {
     /// One of its connections breaks without its doing: the proxy hears of it, and the server, when it comes to it, carries out what
     /// had reached it.
     Break,
+    /// The path of one of its connections swallows all bytes, or those of the replies, for good. New connections pass.
+    Swallow(Dead),
+    /// One of its threads hangs for this long, and with it a connection.
+    Stick(u64),
     /// It has no memory for values for this long, and forgets those that are to be replaced.
     Full(u64),
     /// The same, but it keeps what is to be replaced.
@@ -43,17 +47,25 @@ pub(super) enum Fault {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wire {
     pub(super) server: usize,
+    /// The loop, and which of its connections.
+    pub(super) line: Line,
+    /// Number of the attempt to make that one.
+    pub(super) attempt: u64,
+}
+
+/// A loop has one connection to a server for its requests, and at times a second one, to see whether the server answers there.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
     /// The loop.
     pub(super) home: usize,
-    /// Number of that loop's attempt to connect.
-    pub(super) attempt: u64,
+    pub(super) is_second: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct SimulatedServer {
     pub(super) memcached: Memcached,
     /// What each loop has of it.
-    lines: Vec<Line>,
+    ways: Vec<[Way; 2]>,
     /// The connections that it has, those included that the proxy has dropped and that it has not read to their end.
     sockets: Vec<Socket>,
     frozen_until_ns: u64,
@@ -68,11 +80,22 @@ pub(super) struct SimulatedServer {
 
 /// The way between a loop and a server.
 #[derive(Debug, Default)]
-struct Line {
+struct Way {
     /// Number of the latest attempt to connect. The proxy hears nothing any more of an earlier one.
     attempt: u64,
     to_server: Link,
     to_proxy: Link,
+    dead: Dead,
+}
+
+/// What a way has come to swallow; the next connection has a way of its own.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Dead {
+    #[default]
+    Nothing,
+    /// What the server says.
+    Replies,
+    Everything,
 }
 
 /// A connection as the server sees it.
@@ -88,13 +111,25 @@ struct Socket {
     inbox: VecDeque<Vec<u8>>,
     /// When it forgets what it has not read.
     until_ns: u64,
+    /// It is not read before.
+    stuck_until_ns: u64,
 }
 
 impl Fault {
-    /// `timeout_ns`: how long the proxy waits for a server. `breaks`: connections may break by themselves.
-    pub(super) fn random(timeout_ns: u64, breaks: bool, greets: bool, rng: &mut SmallRng) -> Self {
+    /// `timeout_ns`: how long the proxy waits for a server. `breaks`: connections may break by themselves. `dies`: the paths of
+    /// connections may die.
+    pub(super) fn random(
+        timeout_ns: u64,
+        (breaks, dies, greets): (bool, bool, bool),
+        rng: &mut SmallRng,
+    ) -> Self {
         if breaks && rng.random_bool(0.2) {
             return Self::Break;
+        }
+        if dies && rng.random_bool(0.3) {
+            let dead = *[Dead::Replies, Dead::Everything].choose(rng).expect("two ways");
+            let stuck_ns = rng.random_range(timeout_ns * 2..=timeout_ns * 8);
+            return if rng.random_bool(0.4) { Self::Swallow(dead) } else { Self::Stick(stuck_ns) };
         }
         let length_ns = rng.random_range(1..=timeout_ns * 3);
         if breaks && rng.random_bool(0.1) {
@@ -135,7 +170,7 @@ impl SimulatedServer {
     pub(super) fn new(loops: usize) -> Self {
         Self {
             memcached: Memcached::default().with_item_size(VALUE_BYTES_MAX),
-            lines: (0..loops).map(|_| Line::default()).collect(),
+            ways: (0..loops).map(|_| Default::default()).collect(),
             sockets: Vec::new(),
             frozen_until_ns: 0,
             refuses_until_ns: 0,
@@ -161,7 +196,7 @@ impl SimulatedServer {
                 self.late_until_ns = now_ns + length_ns;
                 self.extra_ns = extra_ns;
             }
-            Fault::Close | Fault::Break => {}
+            Fault::Close | Fault::Break | Fault::Swallow(_) | Fault::Stick(_) => {}
             Fault::Full(length_ns) | Fault::Refusing(length_ns) => {
                 self.full_until_ns = self.full_until_ns.max(now_ns + length_ns);
                 self.memcached.set_keeps_refused(matches!(fault, Fault::Refusing(_)));
@@ -191,35 +226,56 @@ impl SimulatedServer {
             connection: Connection::default(),
             inbox: VecDeque::new(),
             until_ns: u64::MAX,
+            stuck_until_ns: 0,
         });
     }
 
-    /// The latest attempt of a loop.
-    pub(super) fn attempt(&self, home: usize) -> u64 {
-        self.lines[home].attempt
+    fn way(&mut self, line: Line) -> &mut Way {
+        &mut self.ways[line.home][usize::from(line.is_second)]
     }
 
-    /// Whether this is the latest attempt of its loop.
+    /// The latest attempt to make a connection.
+    pub(super) fn attempt(&self, line: Line) -> u64 {
+        self.ways[line.home][usize::from(line.is_second)].attempt
+    }
+
+    /// Whether there was no later attempt to make that connection.
     pub(super) fn is_latest(&self, wire: Wire) -> bool {
-        self.attempt(wire.home) == wire.attempt
+        self.attempt(wire.line) == wire.attempt
     }
 
     /// A loop has dropped its connection, or begins another. The server reads what was on the way to it when it comes to it, if that is
     /// before `until_ns`.
-    pub(super) fn forget(&mut self, home: usize, until_ns: u64) {
-        for socket in self.sockets.iter_mut().filter(|socket| socket.wire.home == home) {
+    pub(super) fn forget(&mut self, line: Line, until_ns: u64) {
+        for socket in self.sockets.iter_mut().filter(|socket| socket.wire.line == line) {
             socket.until_ns = socket.until_ns.min(until_ns);
         }
-        let attempt = self.attempt(home) + 1;
-        self.lines[home] = Line { attempt, ..Line::default() };
+        let attempt = self.attempt(line) + 1;
+        *self.way(line) = Way { attempt, ..Way::default() };
     }
 
-    pub(super) fn way_there(&mut self, home: usize) -> &mut Link {
-        &mut self.lines[home].to_server
+    pub(super) fn way_there(&mut self, line: Line) -> &mut Link {
+        &mut self.way(line).to_server
     }
 
-    pub(super) fn way_back(&mut self, home: usize) -> &mut Link {
-        &mut self.lines[home].to_proxy
+    pub(super) fn way_back(&mut self, line: Line) -> &mut Link {
+        &mut self.way(line).to_proxy
+    }
+
+    /// What the latest connection of this line swallows.
+    pub(super) fn dead(&self, line: Line) -> Dead {
+        self.ways[line.home][usize::from(line.is_second)].dead
+    }
+
+    /// From now on it swallows this, until it is replaced.
+    pub(super) fn die(&mut self, line: Line, dead: Dead) {
+        self.way(line).dead = dead;
+    }
+
+    /// The thread that has this connection hangs until then.
+    pub(super) fn stick(&mut self, wire: Wire, until_ns: u64) {
+        let mine = self.sockets.iter_mut().filter(|socket| socket.wire == wire);
+        mine.for_each(|socket| socket.stuck_until_ns = until_ns);
     }
 
     /// Bytes arrive; they are read by [`Self::work`]. Returns whether it still has that connection.
@@ -238,8 +294,11 @@ impl SimulatedServer {
         self.sockets.retain(|socket| now_ns < socket.until_ns);
         let mut answers: Vec<(Wire, Vec<u8>)> = Vec::new();
         loop {
-            let waiting: Vec<_> =
-                (0..self.sockets.len()).filter(|it| !self.sockets[*it].inbox.is_empty()).collect();
+            let is_waiting = |it: &usize| {
+                let socket = &self.sockets[*it];
+                socket.stuck_until_ns <= now_ns && !socket.inbox.is_empty()
+            };
+            let waiting: Vec<_> = (0..self.sockets.len()).filter(is_waiting).collect();
             let next = if waiting.len() > 1 { waiting.choose(rng) } else { waiting.first() };
             let Some(&next) = next else { return Ok(answers) };
             let socket = &mut self.sockets[next];

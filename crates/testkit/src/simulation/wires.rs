@@ -2,57 +2,113 @@
 
 use rand::Rng;
 
-use super::server::Wire;
+use super::server::{Dead, Line, Wire};
 use super::tables;
 use super::world::{Happening, World};
 
+/// So many timeouts after the path of a connection has died the kernel ends it. All troubles of a server together are shorter.
+const KERNEL_PATIENCE: u64 = 60;
+
 impl World {
-    /// A loop connects.
+    /// A loop connects. Whoever has a connection to that server in another slot makes a second one.
     pub(super) fn connect(&mut self, home: usize, slot: usize) {
         let server = tables::number_of(self.loops[home].dataplane.server(slot));
-        self.forget(home, server);
-        self.loops[home].slots[server] = Some(slot);
+        let is_second = self.loops[home].slots[server][0].is_some_and(|own| own != slot);
+        let line = Line { home, is_second };
+        self.forget(server, line);
+        self.loops[home].slots[server][usize::from(is_second)] = Some(slot);
         let (conduct, now_ns) = (self.scenario.conduct, self.now_ns);
-        let wire = Wire { server, home, attempt: self.servers[server].attempt(home) };
-        let at_ns = self.servers[server].way_there(home).arrival(now_ns, conduct, &mut self.rng);
+        let wire = Wire { server, line, attempt: self.servers[server].attempt(line) };
+        let at_ns = self.servers[server].way_there(line).arrival(now_ns, conduct, &mut self.rng);
         self.happens(at_ns, Happening::Connected(wire));
     }
 
     /// A loop drops a connection. The slot may be another server's already.
     pub(super) fn disconnect(&mut self, home: usize, slot: usize) {
-        if let Some(server) = self.loops[home].slots.iter().position(|of| *of == Some(slot)) {
-            self.forget(home, server);
-            self.loops[home].slots[server] = None;
+        if let Some((server, line)) = self.line_of(home, slot) {
+            self.forget(server, line);
+            self.loops[home].slots[server][usize::from(line.is_second)] = None;
         }
     }
 
-    fn forget(&mut self, home: usize, server: usize) {
+    /// Which server a slot of a loop is, and which connection to it.
+    pub(super) fn line_of(&self, home: usize, slot: usize) -> Option<(usize, Line)> {
+        let slots = self.loops[home].slots.iter().enumerate();
+        let mut found =
+            slots.filter_map(|(server, of)| Some((server, of.iter().position(|it| *it == Some(slot))?)));
+        found.next().map(|(server, place)| (server, Line { home, is_second: place == 1 }))
+    }
+
+    fn forget(&mut self, server: usize, line: Line) {
         // The setting is an assumption about the network: nothing that was sent on a broken connection is carried out later than that.
         let lingers_ns = if self.scenario.lingers { self.scenario.config.quarantine_ns } else { 0 };
-        self.servers[server].forget(home, self.now_ns + lingers_ns);
+        self.servers[server].forget(line, self.now_ns + lingers_ns);
     }
 
     /// The number of a server in the loop whose connection this is, if it is up.
     pub(super) fn up(&self, wire: Wire) -> Option<usize> {
-        self.slot(wire).filter(|slot| self.loops[wire.home].dataplane.server_is_up(*slot))
+        self.slot(wire).filter(|slot| self.loops[wire.line.home].dataplane.server_is_up(*slot))
     }
 
     fn slot(&self, wire: Wire) -> Option<usize> {
-        self.loops[wire.home].slots[wire.server].filter(|_| self.servers[wire.server].is_latest(wire))
+        let slot = self.loops[wire.line.home].slots[wire.server][usize::from(wire.line.is_second)];
+        slot.filter(|_| self.servers[wire.server].is_latest(wire))
+    }
+
+    /// The connection of any loop to a server, if it is up, and the slot that it has there.
+    fn any_up(&mut self, server: usize) -> Option<(Wire, usize)> {
+        let line = Line { home: self.rng.random_range(0..self.loops.len()), is_second: false };
+        let wire = Wire { server, line, attempt: self.servers[server].attempt(line) };
+        self.up(wire).map(|slot| (wire, slot))
     }
 
     /// The proxy hears that a connection is broken, and the server does not.
     pub(super) fn break_one(&mut self, server: usize) {
-        let home = self.rng.random_range(0..self.loops.len());
-        let wire = Wire { server, home, attempt: self.servers[server].attempt(home) };
-        let (Some(slot), now) = (self.up(wire), self.now()) else { return };
-        self.forget(home, server);
-        self.loops[home].dataplane.handle_server_broken(slot, now);
+        if let Some((wire, slot)) = self.any_up(server) {
+            self.break_wire(wire, slot);
+        }
+    }
+
+    fn break_wire(&mut self, wire: Wire, slot: usize) {
+        let now = self.now();
+        self.forget(wire.server, wire.line);
+        self.loops[wire.line.home].dataplane.handle_server_broken(slot, now);
+    }
+
+    /// The path of a connection dies. The kernel will end it, a long time later.
+    pub(super) fn swallow(&mut self, server: usize, dead: Dead) {
+        let Some((wire, _)) = self.any_up(server) else { return };
+        self.servers[server].die(wire.line, dead);
+        self.cut_off = true;
+        let at_ns = self.now_ns + KERNEL_PATIENCE * self.scenario.config.timeout_ns;
+        self.happens(at_ns, Happening::KernelEnds(wire, false));
+    }
+
+    /// The kernel has waited for long enough. A connection on which so many requests were late that it should have been replaced is
+    /// looked at once more: the last of them may have been late just now, and its server in trouble.
+    pub(super) fn kernel_ends(&mut self, wire: Wire, was_doubted: bool) {
+        let Some(slot) = self.up(wire) else { return };
+        let limit = self.scenario.config.mark_down_timeouts;
+        let is_doubted = limit > 0 && self.loops[wire.line.home].dataplane.late_in_a_row(slot) >= limit;
+        self.ensure(!(was_doubted && is_doubted), || format!("{wire:?} is dead, and is not replaced"));
+        if is_doubted {
+            let at_ns = self.now_ns + KERNEL_PATIENCE * self.scenario.config.timeout_ns;
+            return self.happens(at_ns, Happening::KernelEnds(wire, true));
+        }
+        self.break_wire(wire, slot);
+    }
+
+    /// The server does not read one of its connections for a while.
+    pub(super) fn stick(&mut self, server: usize, length_ns: u64) {
+        let Some((wire, _)) = self.any_up(server) else { return };
+        let until_ns = self.now_ns + length_ns;
+        self.servers[server].stick(wire, until_ns);
+        self.happens(until_ns, Happening::Thaw(server));
     }
 
     pub(super) fn finish_connecting(&mut self, wire: Wire) {
         let (Some(slot), now) = (self.slot(wire), self.now()) else { return };
-        let dataplane = &mut self.loops[wire.home].dataplane;
+        let dataplane = &mut self.loops[wire.line.home].dataplane;
         match self.servers[wire.server].accepts(self.now_ns) {
             Some(true) => {
                 self.servers[wire.server].accept(wire, self.now_ns);
@@ -85,12 +141,12 @@ impl World {
             answer.truncate(self.rng.random_range(1..answer.len()));
         }
         let sent_ns = now_ns + server.lateness_ns(now_ns);
-        let pieces = server.way_back(wire.home).carry(&answer, sent_ns, conduct, &mut self.rng);
+        let pieces = server.way_back(wire.line).carry(&answer, sent_ns, conduct, &mut self.rng);
         for (at_ns, piece) in pieces {
             self.happens(at_ns, Happening::FromServer(wire, Some(piece)));
         }
         if closes {
-            let at_ns = self.servers[wire.server].way_back(wire.home).arrival(now_ns, conduct, &mut self.rng);
+            let at_ns = self.servers[wire.server].way_back(wire.line).arrival(now_ns, conduct, &mut self.rng);
             self.happens(at_ns, Happening::FromServer(wire, None));
         }
     }
@@ -102,21 +158,24 @@ impl World {
         if self.rng.random_bool(0.5) || !self.servers[wire.server].is_latest(wire) {
             self.now_ns + self.rng.random_range(0..=conduct.delay_max_ns)
         } else {
-            self.servers[wire.server].way_back(wire.home).arrival(self.now_ns, conduct, &mut self.rng)
+            self.servers[wire.server].way_back(wire.line).arrival(self.now_ns, conduct, &mut self.rng)
         }
     }
 
     pub(super) fn read_server(&mut self, wire: Wire, bytes: Option<Vec<u8>>) {
         let Some(slot) = self.up(wire) else { return };
+        if self.servers[wire.server].dead(wire.line) != Dead::Nothing {
+            return;
+        }
         let now = self.now();
         match bytes {
             Some(bytes) => {
                 self.note(2, &bytes);
-                self.loops[wire.home].dataplane.handle_server_bytes(slot, &bytes, now);
+                self.loops[wire.line.home].dataplane.handle_server_bytes(slot, &bytes, now);
             }
             None => {
-                self.forget(wire.home, wire.server);
-                self.loops[wire.home].dataplane.handle_server_disconnected(slot, now);
+                self.forget(wire.server, wire.line);
+                self.loops[wire.line.home].dataplane.handle_server_disconnected(slot, now);
             }
         }
     }

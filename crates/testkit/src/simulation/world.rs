@@ -42,6 +42,8 @@ pub(super) enum Happening {
     FromServer(Wire, Option<Vec<u8>>),
     ServerWritable(Wire),
     Fault(usize, Fault),
+    /// The kernel ends a connection whose path is dead, unless it should have been replaced; and whether that was seen before.
+    KernelEnds(Wire, bool),
     /// The proxy gets another table.
     Table,
     /// One of its loops takes the table that was given out with this number.
@@ -73,6 +75,8 @@ pub(super) struct World {
     coming: BTreeMap<(u64, u64), Happening>,
     happenings: u64,
     pub(super) history: History,
+    /// The path of some connection died, perhaps in the middle of a reply.
+    pub(super) cut_off: bool,
     trace: u64,
 }
 
@@ -112,6 +116,7 @@ impl World {
             coming: BTreeMap::new(),
             happenings: 0,
             history: History::default(),
+            cut_off: false,
             trace: 0xcbf2_9ce4_8422_2325,
         };
         world.plan();
@@ -147,8 +152,9 @@ impl World {
         }
         for _ in 0..self.scenario.faults {
             let server = self.rng.random_range(0..self.servers.len());
-            let Scenario { config, lingers, .. } = &self.scenario;
-            let fault = Fault::random(config.timeout_ns, *lingers, config.greets_servers, &mut self.rng);
+            let Scenario { config, lingers, replicas, .. } = &self.scenario;
+            let kinds = (*lingers, *lingers || *replicas == 1, config.greets_servers);
+            let fault = Fault::random(config.timeout_ns, kinds, &mut self.rng);
             let at_ns = self.rng.random_range(0..=length_ns);
             self.happens(at_ns, Happening::Fault(server, fault));
         }
@@ -226,7 +232,7 @@ impl World {
             Happening::FromServer(wire, bytes) => self.read_server(wire, bytes),
             Happening::ServerWritable(wire) => {
                 if let Some(slot) = self.up(wire) {
-                    self.loops[wire.home].dataplane.handle_server_writable(slot);
+                    self.loops[wire.line.home].dataplane.handle_server_writable(slot);
                 }
             }
             Happening::Stats(home, request) => {
@@ -245,7 +251,7 @@ impl World {
             }
             Happening::Move(server) => {
                 for it in &mut self.loops {
-                    if let Some(slot) = it.slots[server] {
+                    if let Some(slot) = it.slots[server][0] {
                         it.dataplane.handle_server_moved(slot);
                     }
                 }
@@ -261,6 +267,9 @@ impl World {
                 self.loops[home].drained_ns = Some(self.now_ns);
             }
             Happening::Fault(server, Fault::Break) => self.break_one(server),
+            Happening::Fault(server, Fault::Swallow(dead)) => self.swallow(server, dead),
+            Happening::Fault(server, Fault::Stick(length_ns)) => self.stick(server, length_ns),
+            Happening::KernelEnds(wire, was_doubted) => self.kernel_ends(wire, was_doubted),
             Happening::Fault(server, fault) => {
                 for wire in self.servers[server].befall(fault, self.now_ns) {
                     let at_ns = self.end_of_connection(wire);
