@@ -4,6 +4,7 @@ use crate::{
     config::Listen,
     event_loop::{LoopHandle, Message},
     listener::Listener,
+    tcp_timeouts::TcpTimeouts,
 };
 use mio::{Events, Poll, Token};
 use std::{
@@ -44,9 +45,14 @@ impl AcceptorHandle {
 
 impl Acceptor {
     /// Listens; nothing is accepted before [`Acceptor::run`].
-    pub(crate) fn bind(listen: &Listen, loops: Vec<LoopHandle>) -> io::Result<(Self, AcceptorHandle)> {
+    pub(crate) fn bind(
+        listen: &Listen,
+        tcp: TcpTimeouts,
+        loops: Vec<LoopHandle>,
+    ) -> io::Result<(Self, AcceptorHandle)> {
         let poll = Poll::new()?;
         let mut listener = Listener::bind(listen)?;
+        listener.keep_alive(tcp)?;
         listener.register(poll.registry(), LISTENER)?;
         let stop = Arc::new(AtomicBool::new(false));
         let waker = mio::Waker::new(poll.registry(), WAKER)?;

@@ -3,6 +3,7 @@
 use crate::batching::Batching;
 use crate::engine::{Engine, READERS_MAX, SPLIT_THREADS_MAX, WORKERS_MAX};
 use crate::names::{Resolve, SystemResolver};
+use crate::tcp_timeouts::TcpTimeouts;
 use crate::traces::Sampling;
 use std::{
     fmt,
@@ -40,6 +41,8 @@ pub struct Config {
     pub progress_bytes_min: usize,
     /// How long an attempt to connect to a server may take.
     pub connect_timeout: Duration,
+    /// How long the kernel waits for the machine at the other end of a connection.
+    pub tcp: TcpTimeouts,
     /// How long clients may take.
     pub patience: Patience,
     /// How multi-gets are asked for where keys have several replicas.
@@ -262,6 +265,7 @@ impl Config {
             timeout: Duration::from_millis(500),
             progress_bytes_min: defaults.progress_bytes_min,
             connect_timeout: Duration::from_nanos(defaults.connect_timeout_ns),
+            tcp: TcpTimeouts::default(),
             patience: defaults.patience,
             multiget: Multiget::default(),
             join_gets: JoinGets::default(),
@@ -446,7 +450,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 39] = [
+        let settings: [(&str, Told<'_>); 41] = [
             ("listen", &listen),
             ("admin", &admin),
             ("admin-host", &|it| it.admin_hosts.join(",")),
@@ -461,6 +465,8 @@ impl Config {
             ("max-value", &value),
             ("progress", &|it| it.progress_bytes_min.to_string()),
             ("connect-timeout", &|it| format!("{:?}", it.connect_timeout)),
+            ("keepalive", &|it| format!("{:?}", it.tcp.keepalive)),
+            ("tcp-user-timeout", &|it| format!("{:?}", it.tcp.user_timeout)),
             ("client-timeout", &patience(|it| it.unread_ns)),
             ("request-timeout", &patience(|it| it.request_ns)),
             ("idle-timeout", &patience(|it| it.idle_ns)),

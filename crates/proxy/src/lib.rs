@@ -41,6 +41,7 @@ mod server_link;
 mod snapshot;
 mod sockets;
 mod split;
+mod tcp_timeouts;
 mod threaded;
 mod threads;
 mod traces;
@@ -52,6 +53,7 @@ pub use engine::Engine;
 pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
 pub use run::{RunError, run};
+pub use tcp_timeouts::TcpTimeouts;
 pub use traces::Sampling;
 pub use weir_dataplane::{
     JoinGets, Multiget, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,

@@ -1,6 +1,6 @@
 //! Where clients connect: a TCP port, or a socket in the file system.
 
-use crate::{config::Listen, sockets::Stream};
+use crate::{config::Listen, sockets::Stream, tcp_timeouts::TcpTimeouts};
 use mio::{
     Interest, Registry, Token,
     net::{TcpListener, UnixListener},
@@ -50,6 +50,14 @@ impl Listener {
         match listen {
             Listen::Tcp(address) => tcp(*address).map(Self::Tcp),
             Listen::Unix { path, mode } => unix(path, *mode),
+        }
+    }
+
+    /// For every connection that will be accepted.
+    pub(crate) fn keep_alive(&self, tcp: TcpTimeouts) -> io::Result<()> {
+        match self {
+            Self::Tcp(listener) => tcp.guard_clients(listener),
+            Self::Unix { .. } => Ok(()),
         }
     }
 

@@ -222,7 +222,11 @@ impl Making {
             budget: Arc::clone(&self.budget),
             table: Arc::clone(&self.config.table),
             standing: Arc::clone(&self.standing),
-            whereabouts: Whereabouts { book: Arc::clone(&self.book), keeper: self.keeper.clone() },
+            whereabouts: Whereabouts {
+                book: Arc::clone(&self.book),
+                keeper: self.keeper.clone(),
+                tcp: self.config.tcp,
+            },
             clock: self.clock,
             batching: self.config.batching,
             drain_timeout: self.config.drain_timeout,
@@ -282,7 +286,7 @@ fn start_acceptor(
     loops: &[LoopHandle],
     watch: &Watch,
 ) -> Result<(AcceptorHandle, LoopThread), RunError> {
-    let bound = Acceptor::bind(&config.listen, loops.to_vec());
+    let bound = Acceptor::bind(&config.listen, config.tcp, loops.to_vec());
     let (acceptor, handle) = bound.map_err(|source| RunError::Listen {
         role: "clients",
         address: config.listen.to_string(),

@@ -5,6 +5,7 @@ use crate::{
     keeper::KeeperHandle,
     names::AddressBook,
     sockets::{Ended, Stream},
+    tcp_timeouts::TcpTimeouts,
 };
 use mio::net::{TcpStream, UnixStream};
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
@@ -28,6 +29,8 @@ pub(crate) struct ServerLink {
 pub(crate) struct Whereabouts {
     pub(crate) book: Arc<AddressBook>,
     pub(crate) keeper: KeeperHandle,
+    /// How long the kernel waits for their machines.
+    pub(crate) tcp: TcpTimeouts,
 }
 
 impl ServerLink {
@@ -87,7 +90,10 @@ impl EventLoop {
         let link = &mut self.servers[slot];
         match link.stream.as_ref().map(Stream::connected) {
             Some(Some(true)) => {
-                link.stream.iter().for_each(Stream::send_at_once);
+                if let Some(stream) = &link.stream {
+                    stream.send_at_once();
+                    self.whereabouts.tcp.guard_server(stream);
+                }
                 let now = self.read_clock();
                 self.dataplane.handle_server_connected(slot, now);
                 self.renew_if_moved(slot);
@@ -100,11 +106,12 @@ impl EventLoop {
         }
     }
 
-    /// The dataplane wants no connection to this number's server any more; the next may be another server.
+    /// The dataplane wants no connection to this number's server any more; the next may be another server. What the kernel still has
+    /// is not sent: it would come behind what goes over the next connection.
     pub(crate) fn disconnect(&mut self, slot: usize) {
         // A server that leaves may never have been needed.
         let Some(link) = self.servers.get_mut(slot) else { return };
-        link.stream = None;
+        link.stream.take().iter().for_each(Stream::drop_unsent);
         link.known = self.dataplane.connected_servers().any(|connected| connected == slot);
     }
 

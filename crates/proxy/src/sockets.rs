@@ -47,6 +47,13 @@ impl Stream {
         }
     }
 
+    /// When it is closed, what the kernel has not sent is dropped, and the peer told so (a reset).
+    pub(crate) fn drop_unsent(&self) {
+        if let Self::Tcp(stream) = self {
+            let _ = rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
+        }
+    }
+
     /// Whether a connection that was begun is established: `None` while that is open.
     pub(crate) fn connected(&self) -> Option<bool> {
         if !matches!(with!(self, stream => stream.take_error()), Ok(None)) {

@@ -150,7 +150,7 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
     let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
     let pool = config.table.pools()[0].router().options().clone();
     format!(
-        "{:?} {:?} {:?} {:?} {} {} {:?} {} {} {:?} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {} {} {:?} {pool:?}",
+        "{:?} {:?} {:?} {:?} {} {} {:?} {} {} {:?} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {} {} {:?} {pool:?}",
         config.listen,
         config.admin,
         config.admin_hosts,
@@ -171,6 +171,7 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
         config.progress_bytes_min,
         config.connect_timeout,
         config.patience,
+        config.tcp,
         config.buffer_bytes_max,
         config.large_value_bytes,
         config.sampling,

@@ -85,6 +85,8 @@ impl Given {
         config.server_buffer_bytes_max = settings.server_buffer.unwrap_or(BUFFER);
         config.progress_bytes_min = settings.progress.unwrap_or(PROGRESS);
         config.patience = patience(&settings);
+        config.tcp.keepalive = settings.keepalive.unwrap_or(config.tcp.keepalive);
+        config.tcp.user_timeout = settings.tcp_user_timeout.unwrap_or(config.tcp.user_timeout);
         config.large_value_bytes = settings.large_value.unwrap_or(LARGE_VALUE);
         config.windows_file = settings.windows.map(PathBuf::from);
         config.trace_file = settings.trace.map(PathBuf::from);

@@ -65,6 +65,14 @@ pub(crate) struct Settings {
     /// How long an attempt to connect to a server may take [default: 500ms]
     #[arg(long, value_name = "TIME", env = "WEIR_CONNECT_TIMEOUT", value_parser = units::duration)]
     pub(crate) connect_timeout: Option<Duration>,
+    /// How long nothing may come from a client or a server before the kernel asks whether its machine is still there, in whole seconds;
+    /// after three questions without an answer the connection ends; 0s: never [default: 60s]
+    #[arg(long, value_name = "TIME", env = "WEIR_KEEPALIVE", value_parser = units::duration)]
+    pub(crate) keepalive: Option<Duration>,
+    /// How long a server's machine may leave unacknowledged what was sent to it before the kernel ends the connection; 0s: as long as
+    /// the kernel does by itself [default: 20s]
+    #[arg(long, value_name = "TIME", env = "WEIR_TCP_USER_TIMEOUT", value_parser = units::duration)]
+    pub(crate) tcp_user_timeout: Option<Duration>,
     /// How long a client may take nothing of the replies that wait for it before it is disconnected; 0s: for ever [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_CLIENT_TIMEOUT", value_parser = units::duration)]
     pub(crate) client_timeout: Option<Duration>,
@@ -189,6 +197,8 @@ impl Settings {
             timeout: self.timeout.or(below.timeout),
             progress: self.progress.or(below.progress),
             connect_timeout: self.connect_timeout.or(below.connect_timeout),
+            keepalive: self.keepalive.or(below.keepalive),
+            tcp_user_timeout: self.tcp_user_timeout.or(below.tcp_user_timeout),
             client_timeout: self.client_timeout.or(below.client_timeout),
             request_timeout: self.request_timeout.or(below.request_timeout),
             idle_timeout: self.idle_timeout.or(below.idle_timeout),
@@ -240,6 +250,8 @@ pub(crate) struct SettingsTable {
     timeout: Option<Spanned<String>>,
     progress: Option<Spanned<String>>,
     connect_timeout: Option<Spanned<String>>,
+    keepalive: Option<Spanned<String>>,
+    tcp_user_timeout: Option<Spanned<String>>,
     client_timeout: Option<Spanned<String>>,
     request_timeout: Option<Spanned<String>>,
     idle_timeout: Option<Spanned<String>>,
@@ -289,6 +301,8 @@ impl SettingsTable {
             timeout: self.timeout.as_ref().map(checked_timeout).transpose()?,
             progress: read("progress", self.progress.as_ref(), units::bytes)?,
             connect_timeout: read("connect_timeout", self.connect_timeout.as_ref(), units::duration)?,
+            keepalive: read("keepalive", self.keepalive.as_ref(), units::duration)?,
+            tcp_user_timeout: read("tcp_user_timeout", self.tcp_user_timeout.as_ref(), units::duration)?,
             client_timeout: read("client_timeout", self.client_timeout.as_ref(), units::duration)?,
             request_timeout: read("request_timeout", self.request_timeout.as_ref(), units::duration)?,
             idle_timeout: read("idle_timeout", self.idle_timeout.as_ref(), units::duration)?,

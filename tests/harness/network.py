@@ -1,0 +1,56 @@
+"""A network of the test's own, in which the path of one connection can be made to swallow everything."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .processes import Address, program
+
+_CLONE_NEWNET = 0x40000000
+
+
+@contextlib.contextmanager
+def own_network() -> Iterator[None]:
+    """Whatever this thread starts inside has a loopback of its own. Skips where nobody may make one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        if libc.unshare(_CLONE_NEWNET) != 0:
+            pytest.skip(f"needs the right to make a network namespace: {os.strerror(ctypes.get_errno())}")
+        try:
+            _ip("link", "set", "lo", "up")
+            # What leads to this machine itself is looked up first, unless it is asked to come later.
+            _ip("rule", "add", "pref", "100", "lookup", "local")
+            _ip("rule", "del", "pref", "0")
+            yield
+        finally:
+            assert libc.setns(before, _CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+    finally:
+        os.close(before)
+
+
+def flows_to(server: Address) -> list[int]:
+    """The local ports of all connections to a server."""
+    ports = []
+    for line in Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]:
+        local, remote, state = line.split()[1:4]
+        if int(remote.partition(":")[2], 16) == server.port and state == "01":
+            ports.append(int(local.partition(":")[2], 16))
+    return sorted(ports)
+
+
+def swallow(port: int) -> None:
+    """From now on every packet from and to this port is dropped, and nobody is told. New connections pass."""
+    _ip("rule", "add", "pref", "1", "ipproto", "tcp", "sport", str(port), "blackhole")
+    _ip("rule", "add", "pref", "2", "ipproto", "tcp", "dport", str(port), "blackhole")
+
+
+def _ip(*words: str) -> None:
+    subprocess.run([program("ip"), *words], check=True, capture_output=True, text=True)
