@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.conftest import Connect, StartProxy
+from tests.harness.placement import keys_by_server
 from tests.harness.processes import Memcached, eventually
 from tests.harness.standing import counters, is_read
 from tests.harness.wire import Wire
@@ -48,6 +49,26 @@ def test_frozen_server_whose_keys_have_no_other_is_answered_for_at_once(
     print(f"serves {time.monotonic() - began:.3f} s after it went on")
     eventually(lambda: is_read(proxy, server.address), "every thread has found that out")
     assert counters(proxy)["server_connections_dead"] == 0, "it kept its connections"
+
+
+@pytest.mark.every_engine
+def test_reads_of_a_server_that_freezes_are_answered_by_another_one(
+    start_proxy: StartProxy, servers: list[Memcached], connect: Connect
+) -> None:
+    """The first reads were answered `SERVER_ERROR timeout`, though another server had what they asked for."""
+    proxy = start_proxy("--threads", "1", "--replicas", "2", "--timeout", "2s")
+    held = keys_by_server(proxy.address, [server.address for server in servers])
+    wire = connect(proxy.address)
+    servers[0].freeze()
+    for key in held[0][:3]:
+        assert wire.get(key) == [(key, key * 2)]
+    assert counters(proxy)["reads_moved"] > 0
+    assert counters(proxy)["requests_failed"] == 0
+    servers[0].thaw()
+    eventually(lambda: is_read(proxy, servers[0].address), "it is read again")
+    for key in held[0] + held[1] + held[2]:
+        assert wire.get(key) == [(key, key * 2)]
+    wire.in_step()
 
 
 def test_frozen_server_whose_connection_the_kernel_ends_shows_no_old_value(

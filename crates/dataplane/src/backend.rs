@@ -17,6 +17,7 @@
 
 mod joined;
 mod keys;
+mod late_reads;
 mod renewal;
 
 use crate::{
@@ -57,6 +58,8 @@ pub(crate) struct Part {
     may_be_joined: bool,
     /// It stands in the message of the part before it.
     is_joined: bool,
+    /// It was a read, and another server was asked for it (`late_reads.rs`).
+    is_moved: bool,
     /// Where in the stream to the server its bytes begin and end. Of parts of one message only the last knows where that ends.
     start: u64,
     end: u64,
@@ -83,6 +86,11 @@ pub(crate) enum Purpose {
 }
 
 impl Part {
+    /// Whether it matters when its reply comes.
+    fn is_awaited(&self) -> bool {
+        self.request.is_some() || self.is_moved
+    }
+
     /// Whether the message may take long to leave.
     fn is_long(&self) -> bool {
         self.end - self.start > LONG_MESSAGE_BYTES
@@ -164,6 +172,8 @@ pub(crate) struct Backend {
     dequeued: usize,
     /// Parts before this one were checked for their deadline (except the first of all, whose reply may be on its way).
     unexpired: usize,
+    /// Parts before this one were looked at for reads that may be asked elsewhere.
+    looked_at: usize,
     /// No part that stands behind one with a later deadline has an earlier deadline than this. `None`: all stand in the order of
     /// their deadlines.
     overtaking: Option<Instant>,
@@ -249,6 +259,7 @@ impl Backend {
             sent: 0,
             dequeued: 0,
             unexpired: 0,
+            looked_at: 0,
             overtaking: None,
             latest: Instant::ZERO,
             soonest: NEVER,
@@ -343,7 +354,8 @@ impl Backend {
             self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
         }
         self.latest = self.latest.max(deadline);
-        self.soonest = self.soonest.min(deadline);
+        let first = if self.replica.is_some() { part.created.plus(config.timeout_ns / 2) } else { deadline };
+        self.soonest = self.soonest.min(first);
         self.parts.push_back(Part {
             request: part.request,
             expected: part.expected,
@@ -354,6 +366,7 @@ impl Backend {
             repeated: Repeated::Nothing,
             may_be_joined: false,
             is_joined: false,
+            is_moved: false,
             start,
             end: start,
             deadline,
@@ -490,6 +503,7 @@ impl Backend {
         self.sent = self.sent.saturating_sub(1);
         self.dequeued = self.dequeued.saturating_sub(1);
         self.unexpired = self.unexpired.saturating_sub(1);
+        self.looked_at = self.looked_at.saturating_sub(1);
         part
     }
 
@@ -498,19 +512,24 @@ impl Backend {
         self.in_flight.leave_many(std::mem::take(&mut self.replied), now);
     }
 
-    /// Takes the request from every part whose time is up, and calls `expired` for it.
+    /// Takes the request from every part whose time is up, and calls `expired` for it. Returns how many parts are late besides whose
+    /// requests another server was asked for.
     pub(crate) fn expire(
         &mut self,
         now: Instant,
         timeout_ns: u64,
         mut expired: impl FnMut(RequestKey, Part),
-    ) {
+    ) -> usize {
+        let mut moved = 0;
         let head_deadline = self.head_deadline(timeout_ns);
         let timeouts_before = self.timeouts;
         let mut give_up = |part: &mut Part, timeouts: &mut u64| {
             if let Some(request) = part.request.take() {
                 *timeouts += 1;
                 expired(request, *part);
+            } else if std::mem::take(&mut part.is_moved) {
+                *timeouts += 1;
+                moved += 1;
             }
         };
         if let Some(head) =
@@ -538,10 +557,11 @@ impl Backend {
         if self.timeouts > timeouts_before {
             self.in_step.note_given_up(now, timeout_ns);
         }
-        let waiting = [self.parts.front().filter(|part| part.request.is_some()), self.next_unexpired()];
+        let waiting = [self.parts.front().filter(|part| part.is_awaited()), self.next_unexpired()];
         let waiting = waiting.into_iter().flatten().map(|part| part.deadline).chain(self.overtaking);
         let waiting = waiting.chain(self.in_step.due());
-        self.soonest = waiting.min().unwrap_or(NEVER);
+        self.soonest = self.soonest_of(waiting.min(), timeout_ns);
+        moved
     }
 
     /// Whether the next reply is to a request that was given up.
@@ -559,12 +579,14 @@ impl Backend {
         // What comes next may have been given up already, behind one that has more time; nothing that waits is late before `soonest`.
         let next = self.next_unexpired().map(|part| part.deadline.max(self.soonest));
         let next = sooner(next.filter(|next| *next != NEVER), self.in_step.due());
-        sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking)
+        let late = sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking);
+        // `soonest` was reckoned with the timeout that held then.
+        sooner(late, self.reads_late_at(timeout_ns).map(|at| at.max(self.soonest)))
     }
 
     /// The head's deadline moves with the progress of its reply: a long reply, and a long request, must go on, no more.
     fn head_deadline(&self, timeout_ns: u64) -> Option<Instant> {
-        let head = self.parts.front().filter(|part| part.request.is_some())?;
+        let head = self.parts.front().filter(|part| part.is_awaited())?;
         let is_leaving = head.is_long() && head.start < self.out_start;
         Some(if self.input.is_empty() && !is_leaving {
             head.deadline
@@ -596,7 +618,7 @@ impl Backend {
         }
         (self.blocked, self.renewing, self.greeting) = (false, false, None);
         self.parts.clear();
-        (self.sent, self.dequeued, self.unexpired) = (0, 0, 0);
+        (self.sent, self.dequeued, self.unexpired, self.looked_at) = (0, 0, 0, 0);
         self.overtaking = None;
         self.in_step = InStep::default();
         self.out.clear();

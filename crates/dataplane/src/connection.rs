@@ -121,26 +121,30 @@ impl Dataplane {
             }
             _ => {}
         }
+        self.move_late_reads(server, now);
+        let timeout_ns = self.config.timeout_ns;
         let backend = &mut self.backends[server];
         let (mut late, in_step) = (Vec::new(), backend.in_step);
         let (is_head_given_up, was_silent) = (backend.is_head_given_up(), backend.state == State::Silent);
-        let mut asks = backend.in_step.is_to_ask(is_head_given_up, self.config.timeout_ns, now);
-        backend.expire(now, self.config.timeout_ns, |key, part| {
+        let mut asks = backend.in_step.is_to_ask(is_head_given_up, timeout_ns, now);
+        let moved = backend.expire(now, timeout_ns, |key, part| {
             asks |= in_step.is_doubted_by(&part);
             late.push((key, part.index));
         });
         let is_given_up = !self.config.has_barrier();
-        if !late.is_empty() {
-            self.counters.server_timeouts += late.len() as u64;
+        let count = late.len() + moved;
+        if count > 0 {
+            self.counters.server_timeouts += count as u64;
+            self.backends[server].errors += moved as u64;
             if !is_given_up {
-                self.note_late(server, late.len(), now);
+                self.note_late(server, count, now);
             }
         }
         // Who was marked down just now was asked with that.
         if asks && (was_silent || self.backends[server].state != State::Silent) {
             self.ask_in_step(server, now);
         }
-        if late.is_empty() {
+        if count == 0 {
             return;
         }
         for key in late {

@@ -1,9 +1,9 @@
 //! Reads whose server is lost before it answered, asked of another replica.
 //!
 //! Where keys have several servers, a connection that is closed, refused, or given up because of garbage does not fail the reads on it:
-//! each is asked of its key's next replica that may be read, as if it had come now, and keeps its deadline. A read that is late is not:
-//! no time is left. No request asks a server a second time that it has lost, so it ends. Parts of a multi-get are asked again key by
-//! key; what was answered stays.
+//! each is asked of its key's next replica that may be read, as if it had come now, and keeps its deadline. So is a read that has used up
+//! half of its time at a server that says nothing, once (`backend/late_reads.rs`). No request asks a server a second time that it has
+//! left or lost, so it ends. Parts of a multi-get are asked again key by key; what was answered stays.
 //!
 //! Only what changes nothing is asked twice: `get`, `gets`, and `mg` without `T`, `N`, `R` and flags that are not known. As in
 //! `again.rs`, a session that has sent a change behind its read is not asked for again, because it would read what it did later; nor is
@@ -125,7 +125,60 @@ impl Dataplane {
         now: Instant,
     ) -> bool {
         let Some(mut reread) = self.services[key].reread.take() else { return false };
-        let is_asked = self.may_ask_elsewhere(&self.services[key], &reread, now) && {
+        let is_asked = self.ask_another(&mut reread, (key, part), server, keys, now);
+        self.services[key].reread = Some(reread);
+        if is_asked {
+            self.counters.reads_retried += 1;
+            let backend = &mut self.backends[server];
+            backend.errors += 1;
+            backend.observe(self.config.timeout_ns);
+        }
+        is_asked
+    }
+
+    /// A server says nothing: reads that have used up half of their time there are asked of others, once.
+    pub(crate) fn move_late_reads(&mut self, server: usize, now: Instant) {
+        let timeout_ns = self.config.timeout_ns;
+        if self.backends[server].reads_late_at(timeout_ns).is_some_and(|at| at <= now) {
+            for (place, key, part, keys) in self.backends[server].late_reads(now, timeout_ns) {
+                if self.move_late_read((key, part), server, &keys, now) {
+                    self.backends[server].note_moved(place);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn move_late_read(
+        &mut self,
+        (key, part): (RequestKey, Part),
+        server: usize,
+        keys: &[u8],
+        now: Instant,
+    ) -> bool {
+        let Some(mut reread) = self.services[key].reread.take() else { return false };
+        let is_asked = reread.tried.is_none() && {
+            let is_asked = self.ask_another(&mut reread, (key, part), server, keys, now);
+            if !is_asked {
+                // It stays where it is, and may be asked of another if that one is lost.
+                reread.tried = None;
+            }
+            is_asked
+        };
+        self.services[key].reread = Some(reread);
+        self.counters.reads_moved += u64::from(is_asked);
+        is_asked
+    }
+
+    fn ask_another(
+        &mut self,
+        reread: &mut Reread,
+        (key, part): (RequestKey, Part),
+        server: usize,
+        keys: &[u8],
+        now: Instant,
+    ) -> bool {
+        let is_asked = self.may_ask_elsewhere(&self.services[key], reread, now) && {
             let tried = reread.tried.get_or_insert_default();
             tried.push(server);
             match &reread.message {
@@ -135,15 +188,8 @@ impl Dataplane {
             }
         };
         let service = &mut self.services[key];
-        service.reread = Some(reread);
-        if is_asked {
-            // What was sent first is a part of the time at the servers.
-            service.following |= service.first_sent;
-            self.counters.reads_retried += 1;
-            let backend = &mut self.backends[server];
-            backend.errors += 1;
-            backend.observe(self.config.timeout_ns);
-        }
+        // What was sent first is a part of the time at the servers.
+        service.following |= is_asked && service.first_sent;
         is_asked
     }
 

@@ -93,6 +93,7 @@ fn every_world_ends_well() {
         ("quarantines", sum(|outcome| outcome.counters.server_quarantines)),
         ("servers marked down", sum(|outcome| outcome.counters.servers_marked_down)),
         ("servers that answered again", sum(|outcome| outcome.counters.servers_marked_up)),
+        ("reads that were moved in time", sum(|outcome| outcome.counters.reads_moved)),
         ("second opinions", sum(|outcome| outcome.counters.second_opinions)),
         ("dead connections", sum(|outcome| outcome.counters.server_connections_dead)),
         ("flushed servers", sum(|outcome| outcome.counters.journal_flushes)),

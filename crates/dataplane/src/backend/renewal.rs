@@ -50,6 +50,7 @@ impl Backend {
         self.sent = 0;
         self.dequeued = self.dequeued.saturating_sub(begun);
         self.unexpired = self.unexpired.saturating_sub(begun);
+        self.looked_at = self.looked_at.saturating_sub(begun);
         self.cursor = Default::default();
         self.scanner.reset();
         self.input = Vec::new();

@@ -128,14 +128,15 @@ fn what_was_given_up_behind_others_is_no_deadline_later() {
     world.server_gets(0);
     world.pass(TIMEOUT / 2);
     for key in &younger {
-        world.send(other, &format!("get {key}\r\n"));
+        // It is not asked elsewhere: it may store something.
+        world.send(other, &format!("mg {key} N30\r\n"));
     }
     world.server_says(0, "15\r\n");
     world.server_gets(1);
     world.pass(TIMEOUT / 2);
     assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:2\r\n");
     world.server_gets(1);
-    assert_eq!(world.hears(other, 1, "END\r\n"), "END\r\n");
+    assert_eq!(world.hears(other, 1, "EN\r\n"), "EN\r\n");
     let next = world.dataplane.poll_timeout().expect("a get is not answered");
     assert!(next > world.now, "{next:?} is past at {:?}", world.now);
 }
@@ -150,7 +151,8 @@ fn both_steps_of_a_conditional_write_share_one_deadline() {
     world.server_gets(0);
     world.pass(TIMEOUT / 2);
     for key in &younger {
-        world.send(other, &format!("get {key}\r\n"));
+        // It is not asked elsewhere: it may store something.
+        world.send(other, &format!("mg {key} N30\r\n"));
     }
     world.server_says(0, "15\r\n");
     world.server_gets(1);
@@ -160,8 +162,8 @@ fn both_steps_of_a_conditional_write_share_one_deadline() {
     assert_eq!(world.dataplane.poll_timeout(), Some(world.now.plus(TIMEOUT / 2)));
     // It may lack the write, so it forgets the key behind it.
     assert_eq!(world.server_gets(1), format!("delete {key}\r\n"));
-    world.server_says(1, "END\r\nEND\r\n15\r\nDELETED\r\n");
-    assert_eq!(world.client_gets(other), "END\r\nEND\r\n");
+    world.server_says(1, "EN\r\nEN\r\n15\r\nDELETED\r\n");
+    assert_eq!(world.client_gets(other), "EN\r\nEN\r\n");
     assert!(world.dataplane.is_quiet());
 }
 
