@@ -38,7 +38,8 @@ def test_frozen_server_whose_keys_have_no_other_is_answered_for_at_once(
     for user in users:
         user.join()
     print(f"{len(answers)} answers in 2.5 s")
-    assert len(answers) >= 800
+    # More than ten times what there is time for where each is waited for.
+    assert len(answers) >= 250
     assert set(answers) == {
         b"SERVER_ERROR %s %s" % (why, str(server.address).encode()) for why in (b"timeout", b"down")
     }
@@ -56,11 +57,12 @@ def test_reads_of_a_server_that_freezes_are_answered_by_another_one(
     start_proxy: StartProxy, servers: list[Memcached], connect: Connect
 ) -> None:
     """The first reads were answered `SERVER_ERROR timeout`, though another server had what they asked for."""
-    proxy = start_proxy("--threads", "1", "--replicas", "2", "--timeout", "2s")
+    proxy = start_proxy("--threads", "1", "--replicas", "2", "--timeout", "1s")
     held = keys_by_server(proxy.address, [server.address for server in servers])
     wire = connect(proxy.address)
     servers[0].freeze()
-    for key in held[0][:3]:
+    # It has the second copy of some of them, and is asked for the others.
+    for key in held[0]:
         assert wire.get(key) == [(key, key * 2)]
     assert counters(proxy)["reads_moved"] > 0
     assert counters(proxy)["requests_failed"] == 0
