@@ -354,7 +354,11 @@ impl Backend {
             self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
         }
         self.latest = self.latest.max(deadline);
-        let first = if self.replica.is_some() { part.created.plus(config.timeout_ns / 2) } else { deadline };
+        let first = if self.replica.is_some() {
+            late_reads::half_time(deadline, config.timeout_ns)
+        } else {
+            deadline
+        };
         self.soonest = self.soonest.min(first);
         self.parts.push_back(Part {
             request: part.request,

@@ -327,7 +327,7 @@ impl Dataplane {
 
     /// The connection could not be made, or the server closed it: nothing of what was sent is carried out any more.
     pub fn handle_server_disconnected(&mut self, server: usize, now: Instant) {
-        self.doubt(server);
+        self.note_may_be_empty(server);
         match self.backends[server].state {
             State::Up | State::Silent => {
                 self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
@@ -343,7 +343,7 @@ impl Dataplane {
     /// An established connection broke without the server's doing: it may still carry out what was sent.
     pub fn handle_server_broken(&mut self, server: usize, now: Instant) {
         if self.backends[server].is_connected() {
-            self.doubt(server);
+            self.note_may_be_empty(server);
             self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
             self.connect_again(server, now);
         } else {

@@ -62,7 +62,7 @@ impl Doubt {
 
 impl Dataplane {
     /// A server has closed or refused a connection.
-    pub(crate) fn doubt(&mut self, server: usize) {
+    pub(crate) fn note_may_be_empty(&mut self, server: usize) {
         if let Some(replica) = &self.backends[server].replica {
             self.counters.servers_doubted += u64::from(replica.share.doubt());
         }

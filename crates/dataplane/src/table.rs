@@ -280,7 +280,7 @@ impl Dataplane {
             self.lose_errands(slot, lost, Ending::Otherwise, now);
             self.counters.server_renewals += 1;
             // Another process may stand at the new address.
-            self.doubt(slot);
+            self.note_may_be_empty(slot);
             self.connect(slot, now);
         }
     }

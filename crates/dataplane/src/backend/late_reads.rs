@@ -14,7 +14,7 @@ impl Backend {
     pub(crate) fn reads_late_at(&self, timeout_ns: u64) -> Option<Instant> {
         self.replica.as_ref()?;
         let part = self.parts.get(self.looked_at)?;
-        Some(half_time(part, timeout_ns).max(self.progress.0.plus(timeout_ns / 2)))
+        Some(half_time(part.deadline, timeout_ns).max(self.progress.0.plus(timeout_ns / 2)))
     }
 
     /// The reads that have used up half of their time, if the server has said nothing for as long: where each stands, whose it is, and
@@ -35,7 +35,7 @@ impl Backend {
             if place < self.looked_at {
                 continue;
             }
-            if half_time(part, timeout_ns) > now {
+            if half_time(part.deadline, timeout_ns) > now {
                 break;
             }
             self.looked_at = place + 1;
@@ -61,6 +61,7 @@ impl Backend {
     }
 }
 
-fn half_time(part: &Part, timeout_ns: u64) -> Instant {
-    Instant::from_nanos(part.deadline.as_nanos().saturating_sub(timeout_ns / 2))
+/// When half of the time before a deadline is used up.
+pub(super) fn half_time(deadline: Instant, timeout_ns: u64) -> Instant {
+    Instant::from_nanos(deadline.as_nanos().saturating_sub(timeout_ns / 2))
 }
