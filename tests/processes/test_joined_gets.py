@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+
 import pytest
 
 from tests.conftest import Connect, StartProxy
-from tests.harness.processes import Memcached
+from tests.harness.processes import Address, Memcached
+from tests.harness.standing import counters
+from tests.processes.test_bad_servers import BadServer
 
 KEYS = [b"joined:%03d" % number for number in range(200)]
 
@@ -43,3 +49,64 @@ def test_answers(start_proxy: StartProxy, servers: list[Memcached], connect: Con
     assert cmd_gets(servers, connect) - before == len(wires) * (sum(map(len, asked)) + 1)
     joined = proxy.snapshot()["counters"]["gets_joined"]
     assert joined > len(wires) * len(KEYS) // 2 if setting == "on" else joined == 0
+
+
+CLIENTS, BAD = 40, b"joined:017"
+ERROR = b"SERVER_ERROR out of memory writing get response\r\n"
+Reply = Callable[[list[bytes]], bytes]
+
+
+def value(key: bytes) -> bytes:
+    return b"VALUE %b 0 %d\r\n%b\r\n" % (key, len(key), key)
+
+
+def in_another_order(keys: list[bytes]) -> bytes:
+    return b"".join(value(key) for key in keys[::-1]) + b"END\r\n"
+
+
+def with_an_error_for_one(keys: list[bytes]) -> bytes:
+    good = keys[: keys.index(BAD)] if BAD in keys else keys
+    return b"".join(map(value, good)) + (ERROR if BAD in keys else b"END\r\n")
+
+
+def with_a_value_of_another_key_for_one(keys: list[bytes]) -> bytes:
+    return b"".join(value(b"foreign" if key == BAD else key) for key in keys) + b"END\r\n"
+
+
+def answering(reply: Reply) -> Callable[[BadServer, socket.socket], None]:
+    def behave(server: BadServer, connection: socket.socket) -> None:
+        unread = b""
+        while data := server.request(connection):
+            *lines, unread = (unread + data).split(b"\r\n")
+            words = [line.split() for line in lines]
+            asked = [reply(keys) if verb == b"get" else b"ERROR\r\n" for verb, *keys in words]
+            connection.sendall(b"".join(asked))
+
+    return behave
+
+
+@pytest.mark.parametrize("reply", [in_another_order, with_an_error_for_one, with_a_value_of_another_key_for_one])
+def test_one_keys_trouble_is_no_other_clients(
+    start_proxy: StartProxy, connect: Connect, stack: ExitStack, reply: Reply
+) -> None:
+    address = Address.free()
+    stack.enter_context(BadServer(address, answering(reply)))
+    proxy = start_proxy("--threads", "1", in_front_of=[address])
+    wires = [connect(proxy.address) for _ in range(CLIENTS)]
+    # A server that goes on to send what nobody asked for is left alone, whoever asks it.
+    rounds = 1 if reply is with_a_value_of_another_key_for_one else 10
+    for _ in range(rounds):
+        # What comes while it is stopped is read in one turn.
+        proxy.freeze()
+        for wire, key in zip(wires, KEYS, strict=False):
+            wire.send(b"get %b\r\n" % key)
+        proxy.thaw()
+        for wire, key in zip(wires, KEYS, strict=False):
+            line = wire.line()
+            if key == BAD and reply is not in_another_order:
+                assert line.startswith(b"SERVER_ERROR "), line
+            else:
+                assert (line, wire.line(), wire.line()) == (value(key).split(b"\r\n")[0], key, b"END")
+    told = counters(proxy)
+    assert told["gets_joined"] > rounds * CLIENTS // 2
+    assert told["requests_failed"] == (0 if reply is in_another_order else rounds)

@@ -19,6 +19,7 @@ mod joined;
 mod keys;
 mod late_reads;
 mod renewal;
+mod scattered;
 
 use crate::{
     Config, Fault,
@@ -32,6 +33,8 @@ use crate::{
 };
 use joined::{Cursor, Line};
 pub(crate) use keys::Repeated;
+use scattered::Scattered;
+pub(crate) use scattered::{Kept, Taken};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Distribution, Instant, QueueGauge};
@@ -60,6 +63,10 @@ pub(crate) struct Part {
     is_joined: bool,
     /// It was a read, and another server was asked for it (`late_reads.rs`).
     is_moved: bool,
+    /// Its request got all of its reply, and the reply to the message goes on.
+    pub(crate) is_answered: bool,
+    /// How often it was asked for again in a message of its own.
+    pub(crate) tries: u8,
     /// Where in the stream to the server its bytes begin and end. Of parts of one message only the last knows where that ends.
     start: u64,
     end: u64,
@@ -187,6 +194,7 @@ pub(crate) struct Backend {
     pub(crate) keys: ByteQueue,
     line: Line,
     cursor: Cursor,
+    scattered: Scattered,
     pub(crate) scanner: ReplyScanner,
     /// The beginning of a reply that is not complete.
     pub(crate) input: Vec<u8>,
@@ -268,6 +276,7 @@ impl Backend {
             keys: ByteQueue::default(),
             line: Line::default(),
             cursor: Cursor::default(),
+            scattered: Scattered::default(),
             scanner: ReplyScanner::default(),
             input: Vec::new(),
             skip: 0,
@@ -371,6 +380,8 @@ impl Backend {
             may_be_joined: false,
             is_joined: false,
             is_moved: false,
+            is_answered: false,
+            tries: 0,
             start,
             end: start,
             deadline,
@@ -486,17 +497,14 @@ impl Backend {
         self.skip = self.scanner.needed() - self.input.len();
         self.input = Vec::new();
         self.scanner.reset();
-        self.parts.front_mut().and_then(|head| Some((head.request.take()?, head.index)))
+        let whose = self.scattered.throw_away();
+        self.parts.get_mut(whose).and_then(|part| Some((part.request.take()?, part.index)))
     }
 
     /// Takes the part whose reply is complete, after checking that the values in it are the ones that were asked for.
     /// [`Backend::note_replied`] must follow.
     pub(crate) fn complete_head(&mut self, reply: &[u8]) -> Result<Part, Violation> {
-        if self.is_head_followed() {
-            self.forget_keys_of_head();
-        } else {
-            self.check_keys(reply)?;
-        }
+        self.check_keys(reply)?;
         self.failures = 0;
         Ok(self.take_head())
     }
@@ -592,7 +600,8 @@ impl Backend {
     fn head_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         let head = self.parts.front().filter(|part| part.is_awaited())?;
         let is_leaving = head.is_long() && head.start < self.out_start;
-        Some(if self.input.is_empty() && !is_leaving {
+        let has_begun = !self.input.is_empty() || self.scattered.is_under_way();
+        Some(if !has_begun && !is_leaving {
             head.deadline
         } else {
             head.deadline.max(self.progress.0.plus(timeout_ns))
@@ -629,6 +638,7 @@ impl Backend {
         self.out_start = 0;
         self.keys.clear();
         self.cursor = Cursor::default();
+        self.scattered.end();
         self.scanner.reset();
         self.input = Vec::new();
         self.skip = 0;
@@ -637,7 +647,8 @@ impl Backend {
     /// Whether something was sent that could undo a later write on another connection. What was given up where keys have replicas
     /// cannot: its key is in the journal.
     pub(crate) fn may_undo(&self) -> bool {
-        self.parts.iter().any(|part| measured(part) && (part.request.is_some() || self.replica.is_none()))
+        let may = |part: &Part| part.request.is_some() || self.replica.is_none() && !part.is_answered;
+        self.parts.iter().any(|part| measured(part) && may(part))
     }
 
     /// What the journal has at stake if the first `count` parts are lost with the connection.
@@ -662,7 +673,7 @@ impl Backend {
 
     /// Whether a reply to something that was given up is still to come.
     pub(crate) fn has_given_up(&self) -> bool {
-        self.parts.iter().any(|part| part.request.is_none() && measured(part))
+        self.parts.iter().any(|part| part.request.is_none() && !part.is_answered && measured(part))
     }
 
     /// The message that was finished last is known by `mark`, which is none of a split multi-get's numbers.

@@ -248,7 +248,7 @@ impl Backend {
     /// The memory that its buffers keep.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
-        beyond_idle(self.input.capacity()) + beyond_idle(self.out.capacity())
+        beyond_idle(self.input.capacity()) + beyond_idle(self.out.capacity()) + self.kept_bytes()
     }
 }
 

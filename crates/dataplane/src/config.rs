@@ -32,6 +32,8 @@ pub enum Mutation {
     DeadEnding,
     /// A silent server whose keys have no other is asked all the same.
     MarkDownAlone,
+    /// Of gets that share a message, one has no more values as soon as one of another comes.
+    MissAtEnd,
 }
 
 impl Config {
@@ -90,6 +92,15 @@ impl Config {
             return Follow::Forget;
         }
         Follow::of(request)
+    }
+
+    /// Whether a value of another get that shares the message makes a miss.
+    pub(crate) fn misses_before_the_end(&self) -> bool {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::MissAtEnd) {
+            return true;
+        }
+        false
     }
 
     /// Whether a server stays unread until no old write can come any more.

@@ -173,13 +173,17 @@ impl Dataplane {
         self.counters.server_violations += 1;
         self.events.push_back(Event::Disconnect(server));
         self.backends[server].last_trouble = Some(reason);
+        let sharers = self.take_sharers(server);
         self.lose_connection(server, Fault::Protocol, Ending::Otherwise, now);
         let backend = &mut self.backends[server];
         // Good replies before this one do not make the next connection better: only one that lasts does.
         let has_lasted = backend.connected.plus(self.config.reconnect_delay_max_ns) <= now;
-        backend.violations = if has_lasted { 1 } else { backend.violations.saturating_add(1) };
-        backend.failures = backend.failures.max(backend.violations - 1);
+        // Of gets that share a message each is asked again alone: the one that is the trouble shows it there, and is counted then.
+        let counts = u32::from(sharers.iter().all(|sharer| sharer.part.tries > 0));
+        backend.violations = if has_lasted { counts } else { backend.violations.saturating_add(counts) };
+        backend.failures = backend.failures.max(backend.violations.saturating_sub(1));
         self.connect_again(server, now);
+        self.ask_sharers(server, sharers, now);
     }
 
     pub(crate) fn lose_connection(&mut self, server: usize, fault: Fault, ending: Ending, now: Instant) {

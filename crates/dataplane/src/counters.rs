@@ -106,6 +106,8 @@ counters! {
     keys_degraded,
     /// Parts of gets that were put into the message of another one to the same server (`--join-gets`).
     gets_joined,
+    /// Such parts that were asked for again in messages of their own, because the reply to all ended with an error or could not be read.
+    gets_asked_alone,
     /// Keys of multi-gets that another replica did not have, and that the primary was asked for in a second step.
     keys_asked_again,
     /// Times that a server became doubted: it closed or refused a connection, so it may have come back empty.

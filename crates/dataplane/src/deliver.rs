@@ -1,5 +1,7 @@
 //! A server's reply becomes, or becomes part of, the reply to a client.
 
+mod shared;
+
 use crate::{
     Dataplane, Fault, SessionId,
     backend::{Part, Purpose, Repeated, RequestKey},
@@ -77,26 +79,30 @@ impl Dataplane {
                 let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
                 return Err(Violation::UnexpectedLine(line));
             };
-            let Some(reply) = backend.scan(expected, &input[at..])? else { break };
-            let bytes = &input[at..at + reply.len];
-            let part = backend.complete_head(bytes)?;
+            let rest = &input[at..];
+            let (reply, bytes, part) = if backend.is_head_followed() {
+                let Some((reply, is_whole)) = backend.scan_joined(rest)? else { break };
+                let bytes = &rest[..reply.len];
+                if !is_whole {
+                    at += reply.len;
+                    self.deliver_shared(server, reply, bytes, now);
+                    continue;
+                }
+                (reply, bytes, backend.complete_joined())
+            } else {
+                let Some(reply) = backend.scanner.scan(expected, rest)? else { break };
+                let bytes = &rest[..reply.len];
+                if reply.status.is_error() && backend.is_within_message() {
+                    at += reply.len;
+                    self.deliver_shared(server, reply, bytes, now);
+                    continue;
+                }
+                (reply, bytes, backend.complete_head(bytes)?)
+            };
             at += reply.len;
             self.deliver(server, part, reply, bytes, now);
-            if reply.status != Status::Values && self.backends[server].is_within_message() {
-                self.deliver_end(server, reply, bytes, now);
-            }
         }
         Ok(at)
-    }
-
-    /// A reply has ended, and with it those to all that was asked for in the same message: its last line is theirs.
-    #[inline(never)]
-    fn deliver_end(&mut self, server: usize, reply: Reply, bytes: &[u8], now: Instant) {
-        while let Some(part) = self.backends[server].complete_joined() {
-            let line = &bytes[reply.last_line..];
-            let len = line.len();
-            self.deliver(server, part, Reply { len, answer_len: len, last_line: 0, ..reply }, line, now);
-        }
     }
 
     // As a call of its own it costs every request a hundred instructions.

@@ -55,6 +55,7 @@
 
 mod again;
 mod apart;
+mod ask_alone;
 mod auto;
 mod backend;
 mod begun;

@@ -37,8 +37,8 @@ pub enum Expected {
 pub enum Status {
     /// `END`, after the values that were found.
     End,
-    /// The values that were found by one of several retrievals that were asked for in one message. No `END` stands behind them: what
-    /// follows belongs to the next one.
+    /// Values of one of several retrievals that were asked for in one message. No `END` stands behind them: what follows may belong to
+    /// another one.
     Values,
     /// `STORED`.
     Stored,
@@ -116,9 +116,9 @@ pub struct ValueSpan {
 pub enum Whose {
     /// That of the first retrieval that has not got all its values.
     Heads,
-    /// The same, and it will get no more.
+    /// The same, and now it has all.
     HeadsLast,
-    /// That of a later one: the first has all that it will get.
+    /// That of another. What has come for the first stands in front of it.
     Others,
 }
 
@@ -197,11 +197,11 @@ impl ReplyScanner {
         Ok(None)
     }
 
-    /// Scans the front of `buffer` for the reply to the first of several retrievals that were asked for in one message, but for the last
-    /// of them. `whose` is asked for each value in turn, by its key, as soon as its header is there.
+    /// Scans the front of `buffer` for values of the first of several retrievals that were asked for in one message. `whose` is asked for
+    /// each value in turn, by its key, as soon as its header is there.
     ///
-    /// A reply of [`Status::Values`] ends where that to the next retrieval begins, and may be empty. With any other status all have ended:
-    /// those behind the first got nothing.
+    /// A reply of [`Status::Values`] ends behind the last value of the first retrieval, or where a value of another begins, and may be
+    /// empty. With any other status all have ended.
     pub fn scan_joined(
         &mut self,
         buffer: &[u8],

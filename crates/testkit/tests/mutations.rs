@@ -64,6 +64,11 @@ fn a_silent_server_that_is_asked_because_its_keys_have_no_other_is_found() {
     must_be_found(Mutation::MarkDownAlone);
 }
 
+#[test]
+fn a_miss_that_is_told_before_the_end_of_a_shared_reply_is_found() {
+    must_be_found(Mutation::MissAtEnd);
+}
+
 fn must_be_found(rule: Mutation) {
     let guard = ONE_AT_A_TIME.lock();
     let told = take_hook();

@@ -6,17 +6,25 @@
 //!
 //! ```text
 //!   get a     ╮                              VALUE a …   the whole reply to `get a`, but for its END
-//!   get b c   ├─ one message: get a b c d    VALUE c …   that to `get b c`: `b` is a miss
-//!   get d     ╯                              END         that to `get d`: a miss
+//!   get b c   ├─ one message: get a b c d    VALUE c …   `get b c` waits for the end
+//!   get d     ╯                              VALUE d …   the whole reply to `get d`, but for its END
+//!                                            END         `b` is a miss, and `get b c` is answered
 //! ```
 //!
-//! Each request keeps a part of its own, with its place, deadline and times. Values come in the order of the keys, so one that is not of
-//! the head's keys says that the head has all that it will get. No key is asked for twice in a message for two parts: if it came or went
-//! between the two, nobody could tell whose the only value is. A last line that is an error answers all parts that are still there.
+//! Each request keeps a part of its own, with its place, deadline and times. A part that has all its values is answered at once: each was
+//! complete, and asked for. Most come in the order of the parts; from the first on that does not, `scattered.rs` finds whose they are. That
+//! a key has no value is known at the end alone. No key is asked for twice in a message for two parts: if it came or went between the two,
+//! nobody could tell whose the only value is.
+//!
+//! A last line that is an error, and a value that nobody asked for, may be the trouble of one key alone. So each part that has no answer
+//! is asked for again in a message of its own (`ask_alone.rs`).
 
-use super::{Backend, NewPart, Part};
+use super::{
+    Backend, NewPart, Part,
+    scattered::{Kept, Taken},
+};
 use crate::{Config, JoinGets, failover::Names};
-use weir_protocol::{Expected, Reply, Retrieval, RetrievalVerb, Violation, Whose};
+use weir_protocol::{Reply, Retrieval, RetrievalVerb, Status, Violation, Whose};
 use weir_timing::Instant;
 
 /// The last message, while it is a `get` to which others may be joined.
@@ -144,27 +152,37 @@ impl Backend {
         part + joined.count()
     }
 
-    /// Looks for the reply to the head, of which this is `expected`, at the front of `bytes`.
-    #[inline]
-    pub(crate) fn scan(&mut self, expected: Expected, bytes: &[u8]) -> Result<Option<Reply>, Violation> {
-        if !self.is_head_followed() {
-            return self.scanner.scan(expected, bytes);
-        }
-        self.scan_joined(bytes)
-    }
-
+    /// Looks at the front of `bytes` for the reply to the head, whose message others share: for all its values, and then `true`, or for
+    /// what else is to be taken by [`Backend::take_values`] or ends the message.
     #[inline(never)]
-    fn scan_joined(&mut self, bytes: &[u8]) -> Result<Option<Reply>, Violation> {
-        let Self { parts, keys, ordinals, cursor, scanner, .. } = self;
+    pub(crate) fn scan_joined(&mut self, bytes: &[u8]) -> Result<Option<(Reply, bool)>, Violation> {
+        let Self { parts, keys, ordinals, cursor, scanner, scattered, .. } = self;
+        if scattered.is_under_way() {
+            let found = scattered.scan(scanner, bytes, parts, keys.as_slice())?;
+            return Ok(found.map(|reply| (reply, false)));
+        }
         let key_count = parts[0].key_count;
         if *cursor == Cursor::default() {
             ordinals.clear();
         }
-        scanner.scan_joined(bytes, |found| cursor.find(found, keys.as_slice(), key_count, ordinals))
+        let found =
+            scanner.scan_joined(bytes, |found| cursor.find(found, keys.as_slice(), key_count, ordinals))?;
+        let Some(reply) = found else { return Ok(None) };
+        let has_all = reply.status == Status::Values && ordinals.len() == key_count as usize;
+        Ok(Some((reply, has_all)))
+    }
+
+    /// Takes the head, which has got all its values, and whose message others share.
+    #[inline]
+    pub(crate) fn complete_joined(&mut self) -> Part {
+        self.forget_keys_of_head();
+        self.failures = 0;
+        self.take_head()
     }
 
     /// Whether the reply to the head goes on with that to the part behind it.
-    pub(super) fn is_head_followed(&self) -> bool {
+    #[inline]
+    pub(crate) fn is_head_followed(&self) -> bool {
         self.parts.get(1).is_some_and(|next| next.is_joined)
     }
 
@@ -179,20 +197,80 @@ impl Backend {
         self.keys.advance(at);
     }
 
-    /// Whether the head stands in a message whose reply has begun with that to another part.
+    /// Values in the reply to a message of several parts, the first of which has not got all of its own: whose they are, and whether these
+    /// are all of it. No more than `kept_max` bytes are kept for parts that lack some.
+    pub(crate) fn take_values(&mut self, bytes: &[u8], kept_max: usize) -> Taken {
+        let Self { parts, cursor, ordinals, scanner, scattered, .. } = self;
+        self.failures = 0;
+        if !scattered.is_under_way() {
+            let last = parts.range(1..).take_while(|next| next.is_joined).count();
+            scattered.begin(1 + last, cursor.ordinal, cursor.at);
+        }
+        let taken = scattered.take(parts, (bytes, scanner.values()), ordinals, kept_max);
+        if matches!(taken, Taken::Only(_)) {
+            ordinals.clear();
+            ordinals.push(0);
+        }
+        taken
+    }
+
+    /// Whether the head stands in the message of the part that was before it.
     pub(crate) fn is_within_message(&self) -> bool {
         self.parts.front().is_some_and(|part| part.is_joined)
     }
 
-    /// The reply to a message has ended: takes the next part that stands in it and got nothing, if there is one.
-    pub(crate) fn complete_joined(&mut self) -> Option<Part> {
-        if !self.is_within_message() {
-            return None;
-        }
+    /// Whether values of a message have come, and none of its parts has left its place since.
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.scattered.is_under_way()
+    }
+
+    /// The reply to a message of several parts has ended: takes the next one, with what was kept for it.
+    pub(crate) fn end_part(&mut self) -> (Part, Option<Kept>) {
+        let kept = self.scattered.end_part();
+        self.failures = 0;
         self.ordinals.clear();
         self.scanner.reset();
         self.forget_keys_of_head();
-        Some(self.take_head())
+        let part = self.take_head();
+        if !self.is_within_message() {
+            self.scattered.end();
+        }
+        (part, kept)
+    }
+
+    /// What values of parts that lack others take, in bytes.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.scattered.held_bytes()
+    }
+
+    /// The keys of the head, each after its length.
+    pub(crate) fn keys_of_head(&self) -> &[u8] {
+        let keys = self.keys.as_slice();
+        let len = (0..self.parts[0].key_count).fold(0, |len, _| len + 1 + usize::from(keys[len]));
+        &keys[..len]
+    }
+
+    /// The head's reply cannot be read: takes the requests of those parts that have done nothing but to share a message with another, or
+    /// did. `taken` is called for each, with its keys.
+    pub(crate) fn take_sharers(&mut self, mut taken: impl FnMut(Part, &[u8])) {
+        let mut keys = self.keys.as_slice();
+        for index in 0..self.parts.len() {
+            let is_followed = self.parts.get(index + 1).is_some_and(|next| next.is_joined);
+            let part = &mut self.parts[index];
+            let len = (0..part.key_count).fold(0, |len, _| len + 1 + usize::from(keys[len]));
+            let (own, rest) = keys.split_at(len);
+            keys = rest;
+            let shares = part.is_joined || is_followed || part.tries == 1 && index > 0;
+            if shares && part.request.is_some() {
+                taken(*part, own);
+                part.request = None;
+            }
+        }
+    }
+
+    /// The message that was begun last is a part's of another one that is asked for again, for the so-manieth time.
+    pub(crate) fn note_try(&mut self, tries: u8) {
+        self.parts.back_mut().expect("a message was begun").tries = tries;
     }
 }
 
@@ -211,7 +289,8 @@ impl Cursor {
             self.ordinal += 1;
             if key == found {
                 ordinals.push(self.ordinal - 1);
-                return if self.ordinal == key_count { Whose::HeadsLast } else { Whose::Heads };
+                let has_all = ordinals.len() == key_count as usize;
+                return if has_all { Whose::HeadsLast } else { Whose::Heads };
             }
         }
         Whose::Others

@@ -1,7 +1,7 @@
 //! Gets of several requests in one message (`backend/joined.rs`): each client is answered as if it had asked alone.
 
 use crate::world::{MS, TIMEOUT, World};
-use weir_dataplane::{Config, JoinGets, ReadPolicy, SessionId};
+use weir_dataplane::{Config, Event, JoinGets, ReadPolicy, SessionId};
 use weir_timing::{Operation, Stage};
 
 /// One server, and so many clients.
@@ -87,12 +87,9 @@ fn a_value_that_is_there_is_passed_on_before_those_behind_it() {
     let (mut world, clients) = world_of(3, Config::default());
     world.all_ask(&clients, &["get a", "get b", "get c"]);
     assert_eq!(world.hears(clients[0], 0, &value("a", "1")), value("a", "1") + "END\r\n");
-    assert_eq!(
-        world.hears(clients[1], 0, "VALUE c 0 7\r\nnot "),
-        "END\r\n",
-        "the next key says that it is a miss"
-    );
-    assert_eq!(world.hears(clients[2], 0, "yet\r\nEND\r\n"), value("c", "not yet") + "END\r\n");
+    assert_eq!(world.hears(clients[1], 0, "VALUE c 0 7\r\nnot "), "", "it may come later");
+    assert_eq!(world.hears(clients[2], 0, "yet\r\nEN"), value("c", "not yet") + "END\r\n");
+    assert_eq!(world.hears(clients[1], 0, "D\r\n"), "END\r\n", "the end says that it is a miss");
 }
 
 #[test]
@@ -136,25 +133,33 @@ fn a_key_that_a_server_might_read_otherwise_has_a_message_of_its_own() {
 }
 
 #[test]
-fn an_error_answers_all_that_got_nothing_yet() {
+fn an_error_is_asked_about_again_by_all_that_got_nothing_yet() {
     let (mut world, clients) = world_of(4, Config::default());
     world.all_ask(&clients, &["get a", "get b c", "get d", "set e 0 0 1\r\nx"]);
     let error = "SERVER_ERROR out of memory writing get response\r\n";
     world.server_says(0, &(value("a", "1") + &value("b", "2") + error + "STORED\r\n"));
-    let answers = world.all_get(&clients);
-    assert_eq!(answers, [&(value("a", "1") + "END\r\n"), error, error, "STORED\r\n"]);
+    assert_eq!(world.all_get(&clients), [&(value("a", "1") + "END\r\n"), "", "", "STORED\r\n"]);
+    assert_eq!(world.server_gets(0), "get b c\r\nget d\r\n");
+    world.server_says(0, &(value("b", "2") + error + error));
+    assert_eq!(world.all_get(&clients), ["", error, error, ""]);
     assert_eq!(world.report().counters.requests_failed_by_reply, 2);
+    assert_eq!(world.report().counters.gets_asked_alone, 2);
+    assert!(world.dataplane.is_quiet());
 }
 
 #[test]
-fn a_value_that_nobody_asked_for_ends_the_connection_and_fails_who_waits() {
+fn a_value_that_nobody_asked_for_ends_the_connection_and_is_nobodys_miss() {
     let (mut world, clients) = world_of(3, Config::default());
     world.all_ask(&clients, &["get a", "get b", "get c"]);
     world.server_says(0, &(value("a", "1") + &value("z", "1") + "END\r\n"));
+    assert_eq!(world.all_get(&clients), [&(value("a", "1") + "END\r\n"), "", ""]);
+    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
+    world.dataplane.handle_server_connected(0, world.now);
+    world.turn();
+    assert_eq!(world.server_gets(0), "get c\r\nget b\r\n");
+    world.server_says(0, &(value("c", "3") + "END\r\n" + &value("z", "1") + "END\r\n"));
     let answers = world.all_get(&clients);
-    assert_eq!(answers[0], value("a", "1") + "END\r\n");
-    assert_eq!(answers[1], "END\r\n", "a value that is not its own says that it has none");
-    assert_eq!(answers[2], "SERVER_ERROR protocol s:1\r\n");
+    assert_eq!(answers, ["", "SERVER_ERROR protocol s:1\r\n", &(value("c", "3") + "END\r\n")]);
 }
 
 #[test]
@@ -324,4 +329,166 @@ fn what_another_replica_misses_is_asked_of_the_decider_also_if_it_was_joined() {
         assert!(answers.contains(&(value(key, data) + "END\r\n")), "{answers}");
     }
     assert_eq!(answers.matches("END\r\n").count(), 4);
+}
+
+/// So many clients ask for a key each in one turn.
+fn many(count: usize) -> (World, Vec<SessionId>, Vec<String>) {
+    let (mut world, clients) = world_of(count, Config::default());
+    let keys: Vec<_> = (0..count).map(|number| format!("key{number}")).collect();
+    let requests: Vec<_> = keys.iter().map(|key| format!("get {key}")).collect();
+    let asked = world.all_ask(&clients, &requests.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(asked, format!("get {}\r\n", keys.join(" ")));
+    (world, clients, keys)
+}
+
+#[test]
+fn a_server_may_answer_in_any_order() {
+    for step in [1, 3, 7, 39] {
+        let (mut world, clients, keys) = many(40);
+        // 3, 7 and 39 have no divisor in common with 40; every fourth key is a miss.
+        let order = (0..40).map(|at| at * step % 40).filter(|at| at % 4 > 0);
+        let values: String = order.map(|at| value(&keys[at], &keys[at])).collect();
+        world.server_says(0, &values);
+        let hits = clients.iter().enumerate().filter(|(at, _)| at % 4 > 0);
+        for (at, client) in hits {
+            assert_eq!(world.client_gets(*client), value(&keys[at], &keys[at]) + "END\r\n", "step {step}");
+        }
+        assert_eq!(world.client_gets(clients[0]), "", "a miss is final at the end");
+        world.server_says(0, "END\r\n");
+        for client in clients.iter().step_by(4) {
+            assert_eq!(world.client_gets(*client), "END\r\n");
+        }
+        let report = world.report();
+        assert_eq!(report.counters.server_violations, 0);
+        assert_eq!((report.servers[0].queued.length, report.servers[0].in_flight.length), (0, 0));
+        let get = report.timing.operation(Operation::Get);
+        assert_eq!((get.requests, get.hits, get.misses()), (40, 30, 10));
+        assert!(world.dataplane.is_quiet(), "nothing is left behind");
+    }
+}
+
+#[test]
+fn several_values_of_one_request_may_come_in_any_order_and_between_those_of_others() {
+    let (mut world, clients) = world_of(3, Config::default());
+    let asked = world.all_ask(&clients, &["get a b c", "get d e", "get f g h"]);
+    assert_eq!(asked, "get a b c d e f g h\r\n");
+    let reply: String = ["e", "a", "h", "c", "f", "d", "b"].iter().map(|key| value(key, key)).collect();
+    let whole = reply + "END\r\n";
+    let of = |keys: &[&str]| keys.iter().map(|key| value(key, key)).collect::<String>() + "END\r\n";
+    let expected = [of(&["a", "b", "c"]), of(&["d", "e"]), of(&["f", "h"])];
+    for cut in 0..=whole.len() {
+        world.server_says(0, &whole[..cut]);
+        world.server_says(0, &whole[cut..]);
+        assert_eq!(world.all_get(&clients), expected, "cut at {cut}");
+        assert!(world.dataplane.is_quiet());
+        world.all_ask(&clients, &["get a b c", "get d e", "get f g h"]);
+    }
+}
+
+#[test]
+fn an_error_for_one_key_costs_no_other_its_answer() {
+    let (mut world, clients, keys) = many(40);
+    let values: String = keys[..7].iter().map(|key| value(key, key)).collect();
+    let error = "SERVER_ERROR out of memory writing get response\r\n";
+    world.server_says(0, &(values + error));
+    let again = world.server_gets(0);
+    assert_eq!(again, keys[7..].iter().map(|key| format!("get {key}\r\n")).collect::<String>());
+    let answer = |key: &String| if *key == keys[7] { error.to_owned() } else { value(key, key) + "END\r\n" };
+    world.server_says(0, &keys[7..].iter().map(answer).collect::<String>());
+    for (client, key) in clients.iter().zip(&keys) {
+        assert_eq!(world.client_gets(*client), answer(key));
+    }
+    let counters = world.report().counters;
+    assert_eq!((counters.gets_asked_alone, counters.requests_failed_by_reply), (33, 1));
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn a_foreign_value_costs_no_other_its_answer() {
+    let (mut world, clients, keys) = many(40);
+    let foreign = value("foreign", "1");
+    let error = "SERVER_ERROR protocol s:1\r\n";
+    let at_of = |key: &str| keys.iter().position(|own| own == key).expect("a key");
+    // The first of all is a miss, so the one in whose place something else comes is not the first without an answer.
+    let says = |key: &str| match at_of(key) {
+        0 => String::new(),
+        7 => foreign.clone(),
+        _ => value(key, key),
+    };
+    world.server_says(0, &keys.iter().map(|key| says(key)).collect::<String>());
+    for _ in 0..3 {
+        world.dataplane.handle_server_connected(0, world.now);
+        world.turn();
+        let again = world.server_gets(0);
+        let asked = again.lines().map(|line| says(&line["get ".len()..]) + "END\r\n");
+        world.server_says(0, &asked.collect::<String>());
+    }
+    for (at, client) in clients.iter().enumerate() {
+        let expected = if at == 7 { error.to_owned() } else { says(&keys[at]) + "END\r\n" };
+        assert_eq!(world.client_gets(*client), expected, "{at}");
+    }
+    let counters = world.report().counters;
+    assert_eq!((counters.server_violations, counters.requests_failed_protocol), (2, 1));
+}
+
+#[test]
+fn who_has_sent_a_change_behind_its_get_is_told_the_error() {
+    let (mut world, clients) = world_of(2, Config::default());
+    world.send(clients[1], "get c\r\nget d\r\n");
+    world.send(clients[0], "get a\r\nset e 0 0 1 noreply\r\n1\r\n");
+    assert_eq!(world.server_gets(0), "get c d a\r\nset e 0 0 1\r\n1\r\n");
+    world.server_says(0, "SERVER_ERROR no\r\nSTORED\r\n");
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR no\r\n", "it would read what it wrote later");
+    assert_eq!(world.server_gets(0), "get c\r\nget d\r\n");
+    world.server_says(0, &(value("c", "3") + "END\r\n" + "END\r\n"));
+    assert_eq!(world.client_gets(clients[1]), value("c", "3") + "END\r\n" + "END\r\n");
+}
+
+#[test]
+fn who_is_asked_for_again_keeps_its_deadline() {
+    let (mut world, clients) = world_of(2, Config::default());
+    world.all_ask(&clients, &["get a", "get b"]);
+    world.pass(TIMEOUT - MS);
+    world.server_says(0, "SERVER_ERROR no\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\nget b\r\n");
+    world.pass(MS);
+    assert_eq!(world.all_get(&clients), ["SERVER_ERROR timeout s:1\r\n", "SERVER_ERROR timeout s:1\r\n"]);
+    world.server_says(0, &(value("a", "1") + "END\r\n" + "END\r\n"));
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn a_part_of_a_split_multiget_is_asked_for_again_alone() {
+    let mut world = World::new(2, 1);
+    let clients = [world.client(), world.client()];
+    let (first, second) = (world.keys_on(0, 3), world.keys_on(1, 1));
+    world.send(clients[0], &format!("get {} {} {}\r\n", first[0], second[0], first[1]));
+    world.send(clients[1], &format!("get {}\r\n", first[2]));
+    assert_eq!(world.server_gets(0), format!("get {} {} {}\r\n", first[0], first[1], first[2]));
+    world.server_gets(1);
+    world.server_says(1, &(value(&second[0], "3") + "END\r\n"));
+    world.server_says(0, &(value(&first[1], "2") + "SERVER_ERROR no\r\n"));
+    assert_eq!(world.server_gets(0), format!("get {} {}\r\nget {}\r\n", first[0], first[1], first[2]));
+    world.server_says(0, &(value(&first[1], "2") + "END\r\nSERVER_ERROR no\r\n"));
+    assert_eq!(world.client_gets(clients[0]), value(&second[0], "3") + &value(&first[1], "2") + "END\r\n");
+    assert_eq!(world.client_gets(clients[1]), "SERVER_ERROR no\r\n");
+}
+
+#[test]
+fn a_value_of_a_later_part_that_is_too_large_fails_that_part_alone() {
+    let config = Config { server_buffer_bytes_max: 1000, ..Config::default() };
+    let (mut world, clients) = world_of(3, config);
+    world.all_ask(&clients, &["get a", "get b b2", "get c"]);
+    world.server_says(0, &(value("b2", "1") + "VALUE b 0 5000\r\nxxx"));
+    world.server_says(0, &("x".repeat(4997) + "\r\n" + &value("c", "3") + "END\r\n"));
+    let expected =
+        ["END\r\n".to_owned(), "SERVER_ERROR buffer-full s:1\r\n".to_owned(), value("c", "3") + "END\r\n"];
+    assert_eq!(world.all_get(&clients), expected);
+    // What is kept for parts that lack values counts, too.
+    world.all_ask(&clients, &["get a a2", "get b b2", "get c"]);
+    let kept = value("a", &"x".repeat(600)) + &value("b", &"x".repeat(600));
+    world.server_says(0, &(kept + &value("c", "3") + "END\r\n"));
+    let expected = [value("a", &"x".repeat(600)) + "END\r\n", expected[1].clone(), expected[2].clone()];
+    assert_eq!(world.all_get(&clients), expected);
+    assert!(world.dataplane.is_quiet());
 }

@@ -33,6 +33,8 @@ pub(super) struct Scenario {
     pub(super) short_write: f64,
     /// How many things happen to servers. In a calm world nothing does, and no request may fail.
     pub(super) faults: usize,
+    /// These are none but that servers answer gets oddly. Clients read much then.
+    pub(super) odd: bool,
     /// How often besides one server evicts all that it has, so that there are copies to be put back.
     pub(super) evictions: usize,
     /// Limits are so small that requests are refused and sessions are paused.
@@ -92,6 +94,7 @@ impl Scenario {
             reloads,
             moves: if rng.random_bool(0.3) { rng.random_range(1..=5) } else { 0 },
             drains: rng.random_bool(0.2),
+            odd: faults > 0 && replicas == 1 && rng.random_bool(0.4),
         }
     }
 

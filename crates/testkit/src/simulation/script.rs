@@ -77,6 +77,9 @@ pub(super) fn next(client: &mut Client, value_bytes_max: usize, rng: &mut SmallR
     if client.nature.races && rng.random_bool(0.7) {
         return if rng.random_bool(0.6) { shared_write(client, rng) } else { shared_read(client, rng) };
     }
+    if client.nature.odd && rng.random_bool(0.7) {
+        return own_read(client, rng);
+    }
     match rng.random_range(0..100) {
         0..28 => retrieval(client, rng),
         28..70 => own_write(client, rng),
@@ -120,6 +123,13 @@ fn shared_read(client: &Client, rng: &mut SmallRng) -> Asked {
         noreply: false,
         shared: None,
     }
+}
+
+fn own_read(client: &Client, rng: &mut SmallRng) -> Asked {
+    let count = *[1, 1, 1, 2, 3].choose(rng).expect("some counts");
+    let keys: Vec<_> = (0..count).map(|_| own_key(client, any_kind(rng), rng)).collect();
+    let bytes = [b"get ", &keys.join(&b' ')[..], b"\r\n"].concat();
+    Asked { bytes, expected: Expected::Values { keys, with_cas: false }, noreply: false, shared: None }
 }
 
 fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {

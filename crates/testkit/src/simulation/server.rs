@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use rand::Rng;
 use rand::rngs::SmallRng;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::{link::Link, scenario::VALUE_BYTES_MAX};
 use crate::memcached::{Connection, Memcached};
@@ -41,6 +41,19 @@ pub(super) enum Fault {
     Refusing(u64),
     /// It closes its connections, and wants a login on those that are made for this long (memcached -Y).
     WantLogin(u64),
+    /// It answers gets oddly for this long.
+    Odd(Oddity, u64),
+}
+
+/// How a server answers a `get` that it could have answered otherwise.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Oddity {
+    /// The values come in another order than they were asked for.
+    Disorder,
+    /// An error stands in the place of the values from some on.
+    Error,
+    /// A value stands among them that nobody asked for.
+    Foreign,
 }
 
 /// One connection of a loop of the proxy to a server.
@@ -76,6 +89,7 @@ pub(super) struct SimulatedServer {
     closes_within: bool,
     full_until_ns: u64,
     login_until_ns: u64,
+    odd: Option<(Oddity, u64)>,
 }
 
 /// The way between a loop and a server.
@@ -166,6 +180,14 @@ fn answer_stranger(unread: &mut Vec<u8>, answer: &mut Vec<u8>) {
     }
 }
 
+impl Fault {
+    /// The server answers gets oddly, and does what it is asked to do.
+    pub(super) fn odd(timeout_ns: u64, rng: &mut SmallRng) -> Self {
+        let oddity = *[Oddity::Disorder, Oddity::Error, Oddity::Foreign].choose(rng).expect("some oddities");
+        Self::Odd(oddity, rng.random_range(1..=timeout_ns * 3))
+    }
+}
+
 impl SimulatedServer {
     pub(super) fn new(loops: usize) -> Self {
         Self {
@@ -180,6 +202,7 @@ impl SimulatedServer {
             closes_within: false,
             full_until_ns: 0,
             login_until_ns: 0,
+            odd: None,
         }
     }
 
@@ -202,6 +225,7 @@ impl SimulatedServer {
                 self.memcached.set_keeps_refused(matches!(fault, Fault::Refusing(_)));
             }
             Fault::WantLogin(length_ns) => self.login_until_ns = self.login_until_ns.max(now_ns + length_ns),
+            Fault::Odd(oddity, length_ns) => self.odd = Some((oddity, now_ns + length_ns)),
             Fault::CloseWithin => self.closes_within = true,
             Fault::Restart | Fault::Evict => self.memcached.clear(),
         }
@@ -312,7 +336,15 @@ impl SimulatedServer {
                 answer_stranger(&mut socket.unread, &mut answers[place].1);
                 continue;
             }
-            self.memcached.handle_bytes(&mut socket.connection, &bytes, &mut answers[place].1);
+            let answer = &mut answers[place].1;
+            let begin = answer.len();
+            self.memcached.handle_bytes(&mut socket.connection, &bytes, answer);
+            if let Some((oddity, until_ns)) = self.odd
+                && now_ns < until_ns
+            {
+                let odd = oddity.befall(&answer[begin..], rng);
+                answer.splice(begin.., odd);
+            }
         }
     }
 
@@ -330,4 +362,48 @@ impl SimulatedServer {
     pub(super) fn lateness_ns(&self, now_ns: u64) -> u64 {
         if now_ns < self.late_until_ns { self.extra_ns } else { 0 }
     }
+}
+
+impl Oddity {
+    /// What becomes of replies: of those to `get` only, for they change nothing.
+    fn befall(self, mut replies: &[u8], rng: &mut SmallRng) -> Vec<u8> {
+        let (mut odd, mut values) = (Vec::new(), Vec::new());
+        while !replies.is_empty() {
+            let (len, is_value) = piece(replies);
+            let (piece, rest) = replies.split_at(len);
+            replies = rest;
+            if is_value {
+                values.push(piece);
+                continue;
+            }
+            let mut last = piece;
+            if !values.is_empty() && rng.random_bool(0.5) {
+                match self {
+                    Self::Disorder => values.shuffle(rng),
+                    Self::Error => {
+                        values.truncate(rng.random_range(0..values.len()));
+                        last = b"SERVER_ERROR out of memory writing get response\r\n";
+                    }
+                    Self::Foreign => {
+                        values.insert(rng.random_range(0..=values.len()), b"VALUE foreign 0 1\r\nx\r\n");
+                    }
+                }
+            }
+            odd.extend(values.drain(..).flatten());
+            odd.extend_from_slice(last);
+        }
+        odd
+    }
+}
+
+/// Length of the line in front, with the data behind it, and whether it is a value of a `get`: such a line has no token.
+fn piece(replies: &[u8]) -> (usize, bool) {
+    let end = replies.iter().position(|&byte| byte == b'\n').map_or(replies.len(), |at| at + 1);
+    let words: Vec<_> = replies[..end].trim_ascii().split(|&byte| byte == b' ').collect();
+    let data = match words[..] {
+        [b"VALUE", _, _, data, ..] | [b"VA", data, ..] => std::str::from_utf8(data).ok(),
+        _ => None,
+    };
+    let data = data.and_then(|len| len.parse::<usize>().ok());
+    (data.map_or(end, |len| end + len + 2).min(replies.len()), words[0] == b"VALUE" && words.len() == 4)
 }

@@ -86,7 +86,8 @@ impl World {
         let scenario = scenario(&mut rng);
         let table = tables::first(&scenario, &mut rng);
         let nature = Nature {
-            forgetful: scenario.faults > 0,
+            forgetful: scenario.faults > 0 && !scenario.odd,
+            odd: scenario.odd,
             replicated: scenario.replicas > 1,
             fails_over: !scenario.is_calm(),
             degrades: scenario.config.on_failure == OnFailure::Degrade && !scenario.is_calm(),
@@ -152,9 +153,13 @@ impl World {
         }
         for _ in 0..self.scenario.faults {
             let server = self.rng.random_range(0..self.servers.len());
-            let Scenario { config, lingers, replicas, .. } = &self.scenario;
+            let Scenario { config, lingers, replicas, odd, .. } = &self.scenario;
             let kinds = (*lingers, *lingers || *replicas == 1, config.greets_servers);
-            let fault = Fault::random(config.timeout_ns, kinds, &mut self.rng);
+            let fault = if *odd {
+                Fault::odd(config.timeout_ns, &mut self.rng)
+            } else {
+                Fault::random(config.timeout_ns, kinds, &mut self.rng)
+            };
             let at_ns = self.rng.random_range(0..=length_ns);
             self.happens(at_ns, Happening::Fault(server, fault));
         }
