@@ -16,6 +16,7 @@ use crate::{
     emptied::next_for_miss,
     failover::Names,
     gather::Gather,
+    outbox::SharedBytes,
 };
 use weir_protocol::{Expected, ValueSpan};
 use weir_timing::Instant;
@@ -189,7 +190,13 @@ impl Again {
     }
 
     /// Keeps the values of one part.
-    pub(crate) fn store(&mut self, part: u32, reply: &[u8], values: &[ValueSpan], ordinals: &[u32]) {
+    pub(crate) fn store(
+        &mut self,
+        part: u32,
+        reply: (&[u8], Option<SharedBytes>),
+        values: &[ValueSpan],
+        ordinals: &[u32],
+    ) {
         if let Some(gather) = &mut self.gather {
             gather.store(part, reply, values, ordinals);
         }

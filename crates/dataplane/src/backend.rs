@@ -494,9 +494,7 @@ impl Backend {
     /// What has come of the head's reply is forgotten, and so will be what is still to come of the value at its end. Returns the
     /// part that waited for it, and whose.
     pub(crate) fn throw_reply_away(&mut self) -> Option<(RequestKey, u32)> {
-        self.skip = self.scanner.needed() - self.input.len();
-        self.input = Vec::new();
-        self.scanner.reset();
+        self.drop_values();
         let whose = self.scattered.throw_away();
         self.parts.get_mut(whose).and_then(|part| Some((part.request.take()?, part.index)))
     }

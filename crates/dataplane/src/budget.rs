@@ -143,9 +143,19 @@ impl Held {
         self.total().saturating_add(bytes) <= limit
     }
 
+    /// Whether so many bytes more of a reply of several megabytes may be held.
+    pub(crate) fn admits_bulky(&self, bytes: usize) -> bool {
+        self.total().saturating_add(bytes) <= self.limit() / BULKY_SHARE
+    }
+
     /// What all sessions hold, counted anew.
     pub(crate) fn set_sessions(&mut self, bytes: usize) {
         self.sessions = bytes;
+    }
+
+    /// The same of connections to servers.
+    pub(crate) fn set_backends(&mut self, bytes: usize) {
+        self.backends = bytes;
     }
 
     /// Once per turn: tells the others, and learns what they hold.
@@ -251,6 +261,9 @@ impl Backend {
         beyond_idle(self.input.capacity()) + beyond_idle(self.out.capacity()) + self.kept_bytes()
     }
 }
+
+/// Replies of several megabytes may make use of a fifth: more of them are not gathered for clients that may not read them.
+const BULKY_SHARE: usize = 5;
 
 fn three_quarters(limit: usize) -> usize {
     limit / 4 * 3

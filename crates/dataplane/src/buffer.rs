@@ -16,6 +16,15 @@ const MOVED_BYTES_MIN: usize = 64 << 10;
 /// Queues that are no longer than this double when they grow.
 const DOUBLED_BYTES_MAX: usize = 256 << 10;
 
+/// Appends to a buffer that, once it is long, grows by less than it would by doubling.
+pub(crate) fn append_exactly(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    let needed = buffer.len() + bytes.len();
+    if needed > buffer.capacity() && needed > DOUBLED_BYTES_MAX {
+        buffer.reserve_exact(bytes.len() + buffer.len() / 8);
+    }
+    buffer.extend_from_slice(bytes);
+}
+
 /// Frees the memory of a buffer that is empty, unless it is small.
 pub(crate) fn give_back(buffer: &mut Vec<u8>) {
     if buffer.is_empty() && buffer.capacity() > IDLE_BYTES_MAX {
@@ -23,7 +32,19 @@ pub(crate) fn give_back(buffer: &mut Vec<u8>) {
     }
 }
 
+impl From<Vec<u8>> for ByteQueue {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, head: 0 }
+    }
+}
+
 impl ByteQueue {
+    /// The buffer, of which nothing was taken.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        debug_assert_eq!(self.head, 0, "nothing was taken");
+        self.bytes
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.head
     }

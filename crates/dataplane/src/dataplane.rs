@@ -110,6 +110,8 @@ pub struct Dataplane {
     /// When the first client may be overdue; `None` if none can be.
     pub(crate) clients_due: Option<Instant>,
     pub(crate) held: Held,
+    /// What is being delivered of a server, where that is kept because it is large.
+    pub(crate) large_input: Option<Arc<Vec<u8>>>,
     /// For each slot the one of its server's connection for large values, if it has one.
     pub(crate) apart: Vec<Option<u16>>,
     /// Whether any of those owes a reply, as of the beginning of the turn.
@@ -159,6 +161,7 @@ impl Dataplane {
             apart: Vec::new(),
             is_apart_busy: false,
             second_opinions: SecondOpinions::default(),
+            large_input: None,
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
             draining: false,
             jitter: config.seed | 1,
@@ -268,7 +271,7 @@ impl Dataplane {
     }
 
     /// `count` bytes of [`Dataplane::client_output`] were handed to the kernel by `now`. If that is less than all, the client is
-    /// not named again before [`Dataplane::handle_client_writable`].
+    /// not named again before [`Dataplane::handle_client_writable`]; else it is if there is more.
     pub fn handle_client_written(&mut self, id: SessionId, count: usize, now: Instant) {
         self.counters.client_bytes_written += count as u64;
         self.advance(now);
@@ -293,6 +296,10 @@ impl Dataplane {
                 session.unread_since = now;
             }
             self.watch_clients(self.config.patience.unread_ns, now);
+        } else if session.out.has_pieces() {
+            // Of large replies one after the other is written.
+            session.dirty = true;
+            self.dirty.push_back(id);
         } else if held.is_pressed() {
             session.out.give_back();
         }
@@ -698,9 +705,12 @@ impl Dataplane {
 pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool {
     session.in_service < config.session_requests_max
         && session.buffered_bytes() <= config.session_buffer_bytes_max / 2
-        && !(session.blocked && held.is_pressed())
+        && !(session.blocked && (held.is_pressed() || session.buffered_bytes() > UNREAD_BYTES_MAX))
         && session.apart == 0
 }
+
+/// Nothing is taken from a client that leaves more than this unread.
+const UNREAD_BYTES_MAX: usize = 1 << 20;
 
 fn length_of(parsed: &Parsed<'_>) -> usize {
     if let Parsed::Request { len, .. } = *parsed { len } else { 0 }

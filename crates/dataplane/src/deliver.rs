@@ -1,5 +1,6 @@
 //! A server's reply becomes, or becomes part of, the reply to a client.
 
+mod large;
 mod shared;
 
 use crate::{
@@ -7,6 +8,7 @@ use crate::{
     backend::{Part, Purpose, Repeated, RequestKey},
     budget::SMALL_REPLY_BYTES,
     dataplane::may_take,
+    outbox::{LARGE_REPLY_BYTES, Outbox, SharedBytes},
     replicate::retire,
     service::Answer,
     token::Tagged,
@@ -26,16 +28,21 @@ impl Dataplane {
         let bytes = self.skip(server, bytes)?;
         let mut kept = mem::take(&mut self.backends[server].input);
         let mut goes_on = !kept.is_empty();
+        let mut rest = bytes;
+        if !kept.is_empty() && self.backends[server].scanner.needed() >= LARGE_REPLY_BYTES {
+            rest = self.deliver_large(server, &mut kept, rest, now)?;
+            goes_on = !kept.is_empty();
+        }
         if kept.is_empty() {
-            let taken = self.deliver_from(server, bytes, now)?;
-            kept.extend_from_slice(&bytes[taken..]);
+            let taken = self.deliver_from(server, rest, now)?;
+            kept.extend_from_slice(&rest[taken..]);
         } else {
-            kept.extend_from_slice(bytes);
+            kept.extend_from_slice(rest);
             // Looking is cheap only when there is something to find.
-            if kept.len() >= self.backends[server].scanner.needed() {
+            if !rest.is_empty() && kept.len() >= self.backends[server].scanner.needed() {
                 let taken = self.deliver_from(server, &kept, now)?;
                 kept.drain(..taken);
-                goes_on = taken == 0;
+                goes_on &= taken == 0;
             }
         }
         let backend = &mut self.backends[server];
@@ -45,6 +52,8 @@ impl Dataplane {
         backend.input = kept;
         if needed > self.config.server_buffer_bytes_max {
             self.throw_reply_away(server, now);
+        } else if needed >= LARGE_REPLY_BYTES {
+            self.limit_large(server, needed, now);
         }
         Ok(())
     }
@@ -193,7 +202,8 @@ impl Dataplane {
                 service.fail(Fault::Buffer, &Arc::from(whose));
             } else {
                 let values = values.unwrap_or_else(|| backend.scanner.values());
-                gather.store(part.index, bytes, values, &backend.ordinals);
+                let large = self.large_input.as_ref().and_then(|all| SharedBytes::of(all, bytes));
+                gather.store(part.index, (bytes, large), values, &backend.ordinals);
                 let id = service.session;
                 session.gathered_bytes += gather.values_len() - service.gathered_bytes;
                 service.gathered_bytes = gather.values_len();
@@ -332,7 +342,7 @@ impl Dataplane {
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
-        let Self { services, sessions, config, counters, spare_answers, held, .. } = self;
+        let Self { services, sessions, config, counters, spare_answers, held, large_input, .. } = self;
         let service = &mut services[key];
         let session = &mut sessions[service.session];
         let mut gather = service.gather.take();
@@ -369,22 +379,30 @@ impl Dataplane {
         if let Some(traced) = &mut service.traced {
             traced.reply_bytes = len as u64;
         }
-        let mut write = |out: &mut Vec<u8>| match (bytes, &mut gather) {
-            (None, Some(gather)) => gather.merge_into(out),
-            (bytes, _) => {
-                out.extend_from_slice(bytes.unwrap_or_default());
-                out.extend_from_slice(end);
-            }
-        };
-        if session.next_to_append() == Some(key) {
-            session.out.make_room(len);
-            session.append_reply(write);
+        let is_next = session.next_to_append() == Some(key);
+        if let Some(bytes) = bytes.filter(|_| is_next && large_input.is_none()) {
+            session.append_reply(|out| {
+                out.append(len, |out| {
+                    out.extend_from_slice(bytes);
+                    out.extend_from_slice(end);
+                });
+            });
+        } else if is_next {
+            session.append_reply(|out| write_answer(out, (bytes, end), &mut gather, large_input.as_ref()));
         } else {
             let mut parked = spare_answers.take();
-            parked.reserve(len);
-            write(&mut parked);
-            session.parked_bytes += parked.len();
-            service.answer = Answer::Owned(parked);
+            if let Some(bytes) = bytes.filter(|_| large_input.is_none()) {
+                parked.reserve(len);
+                parked.extend_from_slice(bytes);
+                parked.extend_from_slice(end);
+                session.parked_bytes += parked.len();
+                service.answer = Answer::Owned(parked);
+            } else {
+                let mut parked = Outbox::from(parked);
+                write_answer(&mut parked, (bytes, end), &mut gather, large_input.as_ref());
+                session.parked_bytes += parked.len();
+                service.answer = parked.into_copied().map_or_else(Answer::Pieces, Answer::Owned);
+            }
             service.complete = true;
             let id = service.session;
             self.recharge(id);
@@ -402,12 +420,17 @@ impl Dataplane {
             if !service.complete {
                 break;
             }
-            let parked = mem::take(&mut service.answer);
-            session.parked_bytes -= parked.as_slice().len();
-            session.out.make_room(parked.as_slice().len());
-            session.append_reply(|out| out.extend_from_slice(parked.as_slice()));
-            if let Answer::Owned(bytes) = parked {
-                self.spare_answers.keep(bytes);
+            match mem::take(&mut service.answer) {
+                Answer::Owned(bytes) => {
+                    session.parked_bytes -= bytes.len();
+                    session.append_reply(|out| out.append(bytes.len(), |out| out.extend_from_slice(&bytes)));
+                    self.spare_answers.keep(bytes);
+                }
+                parked => {
+                    let before = session.out.len();
+                    session.append_reply(|out| append_parked_answer(out, parked));
+                    session.parked_bytes -= session.out.len() - before;
+                }
             }
         }
     }
@@ -418,6 +441,37 @@ impl Dataplane {
             gather.clear();
             self.spare_gathers.push(gather);
         }
+    }
+}
+
+/// Appends an answer that waited for others.
+#[cold]
+fn append_parked_answer(out: &mut Outbox, parked: Answer) {
+    match parked {
+        Answer::Pieces(parked) => out.append_all(*parked),
+        parked => out.append(parked.as_slice().len(), |out| out.extend_from_slice(parked.as_slice())),
+    }
+}
+
+/// Appends an answer: these bytes, or what was gathered.
+fn write_answer(
+    out: &mut Outbox,
+    (bytes, end): (Option<&[u8]>, &[u8]),
+    gather: &mut Option<Box<crate::gather::Gather>>,
+    large_input: Option<&Arc<Vec<u8>>>,
+) {
+    let Some(bytes) = bytes else {
+        return gather.iter_mut().for_each(|gather| gather.merge_into(out));
+    };
+    match large_input.and_then(|all| SharedBytes::of(all, bytes)) {
+        Some(large) => {
+            out.push(large);
+            out.append(end.len(), |out| out.extend_from_slice(end));
+        }
+        None => out.append(bytes.len() + end.len(), |out| {
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(end);
+        }),
     }
 }
 

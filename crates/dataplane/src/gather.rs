@@ -1,7 +1,11 @@
 //! A split multi-get: which key went to which server, and the values that came back, until they are merged in the order of
 //! the request.
 
-use crate::again::Again;
+use crate::{
+    again::Again,
+    outbox::{Outbox, SharedBytes},
+};
+use std::ops::Range;
 use weir_protocol::ValueSpan;
 
 /// Parts of one multi-get. Kept and used again, so that a split costs no allocation in steady state.
@@ -27,8 +31,10 @@ pub(crate) struct GatherPart {
     left_out: bool,
     /// Its reply is there.
     pub(crate) answered: bool,
-    /// The blocks of the values, one after the other.
+    /// The blocks of the values, one after the other; empty where they are `large`.
     bytes: Vec<u8>,
+    /// The same, where they are kept as they came.
+    large: Option<SharedBytes>,
     /// For each value its position among the keys of the part, and where its block ends in `bytes`.
     blocks: Vec<(u32, usize)>,
     /// How far it is merged.
@@ -52,6 +58,7 @@ impl Gather {
             (part.keys, part.left_out, part.answered) = (0, false, false);
             part.cursor = Cursor::default();
             part.bytes.clear();
+            part.large = None;
             part.blocks.clear();
         }
         self.used = 0;
@@ -142,16 +149,25 @@ impl Gather {
     }
 
     /// Keeps the values of one part's reply. `ordinals` are their positions among the keys of the part.
-    pub(crate) fn store(&mut self, part: u32, reply: &[u8], values: &[ValueSpan], ordinals: &[u32]) {
+    pub(crate) fn store(
+        &mut self,
+        part: u32,
+        (reply, large): (&[u8], Option<SharedBytes>),
+        values: &[ValueSpan],
+        ordinals: &[u32],
+    ) {
         if self.again.is_under_way() {
-            return self.again.store(part, reply, values, ordinals);
+            return self.again.store(part, (reply, large), values, ordinals);
         }
         let part = &mut self.parts[part as usize];
         part.answered = true;
         let (Some(first), Some(last)) = (values.first(), values.last()) else { return };
         // Nothing stands between the values of a reply.
         let start = first.block.start;
-        part.bytes.extend_from_slice(&reply[start..last.block.end]);
+        match large {
+            Some(large) => part.large = Some(large.part(start..last.block.end)),
+            None => part.bytes.extend_from_slice(&reply[start..last.block.end]),
+        }
         let ends = values.iter().map(|value| value.block.end - start);
         part.blocks.extend(ordinals.iter().copied().zip(ends));
     }
@@ -172,7 +188,7 @@ impl Gather {
 
     /// Length of the values.
     pub(crate) fn values_len(&self) -> usize {
-        self.parts[..self.used].iter().map(|part| part.bytes.len()).sum()
+        self.parts[..self.used].iter().map(|part| part.as_slice().len()).sum()
     }
 
     /// Length of the merged reply.
@@ -181,25 +197,65 @@ impl Gather {
     }
 
     /// Appends the whole reply: the values in the order of the keys in the request, and `END`. To be done once.
-    pub(crate) fn merge_into(&mut self, out: &mut Vec<u8>) {
-        out.reserve(self.len());
+    pub(crate) fn merge_into(&mut self, out: &mut Outbox) {
+        if self.parts[..self.used].iter().any(|part| part.large.is_some()) {
+            return self.merge_pieces_into(out);
+        }
+        out.append(self.len(), |out| {
+            for position in 0..self.owners.len() {
+                match self.next_block_of(position) {
+                    Some(block) => out.extend_from_slice(block),
+                    None => self.again.merge_into(position, out),
+                }
+            }
+            out.extend_from_slice(b"END\r\n");
+        });
+    }
+
+    /// The same, without a copy of large values.
+    #[cold]
+    fn merge_pieces_into(&mut self, out: &mut Outbox) {
         for position in 0..self.owners.len() {
-            match self.next_block_of(position) {
-                Some(block) => out.extend_from_slice(block),
-                None => self.again.merge_into(position, out),
+            let Some((part, block)) = self.next_span_of(position) else {
+                out.append(0, |out| self.again.merge_into(position, out));
+                continue;
+            };
+            match &self.parts[part].large {
+                Some(large) => out.push(large.part(block)),
+                None => {
+                    let bytes = &self.parts[part].bytes[block];
+                    out.append(bytes.len(), |out| out.extend_from_slice(bytes));
+                }
             }
         }
-        out.extend_from_slice(b"END\r\n");
+        out.append(END.len(), |out| out.extend_from_slice(END));
     }
 
     /// The value of the key at this position, if its part has one. To be asked for in order.
     pub(crate) fn next_block_of(&mut self, position: usize) -> Option<&[u8]> {
-        let GatherPart { bytes, blocks, cursor, .. } = &mut self.parts[self.owners[position] as usize];
+        let (part, block) = self.next_span_of(position)?;
+        Some(&self.parts[part].as_slice()[block])
+    }
+
+    /// The same, as its part and where it lies in that part's bytes.
+    #[inline]
+    fn next_span_of(&mut self, position: usize) -> Option<(usize, Range<usize>)> {
+        let part = self.owners[position] as usize;
+        let GatherPart { blocks, cursor, .. } = &mut self.parts[part];
         let next = blocks.get(cursor.block).filter(|(ordinal, _)| *ordinal == cursor.key);
         cursor.key += 1;
         let &(_, end) = next?;
         let start = std::mem::replace(&mut cursor.start, end);
         cursor.block += 1;
-        Some(&bytes[start..end])
+        Some((part, start..end))
     }
 }
+
+impl GatherPart {
+    #[inline]
+    fn as_slice(&self) -> &[u8] {
+        self.large.as_ref().map_or(self.bytes.as_slice(), SharedBytes::as_slice)
+    }
+}
+
+const END: &[u8] = b"END\r\n";

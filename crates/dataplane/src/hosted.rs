@@ -17,6 +17,7 @@ use crate::{
     backend::{Backend, RequestKey},
     begun::Begun,
     key::WireKey,
+    outbox::Outbox,
     ownership::Sender,
     replicate::retire,
     service::Service,
@@ -28,7 +29,7 @@ use weir_protocol::{
 use weir_routing::Table;
 use weir_timing::{Instant, Operation, Outcome, Stamps};
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 /// What happened to a request before it was handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,13 +53,34 @@ pub struct Taken {
 /// The rest of a reply that the kernel did not take, and what is to be recorded when it has.
 #[derive(Debug)]
 pub struct Unsent {
-    /// The bytes.
-    pub bytes: Vec<u8>,
+    out: Outbox,
     operation: Operation,
     outcome: Outcome,
     stamps: Stamps,
     row: Option<Box<TraceRow>>,
     _charge: Charge,
+}
+
+impl Unsent {
+    /// The bytes that are to be written next.
+    pub fn output(&self) -> &[u8] {
+        self.out.as_slice()
+    }
+
+    /// `count` of them were handed to the kernel.
+    pub fn advance(&mut self, count: usize) {
+        self.out.advance(count);
+    }
+
+    /// How many bytes are left.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
 }
 
 impl Dataplane {
@@ -109,7 +131,8 @@ impl Dataplane {
         self.refuse_foreign(id, foreign, taken.first_byte, taken.dequeued);
     }
 
-    /// The whole reply, as soon as the request needs nothing more; empty where the client asked for silence.
+    /// The reply, as soon as the request needs nothing more; empty where the client asked for silence. Of a large one what is to be written
+    /// next: after [`Dataplane::finish_hosted`] the rest is handed out.
     pub fn hosted_reply(&self, id: SessionId) -> Option<&[u8]> {
         let session = &self.sessions[id];
         (session.stalled.is_none() && session.all_are_appended()).then(|| session.output())
@@ -123,14 +146,14 @@ impl Dataplane {
         if session.output().is_empty() {
             return None;
         }
-        let bytes = session.output().to_vec();
-        let charge = self.budget().charge(bytes.len());
+        let out = mem::take(&mut session.out);
+        let charge = self.budget().charge(out.len());
         let request = self.free_hosted(id)?;
         let service = &mut self.services[request];
         let row = service.traced.take().map(|traced| Box::new(traced.into_row(service)));
         let (operation, outcome, stamps) = (service.operation, service.outcome(), service.stamps);
         retire(&mut self.services, request);
-        Some(Unsent { row, bytes, operation, outcome, stamps, _charge: charge })
+        Some(Unsent { row, out, operation, outcome, stamps, _charge: charge })
     }
 
     /// The client is gone. The session is free again.

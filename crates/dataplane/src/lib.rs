@@ -83,6 +83,7 @@ mod key;
 mod mark_down;
 mod memory;
 mod multiget;
+mod outbox;
 mod ownership;
 mod patience;
 mod policy;

@@ -22,6 +22,15 @@ impl Dataplane {
             return;
         }
         self.memory_due = None;
+        self.free_empty_buffers();
+        self.spare_gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
+        self.spare_answers.give_memory_back();
+        self.planner.give_memory_back();
+    }
+
+    /// Frees the buffers of clients and servers that are empty.
+    #[cold]
+    pub(crate) fn free_empty_buffers(&mut self) {
         let mut charged = 0;
         for (_, session) in &mut self.sessions {
             session.give_memory_back();
@@ -30,9 +39,7 @@ impl Dataplane {
         }
         self.held.set_sessions(charged);
         self.backends.iter_mut().for_each(Backend::give_memory_back);
-        self.spare_gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
-        self.spare_answers.give_memory_back();
-        self.planner.give_memory_back();
+        self.held.set_backends(self.backends.iter().map(Backend::held_bytes).sum());
     }
 }
 

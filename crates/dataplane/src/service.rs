@@ -1,7 +1,7 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
 use crate::{
-    Fault, auto::Way, degrade::Degrades, failover::Reread, gather::Gather, ownership::Sender,
+    Fault, auto::Way, degrade::Degrades, failover::Reread, gather::Gather, outbox::Outbox, ownership::Sender,
     replicate::Replicated, sequence::Claim, trace::Traced,
 };
 use std::sync::Arc;
@@ -76,6 +76,8 @@ pub(crate) enum Answer {
     None,
     Fixed(&'static [u8]),
     Owned(Vec<u8>),
+    /// Large, or of large parts.
+    Pieces(Box<Outbox>),
 }
 
 impl Answer {
@@ -84,6 +86,7 @@ impl Answer {
             Self::None => &[],
             Self::Fixed(bytes) => bytes,
             Self::Owned(bytes) => bytes,
+            Self::Pieces(outbox) => outbox.as_slice(),
         }
     }
 }

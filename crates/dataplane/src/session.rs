@@ -9,7 +9,7 @@
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
 use crate::{
-    Arrivals, Taken, backend::RequestKey, buffer::ByteQueue, hold::Stalled, ownership::Sender,
+    Arrivals, Taken, backend::RequestKey, hold::Stalled, outbox::Outbox, ownership::Sender,
     sequence::Sequence,
 };
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ pub(crate) struct Session {
     pub(crate) charged: usize,
     order: VecDeque<Owed>,
     appended: usize,
-    pub(crate) out: ByteQueue,
+    pub(crate) out: Outbox,
     out_start: u64,
     /// Bytes of replies that are complete and wait in their requests for earlier ones.
     pub(crate) parked_bytes: usize,
@@ -102,7 +102,7 @@ impl Session {
             charged: 0,
             order: VecDeque::new(),
             appended: 0,
-            out: ByteQueue::default(),
+            out: Outbox::default(),
             out_start: 0,
             parked_bytes: 0,
             gathered_bytes: 0,
@@ -158,8 +158,9 @@ impl Session {
     }
 
     /// Appends the reply of [`Session::next_to_append`].
-    pub(crate) fn append_reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(self.out.end());
+    #[inline(always)]
+    pub(crate) fn append_reply(&mut self, write: impl FnOnce(&mut Outbox)) {
+        write(&mut self.out);
         let end = self.out_start + self.out.len() as u64;
         self.order[self.appended].end = end;
         self.appended += 1;
@@ -167,9 +168,9 @@ impl Session {
 
     /// `count` bytes were handed to the kernel; calls `answered` for each request whose reply is complete there.
     pub(crate) fn handle_written(&mut self, count: usize, mut answered: impl FnMut(RequestKey)) {
+        self.blocked = count < self.out.as_slice().len();
         self.out.advance(count);
         self.out_start += count as u64;
-        self.blocked = !self.out.is_empty();
         while self.appended > 0 && self.order[0].end <= self.out_start {
             let owed = self.order.pop_front().expect("an appended reply is in the order");
             self.appended -= 1;
@@ -184,6 +185,7 @@ impl Session {
         }
     }
 
+    /// What is to be written next.
     pub(crate) fn output(&self) -> &[u8] {
         self.out.as_slice()
     }
@@ -208,7 +210,7 @@ impl Session {
     pub(crate) fn abandon(&mut self, mut orphaned: impl FnMut(RequestKey, bool)) {
         self.gone = true;
         self.input = Vec::new();
-        self.out = ByteQueue::default();
+        self.out = Outbox::default();
         for (index, owed) in self.order.drain(..).enumerate() {
             orphaned(owed.request, index < self.appended);
         }

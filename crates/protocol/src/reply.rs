@@ -250,6 +250,11 @@ impl ReplyScanner {
         self.needed
     }
 
+    /// Where the value or line begins that is not complete.
+    pub const fn position(&self) -> usize {
+        self.position
+    }
+
     /// Whether a reply has begun and is not complete.
     pub const fn is_within_reply(&self) -> bool {
         !self.done && self.position > 0

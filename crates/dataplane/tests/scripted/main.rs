@@ -13,6 +13,7 @@ mod frozen;
 mod greeting;
 mod hosted;
 mod joined;
+mod large;
 mod late_reads;
 mod limits;
 mod memory;

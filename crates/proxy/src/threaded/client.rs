@@ -44,7 +44,6 @@ struct Turn {
     uncharged_bytes: usize,
     charge: Charge,
     unsent: Option<Unsent>,
-    unsent_from: usize,
     /// While there is something unsent: when the kernel took something last.
     unread_since: Instant,
     /// The network thread will offer nothing more, and wants to know when all is answered.
@@ -91,7 +90,6 @@ impl Client {
             uncharged_bytes: 0,
             charge: budget.charge(0),
             unsent: None,
-            unsent_from: 0,
             unread_since: Instant::ZERO,
             finished: false,
             paused: None,
@@ -146,7 +144,7 @@ impl Client {
 
     /// How much is left of a reply.
     pub(crate) fn unsent_bytes(&self) -> usize {
-        self.turn().unsent.as_ref().map_or(0, |unsent| unsent.bytes.len())
+        self.turn().unsent.as_ref().map_or(0, Unsent::len)
     }
 
     pub(crate) fn is_broken(&self) -> bool {
@@ -169,11 +167,10 @@ impl Client {
     pub(crate) fn write_unsent(&self, dataplane: &mut Dataplane, clock: Clock) -> Next {
         let mut turn = self.turn();
         let Some(mut unsent) = turn.unsent.take() else { return Next::default() };
-        match sockets::write(&self.stream, &unsent.bytes[turn.unsent_from..]) {
+        match self.write_pieces(&mut unsent) {
             Some(count) => {
                 dataplane.counters_mut().client_bytes_written += count as u64;
-                turn.unsent_from += count;
-                if turn.unsent_from < unsent.bytes.len() {
+                if !unsent.is_empty() {
                     if count > 0 {
                         turn.unread_since = clock.now();
                     }
@@ -191,12 +188,28 @@ impl Client {
         }
     }
 
+    /// Writes as much as the kernel takes. Returns how much that is; `None` if the connection is gone.
+    fn write_pieces(&self, unsent: &mut Unsent) -> Option<usize> {
+        let mut written = 0;
+        while !unsent.is_empty() {
+            let offered = unsent.output().len();
+            let count = sockets::write(&self.stream, unsent.output())?;
+            unsent.advance(count);
+            written += count;
+            if count < offered {
+                break;
+            }
+        }
+        Some(written)
+    }
+
     // ── whoever has served a request ───────────────────────────────────────────────────────────────────────────────────────
 
     /// Writes the reply that is complete on a lent session, and frees that session. `None`: no reply is complete.
     pub(crate) fn answer(&self, dataplane: &mut Dataplane, session: SessionId, clock: Clock) -> Option<Next> {
         let reply = dataplane.hosted_reply(session)?;
         let mut turn = self.turn();
+        let offered = reply.len();
         let written = match reply {
             [] => Some(0),
             _ if turn.broken => None,
@@ -204,9 +217,20 @@ impl Client {
         };
         match written {
             Some(count) => {
-                if let Some(unsent) = dataplane.finish_hosted(session, count, clock.now()) {
+                if let Some(mut unsent) = dataplane.finish_hosted(session, count, clock.now()) {
+                    // Of a large reply one piece after the other is written.
+                    let more = if count == offered { self.write_pieces(&mut unsent) } else { Some(0) };
+                    dataplane.counters_mut().client_bytes_written += more.unwrap_or(0) as u64;
+                    if unsent.is_empty() {
+                        dataplane.finish_unsent(&mut unsent, clock.now());
+                        return Some(turn.next());
+                    }
+                    if more.is_none() {
+                        dataplane.counters_mut().requests_orphaned += 1;
+                        turn.broken = true;
+                        return Some(turn.next());
+                    }
                     turn.unsent = Some(unsent);
-                    turn.unsent_from = 0;
                     turn.unread_since = clock.now();
                     // The network thread must know when the client has taken nothing for too long.
                     return Some(Next { request: None, attention: true });
