@@ -35,12 +35,12 @@ impl Dataplane {
         let Some(key) = part.request else { return false };
         let (service, backend) = (&mut services[key], &mut backends[server]);
         let session = &sessions[service.session];
-        let created = service.stamps.created;
+        let created = service.begun();
         let may = part.tries < TRIES_MAX
             && !service.error
             && !session.gone
-            && session.writes == service.writes_before
-            && created.plus(config.timeout_ns) > now
+            && session.changes == service.changes_before
+            && created.deadline(config.timeout_ns, false) > now
             && backend.admit_read(config).is_ok();
         if !may {
             return false;

@@ -569,9 +569,15 @@ impl Backend {
         }
         let waiting = [self.parts.front().filter(|part| part.is_awaited()), self.next_unexpired()];
         let waiting = waiting.into_iter().flatten().map(|part| part.deadline).chain(self.overtaking);
-        let waiting = waiting.chain(self.in_step.due());
+        let waiting = waiting.chain(self.step_due());
         self.soonest = self.soonest_of(waiting.min(), timeout_ns);
         moved
+    }
+
+    /// When to look whether the replies are in step. A server that is marked down was asked with that (`mark_down.rs`), and a second
+    /// connection finds out what becomes of it (`second_opinion.rs`).
+    fn step_due(&self) -> Option<Instant> {
+        if self.state == State::Silent { None } else { self.in_step.due() }
     }
 
     /// Whether the next reply is to a request that was given up.
@@ -588,7 +594,7 @@ impl Backend {
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         // What comes next may have been given up already, behind one that has more time; nothing that waits is late before `soonest`.
         let next = self.next_unexpired().map(|part| part.deadline.max(self.soonest));
-        let next = sooner(next.filter(|next| *next != NEVER), self.in_step.due());
+        let next = sooner(next.filter(|next| *next != NEVER), self.step_due());
         let late = sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking);
         // `soonest` was reckoned with the timeout that held then.
         sooner(late, self.reads_late_at(timeout_ns).map(|at| at.max(self.soonest)))

@@ -125,7 +125,7 @@ impl Dataplane {
         let timeout_ns = self.config.timeout_ns;
         let backend = &mut self.backends[server];
         let (mut late, in_step) = (Vec::new(), backend.in_step);
-        let (is_head_given_up, was_silent) = (backend.is_head_given_up(), backend.state == State::Silent);
+        let is_head_given_up = backend.is_head_given_up();
         let mut asks = backend.in_step.is_to_ask(is_head_given_up, timeout_ns, now);
         let moved = backend.expire(now, timeout_ns, |key, part| {
             asks |= in_step.is_doubted_by(&part);
@@ -140,8 +140,8 @@ impl Dataplane {
                 self.note_late(server, count, now);
             }
         }
-        // Who was marked down just now was asked with that.
-        if asks && (was_silent || self.backends[server].state != State::Silent) {
+        // Who is marked down was asked with that.
+        if asks && self.backends[server].state != State::Silent {
             self.ask_in_step(server, now);
         }
         if count == 0 {

@@ -232,7 +232,6 @@ impl Dataplane {
     fn flush_all(&mut self, request: Request<'_>, context: Context) {
         let key = self.begin(Operation::Local, 0, request.noreply(), context);
         let message = without_noreply(request);
-        self.sessions[context.session].writes += 1;
         let routes = Arc::clone(&self.router);
         for (rank, &server) in routes.servers().iter().enumerate() {
             let own = usize::from(server);
@@ -279,7 +278,7 @@ impl Dataplane {
         self.services[key].begin(id, operation, keys, silent, first_byte, now);
         let session = &mut self.sessions[id];
         session.in_service += 1;
-        self.services[key].writes_before = session.writes;
+        self.services[key].changes_before = session.changes;
         if let Some(taken) = session.hosted {
             self.services[key].adopt(taken, session.sender);
             if session.sender.is_some() {

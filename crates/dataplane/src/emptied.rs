@@ -115,8 +115,8 @@ impl Config {
     }
 }
 
-/// Who is asked in a second step for a key that `server` missed: the decider, if that was another and is trusted; or, if `server` is
-/// doubted, who is doubted least.
+/// Who is asked in a second step for a key that `server` missed: the decider, if that was another and one of the two is trusted, because it
+/// alone may have the key; or, if `server` is doubted, who is doubted least.
 pub(crate) fn next_for_miss(
     replicas: &[u16],
     server: usize,
@@ -124,7 +124,7 @@ pub(crate) fn next_for_miss(
     config: &Config,
 ) -> Option<usize> {
     let decider = first_readable(replicas, backends, config).ok()?;
-    if decider != server && !backends[decider].is_doubted() {
+    if decider != server && !(backends[decider].is_doubted() && backends[server].is_doubted()) {
         return Some(decider);
     }
     let others = replicas.iter().map(|&replica| usize::from(replica)).filter(|&other| other != server);

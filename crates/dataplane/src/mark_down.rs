@@ -14,6 +14,7 @@
 use crate::{
     Dataplane,
     backend::{Purpose, State},
+    in_step::InStep,
     table::SlotState,
 };
 use weir_protocol::Expected;
@@ -85,6 +86,8 @@ impl Dataplane {
         let backend = &mut self.backends[server];
         if backend.state == State::Silent {
             backend.state = State::Up;
+            // The answer came in its turn.
+            backend.in_step = InStep::default();
             self.counters.servers_marked_up += 1;
         }
     }

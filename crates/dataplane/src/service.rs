@@ -16,7 +16,7 @@ pub(crate) struct Service {
     pub(crate) operation: Operation,
     pub(crate) stamps: Stamps,
     /// How many changes its session had sent before it.
-    pub(crate) writes_before: u64,
+    pub(crate) changes_before: u64,
     /// Replies of servers that are still to come.
     pub(crate) outstanding: u32,
     pub(crate) keys: u32,
@@ -107,7 +107,7 @@ impl Service {
         silent: false,
         operation: Operation::Local,
         stamps: Stamps::at(Instant::ZERO),
-        writes_before: 0,
+        changes_before: 0,
         outstanding: 0,
         keys: 0,
         hits: 0,
@@ -166,7 +166,7 @@ impl Service {
             operation: _,
             keys: _,
             silent: _,
-            writes_before: _,
+            changes_before: _,
             outstanding,
             hits,
             error,

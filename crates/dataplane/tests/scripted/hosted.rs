@@ -1,7 +1,7 @@
 //! Requests that the driver took from their clients itself.
 
 use crate::world::{TIMEOUT, World};
-use weir_dataplane::{SessionId, Taken, parse_whole};
+use weir_dataplane::{Config, SessionId, Taken, parse_whole};
 use weir_protocol::Limits;
 use weir_timing::Instant;
 
@@ -43,7 +43,8 @@ fn a_request_that_waited_behind_its_own_clients_others_has_its_whole_time() {
 
 #[test]
 fn it_does_not_wait_for_a_silent_server_again_and_again() {
-    let mut world = World::new(2, 1);
+    // Where it is not marked down for it.
+    let mut world = World::with(2, 1, Config { mark_down_timeouts: 0, ..Config::default() });
     let (session, created) = (world.dataplane.lend_session(world.now), world.now);
     let [silent, other] = [0, 1].map(|server| world.key_on(server));
     world.serve(session, &format!("get {silent}\r\n"), created);
