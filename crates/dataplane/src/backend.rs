@@ -15,6 +15,7 @@
 //! Replies come in the order of the messages, so the head of `parts` owns the next reply. A part whose request has been
 //! answered already (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
 
+mod deadlines;
 mod joined;
 mod keys;
 mod late_reads;
@@ -520,96 +521,6 @@ impl Backend {
     /// All that came at `now` was taken: its requests are in flight no more.
     pub(crate) fn note_replied(&mut self, now: Instant) {
         self.in_flight.leave_many(std::mem::take(&mut self.replied), now);
-    }
-
-    /// Takes the request from every part whose time is up, and calls `expired` for it. Returns how many parts are late besides whose
-    /// requests another server was asked for.
-    pub(crate) fn expire(
-        &mut self,
-        now: Instant,
-        timeout_ns: u64,
-        mut expired: impl FnMut(RequestKey, Part),
-    ) -> usize {
-        let mut moved = 0;
-        let head_deadline = self.head_deadline(timeout_ns);
-        let timeouts_before = self.timeouts;
-        let mut give_up = |part: &mut Part, timeouts: &mut u64| {
-            if let Some(request) = part.request.take() {
-                *timeouts += 1;
-                expired(request, *part);
-            } else if std::mem::take(&mut part.is_moved) {
-                *timeouts += 1;
-                moved += 1;
-            }
-        };
-        if let Some(head) =
-            self.parts.front_mut().filter(|_| head_deadline.is_some_and(|deadline| deadline <= now))
-        {
-            give_up(head, &mut self.timeouts);
-        }
-        self.unexpired = self.unexpired.max(1);
-        while let Some(part) = self.parts.get_mut(self.unexpired).filter(|part| part.deadline <= now) {
-            give_up(part, &mut self.timeouts);
-            self.unexpired += 1;
-        }
-        if self.overtaking.is_some_and(|earliest| earliest <= now) {
-            let mut latest = Instant::ZERO;
-            self.overtaking = None;
-            for part in self.parts.iter_mut().skip(1) {
-                if part.deadline <= now {
-                    give_up(part, &mut self.timeouts);
-                } else if part.request.is_some() && part.deadline < latest {
-                    self.overtaking = Some(self.overtaking.map_or(part.deadline, |it| it.min(part.deadline)));
-                }
-                latest = latest.max(part.deadline);
-            }
-        }
-        if self.timeouts > timeouts_before {
-            self.in_step.note_given_up(now, timeout_ns);
-        }
-        let waiting = [self.parts.front().filter(|part| part.is_awaited()), self.next_unexpired()];
-        let waiting = waiting.into_iter().flatten().map(|part| part.deadline).chain(self.overtaking);
-        let waiting = waiting.chain(self.step_due());
-        self.soonest = self.soonest_of(waiting.min(), timeout_ns);
-        moved
-    }
-
-    /// When to look whether the replies are in step. A server that is marked down was asked with that (`mark_down.rs`), and a second
-    /// connection finds out what becomes of it (`second_opinion.rs`).
-    fn step_due(&self) -> Option<Instant> {
-        if self.state == State::Silent { None } else { self.in_step.due() }
-    }
-
-    /// Whether the next reply is to a request that was given up.
-    pub(crate) fn is_head_given_up(&self) -> bool {
-        self.parts.front().is_some_and(|head| measured(head) && head.request.is_none())
-    }
-
-    /// The first part behind the head that was not checked for its deadline.
-    fn next_unexpired(&self) -> Option<&Part> {
-        self.parts.get(self.unexpired.max(1))
-    }
-
-    /// When the first part that still has a request will be late.
-    pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
-        // What comes next may have been given up already, behind one that has more time; nothing that waits is late before `soonest`.
-        let next = self.next_unexpired().map(|part| part.deadline.max(self.soonest));
-        let next = sooner(next.filter(|next| *next != NEVER), self.step_due());
-        let late = sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking);
-        // `soonest` was reckoned with the timeout that held then.
-        sooner(late, self.reads_late_at(timeout_ns).map(|at| at.max(self.soonest)))
-    }
-
-    /// The head's deadline moves with the progress of its reply: a long reply, and a long request, must go on, no more.
-    fn head_deadline(&self, timeout_ns: u64) -> Option<Instant> {
-        let head = self.parts.front().filter(|part| part.is_awaited())?;
-        let is_leaving = head.is_long() && head.start < self.out_start;
-        let has_begun = !self.input.is_empty() || self.scattered.is_under_way();
-        Some(if !has_begun && !is_leaving {
-            head.deadline
-        } else {
-            head.deadline.max(self.progress.0.plus(timeout_ns))
-        })
     }
 
     /// The connection is gone: everything that was queued or in flight on it is handed to `lost`, each part with the keys that were

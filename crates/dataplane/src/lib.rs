@@ -30,6 +30,7 @@
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
 //! | `greeting` | the first exchange on a connection to a server |
+//! | `intake` | what a client sends becomes requests |
 //! | `in_step` | whether the replies of a connection are in step with its requests |
 //! | `begun` | from when a deadline runs |
 //! | `connection` | connections to servers: made, tried again, given up, lost |
@@ -77,6 +78,7 @@ mod greeting;
 mod hold;
 mod hosted;
 mod in_step;
+mod intake;
 mod item_size;
 mod journal;
 mod key;
