@@ -211,13 +211,14 @@ impl Dataplane {
             }
         } else if part.decides {
             let is_meta = matches!(part.expected, Expected::Meta | Expected::MetaThenNoop);
-            if is_meta && service.reread.as_ref().is_some_and(|it| it.concerns(backend.is_doubted())) {
-                let is_miss = matches!(reply.status, Status::MetaMiss | Status::MetaSilent);
-                if self.rescue_meta(key, (server, part), is_miss, now) {
+            let (service, backend) = if is_meta && service.reread.is_some() {
+                if self.is_rescued(key, (server, part), reply.status, now) {
                     return;
                 }
-            }
-            let (service, backend) = (&mut self.services[key], &self.backends[server]);
+                (&mut self.services[key], &mut self.backends[server])
+            } else {
+                (service, backend)
+            };
             service.hits = match reply.status {
                 Status::MetaValue | Status::MetaDone => 1,
                 _ => backend.ordinals.len() as u32,

@@ -19,7 +19,7 @@ use crate::{
     read::first_readable,
     service::Service,
 };
-use weir_protocol::{Expected, Meta, MetaVerb, RetrievalVerb};
+use weir_protocol::{Expected, Meta, MetaVerb, RetrievalVerb, Status};
 use weir_timing::Instant;
 
 /// What it takes to ask for a read again.
@@ -60,8 +60,7 @@ struct MetaMessage {
 
 impl Reread {
     /// Whether an answer to an `mg` is to be looked at, which this server has given.
-    #[inline]
-    pub(crate) fn concerns(&self, is_doubted: bool) -> bool {
+    fn concerns(&self, is_doubted: bool) -> bool {
         is_doubted && matches!(self.message, Message::Meta(_)) || self.missed_by.is_some()
     }
 }
@@ -193,10 +192,24 @@ impl Dataplane {
         is_asked
     }
 
+    /// An `mg` was answered that may be asked for again. Returns whether there is another answer to wait for.
+    #[cold]
+    pub(crate) fn is_rescued(
+        &mut self,
+        key: RequestKey,
+        (server, part): (usize, Part),
+        status: Status,
+        now: Instant,
+    ) -> bool {
+        let is_doubted = self.backends[server].is_doubted();
+        let is_miss = matches!(status, Status::MetaMiss | Status::MetaSilent);
+        let concerns = self.services[key].reread.as_ref().is_some_and(|it| it.concerns(is_doubted));
+        concerns && self.rescue_meta(key, (server, part), is_miss, now)
+    }
+
     /// An `mg` was answered at a doubted server, or by another that was asked in its place. Returns whether there is another answer to
     /// wait for: what a doubted server misses is asked of who is doubted less.
-    #[cold]
-    pub(crate) fn rescue_meta(
+    fn rescue_meta(
         &mut self,
         key: RequestKey,
         (server, part): (usize, Part),

@@ -98,7 +98,7 @@ impl Outbox {
     }
 
     /// What is to be written next: all, unless there are pieces.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn as_slice(&self) -> &[u8] {
         if !self.pieces.is_empty() && self.queue.is_empty() {
             return self.pieces[0].as_slice();

@@ -81,6 +81,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
+    #[inline(always)]
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
             Self::None => &[],

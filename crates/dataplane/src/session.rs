@@ -186,6 +186,7 @@ impl Session {
     }
 
     /// What is to be written next.
+    #[inline(always)]
     pub(crate) fn output(&self) -> &[u8] {
         self.out.as_slice()
     }
