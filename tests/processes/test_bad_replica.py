@@ -25,7 +25,7 @@ REASON = {
 }
 
 
-@pytest.mark.parametrize("misbehaviour", Misbehaviour, ids=lambda it: it.name.lower())
+@pytest.mark.parametrize("misbehaviour", REASON, ids=lambda it: it.name.lower())
 def test_server_that_turns_bad_and_good_again_shows_no_old_value(
     start_proxy: StartProxy,
     servers: list[Memcached],

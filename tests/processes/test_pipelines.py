@@ -59,6 +59,7 @@ def test_a_pipeline_to_a_frozen_server_does_not_wait_once_for_each_request(
     servers[0].freeze()
     # At a timeout each this would take longer than anything may.
     wire.send(b"get key\r\n" * 500)
-    assert {wire.line().split(b" ")[1] for _ in range(500)} == {b"timeout"}
+    # What comes behind the first timeouts is down.
+    assert {wire.line().split(b" ")[1] for _ in range(500)} <= {b"timeout", b"down"}
     servers[0].thaw()
     assert counters(proxy)["requests_failed"] == 500
