@@ -23,7 +23,7 @@ def restarted(proxy: Proxy, server: Memcached, address: Address) -> Memcached:
 
 def is_used(proxy: Proxy, address: Address) -> bool:
     [server] = [it for it in proxy.snapshot()["servers"] if it["server"] == str(address)]
-    return server["state"] == "up"
+    return bool(server["state"] == "up")
 
 
 def found(client: Wire, how: str) -> dict[bytes, bytes]:
