@@ -74,7 +74,7 @@ impl Config {
     }
 
     /// Whether a request counts as a change of its session.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_change(&self, request: &Request<'_>) -> bool {
         #[cfg(feature = "mutations")]
         if self.mutation == Some(Mutation::Changes)

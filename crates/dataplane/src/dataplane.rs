@@ -397,10 +397,13 @@ impl Dataplane {
 
     /// Bytes for this server.
     pub fn server_output(&self, server: usize) -> &[u8] {
-        match &self.backends[server].greeting {
-            Some(greeting) if self.greetings > 0 => greeting.output(),
-            _ => self.backends[server].output(),
+        let backend = &self.backends[server];
+        if self.greetings > 0
+            && let Some(greeting) = &backend.greeting
+        {
+            return greeting.output();
         }
+        backend.output()
     }
 
     /// Whether this server's connection is established.

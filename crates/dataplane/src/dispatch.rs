@@ -49,19 +49,27 @@ impl Dataplane {
     }
 
     pub(crate) fn carry_out(&mut self, request: Request<'_>, context: Context) {
-        if self.config.is_change(&request) {
-            self.sessions[context.session].changes += 1;
-        }
+        // Asked in the arms, where it is known what the request is.
         match request {
-            Request::Retrieval(retrieval) => self.retrieve(retrieval, context),
-            Request::Meta(meta) => self.meta(meta, context),
+            Request::Retrieval(retrieval) => {
+                self.count_change(&request, context);
+                self.retrieve(retrieval, context);
+            }
+            Request::Meta(meta) => {
+                self.count_change(&request, context);
+                self.meta(meta, context);
+            }
             Request::Storage(Storage { key, .. })
             | Request::Deletion(Deletion { key, .. })
             | Request::Touch(Touch { key, .. })
             | Request::Arithmetic(Arithmetic { key, .. }) => {
+                self.count_change(&request, context);
                 self.write(key, Write::classic(request), context);
             }
-            Request::FlushAll { .. } => self.flush_all(request, context),
+            Request::FlushAll { .. } => {
+                self.count_change(&request, context);
+                self.flush_all(request, context);
+            }
             Request::Stats { arguments } => self.stats(arguments, context),
             Request::MetaNoop => self.answer_locally(Answer::Fixed(b"MN\r\n"), false, false, context),
             Request::Version => {
@@ -72,6 +80,14 @@ impl Dataplane {
                 self.answer_locally(Answer::Fixed(b"OK\r\n"), noreply, false, context);
             }
             Request::Quit => self.hang_up(context.session),
+        }
+    }
+
+    /// What the session sent before this is not asked again behind it, if this may change items.
+    #[inline(always)]
+    fn count_change(&mut self, request: &Request<'_>, context: Context) {
+        if self.config.is_change(request) {
+            self.sessions[context.session].changes += 1;
         }
     }
 

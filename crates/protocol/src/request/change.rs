@@ -19,7 +19,7 @@ const READING: &[u8] = b"bcfhklqstuvOPL";
 
 impl Request<'_> {
     /// Whether a server may hold something else once it has carried this out.
-    #[inline]
+    #[inline(always)]
     pub fn may_change_items(&self) -> bool {
         match self {
             Self::Retrieval(retrieval) => matches!(retrieval.verb, RetrievalVerb::Gat | RetrievalVerb::Gats),
