@@ -194,6 +194,9 @@ impl Dataplane {
     pub(crate) fn doubt_if_silent(&mut self, slot: usize, now: Instant) {
         if self.backends[slot].state == State::Silent {
             self.doubt(slot, now);
+        } else {
+            // It may have been silent for long enough while it was leaving, and nobody asks it now.
+            self.note_late(slot, 0, now);
         }
     }
 

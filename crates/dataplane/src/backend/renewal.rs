@@ -56,6 +56,7 @@ impl Backend {
         self.input = Vec::new();
         self.skip = 0;
         (self.blocked, self.renewing) = (false, false);
+        self.in_step = Default::default();
         lost
     }
 }

@@ -307,7 +307,10 @@ impl Client {
             Expected::Values { keys, with_cas } => {
                 let Some((values, length)) = replies::values(&self.partial)? else { return Ok(None) };
                 let is_plain = asked.bytes.starts_with(b"get ");
+                // What `mg` with `N` has made is at the decider alone, and that may be another server's turn meanwhile.
+                let is_made = |key: &Vec<u8>| kind_of(key) == Some(&b'v');
                 let from = match (is_plain && self.nature.replicated, keys.len()) {
+                    _ if self.nature.replicated && keys.iter().any(is_made) => From::Anywhere,
                     (true, _) if self.nature.fails_over => From::Anywhere,
                     // What a follower does not have is asked of the primary, unless the client writes meanwhile.
                     (true, 2..) if self.pending.len() > 1 => From::Anywhere,
@@ -489,11 +492,16 @@ fn has_written(asked: &Asked, reply: &[u8]) -> bool {
 
 /// Texts begin with their key, whatever is appended or prepended; numbers are numbers; what was made where it was missed is empty.
 fn belongs_to(value: &[u8], key: &[u8]) -> bool {
-    match key.rsplit(|byte| *byte == b'-').next().and_then(|kind| kind.first()) {
+    match kind_of(key) {
         Some(b'n') => value.iter().all(|byte| byte.is_ascii_digit() || *byte == b' '),
         Some(b'v') if value.is_empty() => true,
         _ => value.starts_with(key),
     }
+}
+
+/// What is done to a key of one's own (`script.rs`).
+fn kind_of(key: &[u8]) -> Option<&u8> {
+    key.rsplit(|byte| *byte == b'-').next().and_then(|kind| kind.first())
 }
 
 /// A failure names a stage and a server. `protocol` would mean that the proxy misunderstood a server that did nothing
