@@ -47,7 +47,7 @@ def test_server_that_turns_bad_and_good_again_shows_no_old_value(
     deadline = "1s" if misbehaviour is Misbehaviour.DRIPS else "4s"
     options = (*REPLICATED, "--timeout", deadline, "--quarantine", "200ms")
     proxy = start_proxy(*options, in_front_of=addresses)
-    # Under pool and split each request of a pipeline that meets the server that drips has a deadline of its own, one after the other.
+    # Under pool and split the deadlines of a pipeline at the server that drips run one after the other.
     with CheckedLoad(proxy.address, tmp_path / "load.json", "--timeout", "30s") as load:
         for _ in range(2):
             goes_on(proxy)
