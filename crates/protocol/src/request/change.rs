@@ -93,11 +93,11 @@ mod tests {
             for words in [format!("{flag}"), format!("v {flag}30"), format!("{flag}0 k")] {
                 // By memcached's protocol text. `E`, `I` and `x`, and letters without a meaning, are not known of `mg`.
                 let reads = "bcfhklqstuvOPL".contains(flag);
-                assert_eq!(may_change(&format!("mg a {words}\r\n")), !reads, "mg {words}");
-                assert!(!may_change(&format!("me a {words}\r\n")), "me {words}");
-                assert!(may_change(&format!("ms a 1 {words}\r\nx\r\n")), "ms {words}");
-                assert!(may_change(&format!("md a {words}\r\n")), "md {words}");
-                assert!(may_change(&format!("ma a {words}\r\n")), "ma {words}");
+                assert_eq!(may_change(&format!("mg YQ== {words}\r\n")), !reads, "mg {words}");
+                assert!(!may_change(&format!("me YQ== {words}\r\n")), "me {words}");
+                assert!(may_change(&format!("ms YQ== 1 {words}\r\nx\r\n")), "ms {words}");
+                assert!(may_change(&format!("md YQ== {words}\r\n")), "md {words}");
+                assert!(may_change(&format!("ma YQ== {words}\r\n")), "ma {words}");
             }
         }
         assert!(!may_change("mg a\r\n") && !may_change("me a\r\n"));
