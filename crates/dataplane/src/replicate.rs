@@ -8,8 +8,8 @@
 //!                               ──is lost──▶ answered by an error; the others forget the key
 //! ```
 //!
-//! Whoever did not do what others did, or of whom nobody knows what it did, is in the journal before the client is answered: it is not
-//! read before it has forgotten the key. A request may be answered before all its replicas have answered; then its service stays
+//! Whoever was not told, or of whom nobody knows what it did, is in the journal before the client is answered: it is not read before it
+//! has forgotten the key. Whoever refused what another did is told to forget the key, and stays readable. A request may be answered before all its replicas have answered; then its service stays
 //! until they have, so that what fails later is journalled, too.
 
 use crate::{
