@@ -84,7 +84,9 @@ def test_another_spelling_of_a_key_is_the_same_key(start_proxy: StartProxy, repl
         key = base64.b64encode(b"key-%d" % number)
         assert ask(proxy.address, b"ms %s 2 b\r\nhi\r\n" % key) == b"HD\r\n"
         assert ask(proxy.address, b"mg *%s b v k\r\n" % key) == b"VA 2 k*%s b\r\nhi\r\n" % key
-        assert ask(proxy.address, b"mg %s%s b v\r\n" % (key, key)) in (b"VA 2\r\nhi\r\n", b"EN\r\n")
+        # memcached reads no further than the first padding.
+        twice = b"VA 2\r\nhi\r\n" if key.endswith(b"=") else b"EN\r\n"
+        assert ask(proxy.address, b"mg %s%s b v\r\n" % (key, key)) == twice
         assert ask(proxy.address, b"get key-%d\r\n" % number) == b"VALUE key-%d 0 2\r\nhi\r\nEND\r\n" % number
 
 
