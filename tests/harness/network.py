@@ -46,10 +46,14 @@ def flows_to(server: Address) -> list[int]:
     return sorted(ports)
 
 
-def swallow(port: int) -> None:
-    """From now on every packet from and to this port is dropped, and nobody is told. New connections pass."""
-    _ip("rule", "add", "pref", "1", "ipproto", "tcp", "sport", str(port), "blackhole")
-    _ip("rule", "add", "pref", "2", "ipproto", "tcp", "dport", str(port), "blackhole")
+def swallow(port: int, server: Address) -> None:
+    """From now on every packet between this local port and the server is dropped, and nobody is told.
+
+    The server is named, because its client gives the port up one day: the next to get it may connect elsewhere.
+    """
+    there, back = str(port), str(server.port)
+    _ip("rule", "add", "pref", "1", "ipproto", "tcp", "sport", there, "dport", back, "blackhole")
+    _ip("rule", "add", "pref", "2", "ipproto", "tcp", "sport", back, "dport", there, "blackhole")
 
 
 def _ip(*words: str) -> None:

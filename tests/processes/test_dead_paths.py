@@ -79,7 +79,7 @@ def test_dead_path_is_replaced(
         dead = before if which == "all" else before[:1]
         began = time.monotonic()
         for port in dead:
-            swallow(port)
+            swallow(port, lost.address)
         eventually(lambda: counters(proxy)["server_connections_dead"] > 0, "a dead one is dropped")
         eventually(lambda: is_read(proxy, lost.address), "the server is asked and read again")
         # Where all are dead, one that nobody has used since is found out when it is used.
