@@ -89,29 +89,41 @@ impl Dataplane {
                 return Err(Violation::UnexpectedLine(line));
             };
             let rest = &input[at..];
-            let (reply, bytes, part) = if backend.is_head_followed() {
-                let Some((reply, is_whole)) = backend.scan_joined(rest)? else { break };
-                let bytes = &rest[..reply.len];
-                if !is_whole {
-                    at += reply.len;
-                    self.deliver_shared(server, reply, bytes, now);
-                    continue;
-                }
-                (reply, bytes, backend.complete_joined())
-            } else {
-                let Some(reply) = backend.scanner.scan(expected, rest)? else { break };
-                let bytes = &rest[..reply.len];
-                if reply.status.is_error() && backend.is_within_message() {
-                    at += reply.len;
-                    self.deliver_shared(server, reply, bytes, now);
-                    continue;
-                }
-                (reply, bytes, backend.complete_head(bytes)?)
-            };
+            if backend.is_head_followed() {
+                let Some(len) = self.deliver_joined(server, rest, now)? else { break };
+                at += len;
+                continue;
+            }
+            let Some(reply) = backend.scanner.scan(expected, rest)? else { break };
+            let bytes = &rest[..reply.len];
             at += reply.len;
+            if reply.status.is_error() && backend.is_within_message() {
+                self.deliver_shared(server, reply, bytes, now);
+                continue;
+            }
+            let part = backend.complete_head(bytes)?;
             self.deliver(server, part, reply, bytes, now);
         }
         Ok(at)
+    }
+
+    /// Delivers what is complete of the reply to several gets that share a message; returns its length if anything is.
+    fn deliver_joined(
+        &mut self,
+        server: usize,
+        rest: &[u8],
+        now: Instant,
+    ) -> Result<Option<usize>, Violation> {
+        let backend = &mut self.backends[server];
+        let Some((reply, is_whole)) = backend.scan_joined(rest)? else { return Ok(None) };
+        let (len, bytes) = (reply.len, &rest[..reply.len]);
+        if is_whole {
+            let part = backend.complete_joined();
+            self.deliver(server, part, reply, bytes, now);
+        } else {
+            self.deliver_shared(server, reply, bytes, now);
+        }
+        Ok(Some(len))
     }
 
     // As a call of its own it costs every request a hundred instructions.
@@ -268,8 +280,12 @@ impl Dataplane {
         let service = &mut self.services[key];
         service.stamps.received = now;
         let id = service.session;
-        self.sessions[id].undecided -= usize::from(service.is_decided_alone);
-        self.sessions[id].apart -= usize::from(service.apart);
+        if service.is_decided_alone {
+            self.sessions[id].undecided -= 1;
+        }
+        if service.apart {
+            self.sessions[id].apart -= 1;
+        }
         if let Some(sender) = service.sender {
             return self.answer_by_mail(key, sender, reply);
         }
@@ -356,7 +372,7 @@ impl Dataplane {
         let mut bytes = match (&failure, &gather) {
             (Some(line), _) => Some(line.as_slice()),
             (None, Some(_)) => None,
-            (None, None) => Some(reply.unwrap_or(kept.as_slice())),
+            (None, None) => Some(reply.unwrap_or_else(|| kept.as_slice())),
         };
         let mut end = if failure.is_none() && service.lacks_end { END } else { b"" };
         let mut len = bytes.map_or_else(|| gather.as_ref().map_or(0, |gather| gather.len()), <[u8]>::len);

@@ -187,11 +187,13 @@ impl Gather {
     }
 
     /// Length of the values.
+    #[inline]
     pub(crate) fn values_len(&self) -> usize {
         self.parts[..self.used].iter().map(|part| part.as_slice().len()).sum()
     }
 
     /// Length of the merged reply.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.values_len() + self.again.values_len() + b"END\r\n".len()
     }
@@ -232,6 +234,7 @@ impl Gather {
     }
 
     /// The value of the key at this position, if its part has one. To be asked for in order.
+    #[inline(always)]
     pub(crate) fn next_block_of(&mut self, position: usize) -> Option<&[u8]> {
         let (part, block) = self.next_span_of(position)?;
         Some(&self.parts[part].as_slice()[block])

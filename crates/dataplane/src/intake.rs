@@ -26,11 +26,13 @@ impl Dataplane {
         let mut first_byte = self.sessions[id].input_since;
         loop {
             let session = &mut self.sessions[id];
-            let swallowed = session.swallow.min(bytes.len() - at);
-            session.swallow -= swallowed;
-            at += swallowed;
-            if swallowed > 0 && session.swallow == 0 {
-                first_byte = now;
+            if session.swallow > 0 {
+                let swallowed = session.swallow.min(bytes.len() - at);
+                session.swallow -= swallowed;
+                at += swallowed;
+                if session.swallow == 0 {
+                    first_byte = now;
+                }
             }
             if session.closing {
                 return bytes.len();
@@ -55,12 +57,13 @@ impl Dataplane {
                     }
                 }
             }
-            let parsed = session.parser.parse(&bytes[at..]);
-            let parsed = match parsed {
-                Parsed::Incomplete { needed } if self.has_room(id, needed) => break,
-                Parsed::Incomplete { .. } => self.turn_away(id, &bytes[at..]),
-                parsed => parsed,
-            };
+            let mut parsed = session.parser.parse(&bytes[at..]);
+            if let Parsed::Incomplete { needed } = parsed {
+                if self.has_room(id, needed) {
+                    break;
+                }
+                parsed = self.turn_away(id, &bytes[at..]);
+            }
             if self.is_spread() && self.waits_for_earlier(id, &parsed) {
                 self.sessions[id].paused = true;
                 break;

@@ -137,6 +137,9 @@ impl Dataplane {
     /// A key alone. What another replica than the decider does not have is asked of the decider.
     fn plan_one(&mut self, key: RequestKey, verb: RetrievalVerb, name: &[u8]) -> Plan {
         let decider = self.decider(name);
+        if !self.router.is_replicated() {
+            return Plan::One(decider);
+        }
         if let Ok(server) = decider
             && self.backends[server].is_doubted()
         {
@@ -144,11 +147,7 @@ impl Dataplane {
         }
         let session = &self.sessions[self.services[key].session];
         let (is_free, changes) = (session.undecided == 0, session.changes);
-        if self.config.read_policy == ReadPolicy::Primary
-            || !self.router.is_replicated()
-            || verb != RetrievalVerb::Get
-            || !is_free
-        {
+        if self.config.read_policy == ReadPolicy::Primary || verb != RetrievalVerb::Get || !is_free {
             return Plan::One(decider);
         }
         let Ok(decider) = decider else { return Plan::One(decider) };
@@ -212,10 +211,10 @@ impl Dataplane {
     /// Each key's decider; where there is none, a server that will be found to be none.
     fn by_decider(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Box<Gather> {
         let mut gather = self.spare_gathers.pop().unwrap_or_default();
-        let mut is_doubted = false;
+        let (is_replicated, mut is_doubted) = (self.router.is_replicated(), false);
         for name in retrieval.keys() {
             let server = self.decider(name).unwrap_or_else(|(_, server)| server);
-            is_doubted |= self.backends[server].is_doubted();
+            is_doubted |= is_replicated && self.backends[server].is_doubted();
             gather.assign(server);
         }
         if is_doubted {
