@@ -136,7 +136,7 @@ impl Dataplane {
         if count > 0 {
             self.counters.server_timeouts += count as u64;
             self.backends[server].errors += moved as u64;
-            if !is_given_up {
+            if !is_given_up && !self.backends[server].is_answering(now, timeout_ns) {
                 self.note_late(server, count, now);
             }
         }

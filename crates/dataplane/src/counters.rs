@@ -140,6 +140,12 @@ counters! {
     writes_held,
     /// Copies that were deleted on replicas because another had decided a write, or may have, and they could not follow.
     replicas_invalidated,
+    /// Reads that were carried out with care, because they name many keys, or bring much by what their client's last ones brought.
+    bulk_reads,
+    /// Slices of such reads behind the first ones.
+    bulk_read_slices,
+    /// Times that such a read waited: for what its session had in service, or for other such reads.
+    bulk_read_waits,
     /// Writes that went over a server's connection for large values (`--large-value`), most of them large.
     requests_apart,
     /// Times that such a write waited until its session had nothing else in service.

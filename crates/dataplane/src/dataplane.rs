@@ -8,6 +8,7 @@ use crate::{
     Config, Counters, Fault, ReadRepair, StatsTopic,
     backend::{Backend, State, sooner},
     budget::{Budget, Held},
+    bulk_reads::{BulkReads, Slicing},
     gather::Gather,
     hold::Holds,
     multiget::Planner,
@@ -111,6 +112,8 @@ pub struct Dataplane {
     pub(crate) apart: Vec<Option<u16>>,
     /// Whether any of those owes a reply, as of the beginning of the turn.
     pub(crate) is_apart_busy: bool,
+    /// Reads that bring much.
+    pub(crate) bulk_reads: BulkReads,
     /// Connections that are silent, and what second ones say of them.
     pub(crate) second_opinions: SecondOpinions,
     draining: bool,
@@ -155,6 +158,7 @@ impl Dataplane {
             clients_due: None,
             apart: Vec::new(),
             is_apart_busy: false,
+            bulk_reads: BulkReads::default(),
             second_opinions: SecondOpinions::default(),
             large_input: None,
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
@@ -179,7 +183,7 @@ impl Dataplane {
         self.counters.sessions_accepted += 1;
         self.watch_clients(self.config.patience.idle_ns, now);
         self.recorder.use_window();
-        let mut session = Session::new(self.config.limits, now);
+        let mut session = Session::new(&self.config, now);
         session.number = self.counters.sessions_accepted;
         Some(self.sessions.insert(session))
     }
@@ -230,15 +234,20 @@ impl Dataplane {
         counters.sessions_closed += 1;
         recorder.use_window();
         let mut done = 0;
+        let slicing = session.slicing;
         session.abandon(|key, appended| {
             // The others are still at their servers; they find the session gone when they come back.
-            if appended || services[key].complete {
+            if appended || services[key].complete || slicing == Slicing::Ready(key) {
                 retire(services, key);
                 counters.requests_orphaned += 1;
                 done += 1;
             }
         });
         session.in_service -= done;
+        if slicing != Slicing::No {
+            self.drop_sliced(slicing);
+        }
+        let session = &mut self.sessions[id];
         if let Some(stalled) = session.stalled.take() {
             self.leave_line(id, &stalled);
         }
@@ -283,7 +292,7 @@ impl Dataplane {
             answered += 1;
         });
         session.in_service -= answered;
-        if session.paused && may_take(session, config, held) {
+        if session.paused && may_go_on(session, config, held) {
             resumable.push_back(id);
         }
         if session.blocked {
@@ -459,6 +468,9 @@ impl Dataplane {
         }
         self.publish_held(held_by_backends, now);
         self.close_overdue(now);
+        if self.bulk_reads.is_waited_for() {
+            self.serve_bulk_reads(now);
+        }
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
         }
@@ -538,6 +550,7 @@ impl Dataplane {
             && self.slots_are_settled()
             && self.post_is_quiet()
             && self.repairs.is_quiet()
+            && self.bulk_reads.is_quiet()
             && self.second_opinions.is_empty()
     }
 
@@ -565,10 +578,23 @@ impl Dataplane {
 
 /// Whether more requests of this session may be taken.
 pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool {
-    session.in_service < config.session_requests_max
-        && session.buffered_bytes() <= config.session_buffer_bytes_max / 2
+    session.in_service < session.habits.requests_max() && reads(session, config, held) && session.apart == 0
+}
+
+/// Whether a session that is paused may go on.
+fn may_go_on(session: &Session, config: &Config, held: &Held) -> bool {
+    match session.slicing {
+        Slicing::No => may_take(session, config, held),
+        Slicing::InService => false,
+        Slicing::Ready(_) => reads(session, config, held),
+    }
+}
+
+/// Whether a client takes what it is sent.
+#[inline]
+fn reads(session: &Session, config: &Config, held: &Held) -> bool {
+    session.buffered_bytes() <= config.session_buffer_bytes_max / 2
         && !(session.blocked && (held.is_pressed() || session.buffered_bytes() > UNREAD_BYTES_MAX))
-        && session.apart == 0
 }
 
 /// Nothing is taken from a client that leaves more than this unread.

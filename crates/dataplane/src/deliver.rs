@@ -283,9 +283,10 @@ impl Dataplane {
         if service.is_decided_alone {
             self.sessions[id].undecided -= 1;
         }
-        if service.apart {
-            self.sessions[id].apart -= 1;
+        if service.apart && self.come_back(key, reply.map(<[u8]>::len)) {
+            return;
         }
+        let service = &mut self.services[key];
         if let Some(sender) = service.sender {
             return self.answer_by_mail(key, sender, reply);
         }
@@ -380,9 +381,13 @@ impl Dataplane {
         let whose = if session.buffered_bytes() + len > config.session_buffer_bytes_max {
             counters.session_refusals_full += 1;
             Some("client")
-        } else if (len > SMALL_REPLY_BYTES || session.blocked) && !held.admits(len, session.blocked) {
-            counters.buffer_refusals_full += 1;
-            Some("proxy")
+        } else if len > SMALL_REPLY_BYTES || session.blocked {
+            if len >= config.large_value_bytes {
+                session.habits.note_large(len / service.keys.max(1) as usize);
+            }
+            let is_refused = !held.admits(len, session.blocked);
+            counters.buffer_refusals_full += u64::from(is_refused);
+            is_refused.then_some("proxy")
         } else {
             None
         };
@@ -452,7 +457,7 @@ impl Dataplane {
         }
     }
 
-    fn recycle(&mut self, mut gather: Box<crate::gather::Gather>) {
+    pub(crate) fn recycle(&mut self, mut gather: Box<crate::gather::Gather>) {
         let is_large = gather.capacity() > SPARE_GATHER_BYTES_MAX;
         if self.spare_gathers.len() < SPARE_GATHERS_MAX && !(is_large && self.held.is_pressed()) {
             gather.clear();

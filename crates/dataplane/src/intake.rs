@@ -1,6 +1,6 @@
 //! What a client sends becomes requests: bytes are cut into requests while the session may have more in service.
 
-use crate::{Dataplane, Event, SessionId, dataplane::may_take, dispatch::Large};
+use crate::{Dataplane, Event, SessionId, bulk_reads::Slicing, dataplane::may_take, dispatch::Large};
 use std::mem;
 use weir_protocol::{
     Parsed,
@@ -72,6 +72,10 @@ impl Dataplane {
                 self.sessions[id].paused = true;
                 break;
             }
+            if self.concerns_bulk_reads(id, &parsed) && self.waits_for_bulk_reads(id, &parsed, now) {
+                self.sessions[id].paused = true;
+                break;
+            }
             if !self.holds.is_empty() && self.waits_for_key(id, &parsed, now) {
                 self.sessions[id].paused = true;
                 break;
@@ -135,7 +139,11 @@ impl Dataplane {
         else {
             return;
         };
+        if session.slicing != Slicing::No {
+            return self.go_on_with_slices(id, now);
+        }
         session.paused = false;
+        session.habits.grow(self.config.session_requests_max);
         self.consume_input(id, now);
         let session = &mut self.sessions[id];
         if session.paused {

@@ -62,6 +62,7 @@ mod backend;
 mod begun;
 mod budget;
 mod buffer;
+mod bulk_reads;
 mod config;
 mod connection;
 mod counters;

@@ -548,6 +548,10 @@ impl Config {
                 Engine::Event => self.large_value_bytes,
                 _ => usize::MAX,
             },
+            slice_bytes: match self.engine {
+                Engine::Event => SLICE_BYTES,
+                _ => usize::MAX,
+            },
             multiget: self.multiget,
             join_gets: self.join_gets,
             on_failure: self.on_failure,
@@ -604,6 +608,9 @@ fn resolve(role: &'static str, address: &str) -> Result<SocketAddr, ConfigError>
     let found = std::net::ToSocketAddrs::to_socket_addrs(address).map_err(failed)?.next();
     found.ok_or_else(|| failed(std::io::Error::other("the name has no address")))
 }
+
+/// What a read is asked for at a time: longer than most replies, and a millisecond of a fast link.
+const SLICE_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 mod apart;
 mod away;
 mod base64;
+mod bulk_reads;
 mod changes;
 mod clients;
 mod dead_paths;

@@ -96,7 +96,14 @@ impl World {
         let deadlines = if self.cut_off { 2 } else { 1 };
         let longest_ns = deadlines * self.scenario.config.timeout_ns + 2 * self.scenario.conduct.delay_max_ns;
         let counters = &report.counters;
-        if counters.sessions_paused + counters.session_order_waits + counters.writes_held > 0 {
+        let waits = [
+            counters.sessions_paused,
+            counters.session_order_waits,
+            counters.writes_held,
+            counters.bulk_read_waits,
+            counters.bulk_read_slices,
+        ];
+        if waits.iter().sum::<u64>() > 0 {
             return Ok(());
         }
         match self.clients.iter().find(|client| client.tally.wait_max_ns > longest_ns) {
