@@ -3,7 +3,7 @@
 use crate::{
     Config,
     clock::Clock,
-    keeper::{Notice, Tell},
+    notice::{Notice, Tell},
     records::{Complaint, RecordCounts, RecordWriter, Records},
     run::RunError,
     threads::{LoopThread, spawn},

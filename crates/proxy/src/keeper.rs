@@ -14,6 +14,7 @@ use crate::{
     config::nanos,
     event_loop::{LoopHandle, Message, Routing},
     names::{self, AddressBook, ResolveError},
+    notice::{Notice, Tell},
 };
 use std::{
     collections::VecDeque,
@@ -28,28 +29,6 @@ use std::{
 use tokio::sync::oneshot;
 use weir_routing::{Endpoint, Server, Table};
 use weir_timing::Instant;
-
-/// What happened to a proxy that its operator should see.
-pub enum Notice<'a> {
-    /// Clients can connect.
-    Ready(&'a Config),
-    /// A configuration was read again and is in force.
-    Reloaded {
-        /// How many have been, the first included.
-        generation: u64,
-        /// What has changed, and what has not although the new configuration says so.
-        told: &'a str,
-    },
-    /// A configuration was read again and refused: the old one stays.
-    ReloadRefused(&'a str),
-    /// A file of records cannot be written.
-    RecordsLost(&'a str),
-    /// This server wants a login, so it is not used.
-    LoginWanted(&'a str),
-}
-
-/// Shows notices.
-pub(crate) type Tell = Arc<dyn Fn(Notice<'_>) + Send + Sync>;
 
 /// Questions that may wait. More names than that are only looked up with the period.
 const QUESTIONS_MAX: usize = 256;

@@ -33,6 +33,7 @@ mod metrics;
 #[cfg(test)]
 mod name_tests;
 mod names;
+mod notice;
 mod pool;
 mod records;
 mod reporter;
@@ -50,8 +51,8 @@ mod windows;
 pub use batching::{Batching, PAUSE_MAX_NS};
 pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Replication, Reread, THREADS_MAX};
 pub use engine::Engine;
-pub use keeper::Notice;
 pub use names::{Resolve, ResolveError, SystemResolver};
+pub use notice::Notice;
 pub use run::{RunError, run};
 pub use tcp_timeouts::TcpTimeouts;
 pub use traces::Sampling;
