@@ -169,8 +169,9 @@ class Process:
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     def output(self) -> str:
-        self._output.seek(0)
-        return self._output.read().decode(errors="replace")
+        # The child writes where this descriptor stands: to move it would make the child write over what it has written.
+        length = os.fstat(self._output.fileno()).st_size
+        return os.pread(self._output.fileno(), length, 0).decode(errors="replace")
 
     def signal(self, number: signal.Signals) -> None:
         self._child.send_signal(number)

@@ -212,6 +212,10 @@ counters! {
     buffer_refusals_full,
     /// Times that a session's bytes were left in the kernel because it left replies unread and all buffers held much (`--buffer-limit`).
     sessions_paused_memory,
+    /// Requests for statistics that were answered `SERVER_ERROR stats busy`, because too many waited or a thread did not tell in time.
+    stats_refused,
+    /// Changes of servers that were not told because too many waited.
+    server_changes_dropped,
     /// Bytes read from clients.
     client_bytes_read,
     /// Bytes handed to the kernel for clients.

@@ -5,10 +5,11 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Config, Counters, Fault, ReadRepair, StatsTopic,
+    Config, Counters, DownReason, Fault, ReadRepair, StatsTopic,
     backend::{Backend, State, sooner},
     budget::{Budget, Held},
     bulk_reads::{BulkReads, Slicing},
+    changes::Changes,
     gather::Gather,
     hold::Holds,
     multiget::Planner,
@@ -46,8 +47,6 @@ pub enum Event {
     Close(SessionId),
     /// Read from this client again: [`Dataplane::wants_read`] had been false.
     Resume(SessionId),
-    /// This server wants a login, so it is not used; its operator should know.
-    LoginWanted(usize),
     /// A client asks for statistics: answer by [`Dataplane::handle_stats`] with this request's number.
     Stats {
         /// Names the request.
@@ -86,6 +85,7 @@ pub struct Dataplane {
     pub(crate) counters_told: Counters,
     pub(crate) tracer: Tracer,
     pub(crate) events: VecDeque<Event>,
+    pub(crate) changes: Changes,
     pub(crate) dirty: VecDeque<SessionId>,
     /// Sessions that were paused and may go on.
     pub(crate) resumable: VecDeque<SessionId>,
@@ -146,6 +146,7 @@ impl Dataplane {
             counters_told: Counters::default(),
             tracer: Tracer::default(),
             events: VecDeque::new(),
+            changes: Changes::default(),
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
@@ -342,7 +343,7 @@ impl Dataplane {
         match self.backends[server].state {
             State::Up | State::Silent => {
                 self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
-                self.connect_again(server, now);
+                self.connect_again(server, DownReason::Closes, now);
             }
             State::Connecting { .. } | State::Greeting { .. } | State::Probing { .. } => {
                 self.connect_failed(server, Fault::Connect, now);
@@ -356,7 +357,7 @@ impl Dataplane {
         if self.backends[server].is_connected() {
             self.note_may_be_empty(server);
             self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
-            self.connect_again(server, now);
+            self.connect_again(server, DownReason::Closes, now);
         } else {
             self.handle_server_disconnected(server, now);
         }

@@ -16,6 +16,7 @@ use crate::{
     Charge, Dataplane, Event, Fault, SessionId, TraceRow,
     backend::{Backend, RequestKey},
     begun::Begun,
+    changes::Changes,
     key::WireKey,
     outbox::Outbox,
     ownership::Sender,
@@ -101,6 +102,7 @@ impl Dataplane {
 
     fn forget_connections(&mut self, now: Instant) {
         self.events.retain(|event| !matches!(event, Event::Connect(_) | Event::Disconnect(_)));
+        self.changes = Changes::default();
         self.backends.iter_mut().enumerate().for_each(|(slot, backend)| *backend = Backend::new(slot, now));
     }
 

@@ -32,6 +32,7 @@
 //! | `greeting` | the first exchange on a connection to a server |
 //! | `intake` | what a client sends becomes requests |
 //! | `in_step` | whether the replies of a connection are in step with its requests |
+//! | `changes` | what becomes of servers, told to the driver |
 //! | `begun` | from when a deadline runs |
 //! | `connection` | connections to servers: made, tried again, given up, lost |
 //! | `service` | one request, from parsed to answered |
@@ -63,6 +64,7 @@ mod begun;
 mod budget;
 mod buffer;
 mod bulk_reads;
+mod changes;
 mod config;
 mod connection;
 mod counters;
@@ -110,6 +112,7 @@ mod window;
 mod words;
 
 pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
+pub use changes::{Change, DownReason, ReplacedReason, ServerChange};
 pub use config::Config;
 #[cfg(feature = "mutations")]
 pub use config::Mutation;

@@ -44,6 +44,8 @@ pub struct ServerReport {
     pub server: String,
     /// `up`, `down`, `connecting` or `idle` (not needed yet); over several loops the worst of theirs.
     pub state: &'static str,
+    /// Whether any loop is connected to it, or was until a moment ago, and has not found it down.
+    pub is_serving: bool,
     /// Messages that were queued for it.
     pub requests: u64,
     /// Error replies that it gave, and messages that got none.
@@ -83,6 +85,7 @@ impl Dataplane {
                     let mut it = ServerReport {
                         server: server.name.clone(),
                         state: backend.state.name(),
+                        is_serving: backend.is_serving(),
                         requests: backend.requests,
                         errors: backend.errors,
                         timeouts: backend.timeouts,
@@ -148,6 +151,7 @@ impl Report {
                 continue;
             };
             mine.state = worse_state(mine.state, theirs.state);
+            mine.is_serving |= theirs.is_serving;
             mine.requests += theirs.requests;
             mine.errors += theirs.errors;
             mine.timeouts += theirs.timeouts;

@@ -88,12 +88,14 @@ impl Share {
         self.of.doubt.learn(asked, found)
     }
 
-    /// From now on nobody reads there.
-    pub(crate) fn soil(&mut self) {
-        if !self.is_unclean {
+    /// From now on nobody reads there. Returns whether this dataplane would have.
+    pub(crate) fn soil(&mut self) -> bool {
+        let is_new = !self.is_unclean;
+        if is_new {
             self.is_unclean = true;
             self.of.unclean.fetch_add(1, Ordering::SeqCst);
         }
+        is_new
     }
 
     /// As far as this dataplane is concerned, the server may be read.

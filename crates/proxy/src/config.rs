@@ -55,6 +55,8 @@ pub struct Config {
     pub replication: Replication,
     /// How long sessions may take to end after a signal to stop.
     pub drain_timeout: Duration,
+    /// For how long it goes on serving after SIGTERM, while it says that it is not ready.
+    pub drain_delay: Duration,
     /// The most client connections at once, over all loops.
     pub sessions_max: usize,
     /// The longest value that a client may send, in bytes. `None`: what the servers say that they store, and 1 MiB until one has.
@@ -272,6 +274,7 @@ impl Config {
             on_failure: OnFailure::default(),
             replication: Replication::default(),
             drain_timeout: Duration::from_secs(10),
+            drain_delay: Duration::ZERO,
             sessions_max: 10_000,
             value_bytes_max: None,
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
@@ -450,7 +453,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 41] = [
+        let settings: [(&str, Told<'_>); 42] = [
             ("listen", &listen),
             ("admin", &admin),
             ("admin-host", &|it| it.admin_hosts.join(",")),
@@ -461,6 +464,7 @@ impl Config {
             ("threads", &|it| it.threads.to_string()),
             ("batch-pause", &|it| it.batching.to_string()),
             ("drain-timeout", &|it| format!("{:?}", it.drain_timeout)),
+            ("drain-delay", &|it| format!("{:?}", it.drain_delay)),
             ("max-connections", &|it| it.sessions_max.to_string()),
             ("max-value", &value),
             ("progress", &|it| it.progress_bytes_min.to_string()),

@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::oneshot;
-use weir_routing::{Endpoint, Server, Table};
+use weir_routing::{Endpoint, Table};
 use weir_timing::Instant;
 
 /// Questions that may wait. More names than that are only looked up with the period.
@@ -42,8 +42,6 @@ enum Ask {
     Reload(oneshot::Sender<Result<String, String>>),
     /// Look this name up.
     LookUp(Endpoint),
-    /// Say that this server wants a login, if that was not said since the configuration was read.
-    SayLoginWanted(Server),
     /// Something was left in the handle.
     Wake,
 }
@@ -100,12 +98,6 @@ impl KeeperHandle {
         }
     }
 
-    /// A server wants a login. Every loop finds out by itself, and with each attempt to connect.
-    pub(crate) fn note_login_wanted(&self, server: &Server) {
-        // Where too much is asked at once it is said with a later attempt.
-        let _ = self.asks.try_send(Ask::SayLoginWanted(server.clone()));
-    }
-
     pub(crate) fn in_force(&self) -> InForce {
         self.lock().clone()
     }
@@ -130,8 +122,6 @@ pub(crate) struct Keeper {
     /// Names that are to be looked up, each once.
     due: VecDeque<Endpoint>,
     next_period: Instant,
-    /// Servers of which it was said that they want a login.
-    login_wanted: Vec<Server>,
     tell: Tell,
 }
 
@@ -165,7 +155,6 @@ impl Keeper {
             clock,
             due: VecDeque::new(),
             next_period: clock.now().plus(nanos(config.resolve_every)),
-            login_wanted: Vec::new(),
             tell,
         };
         Ok((keeper, handle))
@@ -190,7 +179,6 @@ impl Keeper {
                     let _ = answer.send(self.reload(loops)?);
                 }
                 Ok(Ask::LookUp(endpoint)) => self.is_due(endpoint),
-                Ok(Ask::SayLoginWanted(server)) => self.say_login_wanted(server),
                 Ok(Ask::Wake) => {}
                 Err(RecvTimeoutError::Timeout) => self.look_up_next(loops)?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -199,13 +187,6 @@ impl Keeper {
                 // Nobody waits for the answer; the notice tells it.
                 let _ = self.reload(loops)?;
             }
-        }
-    }
-
-    fn say_login_wanted(&mut self, server: Server) {
-        if !self.login_wanted.contains(&server) {
-            (self.tell)(Notice::LoginWanted(&server.to_string()));
-            self.login_wanted.push(server);
         }
     }
 
@@ -224,12 +205,11 @@ impl Keeper {
             Ok(read) => read,
             Err(reason) => {
                 self.handle.lock().refused += 1;
-                (self.tell)(Notice::ReloadRefused(&reason));
+                (self.tell)(Notice::ReloadRefused(reason.clone()));
                 return Ok(Err(reason));
             }
         };
         let told = self.told(&config);
-        self.login_wanted.clear();
         self.config.table = Arc::clone(&config.table);
         self.config.timeout = config.timeout;
         self.config.resolve_every = config.resolve_every;
@@ -244,8 +224,9 @@ impl Keeper {
             in_force.timeout = config.timeout;
             in_force.generation
         };
-        (self.tell)(Notice::Reloaded { generation, told: &told });
-        Ok(Ok(format!("generation {generation}: {told}")))
+        let answer = format!("generation {generation}: {told}");
+        (self.tell)(Notice::Reloaded { generation, told });
+        Ok(Ok(answer))
     }
 
     /// Returns when every loop goes by the new table, or is very slow.

@@ -33,6 +33,12 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     }
     stations(&mut page, report);
     keeper(&mut page, reporter);
+    page.family(
+        "weir_log_lines_lost_total",
+        "counter",
+        "Lines of the log that were not written, because those before them were not taken.",
+    );
+    page.sample("weir_log_lines_lost_total", &[], reporter.notices.lost());
     windows(&mut page, reporter);
     admin(&mut page, reporter);
     turns(&mut page, report);

@@ -5,6 +5,7 @@ use crate::{
     clock::Clock,
     event_loop::{LoopHandle, Message},
     keeper::{Keeper, KeeperHandle},
+    notices::Notices,
     run::{Making, Started, start_engine},
     sockets::Stream,
     threads::{LoopThread, Watch},
@@ -111,7 +112,7 @@ impl Proxy {
     fn start(config: &Config) -> Self {
         let clock = Clock::start();
         let (keeper, handle) =
-            Keeper::new(config, clock, Arc::new(|_: Notice<'_>| {})).expect("the name is known");
+            Keeper::new(config, clock, Arc::new(|_: Notice| {})).expect("the name is known");
         let (questions, _) = sync_channel(1);
         let (windows, _parts, _) = crate::windows::Hub::new(2);
         let making = Making {
@@ -125,6 +126,7 @@ impl Proxy {
             windows,
             tracing: None,
             watch: Watch::default(),
+            notices: Notices::new(clock),
         };
         let Started { doors, threads, .. } = start_engine(&making).expect("descriptors are free");
         let door = doors[0].clone();

@@ -9,7 +9,9 @@ mod convert;
 mod engine;
 mod like;
 mod load;
+mod log;
 mod manual;
+mod notices;
 #[cfg(test)]
 mod options_table;
 mod pool;

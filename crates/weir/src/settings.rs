@@ -15,6 +15,7 @@ use weir_proxy::{
 
 use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
 use crate::engine::EngineName;
+use crate::log::{LogFormat, LogLevel};
 use crate::units::{self, Share};
 
 /// Settings of a proxy. `None`: this layer says nothing.
@@ -136,6 +137,10 @@ pub(crate) struct Settings {
     /// How long sessions may take to end after a signal to stop [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_TIMEOUT", value_parser = units::duration)]
     pub(crate) drain_timeout: Option<Duration>,
+    /// For how long it goes on serving after SIGTERM while /readyz says that it is not ready, so that no more clients are sent to it
+    /// [default: 0s]
+    #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = units::duration)]
+    pub(crate) drain_delay: Option<Duration>,
     /// Client connections at once; more are told so and closed [default: 10000]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS")]
     pub(crate) max_connections: Option<usize>,
@@ -174,6 +179,12 @@ pub(crate) struct Settings {
     /// What the choices of --trace-sample depend on [default: 1]
     #[arg(long, value_name = "NUMBER", env = "WEIR_TRACE_SEED")]
     pub(crate) trace_seed: Option<u64>,
+    /// How lines of the log look, which go to standard error (docs/operations.md) [default: text]
+    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
+    /// From which level on lines are written: error, warn or info [default: info]
+    #[arg(long, value_name = "LEVEL", env = "WEIR_LOG_LEVEL", value_enum)]
+    pub(crate) log_level: Option<LogLevel>,
     /// How often names of servers are looked up again; a server whose name has other addresses is connected to anew [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_RESOLVE_EVERY", value_parser = units::duration)]
     pub(crate) resolve_every: Option<Duration>,
@@ -216,6 +227,7 @@ impl Settings {
             mark_down_timeouts: self.mark_down_timeouts.or(below.mark_down_timeouts),
             mark_down_share: self.mark_down_share.or(below.mark_down_share),
             drain_timeout: self.drain_timeout.or(below.drain_timeout),
+            drain_delay: self.drain_delay.or(below.drain_delay),
             max_connections: self.max_connections.or(below.max_connections),
             max_value: self.max_value.or(below.max_value),
             client_buffer: self.client_buffer.or(below.client_buffer),
@@ -227,6 +239,8 @@ impl Settings {
             trace: self.trace.or(below.trace),
             trace_sample: self.trace_sample.or(below.trace_sample),
             trace_seed: self.trace_seed.or(below.trace_seed),
+            log_format: self.log_format.or(below.log_format),
+            log_level: self.log_level.or(below.log_level),
             resolve_every: self.resolve_every.or(below.resolve_every),
         }
     }
@@ -269,6 +283,9 @@ pub(crate) struct SettingsTable {
     mark_down_timeouts: Option<u32>,
     mark_down_share: Option<Spanned<u32>>,
     drain_timeout: Option<Spanned<String>>,
+    drain_delay: Option<Spanned<String>>,
+    log_format: Option<Spanned<String>>,
+    log_level: Option<Spanned<String>>,
     max_connections: Option<usize>,
     max_value: Option<Spanned<String>>,
     client_buffer: Option<Spanned<String>>,
@@ -320,6 +337,9 @@ impl SettingsTable {
             mark_down_timeouts: self.mark_down_timeouts,
             mark_down_share: self.mark_down_share.as_ref().map(percent).transpose()?,
             drain_timeout: read("drain_timeout", self.drain_timeout.as_ref(), units::duration)?,
+            drain_delay: read("drain_delay", self.drain_delay.as_ref(), units::duration)?,
+            log_format: read("log_format", self.log_format.as_ref(), str::parse)?,
+            log_level: read("log_level", self.log_level.as_ref(), str::parse)?,
             max_connections: self.max_connections,
             max_value: read("max_value", self.max_value.as_ref(), units::bytes)?,
             client_buffer: read("client_buffer", self.client_buffer.as_ref(), units::bytes)?,

@@ -220,7 +220,6 @@ impl World {
                     let client = self.client_of(session);
                     self.lose_client(client);
                 }
-                Event::LoginWanted(_) => {}
                 // `can_read` sees it; but the number must still be the client's.
                 Event::Resume(session) => _ = self.client_of(session),
                 Event::Stats { request, .. } => {

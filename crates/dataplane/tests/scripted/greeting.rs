@@ -31,7 +31,7 @@ fn no_client_logs_in_a_connection_that_others_share() {
     assert_eq!(world.server_gets(0), "version\r\n");
     world.events.clear();
     world.server_says(0, "CLIENT_ERROR unauthenticated\r\n");
-    assert_eq!(world.events, [Event::LoginWanted(0), Event::Disconnect(0)]);
+    assert_eq!(world.events, [Event::Disconnect(0)]);
     assert_eq!(world.client_gets(client), "SERVER_ERROR unauthenticated s:1\r\n");
     world.send(client, "get a\r\n");
     assert_eq!(world.client_gets(client), "SERVER_ERROR unauthenticated s:1\r\n", "as long as it is down");

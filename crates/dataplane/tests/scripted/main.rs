@@ -27,6 +27,7 @@ mod reload;
 mod repair;
 mod replication;
 mod requests;
+mod server_changes;
 mod servers;
 mod tokens;
 mod world;

@@ -77,7 +77,6 @@ impl World {
                 Event::Disconnect(slot) => self.disconnect(home, slot),
                 Event::Close(session) => self.close_client(home, session),
                 // Its requests tell it as well.
-                Event::LoginWanted(_) => {}
                 Event::Stats { request, .. } => {
                     let delay_ns = self.rng.random_range(0..=self.scenario.conduct.delay_max_ns);
                     self.happens(self.now_ns + delay_ns, Happening::Stats(home, request));
