@@ -58,10 +58,12 @@ def test_each_change_of_state_is_one_line(
     killed, frozen, garbled = servers[0].address, servers[1].address, faulty.address
     file = tmp_path / "weir.toml"
     file.write_text(pool([killed, frozen, garbled]))
-    options = engine_options(engine, ("--threads", "2", "--timeout", "1s", *log.OPTIONS))
+    options = engine_options(engine, ("--threads", "2", "--timeout", "2s", *log.OPTIONS))
     proxy = stack.enter_context(ConfiguredProxy(file, *options))
     proxy.wait_ready(proxy.address)
     log.wait_told(proxy, "listening")
+    for server in (killed, frozen, garbled):
+        eventually(lambda server=server: is_read(proxy, server), "it is connected")  # type: ignore[misc]
     keys = keys_by_server(proxy.address, [server.address for server in servers])
     wires = [connect(proxy.address) for _ in range(6)]
 
@@ -123,6 +125,7 @@ def test_a_copy_that_misses_writes_is_stale_and_fresh_again(
     options = ("--threads", "2", "--replicas", "2", "--journal-keys", str(journal_keys), *log.OPTIONS)
     proxy = start_proxy(*options, in_front_of=[server.address for server in servers[:2]])
     address = servers[1].address
+    eventually(lambda: is_read(proxy, address), "it is connected")
     wires = [connect(proxy.address) for _ in range(4)]
     servers[1].kill()
     log.wait_told(proxy, "server_down", address)
@@ -144,6 +147,8 @@ def test_a_copy_that_misses_writes_is_stale_and_fresh_again(
 
 def test_text_is_one_line_each_and_can_be_less(start_proxy: StartProxy, servers: list[Memcached]) -> None:
     proxies = [start_proxy(), start_proxy("--log-level", "warn")]
+    for proxy in proxies:
+        eventually(lambda proxy=proxy: is_read(proxy, servers[0].address), "it is connected")  # type: ignore[misc]
     servers[0].kill()
     for proxy in proxies:
         eventually(lambda proxy=proxy: "is down" in proxy.output(), "it is said")  # type: ignore[misc]
