@@ -9,6 +9,7 @@ use weir_timing::Instant;
 use super::link::Link;
 use super::scenario::Scenario;
 use super::server::LINES;
+use super::told::Told;
 
 pub(super) struct Loop {
     pub(super) dataplane: Dataplane,
@@ -22,6 +23,8 @@ pub(super) struct Loop {
     pub(super) silent: Vec<Option<usize>>,
     /// The ways of its mail to the other loops.
     pub(super) mail: Vec<Link>,
+    /// What it has told of its servers.
+    pub(super) told: Told,
     /// When it was told to end.
     pub(super) drained_ns: Option<u64>,
 }
@@ -46,6 +49,7 @@ impl Loop {
             slots: vec![[None; LINES]; scenario.servers],
             silent: vec![None; scenario.servers],
             mail: (0..scenario.loops).map(|_| Link::default()).collect(),
+            told: Told::default(),
             drained_ns: None,
         }
     }

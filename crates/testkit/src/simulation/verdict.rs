@@ -12,6 +12,7 @@ impl World {
     /// Judges a report that was taken when nothing could happen any more.
     pub(super) fn verdict(&self, report: &Report) -> Result<(), String> {
         self.nothing_is_left(report)?;
+        self.what_was_told_is_so()?;
         self.counts_agree(report)?;
         stages_add_up(report)?;
         self.nobody_waited_too_long(report)?;
@@ -53,6 +54,13 @@ impl World {
             return Err("something is left in a dataplane".to_owned());
         }
         Ok(())
+    }
+
+    fn what_was_told_is_so(&self) -> Result<(), String> {
+        self.loops.iter().try_for_each(|it| {
+            let servers = it.dataplane.report(self.now()).servers;
+            it.told.verdict(servers.iter().filter(|server| server.unread.is_some()).count())
+        })
     }
 
     fn counts_agree(&self, report: &Report) -> Result<(), String> {
