@@ -41,8 +41,8 @@ def weir_binary() -> Path:
 
 
 def program(name: str) -> str:
-    """Where a program of the distribution is; Debian keeps some in /usr/sbin, which is not on every PATH."""
-    found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+    """Where a program is: on PATH, where Debian keeps some besides, or where scripts/setup put it."""
+    found = shutil.which(name, path=os.environ.get("PATH", "") + f":/usr/sbin:/usr/local/sbin:{ROOT}/.tools/bin")
     if found is None:
         raise FileNotFoundError(f"{name} is not installed: run `make setup`")
     return found

@@ -71,6 +71,23 @@ def test_old_toolchain_is_refused(tmp_path: Path, fakes: dict[str, str], problem
     assert f"setup: {problem}" in said
 
 
+@pytest.mark.parametrize(
+    ("missing", "fakes", "problem"),
+    [
+        (("promtool", "apt-get"), {}, "not installed: promtool"),
+        (("promtool",), {"apt-get": "echo no network >&2; exit 100"}, "promtool could not be fetched"),
+    ],
+)
+def test_promtool_is_asked_for_where_it_cannot_be_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...], fakes: dict[str, str], problem: str
+) -> None:
+    monkeypatch.setenv("WEIR_TOOLS", str(tmp_path / "tools"))
+    status, said = setup_without(tmp_path, *missing, fakes=fakes)
+    assert status == 1
+    assert f"setup: {problem}" in said
+    assert "put promtool on PATH" in said
+
+
 def test_unknown_part_is_refused(tmp_path: Path) -> None:
     status, said = setup_without(tmp_path, "memc", part="everything")
     assert status == 1
