@@ -76,7 +76,7 @@ counters! {
     requests_failed_down,
     /// Failed requests, because a server wants a login (memcached -Y).
     requests_failed_unauthenticated,
-    /// Of those, requests that needed a server that lacks writes, or may.
+    /// Failed requests, because every server that could answer lacks writes, or may.
     requests_failed_stale,
     /// Failed requests, because too much waited for a server.
     requests_failed_full,

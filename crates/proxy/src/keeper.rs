@@ -65,6 +65,8 @@ pub(crate) struct InForce {
     pub(crate) timeout: Duration,
     /// How many were refused.
     pub(crate) refused: u64,
+    /// Whether the one that was read last was.
+    pub(crate) refused_last: bool,
 }
 
 /// Counts of what is done about names.
@@ -140,6 +142,7 @@ impl Keeper {
             table: Arc::clone(&config.table),
             timeout: config.timeout,
             refused: 0,
+            refused_last: false,
         };
         let handle = KeeperHandle {
             asks: sender,
@@ -204,7 +207,10 @@ impl Keeper {
         let (config, book) = match read {
             Ok(read) => read,
             Err(reason) => {
-                self.handle.lock().refused += 1;
+                let mut in_force = self.handle.lock();
+                in_force.refused += 1;
+                in_force.refused_last = true;
+                drop(in_force);
                 (self.tell)(Notice::ReloadRefused(reason.clone()));
                 return Ok(Err(reason));
             }
@@ -219,6 +225,7 @@ impl Keeper {
         let generation = {
             let mut in_force = self.handle.lock();
             in_force.generation += 1;
+            in_force.refused_last = false;
             in_force.loaded_unix_ns = clock::unix_ns();
             in_force.table = config.table;
             in_force.timeout = config.timeout;
