@@ -134,10 +134,11 @@ def whole_server() -> Family:
         Row("stats", line("stats"), why="statistics", statistics=True),
         Row("stats settings", line("stats settings"), why="statistics", statistics=True),
         *(
-            Row(f"stats {name}", line(f"stats {name}"), VALUE, why="one server's", statistics=True)
-            for name in ("items", "slabs", "sizes", "conns", "detail dump", "cachedump 30 10")
+            Row(f"stats {name}", line(f"stats {name}"), VALUE, why="no items", statistics=True)
+            for name in ("items", "slabs", "sizes", "conns", "detail dump")
         ),
-        Row("stats detail on", line("stats detail on"), why="one server's"),
+        Row("stats cachedump 30 10", line("stats cachedump 30 10"), VALUE, why="one server's", statistics=True),
+        Row("stats detail on", line("stats detail on"), why="no items"),
         Row("stats reset", line("stats reset"), why="one server's"),
         Row("stats, unknown topic", line("stats no_such_topic"), why="one server's"),
         refused("cache_memlimit 64"),

@@ -7,6 +7,7 @@ use crate::{
     Dataplane, Fault, SessionId,
     backend::{Part, Purpose, Repeated, RequestKey},
     budget::SMALL_REPLY_BYTES,
+    counters::has_result,
     dataplane::may_take,
     outbox::{LARGE_REPLY_BYTES, Outbox, SharedBytes},
     replicate::retire,
@@ -307,6 +308,9 @@ impl Dataplane {
         if let Some(fault) = blame {
             self.counters.count_failure(fault);
             self.counters.requests_failed_silently += u64::from(service.silent);
+        }
+        if has_result(service.operation) && !service.error {
+            self.counters.note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
         }
         if !claim.is_empty() {
             self.leave_claim(id, claim);

@@ -265,7 +265,8 @@ impl Dataplane {
     /// Asks the driver, which alone can see all loops. It answers by [`Dataplane::handle_stats`].
     fn stats(&mut self, arguments: &[u8], context: Context) {
         let Some(topic) = StatsTopic::parse(arguments) else {
-            return self.answer_locally(Answer::Fixed(StatsTopic::refusal(arguments)), false, true, context);
+            let (answer, is_error) = StatsTopic::fixed(arguments);
+            return self.answer_locally(Answer::Fixed(answer), false, is_error, context);
         };
         let request = self.begin(Operation::Local, 0, false, context);
         self.services[request].outstanding = 1;

@@ -134,7 +134,7 @@ fn a_key_that_would_forge_a_reply_is_not_created() {
 fn statistics_are_the_drivers_to_give_and_keep_their_place() {
     let mut world = World::new(1, 1);
     let client = world.client();
-    world.send(client, "get a\r\nstats\r\nstats items\r\n");
+    world.send(client, "get a\r\nstats\r\nstats cachedump 1 1\r\n");
     world.server_gets(0);
     let Some(Event::Stats { request, .. }) = world.events.pop() else { panic!("nobody was asked") };
     world.dataplane.handle_stats(request, b"STAT pid 1\r\nEND\r\n".to_vec(), world.now);
