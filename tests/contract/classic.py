@@ -116,9 +116,15 @@ def connection_and_mistakes() -> Family:
     return Family.of("Connection, and mistakes", rows)
 
 
+ALLOWED = "--allow-server-commands"
+
+
 def whole_server() -> Family:
     def refused(what: str, *, takes_over: bool = False) -> Row:
         return Row(what, line(what), NOTHING, why="whole server", takes_over=takes_over)
+
+    def allowed(what: str) -> Row:
+        return Row(f"{what}, with `{ALLOWED}`", line(what), NOTHING, options=(ALLOWED,))
 
     rows = [
         Row("flush_all", line("flush_all"), BOTH, why="flush"),
@@ -151,6 +157,19 @@ def whole_server() -> Family:
         refused("lru_crawler sleep 100"),
         refused("lru_crawler tocrawl 10"),
         refused("lru_crawler crawl all"),
+        *(
+            allowed(what)
+            for what in (
+                "cache_memlimit 64",
+                "cache_memlimit 64 noreply",
+                "cache_memlimit 1",
+                "slabs reassign 1 2",
+                "slabs automove 0",
+                "lru temp_ttl 60",
+                "lru_crawler sleep 100",
+                "lru_crawler crawl all",
+            )
+        ),
         refused("lru_crawler metadump all", takes_over=True),
         refused("lru_crawler mgdump all"),
         refused("watch fetchers", takes_over=True),

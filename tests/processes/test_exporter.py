@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Connect, StartProxy
+from tests.harness.processes import Memcached
 from tests.harness.wire import Wire
 
 # What memcached_exporter 0.16 sends with each scrape, all on one connection.
@@ -96,4 +97,28 @@ def test_what_client_libraries_ask_in_their_tests_is_answered(start_proxy: Start
     wire.send(b"stats reset\r\n")
     assert wire.line() == b"RESET"
     assert statistics(wire, b"stats")[b"delete_misses"] == b"0"
+    wire.in_step()
+
+
+@pytest.mark.every_engine
+def test_commands_to_whole_servers_reach_each_of_them_where_they_are_allowed(
+    start_proxy: StartProxy, servers: list[Memcached], connect: Connect
+) -> None:
+    def limits() -> list[int]:
+        return [int(statistics(connect(server.address), b"stats settings")[b"maxbytes"]) >> 20 for server in servers]
+
+    refusing = connect(start_proxy().address)
+    refusing.send(b"cache_memlimit 100\r\ncache_memlimit 100 noreply\r\nlru_crawler metadump all\r\n")
+    assert refusing.line() == b"CLIENT_ERROR cache_memlimit not allowed"
+    assert refusing.line() == b"CLIENT_ERROR lru_crawler not allowed"
+    assert limits() == [64, 64, 64]
+    wire = connect(start_proxy("--allow-server-commands").address)
+    wire.send(b"cache_memlimit 100\r\n")
+    assert wire.line() == b"OK"
+    assert limits() == [100, 100, 100]
+    wire.send(b"cache_memlimit 1\r\ncache_memlimit 80 noreply\r\nslabs automove 0\r\nlru_crawler metadump all\r\n")
+    assert wire.line() == b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"
+    assert wire.line() == b"OK"
+    assert wire.line() == b"CLIENT_ERROR lru_crawler not allowed"
+    assert limits() == [80, 80, 80]
     wire.in_step()

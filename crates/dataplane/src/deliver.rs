@@ -304,13 +304,13 @@ impl Dataplane {
         now: Instant,
     ) {
         let service = &mut self.services[key];
-        let (id, claim) = (service.session, service.claim);
+        let (id, claim, operation) = (service.session, service.claim, service.operation);
         if let Some(fault) = blame {
             self.counters.count_failure(fault);
             self.counters.requests_failed_silently += u64::from(service.silent);
         }
-        if has_result(service.operation) && !service.error {
-            self.counters.note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
+        if has_result(operation) {
+            self.note_result(key, reply);
         }
         if !claim.is_empty() {
             self.leave_claim(id, claim);
@@ -332,6 +332,15 @@ impl Dataplane {
         }
         if lingers {
             self.recharge(id);
+        }
+    }
+
+    // Apart, so that what a retrieval needs stays in registers.
+    #[cold]
+    fn note_result(&mut self, key: RequestKey, reply: Option<&[u8]>) {
+        let service = &self.services[key];
+        if !service.error {
+            self.counters.note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
         }
     }
 

@@ -9,6 +9,7 @@
 //! | `ms`, `md`, `ma` | as `set`, `delete` and other writes, by their flags | the decider's |
 //! | a value above the limit | for `set` and `ms`, a `delete` to all R servers | none: the refusal |
 //! | `flush_all`, if allowed | every server | all must agree |
+//! | `cache_memlimit`, `slabs`, `lru`, `lru_crawler`, if allowed | every server | all must agree |
 //! | `version`, `verbosity`, `mn`, `stats`, mistakes | nobody | |
 
 use crate::{
@@ -69,6 +70,10 @@ impl Dataplane {
             Request::FlushAll { .. } => {
                 self.count_change(&request, context);
                 self.flush_all(request, context);
+            }
+            Request::ServerCommand { .. } => {
+                self.count_change(&request, context);
+                self.command_servers(request, context);
             }
             Request::Stats { arguments } => self.stats(arguments, context),
             Request::MetaNoop => self.answer_locally(Answer::Fixed(b"MN\r\n"), false, false, context),
@@ -258,6 +263,21 @@ impl Dataplane {
             if server != own && !self.services[key].apart {
                 self.note_apart(key, server, FLUSH_MARK);
             }
+        }
+        self.finish_if_nothing_is_outstanding(key, context.now);
+    }
+
+    /// Passes on what concerns whole servers.
+    #[cold]
+    fn command_servers(&mut self, request: Request<'_>, context: Context) {
+        let key = self.begin(Operation::Local, 0, request.noreply(), context);
+        let message = without_noreply(request);
+        let routes = Arc::clone(&self.router);
+        for (rank, &server) in routes.servers().iter().enumerate() {
+            let server = usize::from(server);
+            self.send(key, server, Expected::ServerCommand, rank == 0, context.now, |backend| {
+                message.write_to(backend.message());
+            });
         }
         self.finish_if_nothing_is_outstanding(key, context.now);
     }
@@ -461,6 +481,9 @@ fn without_noreply(request: Request<'_>) -> Request<'_> {
         Request::Arithmetic(it) => Request::Arithmetic(Arithmetic { noreply: false, ..it }),
         Request::Touch(it) => Request::Touch(Touch { noreply: false, ..it }),
         Request::FlushAll { delay, .. } => Request::FlushAll { delay, noreply: false },
+        Request::ServerCommand { command, arguments, .. } => {
+            Request::ServerCommand { command, arguments, noreply: false }
+        }
         other => other,
     }
 }

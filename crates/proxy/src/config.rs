@@ -77,6 +77,8 @@ pub struct Config {
     pub sampling: Sampling,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
+    /// Whether clients may use commands that act on whole servers: `cache_memlimit`, `slabs`, `lru`, `lru_crawler`.
+    pub server_commands_allowed: bool,
     /// How often names of servers are looked up again.
     pub resolve_every: Duration,
     /// Who looks names up.
@@ -285,6 +287,7 @@ impl Config {
             trace_file: None,
             sampling: Sampling::default(),
             flush_allowed: false,
+            server_commands_allowed: false,
             resolve_every: Duration::from_secs(30),
             resolver: Arc::new(SystemResolver),
             reread: Arc::new(|| Err("there is nothing to read again".to_owned())),
@@ -453,7 +456,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 42] = [
+        let settings: [(&str, Told<'_>); 43] = [
             ("listen", &listen),
             ("admin", &admin),
             ("admin-host", &|it| it.admin_hosts.join(",")),
@@ -483,6 +486,7 @@ impl Config {
             ("trace-sample", &|it| it.sampling.share.to_string()),
             ("trace-seed", &|it| it.sampling.seed.to_string()),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
+            ("allow-server-commands", &|it| it.server_commands_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("join-gets", &|it| it.join_gets.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
@@ -573,6 +577,7 @@ impl Config {
             limits: weir_protocol::Limits {
                 value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),
                 flush_allowed: self.flush_allowed,
+                server_commands_allowed: self.server_commands_allowed,
                 ..defaults.limits
             },
             greets_servers: true,

@@ -76,6 +76,7 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "client_buffer_bytes_max": config.client_buffer_bytes_max,
         "server_buffer_bytes_max": config.server_buffer_bytes_max,
         "flush_allowed": config.flush_allowed,
+        "server_commands_allowed": config.server_commands_allowed,
         "windows_file": file(&config.windows_file),
         "trace_file": file(&config.trace_file),
         "trace_sample": config.sampling.share,

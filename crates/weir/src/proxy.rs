@@ -100,6 +100,7 @@ impl Given {
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
         config.join_gets = settings.join_gets.unwrap_or_default();
         config.on_failure = settings.on_failure.unwrap_or_default();
+        config.server_commands_allowed = settings.allow_server_commands.unwrap_or(false);
         config.drain_timeout = settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT);
         config.drain_delay = settings.drain_delay.unwrap_or_default();
         config.sessions_max = settings.max_connections.unwrap_or(MAX_CONNECTIONS);

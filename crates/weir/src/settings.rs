@@ -167,6 +167,11 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_FLUSH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) allow_flush: Option<bool>,
+    /// Let clients use cache_memlimit, slabs, lru and lru_crawler, which act on all servers; otherwise they get CLIENT_ERROR
+    /// [default: false]
+    #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_SERVER_COMMANDS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
+    pub(crate) allow_server_commands: Option<bool>,
     /// A file to which one record of measurements is appended per second, as a line of JSON (docs/formats.md); none by default
     #[arg(long, value_name = "FILE", env = "WEIR_WINDOWS")]
     pub(crate) windows: Option<String>,
@@ -235,6 +240,7 @@ impl Settings {
             buffer_limit: self.buffer_limit.or(below.buffer_limit),
             large_value: self.large_value.or(below.large_value),
             allow_flush: self.allow_flush.or(below.allow_flush),
+            allow_server_commands: self.allow_server_commands.or(below.allow_server_commands),
             windows: self.windows.or(below.windows),
             trace: self.trace.or(below.trace),
             trace_sample: self.trace_sample.or(below.trace_sample),
@@ -293,6 +299,7 @@ pub(crate) struct SettingsTable {
     buffer_limit: Option<Spanned<String>>,
     large_value: Option<Spanned<String>>,
     allow_flush: Option<bool>,
+    allow_server_commands: Option<bool>,
     windows: Option<String>,
     trace: Option<String>,
     trace_sample: Option<Share>,
@@ -347,6 +354,7 @@ impl SettingsTable {
             buffer_limit: read("buffer_limit", self.buffer_limit.as_ref(), units::bytes)?,
             large_value: read("large_value", self.large_value.as_ref(), units::bytes)?,
             allow_flush: self.allow_flush,
+            allow_server_commands: self.allow_server_commands,
             windows: self.windows.clone(),
             trace: self.trace.clone(),
             trace_sample: self.trace_sample,

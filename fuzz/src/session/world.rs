@@ -441,7 +441,7 @@ fn accepted(takes_bytes: &mut usize, len: usize) -> usize {
 fn usual() -> Config {
     Config {
         timeout_ns: 500_000_000,
-        limits: Limits { line_bytes_max: 3000, value_bytes_max: 1024, flush_allowed: false },
+        limits: Limits { line_bytes_max: 3000, value_bytes_max: 1024, flush_allowed: false, server_commands_allowed: false },
         sessions_max: CLIENTS,
         session_requests_max: 64,
         session_buffer_bytes_max: 8 << 10,
@@ -454,7 +454,7 @@ fn usual() -> Config {
 
 fn small() -> Config {
     Config {
-        limits: Limits { line_bytes_max: 64, value_bytes_max: 8, flush_allowed: true },
+        limits: Limits { line_bytes_max: 64, value_bytes_max: 8, flush_allowed: true, server_commands_allowed: false },
         sessions_max: CLIENTS - 1,
         session_requests_max: 2,
         session_buffer_bytes_max: 64,
