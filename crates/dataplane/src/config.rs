@@ -242,7 +242,7 @@ pub struct Config {
     pub reconnect_delay_max_ns: u64,
     /// Seed of the jitter in those pauses, and of what [`Multiget::Auto`] explores.
     pub seed: u64,
-    /// What `version` is answered. Clients read the number at its front to learn which commands they may use, so it begins with
+    /// What `version` is answered before any server has told its own (`version.rs`). Clients read the number at its front to learn which commands they may use, so it begins with
     /// the version of memcached whose answers Weir gives; nothing stands behind it, because some clients take the last three numbers.
     pub version: String,
 }

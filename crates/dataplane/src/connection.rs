@@ -55,7 +55,12 @@ impl Dataplane {
         let Some(greeting) = &mut backend.greeting else { return };
         let fault = match greeting.handle_bytes(bytes) {
             Greeted::NotYet => return,
-            Greeted::Welcome => return self.use_connection(server, now),
+            Greeted::Welcome => {
+                if let Some(version) = greeting.version() {
+                    self.note_version(server, version);
+                }
+                return self.use_connection(server, now);
+            }
             Greeted::Nonsense => {
                 self.counters.server_violations += 1;
                 backend.last_trouble = Some(Violation::UnexpectedLine(greeting.reply()));

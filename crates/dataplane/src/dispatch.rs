@@ -78,7 +78,7 @@ impl Dataplane {
             Request::Stats { arguments } => self.stats(arguments, context),
             Request::MetaNoop => self.answer_locally(Answer::Fixed(b"MN\r\n"), false, false, context),
             Request::Version => {
-                let reply = format!("VERSION {}\r\n", self.config.version).into_bytes();
+                let reply = self.version_reply();
                 self.answer_locally(Answer::Owned(reply), false, false, context);
             }
             Request::Verbosity { noreply } => {

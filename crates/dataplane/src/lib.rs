@@ -46,6 +46,7 @@
 //! | `trace` | single requests, sampled at random |
 //! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
+//! | `version` | what `version` is answered: the lowest of the servers' |
 //! | `item_size` | the longest value, as the servers tell it |
 //! | `apart` | large values, on a connection of their own |
 //! | `budget` | how much memory all buffers may take together |
@@ -108,6 +109,7 @@ mod stats;
 mod table;
 mod token;
 mod trace;
+mod version;
 mod window;
 mod words;
 
@@ -128,5 +130,6 @@ pub use report::{Report, ServerReport, StationEntry};
 pub use standing::Standing;
 pub use stats::StatsTopic;
 pub use trace::{Arrivals, TraceRow};
+pub use version::Version;
 pub use window::{LoopWindow, ServerWindow};
 pub use words::UnknownWord;

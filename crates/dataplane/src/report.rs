@@ -1,6 +1,6 @@
 //! What a dataplane tells about itself.
 
-use crate::{Counters, Dataplane};
+use crate::{Counters, Dataplane, Version};
 use weir_timing::{Distribution, Instant, QueueReport, StationReport};
 
 /// Everything that one dataplane measured and counted, or the sum over several.
@@ -16,6 +16,8 @@ pub struct Report {
     pub buffered_bytes: u64,
     /// The longest value that clients may store now, in bytes; over several loops the largest of theirs.
     pub value_bytes_max: usize,
+    /// The lowest version that a server has told, if one has.
+    pub version: Option<Version>,
     /// Requests that wait for a worker, where the engine has such a queue.
     pub queue: Option<QueueReport>,
     /// Where requests wait and where they are served, where the engine has threads for that.
@@ -77,6 +79,7 @@ impl Dataplane {
             sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
             buffered_bytes: self.budget().held() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
+            version: self.lowest_version(),
             queue: None,
             stations: Vec::new(),
             servers: servers
@@ -119,6 +122,10 @@ impl Report {
         self.counters.merge(&other.counters);
         self.sessions += other.sessions;
         self.buffered_bytes = self.buffered_bytes.max(other.buffered_bytes);
+        self.version = match (self.version.take(), other.version.clone()) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
         self.queue = match (self.queue, other.queue) {
             (Some(mut mine), Some(theirs)) => {
                 mine += theirs;

@@ -7,7 +7,7 @@
 //!
 //! Servers are known by their names, so that the mark outlives a reload. The lock is taken when a table comes, never for a request.
 
-use crate::emptied::Doubt;
+use crate::{emptied::Doubt, version::Versions};
 use std::{
     collections::HashMap,
     sync::{
@@ -22,6 +22,8 @@ pub struct Standing {
     servers: Mutex<HashMap<Box<str>, Arc<ServerStanding>>>,
     /// How many connections servers have ended.
     ends: Arc<AtomicU64>,
+    /// What they say to `version`.
+    pub(crate) versions: Versions,
 }
 
 /// One server's.

@@ -70,7 +70,10 @@ fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts
     page.stat("pid", std::process::id());
     page.stat("uptime", uptime);
     page.stat("time", crate::clock::unix_ns() / 1_000_000_000);
-    page.stat("version", &weir_dataplane::Config::default().version);
+    match &report.version {
+        Some(version) => page.stat("version", version),
+        None => page.stat("version", &weir_dataplane::Config::default().version),
+    }
     page.stat("pointer_size", usize::BITS);
     page.stat("rusage_user", format_args!("{:.6}", process.cpu_user_ns as f64 / 1e9));
     page.stat("rusage_system", format_args!("{:.6}", process.cpu_system_ns as f64 / 1e9));

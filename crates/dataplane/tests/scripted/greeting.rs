@@ -78,3 +78,23 @@ fn nonsense_instead_of_a_greeting_ends_the_connection() {
         assert_eq!(world.report().counters.server_violations, 1);
     }
 }
+
+#[test]
+fn version_is_the_lowest_of_those_that_servers_have_told() {
+    let mut world = World::with(3, 1, Config { greets_servers: true, ..Config::default() });
+    let client = world.client();
+    let version = |world: &mut World| {
+        world.send(client, "version\r\n");
+        world.client_gets(client)
+    };
+    assert_eq!(version(&mut world), "VERSION 1.6.18\r\n", "nobody was asked yet");
+    for (server, says, lowest) in [
+        (2, "VERSION 1.6.31\r\n", "VERSION 1.6.31\r\n"),
+        (0, "ERROR\r\n", "VERSION 1.6.31\r\n"),
+        (1, "VERSION 1.6.9\r\n", "VERSION 1.6.9\r\n"),
+    ] {
+        assert_eq!(world.server_gets(server), "version\r\n");
+        world.server_says(server, says);
+        assert_eq!(version(&mut world), lowest);
+    }
+}
