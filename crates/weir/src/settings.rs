@@ -13,10 +13,10 @@ use weir_proxy::{
     JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
 };
 
-use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
+use crate::config_file::{Fault, checked_listen, checked_port, checked_timeout, fault, parsed};
 use crate::engine::EngineName;
 use crate::log::{LogFormat, LogLevel};
-use crate::units::{self, Share};
+use crate::units::{self, Share, SizeText, TimeText};
 
 /// Settings of a proxy. `None`: this layer says nothing.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -263,18 +263,18 @@ pub(crate) struct SettingsTable {
     admin_host: Option<String>,
     engine: Option<Spanned<String>>,
     threads: Option<usize>,
-    batch_pause: Option<Spanned<String>>,
+    batch_pause: Option<Spanned<TimeText>>,
     workers: Option<usize>,
     readers: Option<usize>,
     queue: Option<usize>,
-    timeout: Option<Spanned<String>>,
-    progress: Option<Spanned<String>>,
-    connect_timeout: Option<Spanned<String>>,
-    keepalive: Option<Spanned<String>>,
-    tcp_user_timeout: Option<Spanned<String>>,
-    client_timeout: Option<Spanned<String>>,
-    request_timeout: Option<Spanned<String>>,
-    idle_timeout: Option<Spanned<String>>,
+    timeout: Option<Spanned<TimeText>>,
+    progress: Option<Spanned<SizeText>>,
+    connect_timeout: Option<Spanned<TimeText>>,
+    keepalive: Option<Spanned<TimeText>>,
+    tcp_user_timeout: Option<Spanned<TimeText>>,
+    client_timeout: Option<Spanned<TimeText>>,
+    request_timeout: Option<Spanned<TimeText>>,
+    idle_timeout: Option<Spanned<TimeText>>,
     multiget: Option<Spanned<String>>,
     join_gets: Option<Spanned<String>>,
     on_failure: Option<Spanned<String>>,
@@ -284,27 +284,27 @@ pub(crate) struct SettingsTable {
     on_stale: Option<Spanned<String>>,
     read_repair: Option<Spanned<String>>,
     journal_keys: Option<usize>,
-    journal_bytes: Option<Spanned<String>>,
-    quarantine: Option<Spanned<String>>,
+    journal_bytes: Option<Spanned<SizeText>>,
+    quarantine: Option<Spanned<TimeText>>,
     mark_down_timeouts: Option<u32>,
     mark_down_share: Option<Spanned<u32>>,
-    drain_timeout: Option<Spanned<String>>,
-    drain_delay: Option<Spanned<String>>,
+    drain_timeout: Option<Spanned<TimeText>>,
+    drain_delay: Option<Spanned<TimeText>>,
     log_format: Option<Spanned<String>>,
     log_level: Option<Spanned<String>>,
     max_connections: Option<usize>,
-    max_value: Option<Spanned<String>>,
-    client_buffer: Option<Spanned<String>>,
-    server_buffer: Option<Spanned<String>>,
-    buffer_limit: Option<Spanned<String>>,
-    large_value: Option<Spanned<String>>,
+    max_value: Option<Spanned<SizeText>>,
+    client_buffer: Option<Spanned<SizeText>>,
+    server_buffer: Option<Spanned<SizeText>>,
+    buffer_limit: Option<Spanned<SizeText>>,
+    large_value: Option<Spanned<SizeText>>,
     allow_flush: Option<bool>,
     allow_server_commands: Option<bool>,
     windows: Option<String>,
     trace: Option<String>,
     trace_sample: Option<Share>,
     trace_seed: Option<u64>,
-    resolve_every: Option<Spanned<String>>,
+    resolve_every: Option<Spanned<TimeText>>,
 }
 
 impl SettingsTable {
@@ -313,7 +313,7 @@ impl SettingsTable {
         Ok(Settings {
             listen: self.listen.map(checked_listen).transpose()?,
             listen_mode: read("listen_mode", self.listen_mode.as_ref(), mode)?,
-            admin: self.admin.map(checked_listen).transpose()?,
+            admin: self.admin.map(checked_port).transpose()?,
             admin_host: self.admin_host.clone(),
             engine: read("engine", self.engine.as_ref(), str::parse)?,
             threads: self.threads,
@@ -372,11 +372,13 @@ fn percent(share: &Spanned<u32>) -> Result<u32, Fault> {
 
 fn read<T>(
     name: &str,
-    text: Option<&Spanned<String>>,
+    text: Option<&Spanned<impl AsRef<str>>>,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Fault> {
-    text.map(|text| parse(text.get_ref()).map_err(|reason| fault(text.span(), &format!("{name}: {reason}"))))
-        .transpose()
+    text.map(|text| {
+        parse(text.get_ref().as_ref()).map_err(|reason| fault(text.span(), &format!("{name}: {reason}")))
+    })
+    .transpose()
 }
 
 /// Octal digits, as chmod(1) takes them.
