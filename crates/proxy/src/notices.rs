@@ -136,6 +136,10 @@ impl Notices {
 
 impl Inner {
     fn offer(&mut self, notice: Notice, now: Instant) {
+        if matches!(notice, Notice::Stopped { .. }) {
+            // Nothing comes after it.
+            self.limit.drain().into_iter().for_each(|line| self.push(line));
+        }
         let topic = notice.topic();
         let Some(shown_max) = topic.shown_max() else { return self.push((notice, 0)) };
         let kind = (topic, notice.server().cloned());
@@ -194,6 +198,7 @@ mod tests {
             Notice::ReloadRefused(reason) => reason.clone(),
             Notice::Server { server, what } => format!("{server} {what:?}"),
             Notice::Lost(count) => format!("lost {count}"),
+            Notice::Stopped { .. } => "stopped".to_owned(),
             _ => unreachable!("the tests say no other"),
         }
     }
@@ -222,6 +227,20 @@ mod tests {
             ("s:1 DeadConnection".to_owned(), 1),
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn nothing_is_held_back_beyond_the_last_line() {
+        let notices = Notices::new(Clock::start());
+        let dead =
+            Change { slot: 0, server: "s:1".into(), what: ServerChange::Replaced(ReplacedReason::Dead) };
+        (0..3).for_each(|thread| notices.note_server(thread, &dead));
+        notices.tell(Notice::Stopped { drained: Duration::ZERO });
+        notices.lock().has_ended = true;
+        let shown: Vec<_> =
+            std::iter::from_fn(|| notices.next()).map(|(notice, more)| (text(&notice), more)).collect();
+        let dead = "s:1 DeadConnection".to_owned();
+        assert_eq!(shown, [(dead.clone(), 0), (dead, 1), ("stopped".to_owned(), 0)]);
     }
 
     #[test]
