@@ -148,7 +148,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Direct against proxy at one level of clients, paired by block."""
+    """Direct against proxy at one level of clients, paired by block. A response that a run has too few requests for is left out."""
 
     clients: int
     effects: dict[Response, Effect]
@@ -383,15 +383,25 @@ def _proxy_point(runs: list[RunNumbers]) -> ProxyPoint:
 
 def _comparisons(study: Study, used: list[RunNumbers]) -> list[Comparison]:
     levels = study.levels_of_clients
-    changes = {response: [_change(study, response, clients, used) for clients in levels] for response in Response}
+    changes = {
+        response: [_change(study, response, clients, used) for clients in levels]
+        for response in Response
+        if _known(study, response, used)
+    }
     adjusted = {response: holm([change.p for change in by_level]) for response, by_level in changes.items()}
     return [
         Comparison(
             clients,
-            {response: Effect(changes[response][index], adjusted[response][index]) for response in Response},
+            {response: Effect(by_level[index], adjusted[response][index]) for response, by_level in changes.items()},
         )
         for index, clients in enumerate(levels)
     ]
+
+
+def _known(study: Study, response: Response, used: list[RunNumbers]) -> bool:
+    """Whether every run has it; a percentile that nobody predicted may be missing."""
+    predicted = any(prediction.response is response for prediction in study.predictions)
+    return predicted or response is not Response.P99_RESPONSE_TIME or all(run.percentiles_ns["p99"] for run in used)
 
 
 def _change(study: Study, response: Response, clients: int, used: list[RunNumbers]) -> Change:
@@ -418,7 +428,7 @@ def _value(run: RunNumbers, response: Response) -> float:
     p99 = run.percentiles_ns["p99"]
     if p99 is None:
         raise ReportError(
-            f"{run.folder}: {run.response_time_count} requests are too few for the 99th percentile (299 needed). "
-            "Make plan.measured_s longer."
+            f"{run.folder}: the study predicts the 99th percentile, and this run has none: it takes 299 requests (there are "
+            f"{run.response_time_count}) and a load generator that keeps a histogram. Make plan.measured_s longer, or leave it out."
         )
     return float(p99)
