@@ -20,7 +20,7 @@ LAYERS = [
     {"places", "merging", "importers", "peers", "proxy_records", "holdout_forms"},
     {"testbeds", "foreign"},
     {"records", "knee", "calibration", "holdout", "capacity", "hashing", "drawing", "subjects", "windows"},
-    {"sweeps", "tier_text", "simulation", "unloaded"},
+    {"sweeps", "tier_text", "simulation", "unloaded", "programs"},
     {"verdict", "analysis", "testbed", "audit", "planning", "progress", "unloaded_tables"},
     {"findings", "plots", "essence", "summary", "gathering", "links", "oracles", "attempts"},
     {"run", "plots_sweeps"},
