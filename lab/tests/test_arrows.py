@@ -15,7 +15,7 @@ import weir_lab
 LAYERS = [
     {"errors"},
     {"topology"},
-    {"histogram", "design", "stats", "processes", "machine", "popularity"},
+    {"histogram", "design", "stats", "processes", "machine", "popularity", "interval_doubts"},
     {"laws", "queueing", "factorial", "formats", "network", "units", "generators"},
     {"places", "merging", "importers", "peers", "proxy_records", "holdout_forms"},
     {"testbeds", "foreign"},

@@ -15,6 +15,7 @@ import numpy as np
 from weir_lab.design import Cell, RequestPath, Response, Role, Study, cells_of, content_sha256, schedule
 from weir_lab.errors import ReportError
 from weir_lab.formats import STAGES, LoadRecord, SnapshotDifference, subtract_snapshots
+from weir_lab.interval_doubts import PlacedRun, interval_doubts
 from weir_lab.laws import cycle_law
 from weir_lab.records import Run, SweepMeta
 from weir_lab.stats import Change, Interval, coefficient_of_variation, holm, mean_interval, paired_change
@@ -173,6 +174,8 @@ class Analysis:
     invalid: list[Run]
     flagged: list[Run]
     stale: int
+    doubts: list[str]
+    """Why the intervals may hold less than they say (`interval_doubts`)."""
 
     def point(self, path: RequestPath, clients: int) -> Point:
         """The cell's point."""
@@ -216,12 +219,33 @@ def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
         comparisons=_comparisons(study, used) if compared else [],
         designs=designs,
         no_design=no_design,
-        series=client_series(observations, np.random.default_rng(study.plan.seed)),
+        series=client_series(observations),
         used=used,
         invalid=[run for run in current if not run.meta.verdict.valid],
         flagged=[run for run in valid if run.meta.verdict.flags],
         stale=len(runs) - len(current),
+        doubts=_doubts(study, used),
     )
+
+
+def _doubts(study: Study, used: list[RunNumbers]) -> list[str]:
+    """About throughput and mean response time, each sentence once."""
+    stops_from = study.plan.repetitions if study.plan.stop is not None else None
+    found: dict[str, None] = {}
+    for name, value in (("throughput", _rate), ("mean response time", _mean_ns)):
+        placed = [PlacedRun(_label(run.levels), run.position, value(run)) for run in used]
+        for sentence in interval_doubts(placed, {}, stops_from):
+            about = "" if sentence.startswith(("with ", "the stop rule")) else f"{name}: "
+            found[about + sentence] = None
+    return list(found)
+
+
+def _rate(run: RunNumbers) -> float:
+    return run.throughput_rps
+
+
+def _mean_ns(run: RunNumbers) -> float:
+    return run.response_time_mean_ns
 
 
 def _observation(run: RunNumbers) -> Observation:

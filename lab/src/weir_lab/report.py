@@ -195,6 +195,7 @@ def _twin(analysis: Analysis, runs: list[Run], sweep: Path) -> dict[str, Any]:
         "comparisons": [_plain(comparison, sweep) for comparison in analysis.comparisons],
         "designs": [_plain_design(design) for design in analysis.designs],
         "no_design": analysis.no_design,
+        "interval_doubts": analysis.doubts,
         "series": [_plain(series, sweep) for series in analysis.series],
         "predictions": [_plain(judged, sweep) for judged in judge_predictions(analysis)],
         "runs": [_plain(run, sweep) for run in analysis.used],
