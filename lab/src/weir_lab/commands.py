@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from weir_lab.audit import Severity, audit_tables, read_tables
+from weir_lab.audit import AuditReport, Severity, audit_tables, read_tables
 from weir_lab.errors import StudyError
 from weir_lab.formats import LoadRecord
 from weir_lab.merging import MergedOperation, merge_loads
@@ -37,15 +39,52 @@ def audit(
     clients: Annotated[
         str, typer.Option(metavar="N,N,...", help="Numbers of clients in use, for tables that do not print them")
     ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print findings and what was not looked at as JSON")] = False,
 ) -> None:
-    """Say which printed numbers break which law, and by how much. Status 3 if some do."""
+    """Say which printed numbers break which law, and which were held against none. Status 3 if some do, or none was held against a law."""
     report = audit_tables(read_tables(files), read_populations(clients))
-    for finding in report.findings:
-        typer.echo(finding.line())
     doubts = sum(finding.severity is Severity.DOUBT for finding in report.findings)
-    typer.echo(f"{report.numbers} numbers in {report.groups} rows: {report.broken} broken laws, {doubts} doubts")
-    if report.broken:
+    if as_json:
+        typer.echo(json.dumps(_plain_audit(report), indent=1, allow_nan=False))
+    else:
+        for finding in report.findings:
+            typer.echo(finding.line())
+        typer.echo(f"{report.numbers} numbers in {report.groups} rows: {report.broken} broken laws, {doubts} doubts")
+        typer.echo(f"{report.looked.held} of {report.numbers} numbers were held against a law")
+        for table, columns in report.looked.never.items():
+            typer.echo(f"never used: {table}: {', '.join(columns)}")
+    if report.looked.held == 0:
+        typer.echo("Nothing was audited: docs/lab.md tells which headings are understood.", err=True)
+    if report.broken or report.looked.held == 0:
         raise typer.Exit(3)
+
+
+def _plain_audit(report: AuditReport) -> dict[str, Any]:
+    def finite(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    return {
+        "schema": "weir.audit/1",
+        "rows": report.groups,
+        "numbers": report.numbers,
+        "held_against_a_law": report.looked.held,
+        "never_used": {table: list(columns) for table, columns in report.looked.never.items()},
+        "findings": [
+            {
+                "severity": finding.severity.value,
+                "where": finding.where,
+                "key": finding.key,
+                "quantity": finding.quantity,
+                "law": finding.law,
+                "printed": finding.printed,
+                "expected_low": finite(finding.expected_low),
+                "expected_high": finite(finding.expected_high),
+                "deviation_percent": finding.deviation_percent,
+                "message": finding.message,
+            }
+            for finding in report.findings
+        ],
+    }
 
 
 def merge(
