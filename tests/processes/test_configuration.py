@@ -282,6 +282,63 @@ def test_wrong_files_are_refused_with_line_and_reason(
         assert direct.get(b"key") == [(b"key", name.encode())]
 
 
+# Settings and pools, each good or not by itself or with others; what `proxy` says of each must be what `check` says.
+TWO_POOLS = '[pools.a]\nservers = ["127.0.0.1:20001"]\n[pools.b]\nservers = ["127.0.0.1:20002"]\n'
+ONE_POOL = '[pools.a]\nservers = ["127.0.0.1:20001", "127.0.0.1:20002"]\n'
+AGREED: dict[str, tuple[bool, str]] = {
+    "one pool": (True, ONE_POOL),
+    "two pools without a default": (False, TWO_POOLS),
+    "two pools with a default": (True, 'default = "b"\n' + TWO_POOLS),
+    "two pools and routes without a default": (False, TWO_POOLS + '[routes]\n"u" = "b"\n'),
+    "two pools and routes": (True, 'default = "a"\n' + TWO_POOLS + '[routes]\n"u" = "b"\n'),
+    "no threads": (False, "[proxy]\nthreads = 0\n" + ONE_POOL),
+    "workers of another engine": (False, "[proxy]\nworkers = 3\n" + ONE_POOL),
+    "workers": (True, '[proxy]\nengine = "pool"\nworkers = 3\n' + ONE_POOL),
+    "a queue of nothing": (False, '[proxy]\nengine = "pool"\nqueue = 0\n' + ONE_POOL),
+    "no time to connect": (False, '[proxy]\nconnect_timeout = "0s"\n' + ONE_POOL),
+    "too little memory": (False, '[proxy]\nbuffer_limit = "1m"\n' + ONE_POOL),
+    "a long pause": (False, '[proxy]\nbatch_pause = "1s"\n' + ONE_POOL),
+    "names all the time": (False, '[proxy]\nresolve_every = "1ms"\n' + ONE_POOL),
+    "repairs and flushes": (False, '[proxy]\nread_repair = "on"\nallow_flush = true\n' + ONE_POOL),
+    "an admin port in the file system": (False, '[proxy]\nadmin = "unix:/run/weir.sock"\n' + ONE_POOL),
+    "whole multi-gets of one replica": (False, '[proxy]\nmultiget = "whole"\n' + ONE_POOL),
+    "whole multi-gets": (True, '[proxy]\nmultiget = "whole"\n' + ONE_POOL + "replicas = 2\n"),
+    "a time without its unit": (False, '[proxy]\ntimeout = "400"\n' + ONE_POOL),
+    # No name server is asked for a label of 64 letters.
+    "a name without an address": (True, f'[pools.a]\nservers = ["127.0.0.1:20001", "{"x" * 64}:20002"]\n'),
+}
+
+
+@pytest.mark.parametrize("name", AGREED)
+def test_check_and_proxy_agree(stack: ExitStack, tmp_path: Path, name: str) -> None:
+    """Two pools without a default passed `check`, and the proxy refused them; so did no threads."""
+    good, text = AGREED[name]
+    file = tmp_path / "weir.toml"
+    file.write_text(text)
+    status, said = check(file)
+    assert status == (0 if good else 2), said
+    listen = Address.free()
+    proxy = stack.enter_context(Process([str(weir_binary()), "proxy", "--config", str(file), "--listen", str(listen)]))
+    if good:
+        proxy.wait_ready(listen)
+    else:
+        assert proxy.wait() == 2
+        assert proxy.output() == said
+
+
+def test_check_of_a_pool_and_of_names(tmp_path: Path) -> None:
+    file = tmp_path / "weir.toml"
+    file.write_text(TWO_POOLS)
+    assert check(file, "--pool", "b")[0] == 0
+    file.write_text(AGREED["a name without an address"][1])
+    status, said = check(file)
+    assert status == 0
+    assert re.search("weir: warning: .*: server x{64}:20002 cannot be resolved: ", said), said
+    status, said = check(file, "--resolve")
+    assert status == 2
+    assert re.match("weir: .*: server x{64}:20002 cannot be resolved: ", said), said
+
+
 class Layered(Process):
     """A proxy with variables of the environment."""
 

@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import Connect, StartProxy, engine_options
 from tests.harness.placement import keys_by_server
-from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, eventually, weir_binary
+from tests.harness.processes import LIVENESS_S, Address, Memcached, Process, Proxy, eventually, program, weir_binary
 from tests.harness.wire import Wire
 
 
@@ -114,6 +115,48 @@ def test_port_in_use_is_named(stack: ExitStack, flag: str) -> None:
     status, said = refusal("proxy", flag, str(taken), other, str(Address.free()), "--server", "127.0.0.1:20001")
     assert status not in (0, 2)
     assert str(taken) in said
+
+
+def hosts_of_their_own(hosts: Path, command: list[str]) -> list[str]:
+    """A command that finds these lines in /etc/hosts."""
+    return [
+        program("unshare"),
+        "--mount",
+        "sh",
+        "-c",
+        f'mount --bind "{hosts}" /etc/hosts && exec "$@"',
+        "sh",
+        *command,
+    ]
+
+
+def test_a_server_whose_name_is_unknown_at_the_start_is_down_until_it_is_known(
+    servers: list[Memcached], stack: ExitStack, connect: Connect, tmp_path: Path
+) -> None:
+    """The proxy did not start, so one name that was gone took all servers along."""
+    # No name server is asked for a label of 64 letters.
+    name, hosts, listen = "x" * 64, tmp_path / "hosts", Address.free()
+    hosts.write_text("127.0.0.1 localhost\n")
+    if subprocess.run(hosts_of_their_own(hosts, ["true"]), capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a file over /etc/hosts")
+    known, unknown = servers[0].address, f"{name}:{servers[1].address.port}"
+    flags = ["--listen", str(listen), "--server", str(known), "--server", unknown, "--placement", "modulo"]
+    command = hosts_of_their_own(hosts, [str(weir_binary()), "proxy", *flags])
+    proxy = stack.enter_context(Process(command))
+    proxy.wait_ready(listen)
+    wire = connect(listen)
+    replies = {key: wire.store(key, b"value") for key in (b"key%d" % number for number in range(20))}
+    down = {key for key, reply in replies.items() if reply.endswith(unknown.encode())}
+    assert 0 < len(down) < len(replies)
+    assert all(replies[key].startswith(b"SERVER_ERROR ") for key in down)
+    assert all(reply == b"STORED" for key, reply in replies.items() if key not in down)
+    hosts.write_text(f"127.0.0.1 localhost {name}\n")
+    eventually(lambda: all(wire.store(key, b"value") == b"STORED" for key in down), "the name is known")
+    with Wire(servers[1].address) as direct:
+        assert {key for key, _ in direct.get(*replies)} == down, "keys stay where they belong"
+    said = proxy.output()
+    assert said.count(f"server {unknown} cannot be resolved: ") == 1, said
+    assert f"the name of server {unknown} has an address now" in said
 
 
 def test_version() -> None:

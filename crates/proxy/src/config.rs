@@ -160,7 +160,9 @@ impl fmt::Display for Listen {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A name could not be resolved.
-    #[error("{role} `{address}` cannot be resolved: {source}; give HOST:PORT, for example 127.0.0.1:11211")]
+    #[error(
+        "{role} `{address}` cannot be resolved: {source}; check the name, or give an address, for example 127.0.0.1:11211"
+    )]
     Resolve {
         /// What the address is for.
         role: &'static str,
@@ -168,6 +170,14 @@ pub enum ConfigError {
         address: String,
         /// Why.
         source: std::io::Error,
+    },
+    /// A text that is no address, whatever names there are.
+    #[error("{role} `{address}` is no address: give HOST:PORT, for example 127.0.0.1:11211")]
+    Address {
+        /// What the address is for.
+        role: &'static str,
+        /// As it was given.
+        address: String,
     },
     /// A path at which no socket can be.
     #[error(
@@ -613,6 +623,10 @@ fn parse_listen(text: &str) -> Result<Listen, ConfigError> {
 }
 
 fn resolve(role: &'static str, address: &str) -> Result<SocketAddr, ConfigError> {
+    let is_port = |port: &str| port.parse::<u16>().is_ok();
+    if !address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && is_port(port)) {
+        return Err(ConfigError::Address { role, address: address.to_owned() });
+    }
     let failed = |source| ConfigError::Resolve { role, address: address.to_owned(), source };
     let found = std::net::ToSocketAddrs::to_socket_addrs(address).map_err(failed)?.next();
     found.ok_or_else(|| failed(std::io::Error::other("the name has no address")))

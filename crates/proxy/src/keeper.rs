@@ -30,6 +30,10 @@ use tokio::sync::oneshot;
 use weir_routing::{Endpoint, Table};
 use weir_timing::Instant;
 
+/// How long names are looked up at the start, and for a reload, before those that are left are put off: each may take seconds where no
+/// name server answers.
+const NAMES_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Questions that may wait. More names than that are only looked up with the period.
 const QUESTIONS_MAX: usize = 256;
 
@@ -128,13 +132,10 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Looks up all names, which takes as long as it takes.
-    pub(crate) fn new(
-        config: &Config,
-        clock: Clock,
-        tell: Tell,
-    ) -> Result<(Self, KeeperHandle), ResolveError> {
-        let book = AddressBook::of(config.table.servers(), &AddressBook::default(), &*config.resolver)?;
+    /// Looks up all names, which takes its time. Those that have no address are looked up again.
+    pub(crate) fn new(config: &Config, clock: Clock, tell: Tell) -> (Self, KeeperHandle) {
+        let (book, unresolved) = look_up_all(config, &AddressBook::default(), clock);
+        unresolved.iter().for_each(|error| tell(Notice::NameUnknown(error.to_string())));
         let (sender, asks) = sync_channel(QUESTIONS_MAX);
         let in_force = InForce {
             generation: 1,
@@ -160,7 +161,7 @@ impl Keeper {
             next_period: clock.now().plus(nanos(config.resolve_every)),
             tell,
         };
-        Ok((keeper, handle))
+        (keeper, handle)
     }
 
     /// Where the servers are.
@@ -195,16 +196,11 @@ impl Keeper {
 
     /// The outer error: a loop has ended.
     fn reload(&mut self, loops: &[LoopHandle]) -> io::Result<Result<String, String>> {
-        let read = (self.config.reread)().and_then(|config| {
-            let servers = config.table.servers();
-            let book = AddressBook::of(servers, &self.book, &*config.resolver);
-            book.map(|book| (config, book)).map_err(|error| error.to_string())
-        });
-        let read = read.and_then(|(config, book)| match self.config.refusal(&config) {
+        let read = (self.config.reread)().and_then(|config| match self.config.refusal(&config) {
             Some(reason) => Err(reason),
-            None => Ok((config, book)),
+            None => Ok(config),
         });
-        let (config, book) = match read {
+        let config = match read {
             Ok(read) => read,
             Err(reason) => {
                 let mut in_force = self.handle.lock();
@@ -215,7 +211,12 @@ impl Keeper {
                 return Ok(Err(reason));
             }
         };
-        let told = self.told(&config);
+        let (book, unresolved) = look_up_all(&config, &self.book, self.clock);
+        let mut told = self.told(&config);
+        for error in &unresolved {
+            (self.tell)(Notice::NameUnknown(error.to_string()));
+            told.push_str(&format!("; {error}"));
+        }
         self.config.table = Arc::clone(&config.table);
         self.config.timeout = config.timeout;
         self.config.resolve_every = config.resolve_every;
@@ -292,6 +293,9 @@ impl Keeper {
         };
         if let Some(book) = self.book.with(&endpoint, &addresses) {
             counts.changed.fetch_add(1, Ordering::Relaxed);
+            if self.book.lacks(&endpoint) {
+                (self.tell)(Notice::NameKnown(endpoint.to_string()));
+            }
             self.book = Arc::new(book);
             for handle in loops {
                 handle.send(Message::Addresses(Arc::clone(&self.book)))?;
@@ -299,4 +303,9 @@ impl Keeper {
         }
         Ok(())
     }
+}
+
+fn look_up_all(config: &Config, known: &AddressBook, clock: Clock) -> (AddressBook, Vec<ResolveError>) {
+    let until = clock.now().plus(nanos(NAMES_PATIENCE));
+    AddressBook::of(config.table.servers(), known, &*config.resolver, &|| clock.now() < until)
 }

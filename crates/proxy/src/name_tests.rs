@@ -5,6 +5,7 @@ use crate::{
     clock::Clock,
     event_loop::{LoopHandle, Message},
     keeper::{Keeper, KeeperHandle},
+    names::AddressBook,
     notices::Notices,
     run::{Making, Started, start_engine},
     sockets::Stream,
@@ -13,7 +14,11 @@ use crate::{
 use std::{
     io::{self, BufRead as _, BufReader, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex, atomic::Ordering, mpsc::sync_channel},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::sync_channel,
+    },
     thread,
     time::Duration,
 };
@@ -58,10 +63,10 @@ fn server(letter: char) -> SocketAddr {
             thread::spawn(move || {
                 let mut writer = stream.try_clone().expect("descriptors are free");
                 for line in BufReader::new(stream).lines().map_while(Result::ok) {
-                    let reply = match line.split(' ').next() {
-                        Some("version") => "VERSION 1\r\n".to_owned(),
-                        Some("stats") => "END\r\n".to_owned(),
-                        _ => format!("VALUE k 0 1\r\n{letter}\r\nEND\r\n"),
+                    let reply = match line.split_once(' ') {
+                        None => "VERSION 1\r\n".to_owned(),
+                        Some(("stats", _)) => "END\r\n".to_owned(),
+                        Some((_, key)) => format!("VALUE {key} 0 1\r\n{letter}\r\nEND\r\n"),
                     };
                     if writer.write_all(reply.as_bytes()).is_err() {
                         break;
@@ -106,13 +111,24 @@ struct Proxy {
     keeper: KeeperHandle,
     threads: Vec<LoopThread>,
     client: BufReader<TcpStream>,
+    /// What its operator was told of names.
+    told: Arc<Mutex<Vec<String>>>,
 }
 
 impl Proxy {
     fn start(config: &Config) -> Self {
         let clock = Clock::start();
-        let (keeper, handle) =
-            Keeper::new(config, clock, Arc::new(|_: Notice| {})).expect("the name is known");
+        let told = Arc::<Mutex<Vec<String>>>::default();
+        let said = Arc::clone(&told);
+        let tell = move |notice: Notice| {
+            let line = match notice {
+                Notice::NameUnknown(error) => format!("unknown: {error}"),
+                Notice::NameKnown(server) => format!("known: {server}"),
+                _ => return,
+            };
+            said.lock().expect("no test panicked with it").push(line);
+        };
+        let (keeper, handle) = Keeper::new(config, clock, Arc::new(tell));
         let (questions, _) = sync_channel(1);
         let (windows, _parts, _) = crate::windows::Hub::new(2);
         let making = Making {
@@ -139,13 +155,36 @@ impl Proxy {
         let stream = Stream::Tcp(mio::net::TcpStream::from_std(accepted));
         door.send(Message::Accept(stream)).expect("the loop runs");
         let client = BufReader::new(client);
-        Self { door, keeper: handle, threads, client }
+        Self { door, keeper: handle, threads, client, told }
     }
 
     /// Which server answers; anything but an answer fails.
     fn ask(&mut self) -> String {
         self.client.get_mut().write_all(b"get k\r\n").expect("the loop serves");
-        let mut lines = Vec::new();
+        self.answer()
+    }
+
+    /// The first line with which a get of this key is answered.
+    fn first_line(&mut self, key: &str) -> String {
+        self.client.get_mut().write_all(format!("get {key}\r\n").as_bytes()).expect("the loop serves");
+        let mut line = String::new();
+        self.client.read_line(&mut line).expect("an answer within the time");
+        line.trim_end().to_owned()
+    }
+
+    fn told(&self) -> Vec<String> {
+        self.told.lock().expect("no test panicked with it").clone()
+    }
+
+    fn answer(&mut self) -> String {
+        self.answer_of(Vec::new())
+    }
+
+    fn answer_after_its_first_line(&mut self) -> String {
+        self.answer_of(vec![String::new()])
+    }
+
+    fn answer_of(&mut self, mut lines: Vec<String>) -> String {
         while lines.last().is_none_or(|line| line != "END\r\n") {
             let mut line = String::new();
             self.client.read_line(&mut line).expect("an answer within the time");
@@ -237,7 +276,72 @@ fn addresses_of_one_name_are_tried_in_turn() {
 }
 
 #[test]
-fn a_reload_with_a_name_that_nobody_knows_is_refused() {
+fn a_server_whose_name_is_unknown_at_the_start_is_down_until_it_is_known() {
+    starts_without_its_name(config);
+}
+
+#[test]
+fn workers_find_a_server_whose_name_was_unknown_at_the_start() {
+    starts_without_its_name(pool_config);
+}
+
+#[test]
+fn readers_find_a_server_whose_name_was_unknown_at_the_start() {
+    starts_without_its_name(split_config);
+}
+
+fn starts_without_its_name(config: impl Fn(Arc<Answers>) -> Config) {
+    let answers = Answers::are(&[]);
+    let mut proxy = Proxy::start(&config(Arc::clone(&answers)));
+    let unknown =
+        "unknown: server cache.test:1 cannot be resolved: no such name; check the name, or give its address";
+    assert_eq!(proxy.told(), [unknown]);
+    while proxy.keeper.name_counts().failed.load(Ordering::Relaxed) < 3 {
+        let line = proxy.first_line("k");
+        assert!(
+            ["SERVER_ERROR connect cache.test:1", "SERVER_ERROR down cache.test:1"].contains(&line.as_str()),
+            "{line}"
+        );
+    }
+    answers.become_now(&[server('A')]);
+    let began = Clock::start();
+    loop {
+        let found = proxy.first_line("k");
+        if found.starts_with("VALUE ") {
+            break;
+        }
+        assert!(found.starts_with("SERVER_ERROR "), "{found}");
+        assert!(began.now().as_nanos() < 30_000_000_000, "still {found}");
+        thread::yield_now();
+    }
+    assert_eq!(proxy.answer_after_its_first_line(), "A");
+    assert_eq!(proxy.told(), [unknown, "known: cache.test:1"], "each is told once");
+}
+
+/// Where keys go is decided by names, not by which of them have addresses.
+#[test]
+fn keys_keep_their_servers_while_the_name_of_one_is_unknown() {
+    let known = server('A').to_string();
+    let mut config = config(Answers::are(&[]));
+    let table = table(&[&known, "cache.test:1"]);
+    let keys: Vec<String> = (0..16).map(|number| format!("key{number}")).collect();
+    let away = |key: &String| table.pools()[0].router().primary(key.as_bytes()) == 1;
+    assert!(keys.iter().any(away) && !keys.iter().all(away));
+    config.table = Arc::new(table.clone());
+    let mut proxy = Proxy::start(&config);
+    for key in &keys {
+        let answer = proxy.first_line(key);
+        if away(key) {
+            assert!(answer.starts_with("SERVER_ERROR ") && answer.ends_with(" cache.test:1"), "{answer}");
+        } else {
+            assert_eq!(answer, format!("VALUE {key} 0 1"));
+            assert_eq!(proxy.answer_after_its_first_line(), "A");
+        }
+    }
+}
+
+#[test]
+fn a_reload_with_a_name_that_nobody_knows_is_taken_and_that_server_is_down() {
     let answers = Answers::are(&[server('A')]);
     let mut config = config(Arc::clone(&answers));
     let again = config.clone();
@@ -246,14 +350,34 @@ fn a_reload_with_a_name_that_nobody_knows_is_refused() {
         config.table = Arc::new(table(&["cache.test:1", "unknown.test:1"]));
         Ok(config)
     });
-    let mut proxy = Proxy::start(&config);
-    let reason = proxy.reload().expect_err("the name is unknown");
-    assert_eq!(
-        reason,
-        "server unknown.test:1 cannot be resolved: no such name; check the name, or give its address"
-    );
-    assert_eq!((proxy.keeper.in_force().generation, proxy.keeper.in_force().refused), (1, 1));
-    assert_eq!(proxy.ask(), "A");
+    let proxy = Proxy::start(&config);
+    let told = proxy.reload().expect("a name may become known later");
+    let unknown =
+        "server unknown.test:1 cannot be resolved: no such name; check the name, or give its address";
+    assert_eq!(told, format!("generation 2: 2 servers, 1 of them new, 0 removed; {unknown}"));
+    assert_eq!((proxy.keeper.in_force().generation, proxy.keeper.in_force().refused), (2, 0));
+    assert_eq!(proxy.told(), [format!("unknown: {unknown}")]);
+}
+
+/// No name is looked up any more when names have taken all the time that there is: the proxy starts.
+#[test]
+fn names_that_take_long_do_not_hold_up_the_start() {
+    struct Slow(AtomicUsize);
+    impl Resolve for Slow {
+        fn resolve(&self, _host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Err(io::Error::other("no name server answers"))
+        }
+    }
+    let slow = Slow(AtomicUsize::new(0));
+    let servers =
+        ["a.test:1", "b.test:1", "127.0.0.1:1", "c.test:1"].map(|text| text.parse().expect("a server"));
+    let may_go_on = || slow.0.load(Ordering::Relaxed) < 2;
+    let (book, unresolved) = AddressBook::of(&servers, &AddressBook::default(), &slow, &may_go_on);
+    assert_eq!((slow.0.load(Ordering::Relaxed), unresolved.len()), (2, 3));
+    assert!(unresolved[2].to_string().contains("other names took all the time"), "{}", unresolved[2]);
+    assert_eq!(book.addresses(&servers[2].endpoint).len(), 1, "an address needs no time");
+    assert_eq!(book.names().count(), 3, "the others are looked up with the next period");
 }
 
 #[test]

@@ -2,6 +2,9 @@
 //!
 //! Nothing in an event loop waits for a name: loops hold an [`AddressBook`], an immutable map that is replaced whole whenever a name
 //! turns out to have other addresses. Who looks names up is a [`Resolve`].
+//!
+//! A name without an address is in the book with none. Its server cannot be connected to, and is down until the name has one. Where keys
+//! go depends on names alone, never on this book.
 
 use std::{
     collections::HashMap,
@@ -9,7 +12,7 @@ use std::{
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     sync::Arc,
 };
-use weir_routing::{Endpoint, Server};
+use weir_routing::{Endpoint, Server, Table};
 
 /// Looks names up.
 pub trait Resolve: Send + Sync {
@@ -44,19 +47,36 @@ pub struct ResolveError {
     source: io::Error,
 }
 
+/// All servers of a table whose names have no address now, each with the reason. Takes as long as it takes.
+pub fn unresolved(table: &Table, resolver: &dyn Resolve) -> Vec<ResolveError> {
+    AddressBook::of(table.servers(), &AddressBook::default(), resolver, &|| true).1
+}
+
 impl AddressBook {
-    /// Looks all of them up, but for those that `known` has.
-    pub(crate) fn of(servers: &[Server], known: &Self, resolver: &dyn Resolve) -> Result<Self, ResolveError> {
-        let mut book = Self::default();
+    /// Looks all of them up, but for those that `known` has, as long as it `may` go on. What was not looked up, or not found, has no
+    /// address; the second value says why.
+    pub(crate) fn of(
+        servers: &[Server],
+        known: &Self,
+        resolver: &dyn Resolve,
+        may_go_on: &dyn Fn() -> bool,
+    ) -> (Self, Vec<ResolveError>) {
+        let (mut book, mut unresolved) = (Self::default(), Vec::new());
         for server in servers {
-            let addresses = match known.by_endpoint.get(&server.endpoint) {
-                Some(addresses) => Arc::clone(addresses),
-                None => look_up(&server.endpoint, resolver)
-                    .map_err(|source| ResolveError { server: server.name.clone(), source })?,
+            let found = match known.by_endpoint.get(&server.endpoint) {
+                Some(addresses) if !addresses.is_empty() => Ok(Arc::clone(addresses)),
+                _ if is_name(&server.endpoint) && !may_go_on() => {
+                    Err(io::Error::other("other names took all the time that there was"))
+                }
+                _ => look_up(&server.endpoint, resolver),
             };
+            let addresses = found.unwrap_or_else(|source| {
+                unresolved.push(ResolveError { server: server.name.clone(), source });
+                Arc::new([])
+            });
             book.by_endpoint.insert(server.endpoint.clone(), addresses);
         }
-        Ok(book)
+        (book, unresolved)
     }
 
     /// Addresses to be tried in turn; none for a socket in the file system.
@@ -67,6 +87,11 @@ impl AddressBook {
     /// The servers that are given by name.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Endpoint> {
         self.by_endpoint.keys().filter(|endpoint| is_name(endpoint))
+    }
+
+    /// Whether this is a name that has no address yet.
+    pub(crate) fn lacks(&self, endpoint: &Endpoint) -> bool {
+        is_name(endpoint) && self.addresses(endpoint).is_empty()
     }
 
     /// The book in which this name has these addresses; `None` if it is this one. The order does not matter: name servers turn it.

@@ -20,6 +20,10 @@ pub enum Notice {
     },
     /// A configuration was read again and refused: the old one stays.
     ReloadRefused(String),
+    /// A server's name has no address, as this says: the server is down, and the name is looked up again.
+    NameUnknown(String),
+    /// The name of this server has an address now.
+    NameKnown(String),
     /// A file of records cannot be written.
     RecordsLost(String),
     /// Something has become of a server.
@@ -108,6 +112,8 @@ pub(crate) enum Topic {
     Process,
     Reload,
     Records,
+    /// Names of servers.
+    Names,
     /// Whether a server is down.
     Server,
     /// Connections to a server that were replaced.
@@ -122,7 +128,7 @@ impl Topic {
         match self {
             Self::Process | Self::Reload => None,
             Self::Connection => Some(1),
-            Self::Records | Self::Server | Self::Freshness => Some(10),
+            Self::Records | Self::Names | Self::Server | Self::Freshness => Some(10),
         }
     }
 }
@@ -136,6 +142,7 @@ impl Notice {
             Self::Lost(_) => Topic::Process,
             Self::Reloaded { .. } | Self::ReloadRefused(_) => Topic::Reload,
             Self::RecordsLost(_) => Topic::Records,
+            Self::NameUnknown(_) | Self::NameKnown(_) => Topic::Names,
             Self::Server { what, .. } => what.topic(),
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle},
     mail::MailRoom,
-    names::{AddressBook, ResolveError},
+    names::AddressBook,
     notice::Notice,
     notices::{Notices, Showing},
     pool,
@@ -67,9 +67,6 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
-    /// A server's name has no address.
-    #[error(transparent)]
-    Resolve(#[from] ResolveError),
     /// A thread ended that should not have.
     #[error("thread {name} has ended: {why}")]
     Thread {
@@ -95,7 +92,7 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
     let (tell, notices) = (showing.tell(), showing.notices());
     let stopping = Stopping::begin(watch)?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
-    let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
+    let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell));
     let mut files = Files::open(config, clock, &tell, watch)?;
     let tracing = files.tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());

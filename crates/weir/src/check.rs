@@ -1,35 +1,95 @@
 //! `weir check`: whether a configuration file is good.
+//!
+//! A file is good if `weir proxy --config FILE` starts with it: both go the same way, from the file to a checked [`Config`]. What depends
+//! on the machine is left to the proxy: names are looked up, but one without an address is a warning, unless `--resolve` asks for more.
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use weir_proxy::{ConfigError, SystemResolver, unresolved};
 
 use crate::config_file::{self, Config};
-use crate::pool::Pool;
+use crate::pool::{self, Pool};
+use crate::proxy::Given;
+use crate::settings::Settings;
 
 /// The flags of `weir check`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Ends with status 0 if the file is good, and with status 2 and FILE:LINE: REASON if it is not.")]
+Ends with status 0 if `weir proxy --config FILE` would start with it, and with status 2 and FILE:LINE: REASON if it would not.
+
+Names of servers are looked up. One without an address is a warning: the proxy would start, and look it up again. With --resolve it is
+an error, as is a name of --listen or --admin without an address.")]
 pub(crate) struct CheckArgs {
     /// The file, as `weir proxy --config` takes it
     file: PathBuf,
+    /// Which of the file's pools takes the keys that no route takes, as `weir proxy --pool` takes it
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// Fail where a name has no address on this machine
+    #[arg(long)]
+    resolve: bool,
+}
+
+/// What is good about a file.
+#[derive(Debug)]
+struct Checked {
+    summary: String,
+    /// What is only so on this machine.
+    warnings: Vec<String>,
 }
 
 impl CheckArgs {
     /// Checks the file, and says what it describes or what is wrong with it.
+    #[expect(clippy::print_stderr, reason = "the command line talks to people")]
     pub(crate) fn run(&self) -> ExitCode {
-        match config_file::read(&self.file) {
-            Ok(config) => match io::stdout().write_all(summary(&config).as_bytes()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => crate::fail(1, &format!("cannot write the summary: {error}")),
-            },
-            Err(error) => crate::fail(2, &error),
+        let Checked { summary, warnings } = match self.check() {
+            Ok(checked) => checked,
+            Err(error) => return crate::fail(2, &error),
+        };
+        warnings.iter().for_each(|warning| eprintln!("weir: warning: {warning}"));
+        match io::stdout().write_all(summary.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => crate::fail(1, &format!("cannot write the summary: {error}")),
         }
     }
+
+    fn check(&self) -> Result<Checked, Box<dyn Error>> {
+        let file = config_file::read(&self.file)?;
+        let mut warnings = Vec::new();
+        // Names under which the proxy itself is to be reached may be known elsewhere only: the rest is checked with others.
+        let mut instead = Settings::default();
+        let config = loop {
+            let routed = pool::routed(&self.file, &file, self.pool.as_deref())?;
+            let error = match Given::assembled(instead.clone().over(file.settings.clone()), routed) {
+                Ok(config) => break config,
+                Err(error) => error,
+            };
+            let of = match error.downcast_ref() {
+                Some(ConfigError::Resolve { role: "--listen", .. }) => &mut instead.listen,
+                Some(ConfigError::Resolve { role: "--admin", .. }) => &mut instead.admin,
+                _ => return Err(error),
+            };
+            if self.resolve || of.replace(ANYWHERE.to_owned()).is_some() {
+                return Err(error);
+            }
+            warnings.push(error.to_string());
+        };
+        for error in unresolved(&config.table, &SystemResolver) {
+            if self.resolve {
+                return Err(format!("{}: {error}", self.file.display()).into());
+            }
+            warnings.push(format!("{}: {error}", self.file.display()));
+        }
+        Ok(Checked { summary: summary(&file), warnings })
+    }
 }
+
+/// An address that is there on every machine.
+const ANYWHERE: &str = "127.0.0.1:0";
 
 /// A line per pool, and one per route.
 fn summary(config: &Config) -> String {
@@ -52,4 +112,170 @@ fn summary(config: &Config) -> String {
     let lonely = config.pools.keys().filter(|name| config.is_lonely(name));
     let lonely = lonely.map(|name| format!("{name}: no route leads to it\n"));
     config.pools.iter().map(pool).chain(config.routes.iter().map(route)).chain(lonely).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cli, Command};
+    use clap::{CommandFactory, FromArgMatches};
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    /// A file with this text, removed at the end.
+    struct Written(PathBuf);
+
+    impl Written {
+        fn new(text: &str) -> Self {
+            use std::sync::atomic::{AtomicUsize, Ordering};
+            static NUMBER: AtomicUsize = AtomicUsize::new(0);
+            let name =
+                format!("weir-check-{}-{}.toml", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(name);
+            std::fs::write(&path, text).expect("the folder of temporary files can be written");
+            Self(path)
+        }
+    }
+
+    impl Drop for Written {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn check(file: &Path, resolve: bool) -> Result<Checked, String> {
+        let args = CheckArgs { file: file.to_owned(), pool: None, resolve };
+        args.check().map_err(|error| error.to_string())
+    }
+
+    /// What `weir proxy --config FILE` says before it opens anything.
+    fn proxy(file: &Path) -> Result<(), String> {
+        let words = ["weir".as_ref(), "proxy".as_ref(), "--config".as_ref(), file.as_os_str()];
+        let matches = Cli::command().try_get_matches_from(words).expect("a command line");
+        let Command::Proxy(args) = Cli::from_arg_matches(&matches).expect("it was parsed").command else {
+            panic!("this is weir proxy")
+        };
+        let of_command = matches.subcommand().expect("this is weir proxy").1;
+        args.config(of_command).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// Lines of `[proxy]`: some are good, some are not, some only with others.
+    const SETTINGS: [&str; 34] = [
+        "threads = 2",
+        "threads = 0",
+        "threads = 257",
+        "engine = \"event\"",
+        "engine = \"pool\"",
+        "engine = \"split\"",
+        "workers = 4",
+        "workers = 0",
+        "workers = 100000",
+        "readers = 2",
+        "readers = 0",
+        "queue = 100",
+        "queue = 0",
+        "batch_pause = \"100us\"",
+        "batch_pause = \"1s\"",
+        "timeout = \"1s\"",
+        "timeout = \"0\"",
+        "timeout = \"400\"",
+        "connect_timeout = \"0s\"",
+        "resolve_every = \"1ms\"",
+        "buffer_limit = \"1m\"",
+        "buffer_limit = \"64\"",
+        "max_connections = 0",
+        "client_buffer = \"0\"",
+        "multiget = \"whole\"",
+        "read_repair = \"on\"",
+        "allow_flush = true",
+        "mark_down_share = 101",
+        "admin = \"unix:/run/weir.sock\"",
+        "admin = \"127.0.0.1:21280\"",
+        "admin_host = \"a b\"",
+        "listen_mode = \"777\"",
+        "listen = \"unix:/run/weir.sock\"",
+        "trace_sample = 2.0",
+    ];
+
+    /// Lines of a pool.
+    const OF_POOL: [&str; 11] = [
+        "replicas = 2",
+        "replicas = 3",
+        "placement = \"ring\"",
+        "hash = \"md5\"",
+        "hash_tag = \"{}\"",
+        "timeout = \"1s\"",
+        "timeout = \"2s\"",
+        "multiget = \"whole\"",
+        "multiget = \"auto\"",
+        "on_failure = \"degrade\"",
+        "listen = \"127.0.0.1:22121\"",
+    ];
+
+    fn lines(of: &'static [&'static str]) -> impl Strategy<Value = String> {
+        proptest::sample::subsequence(of, 0..=3).prop_map(|lines| lines.join("\n"))
+    }
+
+    fn files() -> impl Strategy<Value = String> {
+        let pool = |name: &'static str, servers: &'static str| {
+            lines(&OF_POOL).prop_map(move |lines| format!("[pools.{name}]\nservers = [{servers}]\n{lines}\n"))
+        };
+        let first = pool("main", "\"127.0.0.1:1\", \"127.0.0.1:2\"");
+        let second = proptest::option::of(pool("users", "\"127.0.0.1:3\", \"127.0.0.1:2\""));
+        let default = proptest::sample::select(vec!["", "default = \"main\"\n", "default = \"no\"\n"]);
+        let routes = proptest::sample::select(vec!["", "[routes]\n\"u:\" = \"users\"\n"]);
+        (default, lines(&SETTINGS), first, second, routes).prop_map(
+            |(default, settings, first, second, routes)| {
+                format!("{default}[proxy]\n{settings}\n{first}{}{routes}", second.unwrap_or_default())
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// `check` finds a file good if and only if the proxy does, and both give the same reason.
+        #[test]
+        fn check_and_proxy_agree_on_every_file(text in files()) {
+            let file = Written::new(&text);
+            prop_assert_eq!(check(&file.0, false).map(|_| ()), proxy(&file.0), "{}", text);
+        }
+    }
+
+    #[test]
+    fn what_the_proxy_refuses_is_refused() {
+        for (text, expected) in [
+            (
+                "[pools.a]\nservers = [\"a:1\"]\n[pools.b]\nservers = [\"b:1\"]\n",
+                "there are 2 pools: choose one",
+            ),
+            ("[proxy]\nthreads = 0\n[pools.a]\nservers = [\"a:1\"]\n", "--threads 0 is out of range"),
+            ("[proxy]\nworkers = 3\n[pools.a]\nservers = [\"a:1\"]\n", "--workers belongs to --engine pool"),
+        ] {
+            let file = Written::new(text);
+            let reason = check(&file.0, false).expect_err("it is refused");
+            assert!(reason.contains(expected), "{reason}");
+        }
+    }
+
+    /// A label of 64 letters is none: no name server is asked.
+    #[test]
+    fn names_without_an_address_are_warnings_unless_they_are_to_be_resolved() {
+        let name = "x".repeat(64);
+        let of_server = format!("[pools.a]\nservers = [\"127.0.0.1:1\", \"{name}:1\"]\n");
+        let of_listen =
+            format!("[proxy]\nlisten = \"{name}:1\"\nthreads = 1\n[pools.a]\nservers = [\"127.0.0.1:1\"]\n");
+        for text in [&of_server, &of_listen] {
+            let file = Written::new(text);
+            let warnings = check(&file.0, false).expect("it is good elsewhere").warnings;
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            assert!(warnings[0].contains("cannot be resolved"), "{warnings:?}");
+            assert!(check(&file.0, true).is_err_and(|reason| reason.contains("cannot be resolved")));
+        }
+        let file = Written::new(&of_listen.replace("threads = 1", "threads = 0"));
+        let reason = check(&file.0, false).expect_err("the rest is checked");
+        assert!(reason.contains("--threads 0"), "{reason}");
+        let file = Written::new("[pools.a]\nservers = [\"127.0.0.1:1\"]\n");
+        assert!(check(&file.0, true).expect("an address is no name").warnings.is_empty());
+    }
 }

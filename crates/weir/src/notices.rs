@@ -20,6 +20,15 @@ pub(crate) fn say(notice: &Notice, more: u64) {
                 reason, "the configuration was read again and refused, the old one stays: {reason}"
             );
         }
+        Notice::NameUnknown(error) => {
+            warn!(
+                event = "name_unknown",
+                error, more, "{error}; it is down, and its name is looked up again"
+            );
+        }
+        Notice::NameKnown(server) => {
+            info!(event = "name_known", server, more, "the name of server {server} has an address now");
+        }
         Notice::RecordsLost(reason) => error!(event = "records_lost", reason, more, "{reason}"),
         Notice::Server { server, what } => say_server(server, what, more),
         Notice::Stopping { signal, delay } if delay.is_zero() => {

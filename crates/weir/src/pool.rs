@@ -168,15 +168,20 @@ impl Source {
             }
             Self::File { file, pool } => {
                 let config = config_file::read(file)?;
-                let routed = config.table(pool.as_deref()).map_err(|error| of_file(file, error))?;
+                let routed = routed(file, &config, pool.as_deref())?;
                 Ok((routed, config.settings))
             }
         }
     }
 }
 
-fn of_file(file: &Path, error: PoolError) -> PoolError {
-    PoolError::OfFile(file.display().to_string(), Box::new(error))
+/// What is served of a file that was read from `file`, with this pool for the keys that no route takes.
+pub(crate) fn routed(
+    file: &Path,
+    config: &config_file::Config,
+    pool: Option<&str>,
+) -> Result<Routed, PoolError> {
+    config.table(pool).map_err(|error| PoolError::OfFile(file.display().to_string(), Box::new(error)))
 }
 
 /// The variable of the environment that stands for a flag.

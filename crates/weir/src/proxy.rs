@@ -4,7 +4,7 @@ use crate::{
     engine::{self, engine},
     log::{self, LogFormat, LogLevel},
     notices,
-    pool::{PoolArgs, Source},
+    pool::{PoolArgs, Routed, Source},
     settings::Settings,
     units::Share,
 };
@@ -68,7 +68,7 @@ struct LogConfig {
 
 /// What was given by flags and environment, without what the file says.
 #[derive(Clone, Debug)]
-struct Given {
+pub(crate) struct Given {
     settings: Settings,
     source: Source,
 }
@@ -77,11 +77,20 @@ impl Given {
     /// All layers together, checked. Called again for every reload, which leaves the log as it is.
     fn read(&self) -> Result<(Config, LogConfig), Box<dyn Error>> {
         let (routed, of_file) = self.source.read()?;
-        let settings = self.settings.clone().over(of_file).over(routed.of_pools);
+        let settings = self.settings.clone().over(of_file);
         let log = LogConfig {
             format: settings.log_format.unwrap_or_default(),
             level: settings.log_level.unwrap_or_default(),
         };
+        let mut config = Self::assembled(settings, routed)?;
+        let given = self.clone();
+        config.reread = Arc::new(move || given.reread());
+        Ok((config, log))
+    }
+
+    /// What a proxy goes by that was told this. `weir check` judges a file by it as well.
+    pub(crate) fn assembled(settings: Settings, routed: Routed) -> Result<Config, Box<dyn Error>> {
+        let settings = settings.over(routed.of_pools);
         let mut config = Config::new(
             settings.listen.as_deref().unwrap_or(LISTEN),
             routed.table,
@@ -119,9 +128,7 @@ impl Given {
             share: settings.trace_sample.map_or(sampling.share, Share::get),
             seed: settings.trace_seed.unwrap_or(sampling.seed),
         };
-        let given = self.clone();
-        config.reread = Arc::new(move || given.reread());
-        Ok((config, log))
+        Ok(config)
     }
 
     fn reread(&self) -> Result<Config, String> {
