@@ -115,6 +115,24 @@ def test_port_in_use_is_named(stack: ExitStack, flag: str) -> None:
     status, said = refusal("proxy", flag, str(taken), other, str(Address.free()), "--server", "127.0.0.1:20001")
     assert status not in (0, 2)
     assert str(taken) in said
+    assert "end the process that uses it, or give another address" in said
+
+
+def test_what_cannot_be_listened_on_is_told_with_its_own_mend(tmp_path: Path) -> None:
+    """Every reason was followed by "is another process using it?"."""
+    (tmp_path / "file").write_text("precious")
+    for address, mend in [
+        # TEST-NET-1 is no machine's.
+        (f"192.0.2.1:{Address.free().port}", "this machine has no such address: "),
+        (f"unix:{tmp_path}/missing/weir.sock", "the folder is not there: "),
+        (f"unix:{tmp_path}/file/weir.sock", "what should be a folder is a file: "),
+        (f"unix:{tmp_path}/file", "another kind of file has this name; remove it, or give another path"),
+    ]:
+        status, said = refusal("proxy", "--listen", address, "--server", "127.0.0.1:20001")
+        assert status == 1
+        assert said.startswith(f"weir: cannot listen on {address} (clients): "), said
+        assert mend in said, said
+        assert "process" not in said, said
 
 
 def hosts_of_their_own(hosts: Path, command: list[str]) -> list[str]:

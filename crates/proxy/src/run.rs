@@ -10,6 +10,7 @@ use crate::{
     heap,
     inband::{self, Question},
     keeper::{Keeper, KeeperHandle},
+    listener,
     mail::MailRoom,
     names::AddressBook,
     notice::Notice,
@@ -42,7 +43,7 @@ use weir_dataplane::{Budget, Standing};
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A port could not be opened.
-    #[error("cannot listen on {address} ({role}): {source}; is another process using it?")]
+    #[error("cannot listen on {address} ({role}): {source}; {}", listener::advice(source, address))]
     Listen {
         /// What the port is for.
         role: &'static str,
