@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.processes import LIVENESS_S, Address, ConfiguredProxy, Memcached, Process, weir_binary
+from tests.harness.processes import LIVENESS_S, Address, ConfiguredProxy, Memcached, Process, SocketPath, weir_binary
 from tests.harness.wire import Wire
 
 GOOD = """\
@@ -337,6 +337,40 @@ def test_check_of_a_pool_and_of_names(tmp_path: Path) -> None:
     status, said = check(file, "--resolve")
     assert status == 2
     assert re.match("weir: .*: server x{64}:20002 cannot be resolved: ", said), said
+
+
+NUTCRACKER = """\
+alpha:
+  listen: /tmp/alpha.sock 0600
+  client_connections: 12
+  timeout: 400
+  servers: ["127.0.0.1:20001:1"]
+beta:
+  listen: 127.0.0.1:22122
+  servers: ["127.0.0.1:20002:1"]
+"""
+
+
+def test_a_converted_file_from_standard_input_is_good(stack: ExitStack, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(weir_binary()), "convert", "nutcracker", "-"],
+        input=NUTCRACKER,
+        capture_output=True,
+        text=True,
+        timeout=LIVENESS_S,
+        check=True,
+    )
+    file, path = tmp_path / "weir.toml", tmp_path / "alpha.sock"
+    file.write_text(done.stdout.replace("/tmp/alpha.sock", str(path)))
+    assert check(file, "--pool", "alpha")[0] == 0
+    assert check(file, "--pool", "beta")[0] == 0
+    proxy = stack.enter_context(Process([str(weir_binary()), "proxy", "--config", str(file), "--pool", "alpha"]))
+    proxy.wait_ready(SocketPath(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    with Wire(SocketPath(path)) as wire:
+        wire.send(b"stats settings\r\n")
+        told = dict(line.decode().split(" ", 2)[1:] for line in iter(wire.line, b"END"))
+    assert (told["maxconns"], told["timeout_ms"]) == ("12", "400")
 
 
 class Layered(Process):

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use weir_proxy::Multiget;
 use weir_routing::{Endpoint, Options, Router, RoutingError, Server, Table, TableError};
 
 use crate::pool::{Pool, PoolError, Routed};
-use crate::settings::{Settings, SettingsTable};
+use crate::settings::{self, Settings, SettingsTable};
 use crate::units::{self, TimeText};
 
 /// The largest file that is read, in bytes: far more than the largest pools need.
@@ -78,6 +79,10 @@ struct PoolTable {
     replicas: Option<Spanned<usize>>,
     /// `HOST:PORT`: where clients connect.
     listen: Option<Spanned<String>>,
+    /// Octal digits: who may connect to a socket in the file system.
+    listen_mode: Option<Spanned<String>>,
+    /// Client connections at once.
+    max_connections: Option<Spanned<usize>>,
     /// A number and a unit: how long a server may take.
     timeout: Option<Spanned<TimeText>>,
     /// `sharded`, `whole` or `auto`.
@@ -97,15 +102,22 @@ pub(crate) fn read(file: &Path) -> Result<Config, FileError> {
 
 /// A file's text, if it is text and no larger than `bytes_max`.
 pub(crate) fn read_text(file: &Path, bytes_max: u64) -> Result<String, FileError> {
-    let refused = |reason: String| FileError { file: file.display().to_string(), line: None, reason };
-    let read = || -> std::io::Result<Option<Vec<u8>>> {
-        let mut bytes = Vec::new();
-        let opened = std::fs::File::open(file)?;
-        std::io::Read::read_to_end(&mut std::io::Read::take(opened, bytes_max + 1), &mut bytes)?;
-        Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
-    };
-    let bytes = read().map_err(|error| refused(format!("cannot be read: {error}")))?;
-    let bytes = bytes.ok_or_else(|| refused(format!("is larger than {bytes_max} bytes")))?;
+    let name = file.display().to_string();
+    match std::fs::File::open(file) {
+        Ok(opened) => text_of(opened, &name, bytes_max),
+        Err(error) => Err(FileError { file: name, line: None, reason: format!("cannot be read: {error}") }),
+    }
+}
+
+/// The same for what is open already, and is called `name`.
+pub(crate) fn text_of(opened: impl Read, name: &str, bytes_max: u64) -> Result<String, FileError> {
+    let refused = |reason: String| FileError { file: name.to_owned(), line: None, reason };
+    let mut bytes = Vec::new();
+    let read = opened.take(bytes_max + 1).read_to_end(&mut bytes);
+    read.map_err(|error| refused(format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(refused(format!("is larger than {bytes_max} bytes")));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         FileError { line: Some(line_of(valid)), ..refused("is not UTF-8 text".to_owned()) }
@@ -165,6 +177,8 @@ fn pools(
         };
         for (what, of_pool, is_set) in [
             ("listen", span_of(table.listen.as_ref()), settings.listen.is_some()),
+            ("listen_mode", span_of(table.listen_mode.as_ref()), settings.listen_mode.is_some()),
+            ("max_connections", span_of(table.max_connections.as_ref()), settings.max_connections.is_some()),
             ("timeout", span_of(table.timeout.as_ref()), settings.timeout.is_some()),
             ("multiget", span_of(table.multiget.as_ref()), settings.multiget.is_some()),
             ("on_failure", span_of(table.on_failure.as_ref()), settings.on_failure.is_some()),
@@ -210,6 +224,8 @@ fn pool(table: PoolTable) -> Result<Pool, Fault> {
         .map_err(|error| (Some(spans.of(&error, &names, &server_spans)), error.to_string()))?;
     let timeout = table.timeout.as_ref().map(checked_timeout).transpose()?;
     let listen = table.listen.map(checked_listen).transpose()?;
+    let listen_mode = settings::read("listen_mode", table.listen_mode.as_ref(), settings::mode)?;
+    let max_connections = table.max_connections.map(Spanned::into_inner);
     let multiget_span = table.multiget.as_ref().map(Spanned::span);
     let multiget: Option<Multiget> = parsed(table.multiget)?;
     multiget
@@ -217,7 +233,7 @@ fn pool(table: PoolTable) -> Result<Pool, Fault> {
         .check(router.servers().len(), router.replicas())
         .map_err(|error| (multiget_span, error.to_string()))?;
     let on_failure = parsed(table.on_failure)?;
-    Ok(Pool { router, listen, timeout, multiget, on_failure })
+    Ok(Pool { router, listen, listen_mode, max_connections, timeout, multiget, on_failure })
 }
 
 fn servers(list: Vec<Spanned<String>>) -> Result<Vec<(Server, Range<usize>)>, Fault> {
@@ -300,11 +316,10 @@ impl Config {
             return Err(PoolError::Shared { first: first.to_owned(), other: (*other).to_owned() });
         }
         let (timeout, multiget, on_failure) = shared(first);
+        let Pool { listen_mode, max_connections, .. } = self.pools[first];
         let listen = self.pools[first].listen.clone();
-        Ok(Routed {
-            table,
-            of_pools: Settings { listen, timeout, multiget, on_failure, ..Settings::default() },
-        })
+        let of_first = Settings { listen, listen_mode, max_connections, ..Settings::default() };
+        Ok(Routed { table, of_pools: Settings { timeout, multiget, on_failure, ..of_first } })
     }
 
     /// Whether the file has routes, and no key gets to this pool.

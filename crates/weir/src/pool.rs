@@ -60,6 +60,10 @@ pub(crate) struct Pool {
     pub(crate) router: Router,
     /// Where its clients connect, if the file says so.
     pub(crate) listen: Option<String>,
+    /// Who may connect to a socket there, if the file says so.
+    pub(crate) listen_mode: Option<u32>,
+    /// Client connections at once, if the file says so.
+    pub(crate) max_connections: Option<usize>,
     /// How long its servers may take, if the file says so.
     pub(crate) timeout: Option<Duration>,
     /// How multi-gets are asked for, if the file says so.

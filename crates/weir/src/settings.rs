@@ -370,7 +370,7 @@ fn percent(share: &Spanned<u32>) -> Result<u32, Fault> {
     (value <= 100).then_some(value).ok_or_else(refused)
 }
 
-fn read<T>(
+pub(crate) fn read<T>(
     name: &str,
     text: Option<&Spanned<impl AsRef<str>>>,
     parse: impl Fn(&str) -> Result<T, String>,
@@ -382,7 +382,7 @@ fn read<T>(
 }
 
 /// Octal digits, as chmod(1) takes them.
-fn mode(text: &str) -> Result<u32, String> {
+pub(crate) fn mode(text: &str) -> Result<u32, String> {
     let digits = (1..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
     let mode = digits.then(|| u32::from_str_radix(text, 8).ok()).flatten();
     mode.filter(|mode| *mode <= 0o777)

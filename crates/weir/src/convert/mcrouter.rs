@@ -153,7 +153,16 @@ fn converted_pool(name: String, pool: &Value, route: &Route) -> Result<Converted
         Some(salt) => salt.as_str().ok_or("`salt` is no text")?.to_owned(),
     };
     let options = Options { salt, ..Options::new(placement) };
-    Ok(ConvertedPool { name, listen: None, servers, options, timeout_ms, notes })
+    Ok(ConvertedPool {
+        name,
+        listen: None,
+        listen_mode: None,
+        max_connections: None,
+        servers,
+        options,
+        timeout_ms,
+        notes,
+    })
 }
 
 /// `HOST:PORT`, and what may follow it: `:ascii:plain`.

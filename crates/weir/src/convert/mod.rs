@@ -33,12 +33,12 @@ pub(crate) struct ConvertArgs {
 enum From {
     /// From twemproxy's YAML
     Nutcracker {
-        /// The file, as `nutcracker --conf-file` takes it
+        /// The file, as `nutcracker --conf-file` takes it; `-` is standard input
         file: PathBuf,
     },
     /// From mcrouter's JSON, without comments and macros
     Mcrouter {
-        /// The file, as `mcrouter --config file:` takes it
+        /// The file, as `mcrouter --config file:` takes it; `-` is standard input
         file: PathBuf,
     },
 }
@@ -55,6 +55,9 @@ struct Converted {
 struct ConvertedPool {
     name: String,
     listen: Option<String>,
+    /// Permission bits of a socket in the file system.
+    listen_mode: Option<u32>,
+    max_connections: Option<u64>,
     servers: Vec<Server>,
     options: Options,
     timeout_ms: Option<u64>,
@@ -80,8 +83,14 @@ impl ConvertArgs {
 }
 
 fn convert(file: &Path, read: impl Fn(&str) -> Result<Converted, String>) -> Result<String, String> {
-    let text = config_file::read_text(file, BYTES_MAX).map_err(|error| error.to_string())?;
-    let of_file = |reason: String| format!("{}: {reason}", file.display());
+    let (name, text) = if file.as_os_str() == "-" {
+        let name = "standard input".to_owned();
+        (name.clone(), config_file::text_of(io::stdin().lock(), &name, BYTES_MAX))
+    } else {
+        (file.display().to_string(), config_file::read_text(file, BYTES_MAX))
+    };
+    let text = text.map_err(|error| error.to_string())?;
+    let of_file = |reason: String| format!("{name}: {reason}");
     let converted = read(&text).map_err(of_file)?;
     for pool in &converted.pools {
         let refused = |error| of_file(format!("pool {}: {error}", pool.name));
@@ -121,6 +130,8 @@ impl ConvertedPool {
             self.servers.iter().map(|server| format!("  {},\n", quoted(&server_text(server)))).collect();
         let Options { placement, hash, hash_tag, salt, replicas } = &self.options;
         setting("listen", self.listen.as_deref().map(quoted));
+        setting("listen_mode", self.listen_mode.map(|mode| quoted(&format!("{mode:o}"))));
+        setting("max_connections", self.max_connections.map(|count| count.to_string()));
         setting("servers", Some(format!("[\n{servers}]")));
         setting("placement", Some(quoted(placement.name())));
         setting("hash", hash.map(|hash| quoted(hash.name())));
@@ -160,7 +171,9 @@ mod tests {
             Options { salt: "a\"b".into(), replicas: 2, ..Options::new(Placement::McrouterWeightedCh3) };
         let pool = ConvertedPool {
             name: "odd name".into(),
-            listen: Some("127.0.0.1:22121".into()),
+            listen: Some("/run/weir.sock".into()),
+            listen_mode: Some(0o666),
+            max_connections: Some(100),
             servers: servers[1..].to_vec(),
             options: options.clone(),
             timeout_ms: Some(250),
@@ -174,6 +187,8 @@ mod tests {
         let pool = &read.unwrap().pools["odd name"];
         assert_eq!(pool.router.servers(), &servers[1..]);
         assert_eq!(pool.router.options(), &options);
+        assert_eq!(pool.listen.as_deref(), Some("/run/weir.sock"));
+        assert_eq!((pool.listen_mode, pool.max_connections), (Some(0o666), Some(100)));
         assert_eq!(server_text(&servers[0]), "10.0.0.1:11211:2 red");
         assert!(text.starts_with("# first\n\n[pools.\"odd name\"]\n# a note\nlisten = "), "{text}");
     }

@@ -44,9 +44,15 @@ pub(super) fn convert(text: &str) -> Result<Converted, String> {
     let (redis, memcached): (Vec<_>, Vec<_>) =
         pools.into_iter().partition(|(_, yaml)| yaml.redis == Some(true));
     let left_out = |(name, _): &(String, PoolYaml)| format!("pool {name} is for Redis and has no equal");
-    let notes: Vec<String> = redis.iter().map(left_out).collect();
+    let mut notes: Vec<String> = redis.iter().map(left_out).collect();
     if memcached.is_empty() {
         return Err(format!("{}: there is no other pool", notes.join(", ")));
+    }
+    if memcached.len() > 1 {
+        notes.push(
+            "nutcracker serves each of these pools at its own address; a proxy of Weir serves one: start one for each, with --pool NAME"
+                .to_owned(),
+        );
     }
     let pools = memcached
         .into_iter()
@@ -66,14 +72,21 @@ fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {
         Some(pair) => Some(pair.parse::<HashTag>().map_err(|error| error.to_string())?),
     };
     let mut notes = Vec::new();
-    let (listen, mode) =
-        yaml.listen.split_once(' ').map_or((yaml.listen.as_str(), None), |(path, mode)| (path, Some(mode)));
-    if let Some(mode) = mode {
-        notes.push(format!(
-            "listen: the mode {mode} of the socket has no equal here: give --listen-mode {mode}"
-        ));
+    let (listen, mode) = yaml.listen.split_once(' ').unwrap_or((&yaml.listen, "0"));
+    let listen_mode = socket_mode(mode)?;
+    if listen.starts_with('/') && listen_mode.is_none() {
+        notes.push(
+            "without a mode the socket's was what nutcracker's umask left; here it is 660: set listen_mode if others connect".to_owned(),
+        );
     }
     let listen = Some(listen.to_owned());
+    let max_connections =
+        yaml.client_connections.and_then(|count| u64::try_from(count).ok()).filter(|count| *count > 0);
+    if max_connections.is_some() {
+        notes.push(
+            "client_connections became max_connections: nutcracker 0.5.0 reads it and lets more clients in, Weir does not".to_owned(),
+        );
+    }
     let timeout_ms =
         yaml.timeout.and_then(|timeout| u64::try_from(timeout).ok()).filter(|timeout| *timeout > 0);
     if timeout_ms.is_none() {
@@ -82,7 +95,16 @@ fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {
     notes.extend(without_equal(yaml));
     let servers = yaml.servers.iter().map(|text| server(text)).collect::<Result<_, _>>()?;
     let options = Options { hash: Some(hash), hash_tag, ..Options::new(placement) };
-    Ok(ConvertedPool { name, listen, servers, options, timeout_ms, notes })
+    Ok(ConvertedPool { name, listen, listen_mode, max_connections, servers, options, timeout_ms, notes })
+}
+
+/// The octal digits behind a socket's path; nutcracker takes 0 for none.
+fn socket_mode(text: &str) -> Result<Option<u32>, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(0) => Ok(None),
+        Ok(mode) if mode <= 0o777 => Ok(Some(mode)),
+        _ => Err(format!("listen: {text:?} is no mode of a socket: it has octal digits, such as 0666")),
+    }
 }
 
 /// The hash is written out even where it is the default: a reader should see which it is.
@@ -124,18 +146,27 @@ fn without_equal(yaml: &PoolYaml) -> Vec<String> {
         "auto_eject_hosts: true",
         "keys never move because a server is down",
     );
-    note(yaml.server_retry_timeout.is_some(), "server_retry_timeout", "no server is ejected");
-    note(yaml.server_failure_limit.is_some(), "server_failure_limit", "no server is ejected");
+    let not_ejected = "no server is ejected; one that is down is tried again by itself, and one that is silent is marked down after \
+                       mark_down_timeouts";
+    note(yaml.server_retry_timeout.is_some(), "server_retry_timeout", not_ejected);
+    note(yaml.server_failure_limit.is_some(), "server_failure_limit", not_ejected);
     note(
         yaml.server_connections.is_some_and(|n| n != 1),
         "server_connections",
-        "every event loop has one connection",
+        "every event loop has one connection to each server, and one more for large values",
     );
-    note(yaml.client_connections.is_some(), "client_connections", "give --max-connections");
-    note(yaml.backlog.is_some(), "backlog", "the system's largest is used");
-    note(yaml.preconnect == Some(true), "preconnect: true", "servers are connected to when they are needed");
-    note(yaml.tcpkeepalive == Some(true), "tcpkeepalive: true", "deadlines find dead peers");
-    note(yaml.reuse_port == Some(true), "reuse_port: true", "give --threads");
+    note(yaml.backlog.is_some(), "backlog", "1024 connections may wait to be accepted");
+    note(yaml.preconnect == Some(false), "preconnect: false", "servers are connected to at the start");
+    note(
+        yaml.tcpkeepalive == Some(false),
+        "tcpkeepalive: false",
+        "it is on, also for clients; keepalive = \"0s\" in [proxy] turns it off",
+    );
+    note(
+        yaml.reuse_port == Some(true),
+        "reuse_port: true",
+        "one process serves with all cores, and no other may listen at its port",
+    );
     note(yaml.redis_auth.is_some(), "redis_auth", "it is for Redis");
     note(yaml.redis_db.is_some(), "redis_db", "it is for Redis");
     notes
@@ -153,6 +184,11 @@ alpha:
   distribution: modula
   auto_eject_hosts: true
   timeout: 400
+  client_connections: 500
+  server_retry_timeout: 2000
+  preconnect: true
+  tcpkeepalive: true
+  backlog: 512
   servers:
    - 127.0.0.1:11211:1 red
    - 127.0.0.1:11212:2
@@ -165,9 +201,15 @@ beta:
     #[test]
     fn pools_become_toml() {
         let expected = "\
+# nutcracker serves each of these pools at its own address; a proxy of Weir serves one: start one for each, with --pool NAME
+
 [pools.alpha]
+# client_connections became max_connections: nutcracker 0.5.0 reads it and lets more clients in, Weir does not
 # auto_eject_hosts: true has no equal: keys never move because a server is down
+# server_retry_timeout has no equal: no server is ejected; one that is down is tried again by itself, and one that is silent is marked down after mark_down_timeouts
+# backlog has no equal: 1024 connections may wait to be accepted
 listen = \"127.0.0.1:22121\"
+max_connections = 500
 servers = [
   \"127.0.0.1:11211:1 red\",
   \"127.0.0.1:11212:2\",
@@ -178,9 +220,9 @@ hash_tag = \"{}\"
 timeout = \"400ms\"
 
 [pools.beta]
-# listen: the mode 0666 of the socket has no equal here: give --listen-mode 0666
 # without a timeout nutcracker waits for ever; Weir answers after 500 ms
 listen = \"/tmp/socket\"
+listen_mode = \"666\"
 servers = [
   \"cache-1.example:11211:1\",
 ]
@@ -188,6 +230,35 @@ placement = \"twemproxy/ketama\"
 hash = \"fnv1a_64\"
 ";
         assert_eq!(convert(GOOD).unwrap().to_toml(), expected);
+    }
+
+    #[test]
+    fn settings_that_are_weir_s_own_default_need_no_note() {
+        let text = convert(GOOD).unwrap().to_toml();
+        assert!(!text.contains("preconnect") && !text.contains("tcpkeepalive"), "{text}");
+        let others = GOOD
+            .replace("preconnect: true", "preconnect: false")
+            .replace("tcpkeepalive: true", "tcpkeepalive: false");
+        let text = convert(&others).unwrap().to_toml();
+        assert!(
+            text.contains("# preconnect: false has no equal: servers are connected to at the start\n"),
+            "{text}"
+        );
+        assert!(text.contains("# tcpkeepalive: false has no equal: it is on, "), "{text}");
+    }
+
+    #[test]
+    fn a_socket_without_a_mode_is_open_to_fewer() {
+        for listen in ["/tmp/socket", "/tmp/socket 0"] {
+            let text = convert(&GOOD.replace("/tmp/socket 0666", listen)).unwrap().to_toml();
+            assert!(text.contains("listen = \"/tmp/socket\"\nservers"), "{text}");
+            assert!(
+                text.contains(
+                    "# without a mode the socket's was what nutcracker's umask left; here it is 660"
+                ),
+                "{text}"
+            );
+        }
     }
 
     #[test]
@@ -218,6 +289,8 @@ hash = \"fnv1a_64\"
         check("127.0.0.1:11212:2", "/tmp/memcached", "has no weight: nutcracker wants /path:weight");
         check("127.0.0.1:11212:2", "127.0.0.1:11212", "has no weight");
         check("11211:1 red", "11211:1 127.0.0.1:11211", "has its own address as its name");
+        check("/tmp/socket 0666", "/tmp/socket 0999", "pool beta: listen: \"0999\" is no mode of a socket");
+        check("/tmp/socket 0666", "/tmp/socket 01777", "is no mode of a socket");
         check("timeout: 400", "timeout: soon", "cannot be read as nutcracker's YAML");
         assert!(convert("alpha: [").unwrap_err().starts_with("cannot be read as nutcracker's YAML: "));
         assert_eq!(convert("{}").unwrap_err(), "there is no pool");
