@@ -39,8 +39,10 @@ class FaultyServer:
     wrong was said on it, all of its requests that will ever be carried out have been.
     """
 
-    def __init__(self, memcached: Address) -> None:
+    def __init__(self, memcached: Address, unknown: tuple[bytes, ...] = ()) -> None:
         self.memcached = memcached
+        # Commands at which it closes the connection, whoever serves it: another proxy does.
+        self.unknown = unknown
         self.address = Address.free()
         self.misbehaviour: Misbehaviour | None = None
         # While it is unset, bytes drip.
@@ -125,6 +127,9 @@ class _Relay:
     def _requests(self) -> None:
         with suppress(OSError):
             while data := self._client.recv(READ_BYTES):
+                if any(command in data for command in self._server.unknown):
+                    self._server.misdeeds += 1
+                    break
                 if self._server.misbehaviour is Misbehaviour.SWALLOWS:
                     self._server.misdeeds += 1
                     continue

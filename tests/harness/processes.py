@@ -233,6 +233,18 @@ class SocketMemcached(Process):
         super().__init__(command)
 
 
+class Twemproxy(Process):
+    """One nutcracker with one pool, whose file is written into this folder."""
+
+    def __init__(self, folder: Path, servers: Sequence[Address], *settings: str) -> None:
+        self.address = Address.free()
+        stats = Address.free()
+        lines = [f"  {setting}" for setting in (f"listen: {self.address}", *settings, "servers:")]
+        file = folder / f"nutcracker-{self.address.port}.yml"
+        file.write_text("\n".join(["pool:", *lines, *(f"   - {server}:1" for server in servers)]) + "\n")
+        super().__init__([program("nutcracker"), "-c", str(file), "-a", stats.host, "-s", str(stats.port), "-v", "2"])
+
+
 class Proxy(Process):
     """`weir proxy` in front of some servers, with an admin port."""
 

@@ -26,7 +26,7 @@ use crate::{
     Config, Fault,
     begun::Begun,
     buffer::ByteQueue,
-    greeting::Greeting,
+    greeting::{Greeting, Questions},
     in_step::InStep,
     key::Spelling,
     replica::{LostErrands, Replica},
@@ -81,8 +81,6 @@ pub(crate) struct Part {
 pub(crate) enum Purpose {
     /// A client asked for it.
     Request,
-    /// To learn what the server stores.
-    Settings,
     /// To make the server forget a key that it missed.
     Delete,
     /// To make it forget everything.
@@ -207,8 +205,8 @@ pub(crate) struct Backend {
     progress: (Instant, usize),
     /// Positions, among the keys of the part, of the values in the reply that was checked last.
     pub(crate) ordinals: Vec<u32>,
-    /// How often in a row it was asked for its `item_size_max` without an answer.
-    pub(crate) item_size_asked: u8,
+    /// Which questions of the proxy's own it knows.
+    pub(crate) questions: Questions,
     /// Its `item_size_max`, in bytes, once it was told.
     pub(crate) item_size: Option<usize>,
     pub(crate) queued: QueueGauge,
@@ -294,7 +292,7 @@ impl Backend {
             skip: 0,
             progress: (now, 0),
             ordinals: Vec::new(),
-            item_size_asked: 0,
+            questions: Questions::default(),
             item_size: None,
             queued: QueueGauge::new(now),
             in_flight: QueueGauge::new(now),
@@ -588,7 +586,7 @@ impl Backend {
             match part.purpose {
                 Purpose::Delete => lost.deletes += 1,
                 Purpose::Flush => lost.flush = true,
-                Purpose::Settings | Purpose::Barrier | Purpose::Step => {}
+                Purpose::Barrier | Purpose::Step => {}
                 Purpose::Request => {
                     lost.writes |= part.expected != Expected::Retrieval && part.start < self.out_start;
                 }

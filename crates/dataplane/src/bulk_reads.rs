@@ -164,7 +164,9 @@ impl Dataplane {
     pub(crate) fn waits_for_bulk_reads(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         let session = &self.sessions[id];
         let Some(read) = self.as_bulk_read(id, parsed).filter(|_| session.slicing == Slicing::No) else {
-            return session.reads_apart > 0;
+            let waits = session.reads_apart > 0;
+            self.counters.bulk_read_waits += u64::from(waits);
+            return waits;
         };
         let habits = &session.habits;
         // The values of a slice are the next that the client gets.

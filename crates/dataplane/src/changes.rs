@@ -45,6 +45,8 @@ pub enum ServerChange {
     Flushed,
     /// It may be read again.
     Fresh,
+    /// It closes its connections at a question of the proxy's own, and is not asked it any more.
+    QuestionUnknown,
     /// This dataplane has no more to do with it.
     Left,
 }

@@ -36,6 +36,8 @@ pub enum Mutation {
     BulkReadAlone,
     /// Of gets that share a message, one has no more values as soon as one of another comes.
     MissAtEnd,
+    /// A server that closes its connections at a question is asked it on each.
+    ClosedQuestion,
 }
 
 impl Config {
@@ -64,6 +66,15 @@ impl Config {
             return false;
         }
         self.greets_servers
+    }
+
+    /// Whether a server is spared a question at which it closed its connections.
+    pub(crate) fn spares_questions(&self) -> bool {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(Mutation::ClosedQuestion) {
+            return false;
+        }
+        true
     }
 
     /// Whether copies that refused what others did are told to forget the key.

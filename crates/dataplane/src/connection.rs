@@ -3,7 +3,7 @@
 use crate::{
     Dataplane, DownReason, Event, Fault, ReplacedReason, ServerChange,
     backend::{Backend, State},
-    greeting::Greeted,
+    greeting::{Greeted, Greeting, Question},
     replica::Ending,
 };
 use weir_protocol::Violation;
@@ -19,10 +19,22 @@ impl Dataplane {
 
     /// A connection was made. Nothing of a client goes there before the server has shown that it serves us.
     pub(crate) fn greet(&mut self, server: usize, now: Instant) {
+        let own = self.slots[server].beside.unwrap_or(server);
+        let question = if self.config.greets() {
+            self.backends[own].questions.first()
+        } else if self.is_asked_item_size(server) {
+            Question::Settings
+        } else {
+            return self.use_connection(server, now);
+        };
         let backend = &mut self.backends[server];
         let is_probe = backend.state.is_down();
         backend.state = State::Greeting { since: now, is_probe };
-        backend.greeting = Some(Box::default());
+        self.ask(server, question);
+    }
+
+    fn ask(&mut self, server: usize, question: Question) {
+        self.backends[server].greeting = Some(Box::new(Greeting::new(question)));
         self.count_greetings();
     }
 
@@ -55,26 +67,58 @@ impl Dataplane {
         let Some(greeting) = &mut backend.greeting else { return };
         let fault = match greeting.handle_bytes(bytes) {
             Greeted::NotYet => return,
-            Greeted::Welcome => {
-                if let Some(version) = greeting.version() {
-                    self.note_version(server, version);
-                }
-                return self.use_connection(server, now);
-            }
+            Greeted::Welcome => return self.go_on_greeting(server, now),
             Greeted::Nonsense => {
                 self.counters.server_violations += 1;
-                backend.last_trouble = Some(Violation::UnexpectedLine(greeting.reply()));
+                backend.last_trouble = Some(Violation::UnexpectedLine(greeting.excerpt()));
+                if greeting.question() == Question::Settings {
+                    self.note_unknown_question(server, Question::Settings);
+                }
                 Fault::Protocol
             }
             Greeted::LoginWanted => {
                 self.counters.server_logins_wanted += 1;
-                backend.last_trouble = Some(Violation::UnexpectedLine(greeting.reply()));
+                backend.last_trouble = Some(Violation::UnexpectedLine(greeting.excerpt()));
                 backend.refusal = Some(Fault::Unauthenticated);
                 Fault::Unauthenticated
             }
         };
         self.events.push_back(Event::Disconnect(server));
         self.connect_failed(server, fault, now);
+    }
+
+    /// A question was answered.
+    fn go_on_greeting(&mut self, server: usize, now: Instant) {
+        let own = self.slots[server].beside.unwrap_or(server);
+        let Some(greeting) = self.backends[server].greeting.take() else { return };
+        self.backends[own].questions.note_answered(greeting.question());
+        if let Some(version) = greeting.version() {
+            self.note_version(server, version);
+        }
+        if greeting.question() == Question::Settings {
+            self.learn_item_size(server, greeting.reply());
+        } else if self.is_asked_item_size(server) {
+            return self.ask(server, Question::Settings);
+        }
+        self.use_connection(server, now);
+    }
+
+    /// A connection ended before it was used. Returns whether the server has closed it at a question that it need not know, and is to be
+    /// connected to at once: it has shown that it serves us, and nothing of a client was lost.
+    #[cold]
+    pub(crate) fn note_closed_at_question(&mut self, server: usize) -> bool {
+        let asked = self.backends[server].greeting.as_ref().filter(|greeting| greeting.is_unanswered());
+        let Some(question) = asked.map(|greeting| greeting.question()) else { return false };
+        self.counters.server_questions_closed += 1;
+        self.note_unknown_question(server, question);
+        question == Question::Settings
+    }
+
+    fn note_unknown_question(&mut self, server: usize, question: Question) {
+        let own = self.slots[server].beside.unwrap_or(server);
+        if self.backends[own].questions.note_closed(question) {
+            self.note_change(own, ServerChange::QuestionUnknown);
+        }
     }
 
     /// A connection on which requests may be sent.
@@ -86,7 +130,6 @@ impl Dataplane {
         backend.late_in_a_row = 0;
         self.count_greetings();
         self.note_change(server, ServerChange::Up);
-        self.ask_item_size(server, now);
     }
 
     /// A connection is lost. A server that has accepted two in a row and answered nothing on either is left alone for a while, as one

@@ -155,6 +155,8 @@ counters! {
     server_replies_late,
     /// Connections that were given up because the server wants a login (memcached -Y).
     server_logins_wanted,
+    /// Connections that a server closed, without a byte, at a question of the proxy's own, before anything of a client was sent there.
+    server_questions_closed,
     /// Replies to meta commands that repeated another key than the one that was asked for; each fails its request.
     server_echoes_wrong,
     /// Replies that were thrown away because more of them would have had to be kept than is allowed; each fails its request.
@@ -167,7 +169,7 @@ counters! {
     bulk_reads,
     /// Slices of such reads behind the first ones.
     bulk_read_slices,
-    /// Times that such a read waited: for what its session had in service, or for other such reads.
+    /// Times that such a read waited, for what its session had in service or for other such reads; or that a request of its session waited for it.
     bulk_read_waits,
     /// Writes that went over a server's connection for large values (`--large-value`), most of them large.
     requests_apart,

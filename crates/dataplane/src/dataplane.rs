@@ -330,21 +330,19 @@ impl Dataplane {
         }
         self.counters.server_connects += 1;
         self.recorder.use_window();
-        if self.config.greets() {
-            self.greet(server, now);
-        } else {
-            self.use_connection(server, now);
-        }
+        self.greet(server, now);
     }
 
     /// The connection could not be made, or the server closed it: nothing of what was sent is carried out any more.
     pub fn handle_server_disconnected(&mut self, server: usize, now: Instant) {
         self.note_may_be_empty(server);
-        match self.backends[server].state {
+        let state = self.backends[server].state;
+        match state {
             State::Up | State::Silent => {
                 self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
                 self.connect_again(server, DownReason::Closes, now);
             }
+            State::Greeting { .. } if self.note_closed_at_question(server) => self.connect(server, now),
             State::Connecting { .. } | State::Greeting { .. } | State::Probing { .. } => {
                 self.connect_failed(server, Fault::Connect, now);
             }

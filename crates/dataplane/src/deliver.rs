@@ -137,7 +137,6 @@ impl Dataplane {
                     self.backends[server].in_step.note_late_reply(now);
                 }
                 Purpose::Step => self.backends[server].in_step.note_confirmed(),
-                Purpose::Settings => self.learn_item_size(server, bytes),
                 Purpose::Barrier => self.mark_up(server, now),
                 Purpose::Delete | Purpose::Flush => self.errand_replied(server, part.purpose, reply, now),
             }

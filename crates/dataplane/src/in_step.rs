@@ -85,7 +85,8 @@ impl Dataplane {
     /// Asks a server whose replies may be out of step.
     #[cold]
     pub(crate) fn ask_in_step(&mut self, server: usize, now: Instant) {
-        if !self.server_is_up(server) {
+        // Who does not know the question would end the connection, with all that is on it.
+        if !self.server_is_up(server) || self.backends[server].questions.lacks_version() {
             return;
         }
         let Self { backends, config, counters, .. } = self;

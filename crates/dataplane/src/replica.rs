@@ -141,7 +141,7 @@ impl Dataplane {
                 replica.journal.refuse_flush(now.plus(config.reconnect_delay_max_ns));
                 change = Some(ServerChange::FlushRefused);
             }
-            (Purpose::Request | Purpose::Settings | Purpose::Barrier | Purpose::Step, _) => return,
+            (Purpose::Request | Purpose::Barrier | Purpose::Step, _) => return,
         }
         let is_fresh = replica.clean_if_done();
         if let Some(change) = change {

@@ -88,6 +88,8 @@ pub enum ServerNotice {
         /// What is wrong with it.
         said: String,
     },
+    /// It closes its connections at a question of the proxy's own, and is used without it.
+    QuestionUnknown,
     /// It lacks writes, or may, and is not read until it has forgotten their keys.
     Stale,
     /// The same, after a connection broke whose writes it may still carry out.
@@ -116,6 +118,8 @@ pub(crate) enum Topic {
     Names,
     /// Whether a server is down.
     Server,
+    /// Questions that a server does not know.
+    Question,
     /// Connections to a server that were replaced.
     Connection,
     /// Whether a server is read.
@@ -127,7 +131,7 @@ impl Topic {
     pub(crate) const fn shown_max(self) -> Option<u32> {
         match self {
             Self::Process | Self::Reload => None,
-            Self::Connection => Some(1),
+            Self::Connection | Self::Question => Some(1),
             Self::Records | Self::Names | Self::Server | Self::Freshness => Some(10),
         }
     }
@@ -165,6 +169,7 @@ impl ServerNotice {
             | Self::MarkedDown { .. }
             | Self::Garbage { .. }
             | Self::LoginWanted => Topic::Server,
+            Self::QuestionUnknown => Topic::Question,
             Self::DeadConnection | Self::BadReply { .. } => Topic::Connection,
             Self::Stale
             | Self::Quarantined

@@ -93,6 +93,7 @@ impl Views {
             ServerChange::Replaced(ReplacedReason::Garbage { said }) => {
                 return Some(ServerNotice::BadReply { said: said.clone() });
             }
+            ServerChange::QuestionUnknown => return Some(ServerNotice::QuestionUnknown),
             ServerChange::Left => {
                 self.wrong.remove(&by);
                 return None;

@@ -74,6 +74,11 @@ fn slices_that_overtake_what_their_client_sent_before_are_found() {
     must_be_found(Mutation::BulkReadAlone);
 }
 
+#[test]
+fn a_server_that_is_asked_for_ever_what_it_does_not_know_is_found() {
+    must_be_found(Mutation::ClosedQuestion);
+}
+
 fn must_be_found(rule: Mutation) {
     let guard = ONE_AT_A_TIME.lock();
     let told = take_hook();

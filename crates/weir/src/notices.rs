@@ -120,6 +120,13 @@ fn say_server(server: &str, what: &ServerNotice, more: u64) {
             "server {server} wants a login (memcached -Y), and Weir has none: nothing is sent there; start it without -Y, or take it out \
              (docs/security.md)"
         ),
+        N::QuestionUnknown => info!(
+            event = "question_unknown",
+            server,
+            more,
+            "server {server} closes connections at a question of Weir's own (version, stats settings), as twemproxy does: it is used without \
+             (docs/placement.md)"
+        ),
         N::DeadConnection => warn!(
             event = "connection_replaced",
             server,

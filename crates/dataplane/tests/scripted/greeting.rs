@@ -1,7 +1,7 @@
 //! Nothing of a client goes to a server before it has shown that it serves us.
 
 use crate::world::{MS, World};
-use weir_dataplane::{Config, Event};
+use weir_dataplane::{Config, Event, ServerChange};
 
 const SET: &str = "set auth 0 0 3\r\nu p\r\n";
 
@@ -97,4 +97,98 @@ fn version_is_the_lowest_of_those_that_servers_have_told() {
         world.server_says(server, says);
         assert_eq!(version(&mut world), lowest);
     }
+}
+
+/// Ends the connection that the server has, and makes the next one when it is due. Returns what the driver was asked for.
+fn closes(world: &mut World) -> Vec<Event> {
+    world.dataplane.handle_server_disconnected(0, world.now);
+    world.events.clear();
+    world.turn();
+    while !world.events.contains(&Event::Connect(0)) {
+        world.pass(10 * MS);
+    }
+    world.dataplane.handle_server_connected(0, world.now);
+    world.events.clone()
+}
+
+/// Whether it was told that a server closes its connections at a question.
+fn is_told_of_question(world: &mut World) -> bool {
+    let mut changes = std::iter::from_fn(|| world.dataplane.poll_change());
+    changes.any(|change| change.what == ServerChange::QuestionUnknown)
+}
+
+/// twemproxy before 0.5.0 closes its connection at `version`; it was never used.
+#[test]
+fn a_server_that_closes_at_the_greeting_is_greeted_otherwise() {
+    let mut world = greeting_world();
+    for _ in 0..2 {
+        assert_eq!(world.server_gets(0), "version\r\n");
+        closes(&mut world);
+        assert!(!is_told_of_question(&mut world));
+    }
+    assert_eq!(world.server_gets(0), "version\r\n");
+    closes(&mut world);
+    assert!(is_told_of_question(&mut world));
+    assert_eq!(world.server_gets(0), "get weir-greeting-3\r\n");
+    world.server_says(0, "END\r\n");
+    let client = world.client();
+    world.send(client, SET);
+    assert_eq!(world.server_gets(0), SET);
+    assert_eq!(world.hears(client, 0, "STORED\r\n"), "STORED\r\n");
+    // It is known now.
+    closes(&mut world);
+    assert_eq!(world.server_gets(0), "get weir-greeting-3\r\n");
+    assert_eq!(world.report().counters.server_questions_closed, 3);
+}
+
+/// Whoever accepted connections and closed them may give way to a memcached that wants a login.
+#[test]
+fn no_client_logs_in_after_a_server_has_closed_at_greetings() {
+    for closed in 0..=7 {
+        let mut world = greeting_world();
+        for _ in 0..closed {
+            assert!(!world.server_gets(0).is_empty());
+            closes(&mut world);
+        }
+        let client = world.client();
+        world.send(client, SET);
+        let question = world.server_gets(0);
+        assert!(
+            ["version\r\n", "get weir-greeting-"].iter().any(|it| question.starts_with(it)),
+            "{question}"
+        );
+        world.events.clear();
+        world.server_says(0, "CLIENT_ERROR unauthenticated\r\n");
+        assert_eq!(world.events, [Event::Disconnect(0)]);
+        assert_eq!(world.server_gets(0), "");
+    }
+}
+
+/// A server that is gone before it was asked has shown nothing.
+#[test]
+fn only_a_question_that_was_asked_in_full_counts() {
+    let mut world = greeting_world();
+    for _ in 0..7 {
+        closes(&mut world);
+    }
+    assert_eq!(world.server_gets(0), "version\r\n");
+    assert_eq!(world.report().counters.server_questions_closed, 0);
+}
+
+/// The connection for large values is the same server's.
+#[test]
+fn the_connection_for_large_values_is_greeted_as_its_server_knows() {
+    let mut world =
+        World::with(1, 1, Config { greets_servers: true, large_value_bytes: 10, ..Config::default() });
+    for _ in 0..3 {
+        world.server_gets(0);
+        closes(&mut world);
+    }
+    assert_eq!(world.server_gets(0), "get weir-greeting-3\r\n");
+    world.server_says(0, "END\r\n");
+    let client = world.client();
+    world.send(client, "set a 0 0 12\r\nabcdefghijkl\r\n");
+    assert!(world.events.contains(&Event::Connect(1)), "{:?}", world.events);
+    world.dataplane.handle_server_connected(1, world.now);
+    assert_eq!(world.server_gets(1), "get weir-greeting-3\r\n");
 }

@@ -1,7 +1,7 @@
 //! Too much of anything, and the longest value.
 
 use crate::world::{World, unjoined};
-use weir_dataplane::{Config, Event};
+use weir_dataplane::{Config, Event, ServerChange};
 
 #[test]
 fn too_much_for_a_server_is_refused() {
@@ -130,12 +130,39 @@ fn no_value_is_longer_than_the_buffer_of_its_client() {
 fn a_server_that_ends_its_connections_over_the_question_is_asked_no_more() {
     let mut world = World::with(1, 1, Config { asks_item_size: true, ..Config::default() });
     let client = world.client();
+    world.send(client, "get a\r\n");
     for _ in 0..3 {
         assert_eq!(world.server_gets(0), "stats settings\r\n");
+        world.events.clear();
         world.dataplane.handle_server_disconnected(0, world.now);
+        world.turn();
+        assert!(world.events.contains(&Event::Connect(0)), "at once");
         world.dataplane.handle_server_connected(0, world.now);
     }
+    let changes: Vec<_> =
+        std::iter::from_fn(|| world.dataplane.poll_change()).map(|change| change.what).collect();
+    assert!(changes.contains(&ServerChange::QuestionUnknown), "{changes:?}");
+    // What waited was not on those connections.
+    assert_eq!(world.server_gets(0), "get a\r\n");
+    assert_eq!(world.hears(client, 0, "END\r\n"), "END\r\n");
+    let counters = world.report().counters;
+    assert_eq!((counters.server_questions_closed, counters.server_connects_failed), (3, 0));
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn what_waits_is_sent_when_the_question_is_answered() {
+    let mut world =
+        World::with(1, 1, Config { asks_item_size: true, greets_servers: true, ..Config::default() });
+    let client = world.client();
     world.send(client, "get a\r\n");
+    assert_eq!(world.server_gets(0), "version\r\n");
+    world.server_says(0, "VERSION 1\r\n");
+    assert_eq!(world.server_gets(0), "stats settings\r\n");
+    world.server_says(0, "STAT item_size_max 10\r\n");
+    assert_eq!(world.server_gets(0), "", "not before all of it is there");
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.report().value_bytes_max, 10);
     assert_eq!(world.server_gets(0), "get a\r\n");
 }
 

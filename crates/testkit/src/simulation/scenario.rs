@@ -44,6 +44,8 @@ pub(super) struct Scenario {
     pub(super) moves: usize,
     /// The proxy is told to end while clients are asking.
     pub(super) drains: bool,
+    /// The servers are other proxies, which close a connection at `stats settings`.
+    pub(super) before_proxies: bool,
 }
 
 impl Scenario {
@@ -99,6 +101,7 @@ impl Scenario {
             moves: if rng.random_bool(0.3) { rng.random_range(1..=5) } else { 0 },
             drains: rng.random_bool(0.2),
             odd: faults > 0 && replicas == 1 && rng.random_bool(0.4),
+            before_proxies: rng.random_bool(0.15),
         }
     }
 

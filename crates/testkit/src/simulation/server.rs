@@ -95,6 +95,10 @@ pub(super) struct SimulatedServer {
     full_until_ns: u64,
     login_until_ns: u64,
     odd: Option<(Oddity, u64)>,
+    /// It closes a connection at `stats settings`, as another proxy does.
+    knows_no_settings: bool,
+    /// The connections that it has closed for that.
+    closed: Vec<Wire>,
 }
 
 /// The way between a loop and a server.
@@ -125,6 +129,8 @@ struct Socket {
     wants_login: bool,
     /// The beginning of a line that such a connection has brought.
     unread: Vec<u8>,
+    /// What it has brought, while that may still be the proxy's own questions.
+    opening: Vec<u8>,
     connection: Connection,
     /// What has arrived and is not read.
     inbox: VecDeque<Vec<u8>>,
@@ -176,6 +182,21 @@ impl Fault {
     }
 }
 
+impl Socket {
+    /// Whether these bytes complete a question at which another proxy closes its connection.
+    fn closes_at(&mut self, bytes: &[u8]) -> bool {
+        if self.opening.len() > OPENING_BYTES_MAX {
+            return false;
+        }
+        self.opening.extend_from_slice(bytes);
+        [b"stats settings\r\n".as_slice(), b"version\r\nstats settings\r\n"]
+            .contains(&self.opening.as_slice())
+    }
+}
+
+/// The proxy's own questions are no longer together.
+const OPENING_BYTES_MAX: usize = 40;
+
 /// A server that wants a login takes the first `set` for one, as memcached does, and answers nothing else.
 fn answer_stranger(unread: &mut Vec<u8>, answer: &mut Vec<u8>) {
     while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
@@ -208,7 +229,19 @@ impl SimulatedServer {
             full_until_ns: 0,
             login_until_ns: 0,
             odd: None,
+            knows_no_settings: false,
+            closed: Vec::new(),
         }
+    }
+
+    /// The same, as another proxy that closes its connections at `stats settings`.
+    pub(super) fn without_settings(self) -> Self {
+        Self { knows_no_settings: true, ..self }
+    }
+
+    /// The connections that it has closed at a question since this was called last.
+    pub(super) fn take_closed(&mut self) -> Vec<Wire> {
+        std::mem::take(&mut self.closed)
     }
 
     /// Something befalls it. Returns the connections that it closes.
@@ -252,6 +285,7 @@ impl SimulatedServer {
             wire,
             wants_login: now_ns < self.login_until_ns,
             unread: Vec::new(),
+            opening: Vec::new(),
             connection: Connection::default(),
             inbox: VecDeque::new(),
             until_ns: u64::MAX,
@@ -339,6 +373,11 @@ impl SimulatedServer {
             if socket.wants_login {
                 socket.unread.extend_from_slice(&bytes);
                 answer_stranger(&mut socket.unread, &mut answers[place].1);
+                continue;
+            }
+            if self.knows_no_settings && socket.closes_at(&bytes) {
+                self.closed.push(socket.wire);
+                self.sockets.remove(next);
                 continue;
             }
             let answer = &mut answers[place].1;

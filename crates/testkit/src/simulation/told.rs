@@ -25,7 +25,7 @@ impl Told {
                     self.down.remove(&slot);
                     self.unread.remove(&slot);
                 }
-                ServerChange::Replaced(_) => {}
+                ServerChange::Replaced(_) | ServerChange::QuestionUnknown => {}
                 ServerChange::Stale
                 | ServerChange::Quarantined
                 | ServerChange::FlushWanted

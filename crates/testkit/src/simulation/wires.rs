@@ -132,6 +132,10 @@ impl World {
                         self.answer(wire, answer);
                     }
                 }
+                for wire in self.servers[server].take_closed() {
+                    let at_ns = self.end_of_connection(wire);
+                    self.happens(at_ns, Happening::FromServer(wire, None));
+                }
             }
         }
     }

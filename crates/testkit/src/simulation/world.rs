@@ -21,6 +21,9 @@ use super::tables;
 /// A dataplane that wants to be woken at once so many times in a row is running in circles.
 const TURNS_PER_MOMENT_MAX: u32 = 10_000;
 
+/// A world that is not over after so many goes on for ever.
+const TURNS_MAX: u32 = 1_000_000;
+
 /// What will happen at some moment.
 #[derive(Debug)]
 pub(super) enum Happening {
@@ -111,7 +114,12 @@ impl World {
             loops: (0..scenario.loops).map(|index| Loop::new(index, &scenario, &table, &standing)).collect(),
             tables: vec![table],
             clients,
-            servers: (0..scenario.servers).map(|_| SimulatedServer::new(scenario.loops)).collect(),
+            servers: (0..scenario.servers)
+                .map(|_| match SimulatedServer::new(scenario.loops) {
+                    server if scenario.before_proxies => server.without_settings(),
+                    server => server,
+                })
+                .collect(),
             quits: 0,
             scenario,
             rng,
@@ -169,6 +177,7 @@ impl World {
     /// Lets everything happen until nothing more will.
     pub(super) fn run(mut self) -> Outcome {
         let mut turns = 0;
+        let mut left = TURNS_MAX;
         self.turn();
         loop {
             let coming_ns = self.coming.first_key_value().map(|((at_ns, _), _)| *at_ns);
@@ -176,6 +185,8 @@ impl World {
             let Some(next_ns) = [coming_ns, timeout_ns].into_iter().flatten().min() else { break };
             turns = if next_ns > self.now_ns { 0 } else { turns + 1 };
             self.ensure(turns < TURNS_PER_MOMENT_MAX, || "time stands still".to_owned());
+            self.ensure(left > 0, || "it never ends".to_owned());
+            left -= 1;
             self.now_ns = self.now_ns.max(next_ns);
             while let Some(entry) = self.coming.first_entry().filter(|entry| entry.key().0 <= self.now_ns) {
                 let happening = entry.remove();
