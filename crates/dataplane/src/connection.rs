@@ -114,6 +114,14 @@ impl Dataplane {
         question == Question::Settings
     }
 
+    /// A connection was not ready for use in time. Who answers `version` and then nothing may not know the question behind it.
+    fn note_silent_at_question(&mut self, server: usize) {
+        let asked = self.backends[server].greeting.as_ref().map(|greeting| greeting.question());
+        if asked == Some(Question::Settings) {
+            self.note_unknown_question(server, Question::Settings);
+        }
+    }
+
     fn note_unknown_question(&mut self, server: usize, question: Question) {
         let own = self.slots[server].beside.unwrap_or(server);
         if self.backends[own].questions.note_closed(question) {
@@ -170,6 +178,7 @@ impl Dataplane {
             State::Connecting { since } | State::Greeting { since, .. } | State::Probing { since }
                 if since.plus(self.config.connect_timeout_ns) <= now =>
             {
+                self.note_silent_at_question(server);
                 self.events.push_back(Event::Disconnect(server));
                 self.connect_failed(server, Fault::Connect, now);
             }

@@ -192,3 +192,28 @@ fn the_connection_for_large_values_is_greeted_as_its_server_knows() {
     world.dataplane.handle_server_connected(1, world.now);
     assert_eq!(world.server_gets(1), "get weir-greeting-3\r\n");
 }
+
+/// Something answers `version`, and ignores what it does not know.
+#[test]
+fn a_server_that_says_nothing_to_a_question_is_used_without_it() {
+    let config = Config { greets_servers: true, asks_item_size: true, ..Config::default() };
+    let mut world = World::with(1, 1, config);
+    for _ in 0..3 {
+        assert_eq!(world.server_gets(0), "version\r\n");
+        world.server_says(0, "VERSION 1\r\n");
+        assert_eq!(world.server_gets(0), "stats settings\r\n");
+        world.events.clear();
+        world.pass(500 * MS);
+        assert!(world.events.contains(&Event::Disconnect(0)), "{:?}", world.events);
+        while !world.events.contains(&Event::Connect(0)) {
+            world.pass(10 * MS);
+        }
+        world.dataplane.handle_server_connected(0, world.now);
+    }
+    assert!(world.events.contains(&Event::QuestionUnknown(0)), "{:?}", world.events);
+    assert_eq!(world.server_gets(0), "version\r\n");
+    world.server_says(0, "VERSION 1\r\n");
+    let client = world.client();
+    world.send(client, "get a\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\n");
+}
