@@ -32,7 +32,7 @@ use weir_timing::Instant;
 
 /// How long names are looked up at the start, and for a reload, before those that are left are put off: each may take seconds where no
 /// name server answers.
-const NAMES_PATIENCE: Duration = Duration::from_secs(10);
+pub const NAMES_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Questions that may wait. More names than that are only looked up with the period.
 const QUESTIONS_MAX: usize = 256;

@@ -55,6 +55,7 @@ mod windows;
 pub use batching::{Batching, PAUSE_MAX_NS};
 pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Replication, Reread, THREADS_MAX};
 pub use engine::Engine;
+pub use keeper::NAMES_PATIENCE;
 pub use names::{Resolve, ResolveError, SystemResolver, unresolved};
 pub use notice::{Notice, ServerNotice};
 pub use run::{RunError, run};

@@ -6,11 +6,13 @@
 //! A name without an address is in the book with none. Its server cannot be connected to, and is down until the name has one. Where keys
 //! go depends on names alone, never on this book.
 
+use crate::{clock::Clock, config::nanos};
 use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     sync::Arc,
+    time::Duration,
 };
 use weir_routing::{Endpoint, Server, Table};
 
@@ -47,9 +49,13 @@ pub struct ResolveError {
     source: io::Error,
 }
 
-/// All servers of a table whose names have no address now, each with the reason. Takes as long as it takes.
-pub fn unresolved(table: &Table, resolver: &dyn Resolve) -> Vec<ResolveError> {
-    AddressBook::of(table.servers(), &AddressBook::default(), resolver, &|| true).1
+/// All servers of a table whose names have no address now, each with the reason. After `patience`, if there is one, no more names are
+/// looked up, and count among them.
+pub fn unresolved(table: &Table, resolver: &dyn Resolve, patience: Option<Duration>) -> Vec<ResolveError> {
+    let clock = Clock::start();
+    let until = patience.map(|patience| clock.now().plus(nanos(patience)));
+    let may_go_on = || until.is_none_or(|until| clock.now() < until);
+    AddressBook::of(table.servers(), &AddressBook::default(), resolver, &may_go_on).1
 }
 
 impl AddressBook {

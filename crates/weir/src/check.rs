@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use weir_proxy::{ConfigError, SystemResolver, unresolved};
+use weir_proxy::{ConfigError, NAMES_PATIENCE, SystemResolver, unresolved};
 
 use crate::config_file::{self, Config};
 use crate::pool::{self, Pool};
@@ -78,7 +78,8 @@ impl CheckArgs {
             }
             warnings.push(error.to_string());
         };
-        for error in unresolved(&config.table, &SystemResolver) {
+        let patience = (!self.resolve).then_some(NAMES_PATIENCE);
+        for error in unresolved(&config.table, &SystemResolver, patience) {
             if self.resolve {
                 return Err(format!("{}: {error}", self.file.display()).into());
             }
