@@ -98,6 +98,11 @@ impl Dataplane {
         if greeting.question() == Question::Settings {
             self.learn_item_size(server, greeting.reply());
         } else if self.is_asked_item_size(server) {
+            // It is there, so it has as long as for any request.
+            let more_ns = self.config.timeout_ns.saturating_sub(self.config.connect_timeout_ns);
+            if let State::Greeting { since, .. } = &mut self.backends[server].state {
+                *since = now.plus(more_ns);
+            }
             return self.ask(server, Question::Settings);
         }
         self.use_connection(server, now);

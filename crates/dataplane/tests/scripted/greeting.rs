@@ -217,3 +217,24 @@ fn a_server_that_says_nothing_to_a_question_is_used_without_it() {
     world.send(client, "get a\r\n");
     assert_eq!(world.server_gets(0), "get a\r\n");
 }
+
+/// On a machine that was busy the two questions together took longer than a connection may take to be made.
+#[test]
+fn the_second_question_has_as_long_as_a_request() {
+    let config = Config {
+        greets_servers: true,
+        asks_item_size: true,
+        connect_timeout_ns: 100 * MS,
+        ..Config::default()
+    };
+    let mut world = World::with(1, 1, config);
+    assert_eq!(world.server_gets(0), "version\r\n");
+    world.pass(90 * MS);
+    world.server_says(0, "VERSION 1\r\n");
+    assert_eq!(world.server_gets(0), "stats settings\r\n");
+    world.events.clear();
+    world.pass(490 * MS);
+    assert_eq!(world.events, []);
+    world.server_says(0, "END\r\n");
+    assert_eq!(world.report().servers[0].state, "up");
+}
