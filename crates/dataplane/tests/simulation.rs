@@ -12,7 +12,7 @@ use std::{
 
 use weir_testkit::simulation::{self, Outcome};
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 400;
 
 /// Says which seed to run again when a run panics, also where the reason is an assertion deep inside.
 struct Running(u64);
