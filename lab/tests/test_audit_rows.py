@@ -106,6 +106,7 @@ def test_percentiles_rise(tmp_path: Path) -> None:
     found = lines(audited(tmp_path, f"{head}\na,101,313,307,901,91,83\n"))
     assert len(found) == 2
     assert all("percentiles rise" in line for line in found)
+    assert "p99_us 307 (" in found[0]
     (least,) = lines(audited(tmp_path, "min_ms,mean_latency_ms,max_ms\n2.0,1.5,9.0\n"))
     assert "min <= mean" in least
 

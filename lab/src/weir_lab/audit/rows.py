@@ -90,22 +90,16 @@ def percentiles(group: Group) -> Iterator[Finding]:
         for before, after in itertools.pairwise(ordered):
             if before.name.percent != after.name.percent and before.number.low > after.number.high * (1.0 + 1e-12):
                 message = f"{before.column} prints {duration_text(before.number.value)}"
-                yield _found(
-                    group, after.column, "percentiles rise", after.number, before.number.low, math.inf, message
-                )
+                yield _of_cell(group, after, "percentiles rise", before.number.low, math.inf, message)
         means = (cell for cell in group.cells if _is(cell, "response_time") and cell.name.about == about)
         mean = next(means, None)
         least, most = ordered[0], ordered[-1]
         if mean is None:
             continue
         if least.name.percent == 0.0 and mean.number.high < least.number.low:
-            yield _found(
-                group, mean.column, "min <= mean", mean.number, least.number.low, math.inf, "the least is larger"
-            )
+            yield _of_cell(group, mean, "min <= mean", least.number.low, math.inf, "the least is larger")
         if most.name.percent == 100.0 and mean.number.low > most.number.high:
-            yield _found(
-                group, mean.column, "mean <= max", mean.number, 0.0, most.number.high, "the largest is smaller"
-            )
+            yield _of_cell(group, mean, "mean <= max", 0.0, most.number.high, "the largest is smaller")
 
 
 def busy(group: Group) -> Iterator[Finding]:
@@ -141,15 +135,7 @@ def intervals(group: Group) -> Iterator[Finding]:
         if low is not None and high is not None:
             if mean is not None and (mean.number.high < low.number.low or mean.number.low > high.number.high):
                 message = f"{low.column} to {high.column} leave it out"
-                yield _found(
-                    group,
-                    mean.column,
-                    "an interval holds its mean",
-                    mean.number,
-                    low.number.low,
-                    high.number.high,
-                    message,
-                )
+                yield _of_cell(group, mean, "an interval holds its mean", low.number.low, high.number.high, message)
             if half is None:
                 ends = low.number, high.number
                 half = Printed(
@@ -166,15 +152,16 @@ def intervals(group: Group) -> Iterator[Finding]:
         error = sd.number.scaled(1.0 / math.sqrt(n))
         if any(half.meets(error.low * factor, error.high * factor, 0.01) for factor in usual):
             continue
-        expected = error.low * usual[1], error.high * usual[1]
+        own = half.scaled(1.0 / _scale(sd))
+        expected = error.low * usual[1] / _scale(sd), error.high * usual[1] / _scale(sd)
         told = f"sd and n = {n:g} give {significant(error.value * usual[1] / _scale(sd))} (95 %, t)"
         for what, factor in (("the standard error", 1.0), ("the standard deviation", math.sqrt(n))):
             if half.meets(error.low * factor, error.high * factor, 0.01):
                 told = f"it is {what}; {told}"
-                yield _found(group, column, "half-width = t s / √n", half, *expected, told, Severity.DOUBT)
+                yield _found(group, column, "half-width = t s / √n", own, *expected, told, Severity.DOUBT)
                 break
         else:
-            yield _found(group, column, "half-width = t s / √n", half, *expected, told)
+            yield _found(group, column, "half-width = t s / √n", own, *expected, told)
 
 
 def whole(group: Group) -> Iterator[Finding]:
@@ -269,6 +256,12 @@ def _as_share(cell: Cell) -> Printed:
 
 def _scale(cell: Cell) -> float:
     return cell.name.scale
+
+
+def _of_cell(group: Group, cell: Cell, law: str, low: float, high: float, message: str) -> Finding:
+    """About one column, in its own unit."""
+    back = 1.0 / cell.name.scale
+    return _found(group, cell.column, law, cell.number.scaled(back), low * back, high * back, message)
 
 
 def _found(

@@ -205,7 +205,7 @@ def _wide(table: Table) -> list[Group]:
                 shares.append((name, own))
             scale = next((scale for suffix, scale in _WIDE if name.endswith(suffix)), None)
             if scale is None and name not in _PLAIN | _COUNTS:
-                if name != "note":
+                if name != "note" and (own is None or meaning is None):
                     key[name] = text
                 continue
             number = printed(text, count=name in _COUNTS)
