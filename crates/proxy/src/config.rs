@@ -561,7 +561,8 @@ impl Config {
             quarantine_ns: nanos(self.replication.quarantine),
             mark_down_timeouts: self.replication.mark_down_timeouts,
             mark_down_share_percent: self.replication.mark_down_share_percent,
-            sessions_max: self.sessions_max.div_ceil(self.threads),
+            // All clients may come to one loop: who may is decided for the process (`client_limit.rs`).
+            sessions_max: self.sessions_max,
             limits: weir_protocol::Limits {
                 value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),
                 flush_allowed: self.flush_allowed,

@@ -12,6 +12,7 @@ use crate::{
     Config,
     clock::{self, Clock},
     config::nanos,
+    descriptors::Descriptors,
     event_loop::{LoopHandle, Message, Routing},
     names::{self, AddressBook, ResolveError},
 };
@@ -46,6 +47,33 @@ pub enum Notice<'a> {
     RecordsLost(&'a str),
     /// This server wants a login, so it is not used.
     LoginWanted(&'a str),
+    /// Fewer clients may connect than was said, because descriptors do not suffice; or other ones than before.
+    ClientsMax {
+        /// As `--max-connections` says.
+        wanted: usize,
+        /// How many may.
+        most: usize,
+        /// How many descriptors the process may have.
+        limit: usize,
+        /// How many of them are kept for servers, the admin port and files.
+        reserved: usize,
+    },
+    /// Clients were refused since this was told last.
+    ClientsRefused {
+        /// Because as many were connected as may be.
+        too_many: u64,
+        /// Because there was no descriptor for them.
+        no_descriptor: u64,
+        /// How many may be connected.
+        clients_max: usize,
+    },
+    /// There was no descriptor for connections to servers but those that are held for that.
+    DescriptorsLacking {
+        /// How often since this was told last.
+        count: u64,
+        /// How many descriptors the process may have.
+        limit: usize,
+    },
 }
 
 /// Shows notices.
@@ -153,6 +181,7 @@ pub(crate) struct Keeper {
     next_period: Instant,
     /// Servers of which it was said that they want a login.
     login_wanted: Vec<Server>,
+    descriptors: Arc<Descriptors>,
     tell: Tell,
 }
 
@@ -161,6 +190,7 @@ impl Keeper {
     pub(crate) fn new(
         config: &Config,
         clock: Clock,
+        descriptors: Arc<Descriptors>,
         tell: Tell,
     ) -> Result<(Self, KeeperHandle), ResolveError> {
         let book = AddressBook::of(config.table.servers(), &AddressBook::default(), &*config.resolver)?;
@@ -187,6 +217,7 @@ impl Keeper {
             due: VecDeque::new(),
             next_period: clock.now().plus(nanos(config.resolve_every)),
             login_wanted: Vec::new(),
+            descriptors,
             tell,
         };
         Ok((keeper, handle))
@@ -256,6 +287,7 @@ impl Keeper {
         self.config.resolve_every = config.resolve_every;
         self.next_period = self.next_period.min(self.clock.now().plus(nanos(config.resolve_every)));
         self.book = Arc::new(book);
+        self.descriptors.take_config(&self.config);
         self.hand_out(loops)?;
         let generation = {
             let mut in_force = self.handle.lock();

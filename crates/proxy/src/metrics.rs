@@ -19,6 +19,17 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     process(&mut page);
     page.family("weir_sessions", "gauge", "Client connections that are open.");
     page.sample("weir_sessions", &[], report.sessions);
+    let descriptors = reporter.descriptors.plan();
+    page.family("weir_sessions_max", "gauge", "Client connections that may be open.");
+    page.sample("weir_sessions_max", &[], descriptors.clients);
+    page.family("weir_descriptors_max", "gauge", "Descriptors that the process may have.");
+    page.sample("weir_descriptors_max", &[], descriptors.limit);
+    page.family(
+        "weir_descriptors_reserved",
+        "gauge",
+        "Descriptors that are kept for servers, the admin port and files.",
+    );
+    page.sample("weir_descriptors_reserved", &[], descriptors.reserved);
     page.family("weir_buffered_bytes", "gauge", "Memory that counts against --buffer-limit.");
     page.sample("weir_buffered_bytes", &[], report.buffered_bytes);
     for (name, meaning, value) in report.counters.entries() {

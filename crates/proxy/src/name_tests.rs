@@ -2,9 +2,11 @@
 
 use crate::{
     Config, Engine, Notice, Resolve,
+    client_limit::{Admitted, ClientLimit},
     clock::Clock,
+    descriptors::Descriptors,
     event_loop::{LoopHandle, Message},
-    keeper::{Keeper, KeeperHandle},
+    keeper::{Keeper, KeeperHandle, Tell},
     run::{Making, Started, start_engine},
     sockets::Stream,
     threads::{LoopThread, Watch},
@@ -110,8 +112,10 @@ struct Proxy {
 impl Proxy {
     fn start(config: &Config) -> Self {
         let clock = Clock::start();
+        let tell: Tell = Arc::new(|_: Notice<'_>| {});
+        let descriptors = Descriptors::start(config, Arc::clone(&tell)).expect("descriptors suffice");
         let (keeper, handle) =
-            Keeper::new(config, clock, Arc::new(|_: Notice<'_>| {})).expect("the name is known");
+            Keeper::new(config, clock, Arc::clone(&descriptors), tell).expect("the name is known");
         let (questions, _) = sync_channel(1);
         let (windows, _parts, _) = crate::windows::Hub::new(2);
         let making = Making {
@@ -122,6 +126,7 @@ impl Proxy {
             book: keeper.book(),
             keeper: handle.clone(),
             standing: Arc::default(),
+            descriptors,
             windows,
             tracing: None,
             watch: Watch::default(),
@@ -135,7 +140,8 @@ impl Proxy {
         let (accepted, _) = listener.accept().expect("a client has connected");
         accepted.set_nonblocking(true).expect("a socket");
         let stream = Stream::Tcp(mio::net::TcpStream::from_std(accepted));
-        door.send(Message::Accept(stream)).expect("the loop runs");
+        let place = ClientLimit::new(1).enter().expect("one is free");
+        door.send(Message::Accept(Admitted::new(stream, place))).expect("the loop runs");
         let client = BufReader::new(client);
         Self { door, keeper: handle, threads, client }
     }

@@ -4,6 +4,7 @@ use crate::{
     Config,
     admin::Places,
     clock::Clock,
+    descriptors::Descriptors,
     event_loop::{LoopHandle, Message},
     keeper::KeeperHandle,
     records::RecordCounts,
@@ -30,6 +31,7 @@ pub(crate) struct Reporter {
     pub(crate) windows_file: Option<Arc<RecordCounts>>,
     pub(crate) trace_file: Option<Arc<RecordCounts>>,
     pub(crate) admin: Arc<Places>,
+    pub(crate) descriptors: Arc<Descriptors>,
 }
 
 impl Reporter {

@@ -2,9 +2,10 @@
 
 use crate::{
     Config, Engine,
-    acceptor::{Acceptor, AcceptorHandle},
+    acceptor::{Acceptor, AcceptorConfig, AcceptorHandle},
     admin,
     clock::Clock,
+    descriptors::Descriptors,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
     files::Files,
     heap,
@@ -14,6 +15,7 @@ use crate::{
     names::{AddressBook, ResolveError},
     pool,
     reporter::Reporter,
+    reserve::Reserve,
     server_link::Whereabouts,
     split,
     threaded::{
@@ -31,6 +33,7 @@ use signal_hook::{
 };
 use std::{
     io,
+    net::{SocketAddr, TcpListener},
     sync::{
         Arc, PoisonError, RwLock,
         mpsc::{Receiver, SyncSender, sync_channel},
@@ -68,6 +71,17 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// No client could be served.
+    #[error(
+        "the process may have {limit} descriptors, and servers, threads and files need {needed} with one client: raise the limit \
+         (LimitNOFILE of systemd, ulimit -n), or use fewer threads"
+    )]
+    Descriptors {
+        /// How many it may have.
+        limit: usize,
+        /// How many it needs.
+        needed: usize,
+    },
     /// A server's name has no address.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -87,10 +101,14 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     heap::give_large_buffers_back();
     let clock = Clock::start();
     let tell: Tell = Arc::new(tell);
+    // First of all: what is held has the lowest numbers.
+    let spare = Reserve::new(SPARE_DESCRIPTORS);
+    let admin_spare = Reserve::new(if config.admin.is_some() { SPARE_DESCRIPTORS } else { 0 });
+    let descriptors = Descriptors::start(config, Arc::clone(&tell))?;
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|source| RunError::System { what: "handle signals", source })?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
-    let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell))?;
+    let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&descriptors), Arc::clone(&tell))?;
     let mut files = Files::open(config, clock, &tell)?;
     let tracing = files.tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
@@ -102,6 +120,7 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         book: keeper.book(),
         keeper: keeper_handle.clone(),
         standing: Arc::default(),
+        descriptors: Arc::clone(&descriptors),
         windows: hub,
         tracing,
         watch: Watch::default(),
@@ -114,13 +133,22 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
     let collector = spawn("weir-windows".into(), move || collector.run())?;
     let (windows_file, trace_file) = files.counts();
-    let (acceptor, acceptor_thread) = start_acceptor(config, &doors, &watch)?;
+    let (acceptor, handle) = bind_clients(AcceptorConfig {
+        listen: &config.listen,
+        tcp: config.tcp,
+        loops: doors.clone(),
+        descriptors: Arc::clone(&descriptors),
+        spare,
+        clock,
+        tell: Arc::clone(&tell),
+    })?;
+    let admin = config.admin.map(bind_admin).transpose()?;
+    let (acceptor, acceptor_thread) = (handle, watch.spawn("weir-accept".into(), move || acceptor.run())?);
     let kept = doors.clone();
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
-    let config = config.clone();
     let reporter = Reporter {
-        config,
+        config: config.clone(),
         clock,
         crew: reporting,
         keeper,
@@ -128,8 +156,9 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         windows_file,
         trace_file,
         admin: Arc::default(),
+        descriptors,
     };
-    start_reporting(&reporter, asked)?;
+    start_reporting(&reporter, asked, admin, admin_spare)?;
     tell(Notice::Ready(&reporter.config));
 
     while signals.forever().next() == Some(SIGHUP) {
@@ -196,6 +225,7 @@ pub(crate) struct Making {
     pub(crate) keeper: KeeperHandle,
     /// What all dataplanes know together.
     pub(crate) standing: Arc<Standing>,
+    pub(crate) descriptors: Arc<Descriptors>,
     pub(crate) windows: Hub,
     /// Where rows of sampled requests go, if anywhere.
     pub(crate) tracing: Option<Tracing>,
@@ -225,6 +255,7 @@ impl Making {
             whereabouts: Whereabouts {
                 book: Arc::clone(&self.book),
                 keeper: self.keeper.clone(),
+                descriptors: Arc::clone(&self.descriptors),
                 tcp: self.config.tcp,
             },
             clock: self.clock,
@@ -281,31 +312,33 @@ fn start_loops(making: &Making) -> Result<Started, RunError> {
     Ok(Started { reporting: Crew::new(handles.clone()), doors: handles, threads, queues: Vec::new() })
 }
 
-fn start_acceptor(
-    config: &Config,
-    loops: &[LoopHandle],
-    watch: &Watch,
-) -> Result<(AcceptorHandle, LoopThread), RunError> {
-    let bound = Acceptor::bind(&config.listen, config.tcp, loops.to_vec());
-    let (acceptor, handle) = bound.map_err(|source| RunError::Listen {
-        role: "clients",
-        address: config.listen.to_string(),
-        source,
-    })?;
-    Ok((handle, watch.spawn("weir-accept".into(), move || acceptor.run())?))
+/// Descriptors that are held for clients that are refused, and as many for questions to the admin port.
+const SPARE_DESCRIPTORS: usize = 2;
+
+fn bind_clients(config: AcceptorConfig<'_>) -> Result<(Acceptor, AcceptorHandle), RunError> {
+    let address = config.listen.to_string();
+    Acceptor::bind(config).map_err(|source| RunError::Listen { role: "clients", address, source })
 }
 
-/// What answers questions about the proxy lives as long as the process; it is not waited for.
-fn start_reporting(reporter: &Reporter, questions: Receiver<Question>) -> Result<(), RunError> {
-    let asked = reporter.clone();
-    spawn("weir-stats".into(), move || inband::serve(&questions, &asked))?;
-    let Some(address) = reporter.config.admin else { return Ok(()) };
-    let listener = std::net::TcpListener::bind(address).map_err(|source| RunError::Listen {
+fn bind_admin(address: SocketAddr) -> Result<TcpListener, RunError> {
+    TcpListener::bind(address).map_err(|source| RunError::Listen {
         role: "admin",
         address: address.to_string(),
         source,
-    })?;
+    })
+}
+
+/// What answers questions about the proxy lives as long as the process; it is not waited for.
+fn start_reporting(
+    reporter: &Reporter,
+    questions: Receiver<Question>,
+    admin: Option<TcpListener>,
+    admin_spare: Reserve,
+) -> Result<(), RunError> {
     let asked = reporter.clone();
-    spawn("weir-admin".into(), move || admin::serve(listener, asked))?;
+    spawn("weir-stats".into(), move || inband::serve(&questions, &asked))?;
+    let Some(listener) = admin else { return Ok(()) };
+    let asked = reporter.clone();
+    spawn("weir-admin".into(), move || admin::serve(listener, asked, admin_spare))?;
     Ok(())
 }

@@ -180,6 +180,23 @@ fn announce(notice: &Notice<'_>) {
         Notice::Reloaded { generation, told } => {
             eprintln!("weir proxy: the configuration was read again; generation {generation}: {told}");
         }
+        Notice::ClientsMax { wanted, most, limit, .. } if most == wanted => {
+            eprintln!(
+                "weir proxy: --max-connections is {most} again: the process may have {limit} descriptors"
+            );
+        }
+        Notice::ClientsMax { wanted, most, limit, reserved } => eprintln!(
+            "weir proxy: --max-connections is lowered from {wanted} to {most}: the process may have {limit} descriptors, and {reserved} are kept \
+             for servers, the admin port and files; raise the limit (LimitNOFILE of systemd, ulimit -n), or ask for fewer connections"
+        ),
+        Notice::ClientsRefused { too_many, no_descriptor, clients_max } => eprintln!(
+            "weir proxy: clients were refused: {too_many} because {clients_max} may be connected, {no_descriptor} because the process has \
+             no descriptor left"
+        ),
+        Notice::DescriptorsLacking { count, limit } => eprintln!(
+            "weir proxy: the process has no descriptor left (it may have {limit}): {count} connections to servers needed one of those \
+             that are held for that"
+        ),
         Notice::RecordsLost(reason) => eprintln!("weir proxy: {reason}"),
         Notice::LoginWanted(server) => eprintln!(
             "weir proxy: server {server} wants a login (memcached -Y), and Weir has none: nothing is sent there; start it without -Y, or \

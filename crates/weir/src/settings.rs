@@ -136,7 +136,8 @@ pub(crate) struct Settings {
     /// How long sessions may take to end after a signal to stop [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_TIMEOUT", value_parser = units::duration)]
     pub(crate) drain_timeout: Option<Duration>,
-    /// Client connections at once; more are told so and closed [default: 10000]
+    /// Client connections at once, over all loops; more are told so and closed. Fewer where descriptors do not suffice, which is said at
+    /// the start (docs/operations.md) [default: 10000]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS")]
     pub(crate) max_connections: Option<usize>,
     /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max)

@@ -13,10 +13,7 @@
 //! bytes again is not seen by the network thread before there is something to write.
 
 use super::request::Request;
-use crate::{
-    clock::Clock,
-    sockets::{self, Stream},
-};
+use crate::{client_limit::Admitted, clock::Clock, sockets};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -28,7 +25,7 @@ use weir_timing::Instant;
 pub(crate) struct Client {
     /// Its number at the network thread.
     pub(crate) id: usize,
-    pub(crate) stream: Stream,
+    pub(crate) connection: Admitted,
     budget: Arc<Budget>,
     turn: Mutex<Turn>,
 }
@@ -82,7 +79,7 @@ const CHARGE_STEP_BYTES: usize = 4 << 10;
 const WAITING_MAX: usize = 1024;
 
 impl Client {
-    pub(crate) fn new(id: usize, stream: Stream, budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(id: usize, connection: Admitted, budget: &Arc<Budget>) -> Self {
         let turn = Turn {
             busy: false,
             waiting: VecDeque::new(),
@@ -95,7 +92,7 @@ impl Client {
             paused: None,
             broken: false,
         };
-        Self { id, stream, budget: Arc::clone(budget), turn: Mutex::new(turn) }
+        Self { id, connection, budget: Arc::clone(budget), turn: Mutex::new(turn) }
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {
@@ -193,7 +190,7 @@ impl Client {
         let mut written = 0;
         while !unsent.is_empty() {
             let offered = unsent.output().len();
-            let count = sockets::write(&self.stream, unsent.output())?;
+            let count = sockets::write(&self.connection.stream, unsent.output())?;
             unsent.advance(count);
             written += count;
             if count < offered {
@@ -213,7 +210,7 @@ impl Client {
         let written = match reply {
             [] => Some(0),
             _ if turn.broken => None,
-            _ => sockets::write(&self.stream, reply),
+            _ => sockets::write(&self.connection.stream, reply),
         };
         match written {
             Some(count) => {

@@ -10,11 +10,12 @@ use super::{
     session::Session,
 };
 use crate::{
+    client_limit::Admitted,
     clock::Clock,
     crowding::Crowding,
     event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READ_BYTES, READS_PER_TURN, WAKER},
     inband,
-    sockets::{self, Arrived, StampedReads, Stream},
+    sockets::{self, Arrived, StampedReads},
     traces::{Traces, Tracing},
     windows::{Hub, Outlet},
 };
@@ -231,7 +232,7 @@ impl Network {
     fn read_client(&mut self, id: usize, to_the_end: bool) {
         for _ in 0..READS_PER_TURN {
             let Some(session) = self.sessions.get(id).filter(|session| session.wants_read()) else { return };
-            let stream = &session.client.stream;
+            let stream = &session.client.connection.stream;
             let (arrived, received_unix_ns) = match &mut self.stamped_reads {
                 None => (sockets::read(stream, &mut self.scratch), None),
                 Some(stamped) => stamped.read(stream, &mut self.scratch),
@@ -355,7 +356,8 @@ impl Network {
     fn take_messages(&mut self) {
         while let Ok(message) = self.mailbox.try_recv() {
             match message {
-                Message::Accept(stream) => self.accept(stream),
+                Message::Accept(client) => self.accept(client),
+                Message::Refused(refused) => refused.count(self.dataplane.counters_mut()),
                 Message::Report(reply) => self.report(&reply),
                 // Nothing is asked here that would be answered so.
                 Message::Stats { .. } => {}
@@ -372,29 +374,27 @@ impl Network {
         }
     }
 
-    fn accept(&mut self, mut stream: Stream) {
+    fn accept(&mut self, mut connection: Admitted) {
         let counters = self.dataplane.counters_mut();
         if self.sessions.len() >= self.sessions_max || self.drain_until.is_some() {
             counters.sessions_refused += 1;
-            // memcached's own words. One short line always fits a new socket's buffer.
-            let _ = sockets::write(&stream, b"ERROR Too many open connections\r\n");
-            return;
+            return sockets::refuse(connection.stream);
         }
         counters.sessions_accepted += 1;
         let number = counters.sessions_accepted;
-        stream.send_at_once();
+        connection.stream.send_at_once();
         if self.stamped_reads.is_some() {
-            StampedReads::begin(&stream);
+            StampedReads::begin(&connection.stream);
         }
         let entry = self.sessions.vacant_entry();
         let id = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.poll.registry().register(&mut stream, Token(1 + id), interest).is_err() {
+        if self.poll.registry().register(&mut connection.stream, Token(1 + id), interest).is_err() {
             counters.sessions_closed += 1;
             return;
         }
         let budget = self.dataplane.budget();
-        let client = Arc::new(Client::new(id, stream, budget));
+        let client = Arc::new(Client::new(id, connection, budget));
         let mut session = Session::new(client, self.config.limits, budget, self.clock.now());
         session.number = number;
         entry.insert(session);
