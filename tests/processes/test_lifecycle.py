@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from tests.conftest import Connect, StartProxy, engine_options
 from tests.harness.placement import keys_by_server
-from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, eventually, weir_binary
+from tests.harness.processes import LIVENESS_S, Address, Memcached, Process, Proxy, eventually, weir_binary
 from tests.harness.wire import Wire
 
 
@@ -138,3 +139,20 @@ def test_servers_are_connected_to_before_anybody_asks(servers: list[Memcached], 
             lambda: all(connections(watcher) > old for watcher, old in zip(watchers, before, strict=True)),
             "each server has a connection of a proxy that nobody has talked to",
         )
+
+
+def test_a_port_that_the_kernel_chose_is_told(stack: ExitStack, servers: list[Memcached]) -> None:
+    command = [str(weir_binary()), "proxy", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+    proxy = stack.enter_context(Process([*command, "--server", str(servers[0].address)]))
+    eventually(lambda: proxy.output().endswith("\n"), "it is ready")
+    listen, admin = (int(port) for port in re.findall(r"127\.0\.0\.1:(\d+)", proxy.output()))
+    assert listen != 0
+    assert admin != 0
+    with socket.create_connection(("127.0.0.1", listen), LIVENESS_S) as client:
+        client.sendall(b"version\r\n")
+        assert client.recv(100).startswith(b"VERSION ")
+    with socket.create_connection(("127.0.0.1", admin), LIVENESS_S) as client:
+        client.sendall(b"GET /config HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b"".join(iter(lambda: client.recv(1 << 16), b""))
+    assert b'"listen":"127.0.0.1:%d"' % listen in answer
+    assert b'"admin":"127.0.0.1:%d"' % admin in answer

@@ -19,6 +19,7 @@ use crate::{
 use mio::{Events, Poll, Token};
 use std::{
     io::{self, ErrorKind},
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -119,6 +120,11 @@ impl Acceptor {
             stop,
         };
         Ok((acceptor, handle))
+    }
+
+    /// Where clients connect by TCP, if they do.
+    pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
+        self.listener.address()
     }
 
     pub(crate) fn run(mut self) -> io::Result<()> {

@@ -5,6 +5,7 @@ use crate::{
     acceptor::{Acceptor, AcceptorConfig, AcceptorHandle},
     admin,
     clock::Clock,
+    config::Listen,
     descriptors::Descriptors,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
     files::Files,
@@ -143,12 +144,18 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         tell: Arc::clone(&tell),
     })?;
     let admin = config.admin.map(bind_admin).transpose()?;
+    // Where clients and operators come in, with the ports that the kernel chose if it was to.
+    let mut bound = config.clone();
+    if let Ok(Some(address)) = acceptor.address() {
+        bound.listen = Listen::Tcp(address);
+    }
+    bound.admin = admin.as_ref().and_then(|admin| admin.local_addr().ok());
     let (acceptor, acceptor_thread) = (handle, watch.spawn("weir-accept".into(), move || acceptor.run())?);
     let kept = doors.clone();
     spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let keeper = keeper_handle.clone();
     let reporter = Reporter {
-        config: config.clone(),
+        config: bound,
         clock,
         crew: reporting,
         keeper,

@@ -20,7 +20,8 @@ use crate::units::{self, Share};
 /// Settings of a proxy. `None`: this layer says nothing.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Where clients connect: HOST:PORT, or unix:/PATH for a socket in the file system [default: 127.0.0.1:21211]
+    /// Where clients connect: HOST:PORT, or unix:/PATH for a socket in the file system; with port 0 the kernel
+    /// chooses one, which is said at the start [default: 127.0.0.1:21211]
     #[arg(long, value_name = "ADDRESS", env = "WEIR_LISTEN")]
     pub(crate) listen: Option<String>,
     /// Who may connect to a socket in the file system, as octal digits [default: 660]
