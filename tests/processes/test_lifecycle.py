@@ -99,6 +99,16 @@ def refusal(*arguments: str) -> tuple[int, str]:
         (("--server", "127.0.0.1:20001", "--timeout", "soon"), "soon"),
         (("--server", "127.0.0.1:20001", "--server", "127.0.0.1:20001"), "127.0.0.1:20001"),
         (("--server", "127.0.0.1:20001", "--no-such-flag"), "--no-such-flag"),
+        # What would serve nobody.
+        (("--server", "127.0.0.1:20001", "--max-connections", "0"), "no client could connect; give at least 1"),
+        (("--server", "127.0.0.1:20001", "--max-value", "0"), "clients could store nothing"),
+        (("--server", "127.0.0.1:20001", "--client-buffer", "0"), "--client-buffer 0 is too little"),
+        (("--server", "127.0.0.1:20001", "--server-buffer", "1k"), "--server-buffer 1024 is too little"),
+        (("--server", "127.0.0.1:20001", "--buffer-limit", "0"), "--buffer-limit 0 is too little"),
+        (("--server", "127.0.0.1:20001", "--connect-timeout", "0s"), "--connect-timeout must be longer"),
+        (("--server", "127.0.0.1:20001", "--engine", "pool", "--workers", "0"), "--workers 0 is out of range"),
+        (("--server", "127.0.0.1:20001", "--engine", "split", "--readers", "0"), "--readers 0 is out of range"),
+        (("--server", "127.0.0.1:20001", "--engine", "pool", "--queue", "0"), "every request would be refused"),
     ],
 )
 def test_wrong_command_line_is_named(arguments: tuple[str, ...], named: str) -> None:
@@ -115,6 +125,21 @@ def test_port_in_use_is_named(stack: ExitStack, flag: str) -> None:
     status, said = refusal("proxy", flag, str(taken), other, str(Address.free()), "--server", "127.0.0.1:20001")
     assert status not in (0, 2)
     assert str(taken) in said
+
+
+def test_a_proxy_that_would_be_its_own_server_is_refused() -> None:
+    address = str(Address.free())
+    status, said = refusal("proxy", "--listen", address, "--server", address)
+    assert status == 2, said
+    assert "the proxy would ask itself" in said
+
+
+def test_too_few_descriptors_for_one_client_are_named(servers: list[Memcached], stack: ExitStack) -> None:
+    addresses = [server.address for server in servers]
+    proxy = stack.enter_context(Proxy(addresses, "--threads", "16", descriptors=(128, 128)))
+    assert proxy.wait() == 1
+    assert "the process may have 128 descriptors" in proxy.output()
+    assert "LimitNOFILE" in proxy.output()
 
 
 def test_version() -> None:

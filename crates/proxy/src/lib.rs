@@ -48,6 +48,7 @@ mod tcp_timeouts;
 mod threaded;
 mod threads;
 mod traces;
+mod useless;
 mod windows;
 
 pub use batching::{Batching, PAUSE_MAX_NS};

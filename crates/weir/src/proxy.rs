@@ -97,7 +97,7 @@ impl Given {
         };
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
-        Ok(config)
+        Ok(config.checked()?)
     }
 
     fn reread(&self) -> Result<Config, String> {
