@@ -299,6 +299,10 @@ impl Dataplane {
             session.out.give_back();
         }
         self.recharge(id);
+        if self.sessions[id].charged > 0 {
+            // It is to be given back, and nothing else may happen here for long.
+            self.memory_is_used(now);
+        }
         self.close_if_settled(id);
     }
 
@@ -489,8 +493,10 @@ impl Dataplane {
         })
     }
 
-    /// A turn of the driver took this long, from the end of its wait to the beginning of the next.
+    /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is told to
+    /// the others.
     pub fn record_turn(&mut self, nanos: u64) {
+        self.held.tell();
         self.recorder.record_turn(nanos);
     }
 

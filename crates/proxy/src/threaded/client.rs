@@ -133,6 +133,17 @@ impl Client {
         self.turn().paused.is_some()
     }
 
+    /// Others may have given memory back since it was full. Returns whether that was all that it waited for.
+    pub(crate) fn relax(&self) -> bool {
+        let mut turn = self.turn();
+        let is_within = |bytes_max| turn.waiting.len() < WAITING_MAX && turn.waiting_bytes <= bytes_max;
+        let goes_on = turn.paused.is_some_and(is_within) && !self.budget.is_pressed();
+        if goes_on {
+            turn.paused = None;
+        }
+        goes_on
+    }
+
     /// Whether it is owed nothing; and since when it has taken nothing of what is left of a reply.
     pub(crate) fn owed(&self) -> (bool, Option<Instant>) {
         let turn = self.turn();

@@ -287,6 +287,9 @@ impl Network {
         counters.sessions_paused += u64::from(session.paused);
         counters.requests_refused_memory += mem::take(&mut session.turned_away);
         let is_within_request = session.is_within_request();
+        if session.paused && self.dataplane.budget().is_pressed() {
+            self.watch_clients(SCARCE_LOOK_NS);
+        }
         if is_within_request {
             self.watch_clients(self.config.patience.request_ns);
         }
@@ -453,9 +456,21 @@ impl Network {
             overdue.extend(chosen.map(|id| (now, Overdue::Memory, id)));
             self.watch_clients(SCARCE_LOOK_NS);
         }
+        self.look_at_paused();
         for (_, why, id) in overdue {
             self.dataplane.counters_mut().note_overdue(why);
             self.lose(id);
+        }
+    }
+
+    /// Clients that are not read because of what all buffers held are read again when less is held.
+    fn look_at_paused(&mut self) {
+        let paused = self.sessions.iter().filter(|(_, session)| session.paused && !session.gone);
+        let (relaxed, others): (Vec<_>, Vec<_>) =
+            paused.map(|(id, _)| id).partition(|&id| self.sessions[id].client.relax());
+        relaxed.into_iter().for_each(|id| self.resume(id));
+        if !others.is_empty() && self.dataplane.budget().is_pressed() {
+            self.watch_clients(SCARCE_LOOK_NS);
         }
     }
 
