@@ -284,9 +284,9 @@ class Proxy(Process):
 class ConfiguredProxy(Proxy):
     """`weir proxy` that takes pools and routes from a file, which can be read again."""
 
-    def __init__(self, file: Path, *options: str) -> None:
+    def __init__(self, file: Path, *options: str, descriptors: tuple[int, int] | None = None) -> None:
         self.file = file
-        super().__init__([], "--config", str(file), *options)
+        super().__init__([], "--config", str(file), *options, descriptors=descriptors)
 
     def reload(self) -> tuple[int, str]:
         """POST /reload: its status, and what it says."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Connect, StartProxy
-from tests.harness.processes import LIVENESS_S, Memcached, Proxy, eventually
+from tests.harness.processes import LIVENESS_S, ConfiguredProxy, Memcached, Proxy, eventually
 from tests.harness.standing import counters
 from tests.harness.wire import Wire
 
@@ -234,3 +234,23 @@ def test_max_connections_holds_for_the_process(
     asked.send(b"stats\r\n")
     stats = dict(line.split()[1:3] for line in iter(asked.line, b"END"))
     assert (stats[b"max_connections"], stats[b"rejected_connections"]) == (b"10", b"15")
+
+
+def test_servers_that_come_by_a_reload_have_descriptors(stack: ExitStack, many: Memcached, tmp_path: Path) -> None:
+    def write(file: Path, count: int) -> None:
+        servers = [f"{many.address}"] + [f"127.0.0.1:{number + 1}" for number in range(count - 1)]
+        file.write_text(f"[pools.main]\nservers = {servers}\n")
+
+    file = tmp_path / "weir.toml"
+    write(file, 1)
+    proxy = stack.enter_context(ConfiguredProxy(file, "--threads", "2", descriptors=(256, 256)))
+    proxy.wait_ready(proxy.admin)
+    most = proxy.told("/config")["sessions_max"]
+    write(file, 20)
+    assert proxy.reload()[0] == 200
+    fewer = proxy.told("/config")["sessions_max"]
+    assert 0 < fewer < most
+    eventually(lambda: f"is lowered from 10000 to {fewer}:" in proxy.output(), "it is said")
+    write(file, 1)
+    assert proxy.reload()[0] == 200
+    assert proxy.told("/config")["sessions_max"] == most

@@ -45,6 +45,9 @@ const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Pause after a failure to accept: at once it would only fail again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
 
+/// After so many failures in a row for want of a descriptor, the client that was waited for longest gives way.
+const FAILURES_MAX: u32 = 10;
+
 /// Pages that are written at once; and answers about readiness, which wait for no page.
 const WRITERS: usize = 2;
 
@@ -227,13 +230,19 @@ async fn accept_all(listener: TcpListener, reporter: Arc<Reporter>, spare: Arc<R
     let places = Arc::clone(&reporter.admin);
     let writers = || Arc::new(Semaphore::new(WRITERS));
     let desk = Arc::new(Desk { reporter, pages: writers(), readiness: writers() });
+    let mut failures = 0u32;
     loop {
         let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            // The one that is held is free now; where there is none, whoever is waited for longest gives way.
+            Ok((stream, _)) => {
+                failures = 0;
+                stream
+            }
+            // One that is held is free now.
             Err(error) if is_out_of_descriptors(&error) && spare.let_go() => continue,
             Err(error) => {
-                if is_out_of_descriptors(&error) {
+                failures = (failures + 1) % FAILURES_MAX;
+                // Those who have their answers leave by themselves, at once. Where that helps nobody, one gives way.
+                if is_out_of_descriptors(&error) && failures == 0 {
                     places.make_way();
                 }
                 tokio::time::sleep(PAUSE_AFTER_FAILURE).await;

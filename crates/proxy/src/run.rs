@@ -104,7 +104,7 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     let tell: Tell = Arc::new(tell);
     // First of all: what is held has the lowest numbers.
     let spare = Reserve::new(SPARE_DESCRIPTORS);
-    let admin_spare = Reserve::new(if config.admin.is_some() { SPARE_DESCRIPTORS } else { 0 });
+    let admin_spare = Reserve::new(if config.admin.is_some() { ADMIN_SPARE_DESCRIPTORS } else { 0 });
     let descriptors = Descriptors::start(config, Arc::clone(&tell))?;
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|source| RunError::System { what: "handle signals", source })?;
@@ -319,8 +319,11 @@ fn start_loops(making: &Making) -> Result<Started, RunError> {
     Ok(Started { reporting: Crew::new(handles.clone()), doors: handles, threads, queues: Vec::new() })
 }
 
-/// Descriptors that are held for clients that are refused, and as many for questions to the admin port.
+/// Descriptors that are held for clients that are refused: one is used at a time.
 const SPARE_DESCRIPTORS: usize = 2;
+
+/// Descriptors that are held for questions to the admin port: a probe and a scrape at once, and those before that are being closed.
+const ADMIN_SPARE_DESCRIPTORS: usize = 4;
 
 fn bind_clients(config: AcceptorConfig<'_>) -> Result<(Acceptor, AcceptorHandle), RunError> {
     let address = config.listen.to_string();
