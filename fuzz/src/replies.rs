@@ -30,6 +30,7 @@ fn expected(letter: u8) -> Option<Expected> {
         b't' => Expected::Touch,
         b'v' => Expected::Version,
         b'f' => Expected::Flush,
+        b'c' => Expected::ServerCommand,
         b'm' => Expected::Meta,
         b'q' => Expected::MetaThenNoop,
         _ => return None,

@@ -9,6 +9,7 @@ import numpy as np
 
 from weir_lab.design import RequestPath, Role, ScheduledRun, Study, content_sha256, load_seed, parse_study, schedule
 from weir_lab.formats import STAGES
+from weir_lab.generators import MEMCASLAP
 from weir_lab.histogram import Bounds, Histogram
 from weir_lab.records import (
     Command,
@@ -21,6 +22,7 @@ from weir_lab.records import (
     runs_folder,
     write_json,
 )
+from weir_lab.subjects import NUTCRACKER, WEIR
 from weir_lab.verdict import judge
 
 if TYPE_CHECKING:
@@ -89,11 +91,11 @@ def study() -> Study:
     return parse_study(STUDY_TEXT)
 
 
-def write_sweep(sweep: Path, world: World | None = None) -> Study:
+def write_sweep(sweep: Path, world: World | None = None, text: str = STUDY_TEXT) -> Study:
     """Write all run folders of the tiny study."""
-    made = study()
+    made = parse_study(text)
     sweep.mkdir(parents=True, exist_ok=True)
-    (sweep / "study.toml").write_text(STUDY_TEXT)
+    (sweep / "study.toml").write_text(text)
     write_json(sweep / "sweep.json", SweepMeta(executables=EXECUTABLES, command=["weir-lab", "run"]))
     for run in schedule(made):
         write_run(runs_folder(sweep) / run.name, made, run, world or World())
@@ -118,7 +120,7 @@ def write_measurements(folder: Path, settings: Settings, rng: np.random.Generato
     requests = int(population / response_ns * 2 * SECOND)
     times = np.maximum(1, rng.gamma(4.0, response_ns / 4.0, requests)).astype(np.int64)
     times = np.maximum(1, times + int(response_ns - times.mean()))
-    write_json(folder / "load.json", load_record(settings.clients, times, world))
+    write_json(folder / "load.json", _generator_record(settings, times, world))
     spent = {Role.CLIENT: 8_000, Role.SERVERS: 9_000, Role.PROXY: 12_000}
     roles = {role: RoleCpu(cpu_ns=ns * requests) for role, ns in spent.items() if _takes_part(role, settings.path)}
     write_json(
@@ -128,7 +130,11 @@ def write_measurements(folder: Path, settings: Settings, rng: np.random.Generato
             busy_ns=sum(role.cpu_ns for role in roles.values()) + SECOND // 50,
         ),
     )  # fmt: skip
-    if settings.path is RequestPath.PROXY:
+    if settings.path is RequestPath.PROXY and settings.subject == NUTCRACKER:
+        server = {"requests": requests + 100, "responses": requests + 100, "server_err": 0, "server_timedout": 0}
+        pool = {"fragments": 0, "client_err": 0, "forward_error": 0, "server_ejects": 0, "server-0": server}
+        write_json(folder / "stats-end.json", {"service": "nutcracker", "studied": pool})
+    if settings.path is RequestPath.PROXY and settings.subject == WEIR:
         inside = (times * world.inside_share).astype(np.int64)
         prefill = np.full(100, 50_000, dtype=np.int64)
         for name, uptime_ns, seen in (
@@ -137,6 +143,15 @@ def write_measurements(folder: Path, settings: Settings, rng: np.random.Generato
             ("end", 4 * SECOND, np.concatenate([prefill, inside])),
         ):
             write_json(folder / f"snapshot-{name}.json", snapshot(uptime_ns, seen, world))
+
+
+def _generator_record(settings: Settings, times: NDArray[np.int64], world: World) -> dict[str, Any]:
+    made = load_record(settings.clients, times, world)
+    if settings.generator == MEMCASLAP:  # it knows sums alone, and no percentiles
+        made["generator"] = MEMCASLAP
+        for operation in made["operations"].values():
+            operation["response_time"] |= {"histogram": None, "without_histogram": True}
+    return made
 
 
 def load_record(clients: int, times: NDArray[np.int64], world: World) -> dict[str, Any]:

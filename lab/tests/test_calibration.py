@@ -57,7 +57,7 @@ def test_a_closed_model_is_recovered_with_its_intervals() -> None:
     model = fit_closed_model(points, 4)
     assert model.delay_s == pytest.approx(0.004, rel=0.03)
     assert model.service_time_s == pytest.approx(0.001, rel=0.02)
-    delay, service = closed_model_intervals(points, 4, np.random.default_rng(1), resamples=100)
+    delay, service = closed_model_intervals(points, 4)
     assert delay.low < model.delay_s < delay.high
     assert service.low < 0.001 * 1.01
     assert service.high > 0.001 * 0.99
@@ -90,7 +90,7 @@ def test_a_plan_keeps_its_limit_and_wastes_nothing() -> None:
         except UnstableError:
             continue
         assert less.percentiles_s[99.0] > 300e-6 or max(less.utilization) > 0.8
-    with pytest.raises(ValueError, match="Even without any waiting"):
+    with pytest.raises(ValueError, match="Even with 100,000 units of each tier"):
         plan_capacity(tiers, 1e6, 99.0, 60e-6, delay_s=50e-6)
 
 
@@ -125,9 +125,9 @@ def test_the_commands_answer() -> None:
         ],
     )
     assert closed.exit_code == 0
-    assert len(closed.output.splitlines()) == 4
+    assert len(closed.output[: closed.output.index("assumed:")].splitlines()) == 4
     opened = run(app, ["predict", "--tier", "proxy:10us", "--rate", "50000"])
-    assert "mean 20 µs" in opened.output
+    assert "mean 20.0 µs" in opened.output
 
 
 @pytest.mark.parametrize(

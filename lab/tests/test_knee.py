@@ -26,7 +26,7 @@ def test_eight_workers_bend_where_theory_says() -> None:
     stations = [Station("delay", 0.2, kind=Kind.DELAY), Station("eight", 0.25, servers=8)]
     exact = solve_closed(stations, 128).throughput_per_s
     plateau = int(np.argmax(exact >= 0.95 * exact.max())) + 1
-    knee = find_knee(curve_of(stations, GRID, 0.01), np.random.default_rng(1), demands=(0.25, 0.25 / 8), resamples=100)
+    knee = find_knee(curve_of(stations, GRID, 0.01), demands=(0.25, 0.25 / 8))
     assert knee["asymptotes"].population == pytest.approx(14.4)
     first = knee["plateau"]
     assert first.low is not None
@@ -44,7 +44,7 @@ def test_eight_workers_bend_where_theory_says() -> None:
 
 
 def test_the_older_rules_answer_too() -> None:
-    knee = find_knee(curve_of(EIGHT, GRID, 0.002), np.random.default_rng(1), resamples=100)
+    knee = find_knee(curve_of(EIGHT, GRID, 0.002))
     for name in ("percentile_rise", "step_size", "response_slope"):
         answer = knee[name].population
         assert answer is not None
@@ -52,16 +52,16 @@ def test_the_older_rules_answer_too() -> None:
 
 
 def test_an_unsaturated_curve_is_not_given_a_knee() -> None:
-    knee = find_knee(curve_of(EIGHT, (1, 2, 3, 4, 6), 0.01), np.random.default_rng(1), resamples=100)
+    knee = find_knee(curve_of(EIGHT, (1, 2, 3, 4, 6), 0.01))
     assert not knee.saturated
     assert knee.verdict.startswith("cannot tell")
 
 
 def test_noise_widens_the_bracket_and_can_end_it() -> None:
-    quiet = find_knee(curve_of(EIGHT, GRID, 0.005), np.random.default_rng(1), resamples=100)
-    loud = find_knee(curve_of(EIGHT, GRID, 0.10, runs=3), np.random.default_rng(1), resamples=100)
+    quiet = find_knee(curve_of(EIGHT, GRID, 0.005))
+    loud = find_knee(curve_of(EIGHT, GRID, 0.10, runs=3))
     assert quiet.certainly_at is not None
-    assert loud.certainly_at is None or loud.certainly_at >= quiet.certainly_at
+    assert loud.certainly_at is None or loud.certainly_at >= (quiet.certainly_below or 0)
     assert (loud.certainly_below or 0) <= (quiet.certainly_below or 0)
 
 
@@ -70,11 +70,10 @@ def test_a_curve_that_falls_has_a_peak() -> None:
     rng = np.random.default_rng(3)
     x = [1000 * n / (1 + 0.02 * (n - 1) + 3e-4 * n * (n - 1)) * np.exp(rng.normal(0, 0.01, 5)) for n in grid]
     curve = Curve(grid, tuple(map(tuple, x)), tuple(tuple(n / v) for n, v in zip(grid, x, strict=True)))
-    peak = find_knee(curve, np.random.default_rng(1), resamples=100)["usl_peak"]
+    peak = find_knee(curve)["usl_peak"]
     assert peak.population == pytest.approx(np.sqrt(0.98 / 3e-4), rel=0.1)
-    assert peak.low is not None
-    assert peak.high is not None
-    assert peak.low < np.sqrt(0.98 / 3e-4) < peak.high
+    # A parameter of a model that the curve need not follow: no interval of it holds what it says.
+    assert (peak.low, peak.high) == (None, None)
 
 
 def test_thin_curves_are_refused() -> None:

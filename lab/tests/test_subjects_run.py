@@ -12,6 +12,7 @@ from test_run import WEIR, needs_programs, processes_writing_into
 from test_unloaded import Silent
 from weir_lab.foreign import GeneratorsRecord
 from weir_lab.records import read_json, read_runs
+from weir_lab.report import build_report
 from weir_lab.run import run_study
 from weir_lab.testbed import Executables
 
@@ -86,6 +87,7 @@ def test_nutcracker_is_run_and_counted(tmp_path: Path) -> None:
         assert run.peer.responses == run.load.requests_of_all_phases
         assert run.before is None
         assert {command.argv[0] for command in run.meta.commands if command.role == "proxy"} == {"nutcracker"}
+    assert "nutcracker tells nothing" in build_report(tmp_path / "sweep").html.read_text()
 
 
 @needs_programs
@@ -94,6 +96,7 @@ def test_a_command_line_is_a_proxy_like_any(tmp_path: Path) -> None:
         assert run.load is not None
         assert run.load.requests > 0
         assert (run.peer, run.before) == (None, None)
+    assert "line tells nothing" in build_report(tmp_path / "sweep").html.read_text()
 
 
 @needs_programs

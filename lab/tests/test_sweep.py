@@ -80,7 +80,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench()
     monkeypatch.setattr(attempts_module, "make_run", made.make_run)
     monkeypatch.setattr(run_module, "abilities_of", lambda _weir: None)
-    monkeypatch.setattr(run_module, "_identify", lambda _programs: EXECUTABLES)
+    monkeypatch.setattr(run_module, "identify_programs", lambda *_programs: EXECUTABLES)
     monkeypatch.setattr(attempts_module, "executable_version", lambda _argv: "weir 0.1.0")
     return made
 

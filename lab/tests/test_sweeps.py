@@ -105,7 +105,7 @@ def test_a_model_is_calibrated_and_the_knee_bracketed() -> None:
         return float(TRUTH.throughput([int(cell["clients"])])[0]) * (0.5 if cell["path"] == "proxy" else 1.0)
 
     runs = observed({"clients": list(GRID), "path": ["direct", "proxy"]}, throughput, 0.01)
-    series = client_series(runs, np.random.default_rng(1))
+    series = client_series(runs)
     assert [one.name for one in series] == ["path direct", "path proxy"]
     direct = series[0]
     assert direct.populations == GRID
@@ -137,7 +137,7 @@ def test_what_clients_think_is_no_response_time() -> None:
         replace(run, think_time_s=think_s, response_time_s=run.population / run.throughput_per_s - think_s)
         for run in runs
     ]
-    (series,) = client_series(runs, np.random.default_rng(1))
+    (series,) = client_series(runs)
     assert series.best is not None
     for made, response in zip(series.best.predictions, series.response_time_s, strict=True):
         assert made.observed_response_s == pytest.approx(response.mean, rel=0.01)
@@ -145,11 +145,11 @@ def test_what_clients_think_is_no_response_time() -> None:
 
 
 def test_series_of_few_populations_say_what_they_lack() -> None:
-    (short,) = client_series(observed({"clients": [1, 2, 4]}, lambda _: 10.0, 0.1), np.random.default_rng(1))
+    (short,) = client_series(observed({"clients": [1, 2, 4]}, lambda _: 10.0, 0.1))
     assert short.name == "all runs"
     assert short.knee is None
     assert "at least 4" in short.problem
-    assert client_series(observed({"keys": [1, 2]}, lambda _: 10.0, 0.1), np.random.default_rng(1)) == []
+    assert client_series(observed({"keys": [1, 2]}, lambda _: 10.0, 0.1)) == []
 
 
 def points(throughput: Callable[[int], float], grid: tuple[int, ...] = GRID) -> list[Point]:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from synthetic_whole import HEADERS, Truth, write_whole
-from weir_lab import knee, sweeps
 from weir_lab.errors import ReportError
 from weir_lab.oracles import read_table
-from weir_lab.whole import Sources, assemble, changes, clients, verify, write_report
+from weir_lab.whole import Sources, assemble, changes, verify, write_report
 from weir_lab.whole.blocks import Figure, Table, Text, Value
 from weir_lab.whole.page import html_page
 from weir_lab.whole.readings import read_cells
@@ -21,21 +20,9 @@ from weir_lab.whole.running import take_files
 from weir_lab.whole.twin import read_twin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from weir_lab.whole.blocks import Report, Section
 
 DATA = Path(__file__).parent / "data" / "whole"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_resamples() -> Iterator[None]:
-    """Intervals of knees are not what is looked at here, and they take most of the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clients, "_RESAMPLES", 8)
-        patch.setattr(knee, "_RESAMPLES_LAW", 2)
-        patch.setattr(sweeps, "_RESAMPLES", 8)
-        yield
 
 
 def made(root: Path, truth: Truth | None = None, *, leave_out: tuple[str, ...] = ()) -> Report:

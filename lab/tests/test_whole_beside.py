@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from synthetic_whole import Truth, write_whole
-from weir_lab import knee, sweeps
-from weir_lab.whole import Sources, assemble, clients
+from weir_lab.whole import Sources, assemble
 from weir_lab.whole.blocks import Figure, Table, Text, Value
 from weir_lab.whole.running import take_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from weir_lab.whole.blocks import Report, Section
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -64,7 +61,7 @@ GAINS = {"direct": 1.0, "weir": 0.7, "nutcracker": 0.5}
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Weir at 0.7 of direct access, twemproxy at 0.5; the second block at half of the machine's speed."""
     root = tmp_path_factory.mktemp("beside")
     (root / "given").mkdir()
@@ -73,11 +70,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
     study_set = take_files(root / "given" / "small.set.toml", root / "root")
     truth = Truth(links=False, event_gain=GAINS["weir"], peer_gain=GAINS["nutcracker"], slow_block=0.5, yardstick=True)
     write_whole(root / "root", study_set, truth)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clients, "_RESAMPLES", 8)
-        patch.setattr(knee, "_RESAMPLES_LAW", 2)
-        patch.setattr(sweeps, "_RESAMPLES", 8)
-        yield assemble(study_set, Sources(root / "root", root / "root" / "studies"), "quick", "local")
+    return assemble(study_set, Sources(root / "root", root / "root" / "studies"), "quick", "local")
 
 
 def part(report: Report, name: str) -> Section:

@@ -116,9 +116,15 @@ def connection_and_mistakes() -> Family:
     return Family.of("Connection, and mistakes", rows)
 
 
+ALLOWED = "--allow-server-commands"
+
+
 def whole_server() -> Family:
     def refused(what: str, *, takes_over: bool = False) -> Row:
         return Row(what, line(what), NOTHING, why="whole server", takes_over=takes_over)
+
+    def allowed(what: str) -> Row:
+        return Row(f"{what}, with `{ALLOWED}`", line(what), NOTHING, options=(ALLOWED,))
 
     rows = [
         Row("flush_all", line("flush_all"), BOTH, why="flush"),
@@ -134,10 +140,11 @@ def whole_server() -> Family:
         Row("stats", line("stats"), why="statistics", statistics=True),
         Row("stats settings", line("stats settings"), why="statistics", statistics=True),
         *(
-            Row(f"stats {name}", line(f"stats {name}"), VALUE, why="one server's", statistics=True)
-            for name in ("items", "slabs", "sizes", "conns", "detail dump", "cachedump 30 10")
+            Row(f"stats {name}", line(f"stats {name}"), VALUE, why="no items", statistics=True)
+            for name in ("items", "slabs", "sizes", "conns", "detail dump")
         ),
-        Row("stats detail on", line("stats detail on"), why="one server's"),
+        Row("stats cachedump 30 10", line("stats cachedump 30 10"), VALUE, why="one server's", statistics=True),
+        Row("stats detail on", line("stats detail on"), why="no items"),
         Row("stats reset", line("stats reset"), why="one server's"),
         Row("stats, unknown topic", line("stats no_such_topic"), why="one server's"),
         refused("cache_memlimit 64"),
@@ -150,6 +157,19 @@ def whole_server() -> Family:
         refused("lru_crawler sleep 100"),
         refused("lru_crawler tocrawl 10"),
         refused("lru_crawler crawl all"),
+        *(
+            allowed(what)
+            for what in (
+                "cache_memlimit 64",
+                "cache_memlimit 64 noreply",
+                "cache_memlimit 1",
+                "slabs reassign 1 2",
+                "slabs automove 0",
+                "lru temp_ttl 60",
+                "lru_crawler sleep 100",
+                "lru_crawler crawl all",
+            )
+        ),
         refused("lru_crawler metadump all", takes_over=True),
         refused("lru_crawler mgdump all"),
         refused("watch fetchers", takes_over=True),

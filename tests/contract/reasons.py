@@ -7,8 +7,12 @@ _DECISION_5 = "[decision 5](decisions/0005-replication.md)"
 
 REASONS = {
     "statistics": f"The proxy's own statistics under memcached's names; {_DECISION_3}.",
-    "one server's": f"The statistics of one server: their sum means nothing; {_DECISION_3}.",
-    "whole server": f"It acts on one whole server; {_DECISION_3}.",
+    "no items": f"The proxy keeps no items: it says what a memcached says that holds none; {_DECISION_3}.",
+    "one server's": f"The keys of one server; to say that there are none would mislead; {_DECISION_3}.",
+    "whole server": (
+        "It acts on one whole server; `--allow-server-commands` allows those that are answered in one line; "
+        f"{_DECISION_3}."
+    ),
     "unknown": "It acts on one whole server, and Weir does not know it.",
     "flush": f"It would empty everybody's cache; `--allow-flush` allows it; {_DECISION_3}.",
     "forged": (

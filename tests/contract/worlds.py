@@ -19,7 +19,7 @@ from .rows import BINARY, WATCHED, Holdings, Item, Row, on_the_wire
 
 SERVERS = 3
 
-OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--allow-flush",))
+OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--allow-flush",), ("--allow-server-commands",))
 """What a proxy may be started with; a row says which."""
 
 START_STATES = 5

@@ -63,6 +63,10 @@ class FaultyServer:
         self.misbehaviour = None
         self.is_good.set()
 
+    def said(self, reply: bytes) -> bytes:
+        """What is passed on of a piece of replies while it does not misbehave."""
+        return reply
+
     def __enter__(self) -> Self:
         self._accepting.start()
         return self
@@ -157,7 +161,7 @@ class _Relay:
                 time.sleep(LATER_S)
                 self._client.sendall(data)
             case _:
-                self._client.sendall(data)
+                self._client.sendall(self._server.said(data))
 
     def _rest_of_replies(self) -> bytes:
         """What memcached answers to what it has been sent; it is sent no more."""

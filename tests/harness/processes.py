@@ -43,8 +43,8 @@ def weir_binary() -> Path:
 
 
 def program(name: str) -> str:
-    """Where a program of the distribution is; Debian keeps some in /usr/sbin, which is not on every PATH."""
-    found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+    """Where a program is: on PATH, where Debian keeps some besides, or where scripts/setup put it."""
+    found = shutil.which(name, path=os.environ.get("PATH", "") + f":/usr/sbin:/usr/local/sbin:{ROOT}/.tools/bin")
     if found is None:
         raise FileNotFoundError(f"{name} is not installed: run `make setup`")
     return found
@@ -179,8 +179,9 @@ class Process:
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     def output(self) -> str:
-        self._output.seek(0)
-        return self._output.read().decode(errors="replace")
+        # The child writes where this descriptor stands: to move it would make the child write over what it has written.
+        length = os.fstat(self._output.fileno()).st_size
+        return os.pread(self._output.fileno(), length, 0).decode(errors="replace")
 
     def signal(self, number: signal.Signals) -> None:
         self._child.send_signal(number)

@@ -62,6 +62,7 @@ def test_clients_that_never_read_or_never_ask_do_not_hold_up_health_nor_pages(
     start_proxy: StartProxy, stack: ExitStack, count: int
 ) -> None:
     proxy = start_proxy("--threads", "1")
+    eventually(lambda: status(proxy, "GET", "/readyz", Host="localhost") == 200, "it has connected to a server")
     stack.enter_context(descriptors(4096))
     snapshot = b"GET /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for number in range(count):
@@ -109,6 +110,7 @@ def test_a_page_of_another_site_cannot_reload_nor_read(start_proxy: StartProxy) 
 
 def test_a_name_that_was_made_to_point_here_is_refused(start_proxy: StartProxy) -> None:
     proxy = start_proxy("--admin-host", "cache.example.org")
+    eventually(lambda: status(proxy, "GET", "/readyz", Host="localhost") == 200, "it has connected to a server")
     for host in ("evil.example", f"evil.example:{proxy.admin.port}"):
         for path in ("/snapshot", "/config", "/windows", "/where?key=a"):
             assert status(proxy, "GET", path, Host=host) == 403

@@ -69,15 +69,20 @@ SLIPS: list[tuple[str, str, int, str]] = [
     ("threads = 1", 'threads = "1"', 4, 'invalid type: string "1", expected usize'),
     ("threads = 1", "threads = -1", 4, "invalid value: integer `-1`, expected usize"),
     ("threads = 1", "threads = 1.5", 4, "invalid type: floating point `1.5`, expected usize"),
-    ('drain_timeout = "5s"', "drain_timeout = 5", 5, "invalid type: integer `5`, expected a string"),
+    ('drain_timeout = "5s"', "drain_timeout = 5", 5, "invalid type: integer `5`, expected a time with its unit"),
     ("max_connections = 1000", 'max_connections = "1k"', 6, 'invalid type: string "1k", expected usize'),
-    ('client_buffer = "8m"', "client_buffer = 8", 7, "invalid type: integer `8`, expected a string"),
+    (
+        'client_buffer = "8m"',
+        "client_buffer = 8",
+        7,
+        "invalid type: integer `8`, expected a size with its unit (b, k, m, g)",
+    ),
     ("allow_flush = false", 'allow_flush = "no"', 8, 'invalid type: string "no", expected a boolean'),
     ("allow_flush = false", "allow_flush = 0", 8, "invalid type: integer `0`, expected a boolean"),
     ("replicas = 2", 'replicas = "2"', 19, 'invalid type: string "2", expected usize'),
     ("replicas = 2", "replicas = true", 19, "invalid type: boolean `true`, expected usize"),
     ("replicas = 2", "replicas = -2", 19, "invalid value: integer `-2`, expected usize"),
-    ('timeout = "400ms"', "timeout = 400", 20, "invalid type: integer `400`, expected a string"),
+    ('timeout = "400ms"', "timeout = 400", 20, "invalid type: integer `400`, expected a time with its unit"),
     ('"127.0.0.1:20003 green"', "20003", 14, "invalid type: integer `20003`, expected a string"),
     ('"127.0.0.1:20003 green"', '["127.0.0.1:20003"]', 14, "invalid type: sequence, expected a string"),
     ('["localhost:20004", "unix:/run/memcached.sock:3"]', '"localhost:20004"', 23, "expected a sequence"),
@@ -162,8 +167,16 @@ SLIPS: list[tuple[str, str, int, str]] = [
         "differ in timeout, multiget or on_failure: give them the same, or write it in [proxy]",
     ),
     ('drain_timeout = "5s"', 'drain_timeout = "5 years"', 5, "drain_timeout: "),
-    ('client_buffer = "8m"', 'client_buffer = "8t"', 7, 'client_buffer: the unit "t" is none of k, m, g'),
-    ('client_buffer = "8m"', 'client_buffer = ""', 7, "a size is a number, and perhaps a unit, such as 64k or 1m"),
+    ('client_buffer = "8m"', 'client_buffer = "8t"', 7, 'client_buffer: the unit "t" is none of b, k, m, g'),
+    (
+        'client_buffer = "8m"',
+        'client_buffer = "8"',
+        7,
+        "client_buffer: 8 has no unit: write 8b for bytes, 8k, 8m or 8g",
+    ),
+    ('drain_timeout = "5s"', 'drain_timeout = "5"', 5, "drain_timeout: 5 has no unit: write 5us, 5ms, 5s, 5m or 5h"),
+    ('timeout = "400ms"', 'timeout = "400"', 20, "timeout: 400 has no unit: write 400us, 400ms, 400s, 400m or 400h"),
+    ('client_buffer = "8m"', 'client_buffer = ""', 7, "a size is a number and a unit, such as 64k or 1m"),
     ("threads = 1", 'listen_mode = "999"', 4, "is no mode: give three octal digits, such as 660"),
     ("threads = 1", 'listen = "nowhere"', 4, "is no address: write host:port or unix:/path"),
     ("threads = 1", 'engine = "fork"', 4, '"fork" is no engine: give event, pool or split'),
@@ -220,9 +233,13 @@ def files() -> dict[str, tuple[str, int, str]]:
     return {**slips, **cuts, **others}
 
 
-def check(file: Path) -> tuple[int, str]:
+def check(file: Path, *flags: str) -> tuple[int, str]:
     done = subprocess.run(
-        [str(weir_binary()), "check", str(file)], capture_output=True, text=True, timeout=LIVENESS_S, check=False
+        [str(weir_binary()), "check", str(file), *flags],
+        capture_output=True,
+        text=True,
+        timeout=LIVENESS_S,
+        check=False,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -318,6 +335,17 @@ def test_servers_of_flags_come_before_a_file_of_the_environment(stack: ExitStack
 @pytest.mark.parametrize(
     ("environment", "flags", "says"),
     [
+        ({}, ("--server", "127.0.0.1:20001", "--timeout", "400"), "400 has no unit: write 400us, 400ms, 400s, 400m or"),
+        (
+            {"WEIR_IDLE_TIMEOUT": "30"},
+            ("--server", "127.0.0.1:20001"),
+            "30 has no unit: write 30us, 30ms, 30s, 30m or 30h",
+        ),
+        (
+            {"WEIR_CLIENT_BUFFER": "64"},
+            ("--server", "127.0.0.1:20001"),
+            "64 has no unit: write 64b for bytes, 64k, 64m",
+        ),
         ({"WEIR_THREADS": "many"}, ("--server", "127.0.0.1:20001"), "many"),
         ({"WEIR_ALLOW_FLUSH": "perhaps"}, ("--server", "127.0.0.1:20001"), "perhaps"),
         ({}, ("--config", "a.toml", "--server", "127.0.0.1:20001"), "--config and --server cannot both be given"),

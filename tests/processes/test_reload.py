@@ -184,7 +184,7 @@ def test_what_is_in_force_is_told_everywhere(
     proxy.file.write_text("nonsense")
     proxy.signal(signal.SIGHUP)
     eventually(lambda: proxy.snapshot()["config"]["reloads_refused"] == 1, "the reload is refused")
-    assert "weir.toml:1: " in proxy.output()
+    eventually(lambda: "weir.toml:1: " in proxy.output(), "it is said why")
     proxy.file.write_text(text)
     assert proxy.reload()[0] == 200
     second = proxy.snapshot()["config"]

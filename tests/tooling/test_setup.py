@@ -71,7 +71,66 @@ def test_old_toolchain_is_refused(tmp_path: Path, fakes: dict[str, str], problem
     assert f"setup: {problem}" in said
 
 
+@pytest.mark.parametrize(
+    ("missing", "fakes", "problem"),
+    [
+        (("promtool", "apt-get"), {}, "not installed: promtool"),
+        (("promtool",), {"apt-get": "echo no network >&2; exit 100"}, "promtool could not be fetched"),
+    ],
+)
+def test_promtool_is_asked_for_where_it_cannot_be_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...], fakes: dict[str, str], problem: str
+) -> None:
+    monkeypatch.setenv("WEIR_TOOLS", str(tmp_path / "tools"))
+    status, said = setup_without(tmp_path, *missing, fakes=fakes)
+    assert status == 1
+    assert f"setup: {problem}" in said
+    assert "put promtool on PATH" in said
+
+
 def test_unknown_part_is_refused(tmp_path: Path) -> None:
     status, said = setup_without(tmp_path, "memc", part="everything")
     assert status == 1
     assert "unknown part 'everything'" in said
+
+
+PROGRAM = """
+#[inline(never)]
+fn which_is_named() {
+    panic!("as it should");
+}
+
+fn main() {
+    which_is_named();
+}
+"""
+
+
+def test_a_binary_without_debug_information_finds_it_beside_itself(tmp_path: Path) -> None:
+    source, binary = tmp_path / "program.rs", tmp_path / "program"
+    source.write_text(PROGRAM)
+    subprocess.run(["rustc", "-C", "debuginfo=line-tables-only", "-o", binary, source], check=True, timeout=60)
+    whole = binary.stat()
+
+    def separate() -> None:
+        command = ["/bin/bash", str(ROOT / "scripts" / "setup"), "separate", str(binary)]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+    def backtrace() -> str:
+        environment = os.environ | {"RUST_BACKTRACE": "full"}
+        done = subprocess.run([binary], env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 101
+        return done.stderr
+
+    separate()
+    stripped = binary.stat()
+    assert stripped.st_size < whole.st_size / 2
+    assert (stripped.st_mtime_ns, stripped.st_mode) == (whole.st_mtime_ns, whole.st_mode)
+    debug = tmp_path / "program.debug"
+    kept = debug.read_bytes()
+    separate()
+    assert (binary.stat().st_ino, debug.read_bytes()) == (stripped.st_ino, kept), "it is done once"
+    assert "program::which_is_named" in backtrace()
+    assert "program.rs:4" in backtrace()
+    debug.unlink()
+    assert "program::which_is_named" not in backtrace()

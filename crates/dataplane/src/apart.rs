@@ -49,6 +49,11 @@ impl Dataplane {
         waits
     }
 
+    /// Whether this is a further connection to a server that has one: for tests.
+    pub fn is_second(&self, slot: usize) -> bool {
+        self.slots[slot].beside.is_some()
+    }
+
     fn goes_apart(&self, parsed: &Parsed<'_>) -> bool {
         if let Parsed::Request { request: Request::FlushAll { .. }, .. } = parsed {
             return self.is_apart_busy;
@@ -124,7 +129,7 @@ impl Dataplane {
         self.apart.get(server).copied().flatten().map(usize::from)
     }
 
-    fn open_apart(&mut self, server: usize, now: Instant) {
+    pub(crate) fn open_apart(&mut self, server: usize, now: Instant) {
         let Some(slot) = self.free_slot(Slot {
             server: self.slots[server].server.clone(),
             name: self.slots[server].name.clone(),

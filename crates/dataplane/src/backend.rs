@@ -255,6 +255,15 @@ pub(crate) struct NewPart {
 }
 
 impl Backend {
+    /// Whether requests can be sent to it, or wait for a connection that is made anew after it had one.
+    pub(crate) fn is_serving(&self) -> bool {
+        match self.state {
+            State::Up => true,
+            State::Connecting { .. } | State::Greeting { is_probe: false, .. } => self.failures > 0,
+            _ => false,
+        }
+    }
+
     /// Idle; its replies are timed for the server in slot `timed_as`.
     pub(crate) fn new(timed_as: usize, now: Instant) -> Self {
         Self {

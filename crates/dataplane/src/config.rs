@@ -32,6 +32,8 @@ pub enum Mutation {
     DeadEnding,
     /// A silent server whose keys have no other is asked all the same.
     MarkDownAlone,
+    /// A read that brings much begins while other requests of its session are in service.
+    BulkReadAlone,
     /// Of gets that share a message, one has no more values as soon as one of another comes.
     MissAtEnd,
 }
@@ -126,6 +128,10 @@ impl Config {
     pub(crate) const fn marks_down_alone(&self) -> bool {
         true
     }
+
+    pub(crate) const fn reads_much_alone(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(feature = "mutations")]
@@ -143,6 +149,11 @@ impl Config {
     /// Whether a server is marked down by timeouts though its keys have no other.
     pub(crate) fn marks_down_alone(&self) -> bool {
         self.mutation != Some(Mutation::MarkDownAlone)
+    }
+
+    /// Whether a read that brings much waits until its session has nothing else in service.
+    pub(crate) fn reads_much_alone(&self) -> bool {
+        self.mutation != Some(Mutation::BulkReadAlone)
     }
 }
 
@@ -209,6 +220,8 @@ pub struct Config {
     pub greets_servers: bool,
     /// Values that are at least so long go over a connection of their own, where keys have one replica. `usize::MAX`: none do.
     pub large_value_bytes: usize,
+    /// Reads that are expected to bring more are carried out in slices of so many bytes, one after the other. `usize::MAX`: none are.
+    pub slice_bytes: usize,
     /// How many sessions there may be at once.
     pub sessions_max: usize,
     /// How many requests of one session may be in service at once; while there are more, its bytes wait in the kernel.
@@ -229,7 +242,7 @@ pub struct Config {
     pub reconnect_delay_max_ns: u64,
     /// Seed of the jitter in those pauses, and of what [`Multiget::Auto`] explores.
     pub seed: u64,
-    /// What `version` is answered. Clients read the number at its front to learn which commands they may use, so it begins with
+    /// What `version` is answered before any server has told its own (`version.rs`). Clients read the number at its front to learn which commands they may use, so it begins with
     /// the version of memcached whose answers Weir gives; nothing stands behind it, because some clients take the last three numbers.
     pub version: String,
 }
@@ -265,6 +278,7 @@ impl Default for Config {
             asks_item_size: false,
             greets_servers: false,
             large_value_bytes: 256 << 10,
+            slice_bytes: usize::MAX,
             sessions_max: 10_000,
             session_requests_max: 1024,
             session_buffer_bytes_max: 64 << 20,

@@ -1,6 +1,11 @@
 //! Connections to servers: made, tried again, given up, lost.
 
-use crate::{Dataplane, Event, Fault, backend::State, greeting::Greeted, replica::Ending};
+use crate::{
+    Dataplane, DownReason, Event, Fault, ReplacedReason, ServerChange,
+    backend::{Backend, State},
+    greeting::Greeted,
+    replica::Ending,
+};
 use weir_protocol::Violation;
 use weir_timing::Instant;
 
@@ -50,7 +55,12 @@ impl Dataplane {
         let Some(greeting) = &mut backend.greeting else { return };
         let fault = match greeting.handle_bytes(bytes) {
             Greeted::NotYet => return,
-            Greeted::Welcome => return self.use_connection(server, now),
+            Greeted::Welcome => {
+                if let Some(version) = greeting.version() {
+                    self.note_version(server, version);
+                }
+                return self.use_connection(server, now);
+            }
             Greeted::Nonsense => {
                 self.counters.server_violations += 1;
                 backend.last_trouble = Some(Violation::UnexpectedLine(greeting.reply()));
@@ -60,7 +70,6 @@ impl Dataplane {
                 self.counters.server_logins_wanted += 1;
                 backend.last_trouble = Some(Violation::UnexpectedLine(greeting.reply()));
                 backend.refusal = Some(Fault::Unauthenticated);
-                self.events.push_back(Event::LoginWanted(server));
                 Fault::Unauthenticated
             }
         };
@@ -76,12 +85,13 @@ impl Dataplane {
         backend.connected = now;
         backend.late_in_a_row = 0;
         self.count_greetings();
+        self.note_change(server, ServerChange::Up);
         self.ask_item_size(server, now);
     }
 
     /// A connection is lost. A server that has accepted two in a row and answered nothing on either is left alone for a while, as one
     /// that refuses them: what listens there may be no memcached, and would be connected to without end.
-    pub(crate) fn connect_again(&mut self, server: usize, now: Instant) {
+    pub(crate) fn connect_again(&mut self, server: usize, reason: DownReason, now: Instant) {
         if self.is_second_opinion(server) {
             return self.lose_second_opinion(server, now);
         }
@@ -91,14 +101,15 @@ impl Dataplane {
             backend.failures = 1;
             return self.connect(server, now);
         }
-        self.leave_alone(server, now);
+        self.leave_alone(server, reason, now);
     }
 
-    fn leave_alone(&mut self, server: usize, now: Instant) {
+    fn leave_alone(&mut self, server: usize, reason: DownReason, now: Instant) {
         let delay = self.next_delay(server);
         let backend = &mut self.backends[server];
         backend.failures = backend.failures.saturating_add(1);
         backend.state = State::Down { until: now.plus(delay) };
+        self.note_change(server, ServerChange::Down(reason));
     }
 
     /// Gives up what of this server is late, and connects to it if it is needed.
@@ -136,7 +147,7 @@ impl Dataplane {
         if count > 0 {
             self.counters.server_timeouts += count as u64;
             self.backends[server].errors += moved as u64;
-            if !is_given_up {
+            if !is_given_up && !self.backends[server].is_answering(now, timeout_ns) {
                 self.note_late(server, count, now);
             }
         }
@@ -164,7 +175,10 @@ impl Dataplane {
         }
         self.counters.server_connects_failed += 1;
         self.recorder.use_window();
-        self.leave_alone(server, now);
+        let backend = &self.backends[server];
+        let deadline = backend.connect_deadline(self.config.connect_timeout_ns);
+        let reason = backend.down_reason(fault, deadline.is_some_and(|deadline| deadline <= now));
+        self.leave_alone(server, reason, now);
         self.fail_parts(server, fault, now);
         self.count_greetings();
     }
@@ -172,7 +186,9 @@ impl Dataplane {
     pub(crate) fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {
         self.counters.server_violations += 1;
         self.events.push_back(Event::Disconnect(server));
+        let said = reason.to_string();
         self.backends[server].last_trouble = Some(reason);
+        self.note_change(server, ServerChange::Replaced(ReplacedReason::Garbage { said: said.clone() }));
         let sharers = self.take_sharers(server);
         self.lose_connection(server, Fault::Protocol, Ending::Otherwise, now);
         let backend = &mut self.backends[server];
@@ -182,7 +198,7 @@ impl Dataplane {
         let counts = u32::from(sharers.iter().all(|sharer| sharer.part.tries > 0));
         backend.violations = if has_lasted { counts } else { backend.violations.saturating_add(counts) };
         backend.failures = backend.failures.max(backend.violations.saturating_sub(1));
-        self.connect_again(server, now);
+        self.connect_again(server, DownReason::Garbage { said }, now);
         self.ask_sharers(server, sharers, now);
     }
 
@@ -218,5 +234,31 @@ impl Dataplane {
         self.jitter ^= self.jitter >> 7;
         self.jitter ^= self.jitter << 17;
         longest / 2 + self.jitter % (longest / 2 + 1)
+    }
+}
+
+impl Backend {
+    /// When the attempt to connect is over that has so long.
+    fn connect_deadline(&self, timeout_ns: u64) -> Option<Instant> {
+        match self.state {
+            State::Connecting { since } | State::Greeting { since, .. } | State::Probing { since } => {
+                Some(since.plus(timeout_ns))
+            }
+            _ => None,
+        }
+    }
+
+    /// Why a connection that could not be made, or was not of use, makes the server down. `is_late`: its time was up.
+    fn down_reason(&self, fault: Fault, is_late: bool) -> DownReason {
+        match fault {
+            Fault::Unauthenticated => DownReason::LoginWanted,
+            Fault::Protocol => {
+                let said = self.last_trouble.as_ref().map(ToString::to_string).unwrap_or_default();
+                DownReason::Garbage { said }
+            }
+            _ if self.is_greeting() && is_late => DownReason::Unanswered,
+            _ if self.is_greeting() => DownReason::Closes,
+            _ => DownReason::Unreachable,
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Fault;
 use weir_protocol::door::Foreign;
+use weir_timing::Operation;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -78,7 +79,7 @@ counters! {
     requests_failed_down,
     /// Failed requests, because a server wants a login (memcached -Y).
     requests_failed_unauthenticated,
-    /// Of those, requests that needed a server that lacks writes, or may.
+    /// Failed requests, because every server that could answer lacks writes, or may.
     requests_failed_stale,
     /// Failed requests, because too much waited for a server.
     requests_failed_full,
@@ -104,6 +105,28 @@ counters! {
     queue_timeouts,
     /// Writes that waited because another write to their key was not done (engine pool).
     queue_key_waits,
+    /// Requests to delete a key (`delete`, `md`) that found it.
+    delete_hits,
+    /// Requests to delete a key that did not find it.
+    delete_misses,
+    /// Requests to increment a number (`incr`, `ma`) that found it.
+    incr_hits,
+    /// Requests to increment a number that did not find it.
+    incr_misses,
+    /// Requests to decrement a number (`decr`) that found it.
+    decr_hits,
+    /// Requests to decrement a number that did not find it.
+    decr_misses,
+    /// Requests to touch a key (`touch`) that found it.
+    touch_hits,
+    /// Requests to touch a key that did not find it.
+    touch_misses,
+    /// Requests to compare and set (`cas`) that stored their value.
+    cas_hits,
+    /// Requests to compare and set that did not find their key.
+    cas_misses,
+    /// Requests to compare and set whose item had changed.
+    cas_badval,
     /// Keys that were answered as misses because their server did not answer (`--on-failure degrade`).
     keys_degraded,
     /// Parts of gets that were put into the message of another one to the same server (`--join-gets`).
@@ -142,6 +165,12 @@ counters! {
     writes_held,
     /// Copies that were deleted on replicas because another had decided a write, or may have, and they could not follow.
     replicas_invalidated,
+    /// Reads that were carried out with care, because they name many keys, or bring much by what their client's last ones brought.
+    bulk_reads,
+    /// Slices of such reads behind the first ones.
+    bulk_read_slices,
+    /// Times that such a read waited: for what its session had in service, or for other such reads.
+    bulk_read_waits,
     /// Writes that went over a server's connection for large values (`--large-value`), most of them large.
     requests_apart,
     /// Times that such a write waited until its session had nothing else in service.
@@ -212,6 +241,10 @@ counters! {
     buffer_refusals_full,
     /// Times that a session's bytes were left in the kernel because it left replies unread and all buffers held much (`--buffer-limit`).
     sessions_paused_memory,
+    /// Requests for statistics that were answered `SERVER_ERROR stats busy`, because too many waited or a thread did not tell in time.
+    stats_refused,
+    /// Changes of servers that were not told because too many waited.
+    server_changes_dropped,
     /// Bytes read from clients.
     client_bytes_read,
     /// Bytes handed to the kernel for clients.
@@ -234,6 +267,29 @@ impl Counters {
         } += 1;
     }
 
+    /// What a server answered to a request of such an operation ([`has_result`]). Errors and silence are no result.
+    #[inline(never)]
+    pub(crate) fn note_result(&mut self, operation: Operation, reply: &[u8]) {
+        let is_missing = matches!(reply.get(..2), Some(b"NO" | b"NF"));
+        let is_found = match reply.first() {
+            // `DELETED`, `TOUCHED`, `STORED`, `HD`, `VA`, a number.
+            Some(b'D' | b'T' | b'H' | b'V' | b'0'..=b'9') => true,
+            Some(b'S') => reply.starts_with(b"STORED"),
+            _ => false,
+        };
+        let (hits, misses) = match operation {
+            Operation::Delete => (&mut self.delete_hits, &mut self.delete_misses),
+            Operation::Incr => (&mut self.incr_hits, &mut self.incr_misses),
+            Operation::Decr => (&mut self.decr_hits, &mut self.decr_misses),
+            Operation::Touch => (&mut self.touch_hits, &mut self.touch_misses),
+            Operation::Cas if reply.starts_with(b"EXISTS") => return self.cas_badval += 1,
+            Operation::Cas => (&mut self.cas_hits, &mut self.cas_misses),
+            _ => return,
+        };
+        *hits += u64::from(is_found);
+        *misses += u64::from(is_missing);
+    }
+
     /// A request failed; without a `fault` a server said so itself.
     pub(crate) fn count_failure(&mut self, fault: Option<Fault>) {
         self.requests_failed += 1;
@@ -253,9 +309,56 @@ impl Counters {
     }
 }
 
+/// Whether the reply to such a request says if its key was found, and is counted. (What retrievals find is counted with their times.)
+#[inline(always)]
+pub(crate) fn has_result(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Cas | Operation::Delete | Operation::Incr | Operation::Decr | Operation::Touch
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_found_is_told_by_the_first_word() {
+        let mut counters = Counters::default();
+        for (operation, reply) in [
+            (Operation::Delete, "DELETED\r\n"),
+            (Operation::Delete, "HD\r\n"),
+            (Operation::Delete, "NF\r\n"),
+            (Operation::Incr, "17\r\n"),
+            (Operation::Incr, "NOT_FOUND\r\n"),
+            (Operation::Decr, "VA 1\r\n1\r\n"),
+            (Operation::Touch, "TOUCHED\r\n"),
+            (Operation::Touch, "NOT_FOUND\r\n"),
+            (Operation::Cas, "STORED\r\n"),
+            (Operation::Cas, "EXISTS\r\n"),
+            (Operation::Cas, "NOT_FOUND\r\n"),
+            (Operation::Cas, "SERVER_ERROR out of memory\r\n"),
+            (Operation::Delete, "EX\r\n"),
+            (Operation::Delete, ""),
+        ] {
+            assert!(has_result(operation));
+            counters.note_result(operation, reply.as_bytes());
+        }
+        let expected = Counters {
+            delete_hits: 2,
+            delete_misses: 1,
+            incr_hits: 1,
+            incr_misses: 1,
+            decr_hits: 1,
+            touch_hits: 1,
+            touch_misses: 1,
+            cas_hits: 1,
+            cas_misses: 1,
+            cas_badval: 1,
+            ..Counters::default()
+        };
+        assert_eq!(counters, expected);
+    }
 
     #[test]
     fn names_are_unique_and_described() {

@@ -5,9 +5,11 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Config, Counters, Fault, ReadRepair, StatsTopic,
+    Config, Counters, DownReason, Fault, ReadRepair, StatsTopic,
     backend::{Backend, State, sooner},
     budget::{Budget, Held},
+    bulk_reads::{BulkReads, Slicing},
+    changes::Changes,
     gather::Gather,
     hold::Holds,
     multiget::Planner,
@@ -45,8 +47,6 @@ pub enum Event {
     Close(SessionId),
     /// Read from this client again: [`Dataplane::wants_read`] had been false.
     Resume(SessionId),
-    /// This server wants a login, so it is not used; its operator should know.
-    LoginWanted(usize),
     /// A client asks for statistics: answer by [`Dataplane::handle_stats`] with this request's number.
     Stats {
         /// Names the request.
@@ -85,6 +85,7 @@ pub struct Dataplane {
     pub(crate) counters_told: Counters,
     pub(crate) tracer: Tracer,
     pub(crate) events: VecDeque<Event>,
+    pub(crate) changes: Changes,
     pub(crate) dirty: VecDeque<SessionId>,
     /// Sessions that were paused and may go on.
     pub(crate) resumable: VecDeque<SessionId>,
@@ -111,6 +112,8 @@ pub struct Dataplane {
     pub(crate) apart: Vec<Option<u16>>,
     /// Whether any of those owes a reply, as of the beginning of the turn.
     pub(crate) is_apart_busy: bool,
+    /// Reads that bring much.
+    pub(crate) bulk_reads: BulkReads,
     /// Connections that are silent, and what second ones say of them.
     pub(crate) second_opinions: SecondOpinions,
     draining: bool,
@@ -143,6 +146,7 @@ impl Dataplane {
             counters_told: Counters::default(),
             tracer: Tracer::default(),
             events: VecDeque::new(),
+            changes: Changes::default(),
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
@@ -155,6 +159,7 @@ impl Dataplane {
             clients_due: None,
             apart: Vec::new(),
             is_apart_busy: false,
+            bulk_reads: BulkReads::default(),
             second_opinions: SecondOpinions::default(),
             large_input: None,
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
@@ -179,7 +184,7 @@ impl Dataplane {
         self.counters.sessions_accepted += 1;
         self.watch_clients(self.config.patience.idle_ns, now);
         self.recorder.use_window();
-        let mut session = Session::new(self.config.limits, now);
+        let mut session = Session::new(&self.config, now);
         session.number = self.counters.sessions_accepted;
         Some(self.sessions.insert(session))
     }
@@ -230,15 +235,20 @@ impl Dataplane {
         counters.sessions_closed += 1;
         recorder.use_window();
         let mut done = 0;
+        let slicing = session.slicing;
         session.abandon(|key, appended| {
             // The others are still at their servers; they find the session gone when they come back.
-            if appended || services[key].complete {
+            if appended || services[key].complete || slicing == Slicing::Ready(key) {
                 retire(services, key);
                 counters.requests_orphaned += 1;
                 done += 1;
             }
         });
         session.in_service -= done;
+        if slicing != Slicing::No {
+            self.drop_sliced(slicing);
+        }
+        let session = &mut self.sessions[id];
         if let Some(stalled) = session.stalled.take() {
             self.leave_line(id, &stalled);
         }
@@ -283,7 +293,7 @@ impl Dataplane {
             answered += 1;
         });
         session.in_service -= answered;
-        if session.paused && may_take(session, config, held) {
+        if session.paused && may_go_on(session, config, held) {
             resumable.push_back(id);
         }
         if session.blocked {
@@ -337,7 +347,7 @@ impl Dataplane {
         match self.backends[server].state {
             State::Up | State::Silent => {
                 self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
-                self.connect_again(server, now);
+                self.connect_again(server, DownReason::Closes, now);
             }
             State::Connecting { .. } | State::Greeting { .. } | State::Probing { .. } => {
                 self.connect_failed(server, Fault::Connect, now);
@@ -351,7 +361,7 @@ impl Dataplane {
         if self.backends[server].is_connected() {
             self.note_may_be_empty(server);
             self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
-            self.connect_again(server, now);
+            self.connect_again(server, DownReason::Closes, now);
         } else {
             self.handle_server_disconnected(server, now);
         }
@@ -463,6 +473,9 @@ impl Dataplane {
         }
         self.publish_held(held_by_backends, now);
         self.close_overdue(now);
+        if self.bulk_reads.is_waited_for() {
+            self.serve_bulk_reads(now);
+        }
         while let Some(id) = self.resumable.pop_front() {
             self.resume(id, now);
         }
@@ -544,6 +557,7 @@ impl Dataplane {
             && self.slots_are_settled()
             && self.post_is_quiet()
             && self.repairs.is_quiet()
+            && self.bulk_reads.is_quiet()
             && self.second_opinions.is_empty()
     }
 
@@ -571,10 +585,23 @@ impl Dataplane {
 
 /// Whether more requests of this session may be taken.
 pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool {
-    session.in_service < config.session_requests_max
-        && session.buffered_bytes() <= config.session_buffer_bytes_max / 2
+    session.in_service < session.habits.requests_max() && reads(session, config, held) && session.apart == 0
+}
+
+/// Whether a session that is paused may go on.
+fn may_go_on(session: &Session, config: &Config, held: &Held) -> bool {
+    match session.slicing {
+        Slicing::No => may_take(session, config, held),
+        Slicing::InService => false,
+        Slicing::Ready(_) => reads(session, config, held),
+    }
+}
+
+/// Whether a client takes what it is sent.
+#[inline]
+fn reads(session: &Session, config: &Config, held: &Held) -> bool {
+    session.buffered_bytes() <= config.session_buffer_bytes_max / 2
         && !(session.blocked && (held.is_pressed() || session.buffered_bytes() > UNREAD_BYTES_MAX))
-        && session.apart == 0
 }
 
 /// Nothing is taken from a client that leaves more than this unread.

@@ -7,6 +7,7 @@ use crate::{
     Dataplane, Fault, SessionId,
     backend::{Part, Purpose, Repeated, RequestKey},
     budget::SMALL_REPLY_BYTES,
+    counters::has_result,
     dataplane::may_take,
     outbox::{LARGE_REPLY_BYTES, Outbox, SharedBytes},
     replicate::retire,
@@ -89,29 +90,41 @@ impl Dataplane {
                 return Err(Violation::UnexpectedLine(line));
             };
             let rest = &input[at..];
-            let (reply, bytes, part) = if backend.is_head_followed() {
-                let Some((reply, is_whole)) = backend.scan_joined(rest)? else { break };
-                let bytes = &rest[..reply.len];
-                if !is_whole {
-                    at += reply.len;
-                    self.deliver_shared(server, reply, bytes, now);
-                    continue;
-                }
-                (reply, bytes, backend.complete_joined())
-            } else {
-                let Some(reply) = backend.scanner.scan(expected, rest)? else { break };
-                let bytes = &rest[..reply.len];
-                if reply.status.is_error() && backend.is_within_message() {
-                    at += reply.len;
-                    self.deliver_shared(server, reply, bytes, now);
-                    continue;
-                }
-                (reply, bytes, backend.complete_head(bytes)?)
-            };
+            if backend.is_head_followed() {
+                let Some(len) = self.deliver_joined(server, rest, now)? else { break };
+                at += len;
+                continue;
+            }
+            let Some(reply) = backend.scanner.scan(expected, rest)? else { break };
+            let bytes = &rest[..reply.len];
             at += reply.len;
+            if reply.status.is_error() && backend.is_within_message() {
+                self.deliver_shared(server, reply, bytes, now);
+                continue;
+            }
+            let part = backend.complete_head(bytes)?;
             self.deliver(server, part, reply, bytes, now);
         }
         Ok(at)
+    }
+
+    /// Delivers what is complete of the reply to several gets that share a message; returns its length if anything is.
+    fn deliver_joined(
+        &mut self,
+        server: usize,
+        rest: &[u8],
+        now: Instant,
+    ) -> Result<Option<usize>, Violation> {
+        let backend = &mut self.backends[server];
+        let Some((reply, is_whole)) = backend.scan_joined(rest)? else { return Ok(None) };
+        let (len, bytes) = (reply.len, &rest[..reply.len]);
+        if is_whole {
+            let part = backend.complete_joined();
+            self.deliver(server, part, reply, bytes, now);
+        } else {
+            self.deliver_shared(server, reply, bytes, now);
+        }
+        Ok(Some(len))
     }
 
     // As a call of its own it costs every request a hundred instructions.
@@ -268,8 +281,13 @@ impl Dataplane {
         let service = &mut self.services[key];
         service.stamps.received = now;
         let id = service.session;
-        self.sessions[id].undecided -= usize::from(service.is_decided_alone);
-        self.sessions[id].apart -= usize::from(service.apart);
+        if service.is_decided_alone {
+            self.sessions[id].undecided -= 1;
+        }
+        if service.apart && self.come_back(key, reply.map(<[u8]>::len)) {
+            return;
+        }
+        let service = &mut self.services[key];
         if let Some(sender) = service.sender {
             return self.answer_by_mail(key, sender, reply);
         }
@@ -286,10 +304,13 @@ impl Dataplane {
         now: Instant,
     ) {
         let service = &mut self.services[key];
-        let (id, claim) = (service.session, service.claim);
+        let (id, claim, operation) = (service.session, service.claim, service.operation);
         if let Some(fault) = blame {
             self.counters.count_failure(fault);
             self.counters.requests_failed_silently += u64::from(service.silent);
+        }
+        if has_result(operation) {
+            self.note_result(key, reply);
         }
         if !claim.is_empty() {
             self.leave_claim(id, claim);
@@ -311,6 +332,15 @@ impl Dataplane {
         }
         if lingers {
             self.recharge(id);
+        }
+    }
+
+    // Apart, so that what a retrieval needs stays in registers.
+    #[cold]
+    fn note_result(&mut self, key: RequestKey, reply: Option<&[u8]>) {
+        let service = &self.services[key];
+        if !service.error {
+            self.counters.note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
         }
     }
 
@@ -356,7 +386,7 @@ impl Dataplane {
         let mut bytes = match (&failure, &gather) {
             (Some(line), _) => Some(line.as_slice()),
             (None, Some(_)) => None,
-            (None, None) => Some(reply.unwrap_or(kept.as_slice())),
+            (None, None) => Some(reply.unwrap_or_else(|| kept.as_slice())),
         };
         let mut end = if failure.is_none() && service.lacks_end { END } else { b"" };
         let mut len = bytes.map_or_else(|| gather.as_ref().map_or(0, |gather| gather.len()), <[u8]>::len);
@@ -364,9 +394,13 @@ impl Dataplane {
         let whose = if session.buffered_bytes() + len > config.session_buffer_bytes_max {
             counters.session_refusals_full += 1;
             Some("client")
-        } else if (len > SMALL_REPLY_BYTES || session.blocked) && !held.admits(len, session.blocked) {
-            counters.buffer_refusals_full += 1;
-            Some("proxy")
+        } else if len > SMALL_REPLY_BYTES || session.blocked {
+            if len >= config.large_value_bytes {
+                session.habits.note_large(len / service.keys.max(1) as usize);
+            }
+            let is_refused = !held.admits(len, session.blocked);
+            counters.buffer_refusals_full += u64::from(is_refused);
+            is_refused.then_some("proxy")
         } else {
             None
         };
@@ -436,7 +470,7 @@ impl Dataplane {
         }
     }
 
-    fn recycle(&mut self, mut gather: Box<crate::gather::Gather>) {
+    pub(crate) fn recycle(&mut self, mut gather: Box<crate::gather::Gather>) {
         let is_large = gather.capacity() > SPARE_GATHER_BYTES_MAX;
         if self.spare_gathers.len() < SPARE_GATHERS_MAX && !(is_large && self.held.is_pressed()) {
             gather.clear();

@@ -9,6 +9,7 @@
 //! | `ms`, `md`, `ma` | as `set`, `delete` and other writes, by their flags | the decider's |
 //! | a value above the limit | for `set` and `ms`, a `delete` to all R servers | none: the refusal |
 //! | `flush_all`, if allowed | every server | all must agree |
+//! | `cache_memlimit`, `slabs`, `lru`, `lru_crawler`, if allowed | every server | all must agree |
 //! | `version`, `verbosity`, `mn`, `stats`, mistakes | nobody | |
 
 use crate::{
@@ -70,10 +71,14 @@ impl Dataplane {
                 self.count_change(&request, context);
                 self.flush_all(request, context);
             }
+            Request::ServerCommand { .. } => {
+                self.count_change(&request, context);
+                self.command_servers(request, context);
+            }
             Request::Stats { arguments } => self.stats(arguments, context),
             Request::MetaNoop => self.answer_locally(Answer::Fixed(b"MN\r\n"), false, false, context),
             Request::Version => {
-                let reply = format!("VERSION {}\r\n", self.config.version).into_bytes();
+                let reply = self.version_reply();
                 self.answer_locally(Answer::Owned(reply), false, false, context);
             }
             Request::Verbosity { noreply } => {
@@ -262,10 +267,26 @@ impl Dataplane {
         self.finish_if_nothing_is_outstanding(key, context.now);
     }
 
+    /// Passes on what concerns whole servers.
+    #[cold]
+    fn command_servers(&mut self, request: Request<'_>, context: Context) {
+        let key = self.begin(Operation::Local, 0, request.noreply(), context);
+        let message = without_noreply(request);
+        let routes = Arc::clone(&self.router);
+        for (rank, &server) in routes.servers().iter().enumerate() {
+            let server = usize::from(server);
+            self.send(key, server, Expected::ServerCommand, rank == 0, context.now, |backend| {
+                message.write_to(backend.message());
+            });
+        }
+        self.finish_if_nothing_is_outstanding(key, context.now);
+    }
+
     /// Asks the driver, which alone can see all loops. It answers by [`Dataplane::handle_stats`].
     fn stats(&mut self, arguments: &[u8], context: Context) {
         let Some(topic) = StatsTopic::parse(arguments) else {
-            return self.answer_locally(Answer::Fixed(StatsTopic::refusal(arguments)), false, true, context);
+            let (answer, is_error) = StatsTopic::fixed(arguments);
+            return self.answer_locally(Answer::Fixed(answer), false, is_error, context);
         };
         let request = self.begin(Operation::Local, 0, false, context);
         self.services[request].outstanding = 1;
@@ -460,6 +481,9 @@ fn without_noreply(request: Request<'_>) -> Request<'_> {
         Request::Arithmetic(it) => Request::Arithmetic(Arithmetic { noreply: false, ..it }),
         Request::Touch(it) => Request::Touch(Touch { noreply: false, ..it }),
         Request::FlushAll { delay, .. } => Request::FlushAll { delay, noreply: false },
+        Request::ServerCommand { command, arguments, .. } => {
+            Request::ServerCommand { command, arguments, noreply: false }
+        }
         other => other,
     }
 }

@@ -113,6 +113,19 @@ impl Gather {
         parts.filter(|(_, part)| !part.left_out).map(|(index, part)| (index, part.server))
     }
 
+    /// Other servers are asked for the parts. No two of them may become one.
+    pub(crate) fn redirect(&mut self, to: impl Fn(usize) -> usize) {
+        for part in &mut self.parts[..self.used] {
+            let server = to(part.server);
+            let number = std::mem::take(&mut self.part_of[part.server]);
+            if self.part_of.len() <= server {
+                self.part_of.resize(server + 1, 0);
+            }
+            self.part_of[server] = number;
+            part.server = server;
+        }
+    }
+
     pub(crate) fn part_count(&self) -> u32 {
         u32::try_from(self.used).expect("each server is asked a few times at most")
     }
@@ -187,19 +200,31 @@ impl Gather {
     }
 
     /// Length of the values.
+    #[inline]
     pub(crate) fn values_len(&self) -> usize {
         self.parts[..self.used].iter().map(|part| part.as_slice().len()).sum()
     }
 
     /// Length of the merged reply.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.values_len() + self.again.values_len() + b"END\r\n".len()
     }
 
     /// Appends the whole reply: the values in the order of the keys in the request, and `END`. To be done once.
     pub(crate) fn merge_into(&mut self, out: &mut Outbox) {
+        self.merge(out, END);
+    }
+
+    /// The same without `END`.
+    pub(crate) fn merge_values_into(&mut self, out: &mut Outbox) {
+        self.merge(out, b"");
+    }
+
+    #[inline(always)]
+    fn merge(&mut self, out: &mut Outbox, end: &[u8]) {
         if self.parts[..self.used].iter().any(|part| part.large.is_some()) {
-            return self.merge_pieces_into(out);
+            return self.merge_pieces_into(out, end);
         }
         out.append(self.len(), |out| {
             for position in 0..self.owners.len() {
@@ -208,13 +233,13 @@ impl Gather {
                     None => self.again.merge_into(position, out),
                 }
             }
-            out.extend_from_slice(b"END\r\n");
+            out.extend_from_slice(end);
         });
     }
 
     /// The same, without a copy of large values.
     #[cold]
-    fn merge_pieces_into(&mut self, out: &mut Outbox) {
+    fn merge_pieces_into(&mut self, out: &mut Outbox, end: &[u8]) {
         for position in 0..self.owners.len() {
             let Some((part, block)) = self.next_span_of(position) else {
                 out.append(0, |out| self.again.merge_into(position, out));
@@ -228,10 +253,11 @@ impl Gather {
                 }
             }
         }
-        out.append(END.len(), |out| out.extend_from_slice(END));
+        out.append(end.len(), |out| out.extend_from_slice(end));
     }
 
     /// The value of the key at this position, if its part has one. To be asked for in order.
+    #[inline(always)]
     pub(crate) fn next_block_of(&mut self, position: usize) -> Option<&[u8]> {
         let (part, block) = self.next_span_of(position)?;
         Some(&self.parts[part].as_slice()[block])

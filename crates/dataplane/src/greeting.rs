@@ -10,6 +10,8 @@
 //! (protocol.txt, "Authentication"). The connection is shared by many clients: one of them could log all others in. So nothing of a
 //! client is sent before the server has answered this question as a server answers whom it serves.
 
+use crate::version::Version;
+
 /// One connection's.
 #[derive(Debug, Default)]
 pub(crate) struct Greeting {
@@ -57,6 +59,11 @@ impl Greeting {
             }
             Some(_) => Greeted::Nonsense,
         }
+    }
+
+    /// The version that it named.
+    pub(crate) fn version(&self) -> Option<Version> {
+        Version::of_reply(&self.reply)
     }
 
     /// What came, for whoever looks for the trouble.

@@ -16,6 +16,7 @@ use crate::{
     Charge, Dataplane, Event, Fault, SessionId, TraceRow,
     backend::{Backend, RequestKey},
     begun::Begun,
+    changes::Changes,
     key::WireKey,
     outbox::Outbox,
     ownership::Sender,
@@ -101,12 +102,13 @@ impl Dataplane {
 
     fn forget_connections(&mut self, now: Instant) {
         self.events.retain(|event| !matches!(event, Event::Connect(_) | Event::Disconnect(_)));
+        self.changes = Changes::default();
         self.backends.iter_mut().enumerate().for_each(|(slot, backend)| *backend = Backend::new(slot, now));
     }
 
     /// A session for [`Dataplane::serve`]. It counts nowhere, and lives as long as the dataplane.
     pub fn lend_session(&mut self, now: Instant) -> SessionId {
-        let mut session = Session::new(self.config.limits, now);
+        let mut session = Session::new(&self.config, now);
         session.hosted = Some(Taken::default());
         self.sessions.insert(session)
     }
@@ -217,7 +219,7 @@ impl Dataplane {
         let session = &mut self.sessions[id];
         let mut request = None;
         session.abandon(|key, _| request = Some(key));
-        let mut free = Session::new(self.config.limits, Instant::ZERO);
+        let mut free = Session::new(&self.config, Instant::ZERO);
         free.hosted = Some(Taken::default());
         // It may still be in the list of those with something to write; once is enough.
         free.dirty = session.dirty;

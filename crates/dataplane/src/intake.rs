@@ -1,6 +1,9 @@
 //! What a client sends becomes requests: bytes are cut into requests while the session may have more in service.
 
-use crate::{Dataplane, Event, SessionId, budget::SCARCE_LOOK_NS, dataplane::may_take, dispatch::Large};
+use crate::{
+    Dataplane, Event, SessionId, budget::SCARCE_LOOK_NS, bulk_reads::Slicing, dataplane::may_take,
+    dispatch::Large,
+};
 use std::mem;
 use weir_protocol::{
     Parsed,
@@ -26,11 +29,13 @@ impl Dataplane {
         let mut first_byte = self.sessions[id].input_since;
         loop {
             let session = &mut self.sessions[id];
-            let swallowed = session.swallow.min(bytes.len() - at);
-            session.swallow -= swallowed;
-            at += swallowed;
-            if swallowed > 0 && session.swallow == 0 {
-                first_byte = now;
+            if session.swallow > 0 {
+                let swallowed = session.swallow.min(bytes.len() - at);
+                session.swallow -= swallowed;
+                at += swallowed;
+                if session.swallow == 0 {
+                    first_byte = now;
+                }
             }
             if session.closing {
                 return bytes.len();
@@ -58,17 +63,22 @@ impl Dataplane {
                     }
                 }
             }
-            let parsed = session.parser.parse(&bytes[at..]);
-            let parsed = match parsed {
-                Parsed::Incomplete { needed } if self.has_room(id, needed) => break,
-                Parsed::Incomplete { .. } => self.turn_away(id, &bytes[at..]),
-                parsed => parsed,
-            };
+            let mut parsed = session.parser.parse(&bytes[at..]);
+            if let Parsed::Incomplete { needed } = parsed {
+                if self.has_room(id, needed) {
+                    break;
+                }
+                parsed = self.turn_away(id, &bytes[at..]);
+            }
             if self.is_spread() && self.waits_for_earlier(id, &parsed) {
                 self.sessions[id].paused = true;
                 break;
             }
             if self.may_go_apart(length_of(&parsed)) && self.waits_to_go_apart(id, &parsed) {
+                self.sessions[id].paused = true;
+                break;
+            }
+            if self.concerns_bulk_reads(id, &parsed) && self.waits_for_bulk_reads(id, &parsed, now) {
                 self.sessions[id].paused = true;
                 break;
             }
@@ -135,7 +145,11 @@ impl Dataplane {
         else {
             return;
         };
+        if session.slicing != Slicing::No {
+            return self.go_on_with_slices(id, now);
+        }
         session.paused = false;
+        session.habits.grow(self.config.session_requests_max);
         self.consume_input(id, now);
         let session = &mut self.sessions[id];
         if session.paused {

@@ -32,6 +32,7 @@
 //! | `greeting` | the first exchange on a connection to a server |
 //! | `intake` | what a client sends becomes requests |
 //! | `in_step` | whether the replies of a connection are in step with its requests |
+//! | `changes` | what becomes of servers, told to the driver |
 //! | `begun` | from when a deadline runs |
 //! | `connection` | connections to servers: made, tried again, given up, lost |
 //! | `service` | one request, from parsed to answered |
@@ -45,6 +46,7 @@
 //! | `trace` | single requests, sampled at random |
 //! | `window` | what is told of each second |
 //! | `stats` | what a client may ask in band |
+//! | `version` | what `version` is answered: the lowest of the servers' |
 //! | `item_size` | the longest value, as the servers tell it |
 //! | `apart` | large values, on a connection of their own |
 //! | `budget` | how much memory all buffers may take together |
@@ -62,6 +64,8 @@ mod backend;
 mod begun;
 mod budget;
 mod buffer;
+mod bulk_reads;
+mod changes;
 mod config;
 mod connection;
 mod counters;
@@ -105,10 +109,12 @@ mod stats;
 mod table;
 mod token;
 mod trace;
+mod version;
 mod window;
 mod words;
 
 pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
+pub use changes::{Change, DownReason, ReplacedReason, ServerChange};
 pub use config::Config;
 #[cfg(feature = "mutations")]
 pub use config::Mutation;
@@ -124,5 +130,6 @@ pub use report::{Report, ServerReport, StationEntry};
 pub use standing::Standing;
 pub use stats::StatsTopic;
 pub use trace::{Arrivals, TraceRow};
+pub use version::Version;
 pub use window::{LoopWindow, ServerWindow};
 pub use words::UnknownWord;

@@ -12,7 +12,7 @@
 //! elsewhere, and there is no such limit. Who refuses connections is marked down in any case.
 
 use crate::{
-    Dataplane,
+    Dataplane, ServerChange,
     backend::{Purpose, State},
     in_step::InStep,
     table::SlotState,
@@ -71,10 +71,12 @@ impl Dataplane {
         let Self { backends, config, counters, .. } = self;
         let backend = &mut backends[server];
         counters.servers_marked_down += 1;
+        let timeouts = backend.late_in_a_row;
         backend.state = State::Silent;
         backend.begin_own_message(Purpose::Barrier, Expected::Version, config, now);
         backend.message().extend_from_slice(b"version\r\n");
         backend.finish_message();
+        self.note_change(server, ServerChange::MarkedDown { timeouts });
     }
 
     /// It has answered, and with that everything that was sent before.
@@ -89,6 +91,7 @@ impl Dataplane {
             // The answer came in its turn.
             backend.in_step = InStep::default();
             self.counters.servers_marked_up += 1;
+            self.note_change(server, ServerChange::Up);
         }
     }
 }

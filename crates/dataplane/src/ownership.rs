@@ -146,7 +146,7 @@ impl Dataplane {
             return;
         }
         let Config { loop_index: index, loop_count: loops, .. } = self.config;
-        let mut session = Session::new(self.config.limits, now);
+        let mut session = Session::new(&self.config, now);
         session.hosted = Some(Taken::default());
         self.post = Some(Box::new(Post {
             index,

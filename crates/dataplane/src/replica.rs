@@ -1,7 +1,7 @@
 //! One server of which other servers have copies: what this dataplane knows it to lack, and how it is made to forget that.
 
 use crate::{
-    Dataplane,
+    Dataplane, ServerChange,
     backend::{Backend, Purpose, State},
     dispatch::write_message,
     follow::invalidation,
@@ -56,10 +56,13 @@ impl Replica {
         })
     }
 
-    fn clean_if_done(&mut self) {
-        if self.journal.is_done() {
+    /// Returns whether it was unclean, and is not any more.
+    fn clean_if_done(&mut self) -> bool {
+        let is_fresh = self.share.is_unclean() && self.journal.is_done();
+        if is_fresh {
             self.share.clean();
         }
+        is_fresh
     }
 }
 
@@ -70,10 +73,17 @@ impl Dataplane {
         let Some(replica) = backends[server].replica.as_mut().filter(|_| config.has_journal()) else {
             return;
         };
-        replica.share.soil();
+        let is_stale = replica.share.soil();
         counters.journal_keys += 1;
         let bounds = Bounds { keys: config.journal_keys_max, bytes: config.journal_bytes_max };
-        counters.journal_overflows += u64::from(replica.journal.miss(Missed::of(key), bounds));
+        let overflows = replica.journal.miss(Missed::of(key), bounds);
+        counters.journal_overflows += u64::from(overflows);
+        if is_stale {
+            self.note_change(server, ServerChange::Stale);
+        }
+        if overflows {
+            self.note_change(server, ServerChange::FlushWanted);
+        }
     }
 
     /// Once per turn: makes servers forget what they missed.
@@ -114,6 +124,7 @@ impl Dataplane {
     pub(crate) fn errand_replied(&mut self, server: usize, purpose: Purpose, reply: Reply, now: Instant) {
         let Self { backends, config, counters, .. } = self;
         let Some(replica) = &mut backends[server].replica else { return };
+        let mut change = None;
         match (purpose, reply.status.is_error()) {
             (Purpose::Delete, true) if reply.status == Status::ServerError => {
                 counters.journal_deletes_refused += 1;
@@ -121,14 +132,24 @@ impl Dataplane {
             }
             // What a server takes for no key it holds nothing of.
             (Purpose::Delete, _) => replica.journal.confirm(now, config.quarantine_ns),
-            (Purpose::Flush, false) => replica.journal.confirm_flush(now, config.quarantine_ns),
+            (Purpose::Flush, false) => {
+                replica.journal.confirm_flush(now, config.quarantine_ns);
+                change = Some(ServerChange::Flushed);
+            }
             (Purpose::Flush, true) => {
                 counters.journal_flushes_refused += 1;
                 replica.journal.refuse_flush(now.plus(config.reconnect_delay_max_ns));
+                change = Some(ServerChange::FlushRefused);
             }
             (Purpose::Request | Purpose::Settings | Purpose::Barrier | Purpose::Step, _) => return,
         }
-        replica.clean_if_done();
+        let is_fresh = replica.clean_if_done();
+        if let Some(change) = change {
+            self.note_change(server, change);
+        }
+        if is_fresh {
+            self.note_change(server, ServerChange::Fresh);
+        }
     }
 
     /// A connection is gone that had `deletes` of ours, or a flush, on it, and perhaps writes that were not answered.
@@ -139,6 +160,7 @@ impl Dataplane {
         if lost.writes && ending == Ending::Otherwise && replica.share.is_unclean() {
             counters.server_quarantines += 1;
             replica.journal.quarantine(now.plus(config.quarantine_ns));
+            self.note_change(server, ServerChange::Quarantined);
         }
     }
 }

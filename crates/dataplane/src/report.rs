@@ -1,6 +1,6 @@
 //! What a dataplane tells about itself.
 
-use crate::{Counters, Dataplane};
+use crate::{Counters, Dataplane, Version};
 use weir_timing::{Distribution, Instant, QueueReport, StationReport};
 
 /// Everything that one dataplane measured and counted, or the sum over several.
@@ -16,6 +16,8 @@ pub struct Report {
     pub buffered_bytes: u64,
     /// The longest value that clients may store now, in bytes; over several loops the largest of theirs.
     pub value_bytes_max: usize,
+    /// The lowest version that a server has told, if one has.
+    pub version: Option<Version>,
     /// Requests that wait for a worker, where the engine has such a queue.
     pub queue: Option<QueueReport>,
     /// Where requests wait and where they are served, where the engine has threads for that.
@@ -44,6 +46,8 @@ pub struct ServerReport {
     pub server: String,
     /// `up`, `down`, `connecting` or `idle` (not needed yet); over several loops the worst of theirs.
     pub state: &'static str,
+    /// Whether any loop is connected to it, or was until a moment ago, and has not found it down.
+    pub is_serving: bool,
     /// Messages that were queued for it.
     pub requests: u64,
     /// Error replies that it gave, and messages that got none.
@@ -75,6 +79,7 @@ impl Dataplane {
             sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
             buffered_bytes: self.budget().held() as u64,
             value_bytes_max: self.config.limits.value_bytes_max,
+            version: self.lowest_version(),
             queue: None,
             stations: Vec::new(),
             servers: servers
@@ -83,6 +88,7 @@ impl Dataplane {
                     let mut it = ServerReport {
                         server: server.name.clone(),
                         state: backend.state.name(),
+                        is_serving: backend.is_serving(),
                         requests: backend.requests,
                         errors: backend.errors,
                         timeouts: backend.timeouts,
@@ -116,6 +122,10 @@ impl Report {
         self.counters.merge(&other.counters);
         self.sessions += other.sessions;
         self.buffered_bytes = self.buffered_bytes.max(other.buffered_bytes);
+        self.version = match (self.version.take(), other.version.clone()) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
         self.queue = match (self.queue, other.queue) {
             (Some(mut mine), Some(theirs)) => {
                 mine += theirs;
@@ -148,6 +158,7 @@ impl Report {
                 continue;
             };
             mine.state = worse_state(mine.state, theirs.state);
+            mine.is_serving |= theirs.is_serving;
             mine.requests += theirs.requests;
             mine.errors += theirs.errors;
             mine.timeouts += theirs.timeouts;

@@ -19,7 +19,7 @@
 //! but this question is ever sent there. Each connection to a server may fall silent by itself, and is asked about by itself.
 
 use crate::{
-    Dataplane, Event, Fault,
+    Dataplane, DownReason, Event, Fault, ReplacedReason, ServerChange,
     backend::{Backend, Purpose, State},
     table::{Slot, SlotState},
 };
@@ -252,8 +252,9 @@ impl Dataplane {
     fn replace_dead(&mut self, about: usize, now: Instant) {
         self.counters.server_connections_dead += 1;
         self.events.push_back(Event::Disconnect(about));
+        self.note_change(about, ServerChange::Replaced(ReplacedReason::Dead));
         self.lose_connection(about, Fault::Closed, self.config.ending_of_dead(), now);
-        self.connect_again(about, now);
+        self.connect_again(about, DownReason::Unanswered, now);
     }
 
     /// Whether a slot is that of a second connection.

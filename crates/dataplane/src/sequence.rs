@@ -108,7 +108,9 @@ impl Dataplane {
                         writes: false,
                     };
                 }
-                Request::FlushAll { .. } => return Claim { sets: u64::MAX, writes: false },
+                Request::FlushAll { .. } | Request::ServerCommand { .. } => {
+                    return Claim { sets: u64::MAX, writes: false };
+                }
                 Request::Storage(Storage { key, .. })
                 | Request::Deletion(Deletion { key, .. })
                 | Request::Arithmetic(Arithmetic { key, .. })

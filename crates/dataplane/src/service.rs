@@ -52,7 +52,7 @@ pub(crate) struct Service {
     pub(crate) lingers: bool,
     /// Until this is done its session's reads go to deciders: other replicas may still hold what it changes.
     pub(crate) is_decided_alone: bool,
-    /// It went over a server's connection for large values.
+    /// It went over a server's connection for large values, or is a read that may have (`bulk_reads.rs`).
     pub(crate) apart: bool,
     /// One has decided, and the followers are being told; or others have answered, and the deciders are being asked.
     /// That is part of the time at the servers.

@@ -9,11 +9,16 @@
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
 use crate::{
-    Arrivals, Taken, backend::RequestKey, hold::Stalled, outbox::Outbox, ownership::Sender,
+    Arrivals, Config, Taken,
+    backend::RequestKey,
+    bulk_reads::{Habits, Slicing},
+    hold::Stalled,
+    outbox::Outbox,
+    ownership::Sender,
     sequence::Sequence,
 };
 use std::collections::VecDeque;
-use weir_protocol::{Limits, RequestParser};
+use weir_protocol::RequestParser;
 use weir_timing::Instant;
 
 /// A reply that is owed to the client.
@@ -57,6 +62,14 @@ pub(crate) struct Session {
     pub(crate) undecided: usize,
     /// Of those in service, writes that went apart (`apart.rs`).
     pub(crate) apart: usize,
+    /// Of those in service, reads that went over bulk connections (`bulk_reads.rs`).
+    pub(crate) reads_apart: usize,
+    /// What is known of its reads.
+    pub(crate) habits: Habits,
+    /// How far a read of it is that is carried out in slices.
+    pub(crate) slicing: Slicing,
+    /// Its next request waits until there is room for reads that bring much.
+    pub(crate) is_in_line: bool,
     /// Its next request waits for a key.
     pub(crate) stalled: Option<Box<Stalled>>,
     /// Nothing is read while this is set.
@@ -90,9 +103,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(limits: Limits, now: Instant) -> Self {
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
         Self {
-            parser: RequestParser::new(limits),
+            parser: RequestParser::new(config.limits),
             input: Vec::new(),
             input_since: now,
             is_new: true,
@@ -110,6 +123,10 @@ impl Session {
             changes: 0,
             undecided: 0,
             apart: 0,
+            reads_apart: 0,
+            habits: Habits::new(config),
+            slicing: Slicing::No,
+            is_in_line: false,
             stalled: None,
             paused: false,
             closing: false,

@@ -7,7 +7,7 @@
 //!
 //! Servers are known by their names, so that the mark outlives a reload. The lock is taken when a table comes, never for a request.
 
-use crate::emptied::Doubt;
+use crate::{emptied::Doubt, version::Versions};
 use std::{
     collections::HashMap,
     sync::{
@@ -22,6 +22,8 @@ pub struct Standing {
     servers: Mutex<HashMap<Box<str>, Arc<ServerStanding>>>,
     /// How many connections servers have ended.
     ends: Arc<AtomicU64>,
+    /// What they say to `version`.
+    pub(crate) versions: Versions,
 }
 
 /// One server's.
@@ -88,12 +90,14 @@ impl Share {
         self.of.doubt.learn(asked, found)
     }
 
-    /// From now on nobody reads there.
-    pub(crate) fn soil(&mut self) {
-        if !self.is_unclean {
+    /// From now on nobody reads there. Returns whether this dataplane would have.
+    pub(crate) fn soil(&mut self) -> bool {
+        let is_new = !self.is_unclean;
+        if is_new {
             self.is_unclean = true;
             self.of.unclean.fetch_add(1, Ordering::SeqCst);
         }
+        is_new
     }
 
     /// As far as this dataplane is concerned, the server may be read.

@@ -13,7 +13,7 @@
 //! is being decided may still be sent there. So a number in a request never changes its meaning.
 
 use crate::{
-    Dataplane, Event,
+    Dataplane, Event, ServerChange,
     backend::{Backend, State},
     replica::{Ending, Replica},
 };
@@ -180,14 +180,17 @@ impl Dataplane {
         let servers: Vec<u16> = table.servers().iter().map(|server| self.assign_slot(server, now)).collect();
         let mut named = vec![false; self.slots.len()];
         servers.iter().for_each(|&slot| named[usize::from(slot)] = true);
+        let mut left = Vec::new();
         for (number, slot) in self.slots.iter_mut().enumerate() {
             if slot.state == SlotState::Serving && !named[slot.beside.unwrap_or(number)] {
                 slot.state = SlotState::Leaving;
                 self.settling = true;
                 // There will be no other connection: what waits is sent on this one.
                 self.backends[number].renewing = false;
+                left.push(number);
             }
         }
+        left.into_iter().for_each(|slot| self.note_change(slot, ServerChange::Left));
         let routes = Routes::new(table, servers);
         self.prepare_replicas(&routes);
         let former = mem::replace(&mut self.router, Arc::new(routes));
@@ -202,7 +205,13 @@ impl Dataplane {
         self.keeps_journals |= routes.is_replicated();
         for slot in routes.replicated_slots() {
             let replica = || Box::new(Replica::new(&self.standing, &self.slots[slot].name));
-            self.backends[slot].replica.get_or_insert_with(replica);
+            if self.backends[slot].replica.is_none() {
+                let replica = self.backends[slot].replica.insert(replica());
+                if replica.share.is_unclean() {
+                    // Who went by it before has left it like that.
+                    self.note_change(slot, ServerChange::FlushWanted);
+                }
+            }
         }
     }
 

@@ -114,6 +114,9 @@ fn every_world_ends_well() {
         ("repairs that failed", sum(|outcome| outcome.counters.repairs_failed)),
         ("multi-gets chosen to be whole", sum(|outcome| outcome.counters.multigets_auto_whole)),
         ("multi-gets chosen to be sharded", sum(|outcome| outcome.counters.multigets_auto_sharded)),
+        ("reads that may bring much", sum(|outcome| outcome.counters.bulk_reads)),
+        ("slices", sum(|outcome| outcome.counters.bulk_read_slices)),
+        ("waits for such reads", sum(|outcome| outcome.counters.bulk_read_waits)),
         ("silent failures", sum(|outcome| outcome.counters.requests_failed_silently)),
     ] {
         println!("{trouble}: {count}");

@@ -24,6 +24,8 @@ pub enum Expected {
     Version,
     /// To `flush_all`.
     Flush,
+    /// To a command to a whole server ([`crate::Request::ServerCommand`]): `OK`, or one line that says why not.
+    ServerCommand,
     /// To `stats settings`: any number of `STAT <name> <value>`, then `END`.
     Settings,
     /// To a meta command that is always answered.
@@ -413,12 +415,30 @@ fn status(expected: Expected, text: &[u8]) -> Option<Status> {
             // `decr` pads the number with spaces where it got shorter.
             number::digits(text.trim_ascii_end()).map(|_| Status::Number)?
         }
-        (b"OK", E::Flush) => Status::Ok,
+        (b"OK", E::Flush | E::ServerCommand) => Status::Ok,
+        (text, E::ServerCommand) if is_declined(text) => Status::ServerError,
         (text, E::Version) if text.starts_with(b"VERSION ") => Status::Version,
         (text, _) if text.starts_with(b"CLIENT_ERROR") => Status::ClientError,
         (text, _) if text.starts_with(b"SERVER_ERROR") => Status::ServerError,
         _ => return None,
     })
+}
+
+/// What servers say that do not do what a command to them wants.
+fn is_declined(text: &[u8]) -> bool {
+    matches!(
+        Tokens::new(text).next(),
+        Some(
+            b"BADCLASS"
+                | b"BUSY"
+                | b"ERROR"
+                | b"MEMLIMIT_ADJUST_FAILED"
+                | b"MEMLIMIT_TOO_SMALL"
+                | b"NOSPARE"
+                | b"NOTSTARTED"
+                | b"SAME"
+        )
+    )
 }
 
 /// A length that a server may state. memcached has no larger items; waiting for the end of a larger one would be waiting for ever.

@@ -47,6 +47,15 @@ pub enum Request<'a> {
         /// No reply is wanted.
         noreply: bool,
     },
+    /// `cache_memlimit`, `slabs`, `lru` or `lru_crawler`, where the proxy allows them: for every server, which understands the rest.
+    ServerCommand {
+        /// The first word.
+        command: &'a [u8],
+        /// What follows it.
+        arguments: &'a [u8],
+        /// No reply is wanted.
+        noreply: bool,
+    },
     /// `stats`.
     Stats {
         /// What follows the command.
@@ -71,7 +80,9 @@ impl Request<'_> {
             Self::Deletion(deletion) => deletion.noreply,
             Self::Arithmetic(arithmetic) => arithmetic.noreply,
             Self::Touch(touch) => touch.noreply,
-            Self::Verbosity { noreply } | Self::FlushAll { noreply, .. } => *noreply,
+            Self::Verbosity { noreply }
+            | Self::FlushAll { noreply, .. }
+            | Self::ServerCommand { noreply, .. } => *noreply,
             Self::Retrieval(_) | Self::Meta(_) | Self::MetaNoop => false,
             Self::Stats { .. } | Self::Version | Self::Quit => false,
         }
@@ -90,6 +101,11 @@ impl Request<'_> {
             Self::FlushAll { delay, noreply } => {
                 out.extend_from_slice(b"flush_all");
                 write_optional(out, delay);
+                end_line(out, *noreply);
+            }
+            Self::ServerCommand { command, arguments, noreply } => {
+                out.extend_from_slice(command);
+                write_optional(out, arguments);
                 end_line(out, *noreply);
             }
             Self::Stats { arguments } => {
@@ -164,12 +180,19 @@ pub struct Limits {
     pub value_bytes_max: usize,
     /// Whether `flush_all` is allowed.
     pub flush_allowed: bool,
+    /// Whether commands to whole servers are allowed ([`Request::ServerCommand`]).
+    pub server_commands_allowed: bool,
 }
 
 impl Default for Limits {
     /// 4 MiB lines (a `get` of 10,000 keys of 250 bytes fits) and memcached's own default of 1 MiB per value.
     fn default() -> Self {
-        Self { line_bytes_max: 4 << 20, value_bytes_max: 1 << 20, flush_allowed: false }
+        Self {
+            line_bytes_max: 4 << 20,
+            value_bytes_max: 1 << 20,
+            flush_allowed: false,
+            server_commands_allowed: false,
+        }
     }
 }
 

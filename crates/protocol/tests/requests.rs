@@ -112,6 +112,9 @@ fn mistakes_are_answered_as_memcached_answers() {
     check(b"verbosity x\r\n", &["BadCommandLine silent=false"]);
     check(b"flush_all\r\n", &["NotAllowed(FlushAll) silent=false"]);
     check(b"flush_all 0 noreply\r\n", &["NotAllowed(FlushAll) silent=true"]);
+    check(b"cache_memlimit 64\r\n", &["NotAllowed(CacheMemlimit) silent=false"]);
+    check(b"cache_memlimit 64 noreply\r\n", &["NotAllowed(CacheMemlimit) silent=true"]);
+    check(b"slabs automove 0 noreply\r\n", &["NotAllowed(Slabs) silent=false"]);
     check(b"shutdown\r\n", &["ShutdownNotEnabled silent=false"]);
     check(b"shutdown a b c\r\n", &["ShutdownNotEnabled silent=false"]);
     for line in ["xx HTTP/1.1", "GET / HTTP/1.0", "HTTP/1.1", "mxx HTTP/1.1"] {
@@ -133,6 +136,26 @@ fn keys_end_at_250_bytes() {
         [format!("get {bad}"), format!("get a {bad}"), format!("gat 0 {bad}"), format!("delete {bad}")]
     {
         check(format!("{line}\r\n").as_bytes(), &["BadCommandLine silent=false"]);
+    }
+}
+
+#[test]
+fn commands_to_whole_servers_are_passed_on_where_one_line_answers_them() {
+    let limits = Limits { server_commands_allowed: true, ..Limits::default() };
+    for (line, passed_on) in [
+        ("cache_memlimit  64 ", "cache_memlimit 64\r\n"),
+        ("cache_memlimit 64 noreply", "cache_memlimit 64 noreply\r\n"),
+        ("slabs reassign 1 2", "slabs reassign 1 2\r\n"),
+        ("slabs automove 0", "slabs automove 0\r\n"),
+        ("lru mode flat", "lru mode flat\r\n"),
+        ("lru_crawler crawl all", "lru_crawler crawl all\r\n"),
+        ("lru_crawler metadump all", "NotAllowed(LruCrawler) silent=false"),
+        ("lru_crawler mgdump all", "NotAllowed(LruCrawler) silent=false"),
+        ("slabs dump", "NotAllowed(Slabs) silent=false"),
+        ("watch fetchers", "NotAllowed(Watch) silent=false"),
+        ("cache_memlimit", "Unknown silent=false"),
+    ] {
+        assert_eq!(parse_all(format!("{line}\r\n").as_bytes(), limits), [passed_on], "{line}");
     }
 }
 

@@ -28,10 +28,17 @@ use hyper_util::rt::TokioIo;
 use places::{About, Place, either};
 use serde_json::{Map, Value, json};
 use socket2::SockRef;
-use std::{convert::Infallible, io, net::TcpListener, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    convert::Infallible,
+    io,
+    net::TcpListener,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::{net::TcpStream, sync::Semaphore};
 use weir_dataplane::Report;
-use weir_routing::REPLICAS_MAX;
+use weir_routing::{Pool, REPLICAS_MAX, Table};
 
 /// The longest request that is read, in bytes: a key of 250 bytes and the headers of any browser fit. Longer ones get status 431.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
@@ -143,17 +150,40 @@ fn tell(reporter: &Reporter, uri: &Uri) -> Answer {
     }
 }
 
-/// Clients can connect and every loop answers; what it goes by, and which servers are not read.
+/// Whether clients are to be sent here: every loop answers, a pool can serve, and the proxy is not about to stop. Besides, what it goes
+/// by, and which servers are not read.
 fn ready(reporter: &Reporter, report: &Report) -> Answer {
     let in_force = reporter.keeper.in_force();
     let (generation, loaded_unix_ns) = (in_force.generation, in_force.loaded_unix_ns);
     let unread = report.servers.iter().filter_map(|it| it.unread.map(|why| (it.server.clone(), json!(why))));
-    json_page(&json!({
-        "ready": true,
+    let down = pools_down(&in_force.table, report);
+    let reason = if reporter.stopping.load(Ordering::SeqCst) {
+        Some("the proxy is about to stop")
+    } else if down.len() == in_force.table.pools().len() {
+        Some("no pool has a server that is up")
+    } else {
+        None
+    };
+    let mut answer = json_page(&json!({
+        "ready": reason.is_none(),
+        "reason": reason,
         "generation": generation,
         "loaded_unix_ns": loaded_unix_ns,
+        "pools_down": down,
         "servers_unread": unread.collect::<Map<_, _>>(),
-    }))
+    }));
+    if reason.is_some() {
+        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    answer
+}
+
+/// The pools of which no server is up.
+fn pools_down<'a>(table: &'a Table, report: &Report) -> Vec<&'a str> {
+    let serving = report.servers.iter().filter(|it| it.is_serving).map(|it| it.server.as_str());
+    let serving: HashSet<_> = serving.collect();
+    let is_down = |pool: &&Pool| !pool.router().servers().iter().any(|it| serving.contains(it.name.as_str()));
+    table.pools().iter().filter(is_down).map(Pool::name).collect()
 }
 
 /// Which servers hold a key, the primary first.

@@ -55,6 +55,8 @@ pub struct Config {
     pub replication: Replication,
     /// How long sessions may take to end after a signal to stop.
     pub drain_timeout: Duration,
+    /// For how long it goes on serving after SIGTERM, while it says that it is not ready.
+    pub drain_delay: Duration,
     /// The most client connections at once, over all loops.
     pub sessions_max: usize,
     /// The longest value that a client may send, in bytes. `None`: what the servers say that they store, and 1 MiB until one has.
@@ -75,6 +77,8 @@ pub struct Config {
     pub sampling: Sampling,
     /// Whether clients may `flush_all`.
     pub flush_allowed: bool,
+    /// Whether clients may use commands that act on whole servers: `cache_memlimit`, `slabs`, `lru`, `lru_crawler`.
+    pub server_commands_allowed: bool,
     /// How often names of servers are looked up again.
     pub resolve_every: Duration,
     /// Who looks names up.
@@ -294,6 +298,7 @@ impl Config {
             on_failure: OnFailure::default(),
             replication: Replication::default(),
             drain_timeout: Duration::from_secs(10),
+            drain_delay: Duration::ZERO,
             sessions_max: 10_000,
             value_bytes_max: None,
             client_buffer_bytes_max: defaults.session_buffer_bytes_max,
@@ -304,6 +309,7 @@ impl Config {
             trace_file: None,
             sampling: Sampling::default(),
             flush_allowed: false,
+            server_commands_allowed: false,
             resolve_every: Duration::from_secs(30),
             resolver: Arc::new(SystemResolver),
             reread: Arc::new(|| Err("there is nothing to read again".to_owned())),
@@ -472,7 +478,7 @@ impl Config {
         let patience = |of: fn(&Patience) -> u64| {
             move |it: &Self| format!("{:?}", Duration::from_nanos(of(&it.patience)))
         };
-        let settings: [(&str, Told<'_>); 41] = [
+        let settings: [(&str, Told<'_>); 43] = [
             ("listen", &listen),
             ("admin", &admin),
             ("admin-host", &|it| it.admin_hosts.join(",")),
@@ -483,6 +489,7 @@ impl Config {
             ("threads", &|it| it.threads.to_string()),
             ("batch-pause", &|it| it.batching.to_string()),
             ("drain-timeout", &|it| format!("{:?}", it.drain_timeout)),
+            ("drain-delay", &|it| format!("{:?}", it.drain_delay)),
             ("max-connections", &|it| it.sessions_max.to_string()),
             ("max-value", &value),
             ("progress", &|it| it.progress_bytes_min.to_string()),
@@ -501,6 +508,7 @@ impl Config {
             ("trace-sample", &|it| it.sampling.share.to_string()),
             ("trace-seed", &|it| it.sampling.seed.to_string()),
             ("allow-flush", &|it| it.flush_allowed.to_string()),
+            ("allow-server-commands", &|it| it.server_commands_allowed.to_string()),
             ("multiget", &|it| it.multiget.to_string()),
             ("join-gets", &|it| it.join_gets.to_string()),
             ("on-failure", &|it| it.on_failure.to_string()),
@@ -570,6 +578,10 @@ impl Config {
                 Engine::Event => self.large_value_bytes,
                 _ => usize::MAX,
             },
+            slice_bytes: match self.engine {
+                Engine::Event => SLICE_BYTES,
+                _ => usize::MAX,
+            },
             multiget: self.multiget,
             join_gets: self.join_gets,
             on_failure: self.on_failure,
@@ -588,6 +600,7 @@ impl Config {
             limits: weir_protocol::Limits {
                 value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),
                 flush_allowed: self.flush_allowed,
+                server_commands_allowed: self.server_commands_allowed,
                 ..defaults.limits
             },
             greets_servers: true,
@@ -627,6 +640,9 @@ fn resolve(role: &'static str, address: &str) -> Result<SocketAddr, ConfigError>
     let found = std::net::ToSocketAddrs::to_socket_addrs(address).map_err(failed)?.next();
     found.ok_or_else(|| failed(std::io::Error::other("the name has no address")))
 }
+
+/// What a read is asked for at a time: longer than most replies, and a millisecond of a fast link.
+const SLICE_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -23,7 +23,7 @@ use crate::{
     Config, Engine,
     admin::CONNECTIONS_MAX,
     client_limit::ClientLimit,
-    keeper::{Notice, Tell},
+    notice::{Notice, Tell},
     reserve::{Reserve, is_out_of_descriptors},
     run::RunError,
 };

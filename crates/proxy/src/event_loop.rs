@@ -12,6 +12,7 @@ use crate::{
     inband::{self, Question},
     mail::MailRoom,
     names::AddressBook,
+    notices::Notices,
     server_link::{ServerLink, Whereabouts},
     sockets::{self, Arrived, Ended, StampedReads, Stream},
     threaded::serving::Serving,
@@ -133,6 +134,7 @@ pub(crate) struct EventLoop {
     /// Sockets that had more to read than one turn allows, or may be read again.
     unread: Vec<Peer>,
     index: usize,
+    notices: Arc<Notices>,
     questions: SyncSender<Question>,
     drain_timeout: Duration,
     drain_until: Option<Instant>,
@@ -157,6 +159,7 @@ pub(crate) struct LoopConfig<'a> {
     pub(crate) door: usize,
     pub(crate) windows: &'a Hub,
     pub(crate) tracing: Option<&'a Tracing>,
+    pub(crate) notices: Arc<Notices>,
     pub(crate) questions: SyncSender<Question>,
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) budget: Arc<Budget>,
@@ -191,6 +194,7 @@ impl EventLoop {
             scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
             index: config.index,
+            notices: config.notices,
             questions: config.questions,
             drain_timeout: config.drain_timeout,
             drain_until: None,
@@ -257,6 +261,9 @@ impl EventLoop {
         self.write_all();
         if self.carry_out_events() > 0 {
             self.read_clock();
+        }
+        if self.dataplane.has_changes() {
+            self.tell_changes();
         }
         self.dataplane.record_turn(self.now.saturating_since(began));
         self.outlet.hand_over(&mut self.dataplane, |_| {});
@@ -463,9 +470,6 @@ impl EventLoop {
             match event {
                 Event::Connect(server) => self.connect(server),
                 Event::Disconnect(server) => self.disconnect(server),
-                Event::LoginWanted(server) => {
-                    self.whereabouts.keeper.note_login_wanted(self.dataplane.server(server));
-                }
                 Event::Close(id) => self.close_client(id),
                 Event::Resume(id) => self.unread.push(Peer::Client(id)),
                 Event::Stats { request, topic } => self.ask(request, topic),
@@ -475,11 +479,24 @@ impl EventLoop {
         count
     }
 
+    /// What has become of servers; together with what other threads see it may be a line in a log.
+    #[cold]
+    fn tell_changes(&mut self) {
+        while let Some(change) = self.dataplane.poll_change() {
+            self.notices.note_server(self.index, &change);
+        }
+    }
+
     /// A loop never waits for the others; the thread that it asks does.
     fn ask(&mut self, request: usize, topic: StatsTopic) {
         if self.questions.try_send(Question { from: self.index, request, topic }).is_err() {
-            self.dataplane.handle_stats(request, inband::BUSY.to_vec(), self.clock.now());
+            self.answer_stats(request, inband::BUSY.to_vec());
         }
+    }
+
+    fn answer_stats(&mut self, request: usize, text: Vec<u8>) {
+        self.dataplane.counters_mut().stats_refused += u64::from(text == inband::BUSY);
+        self.dataplane.handle_stats(request, text, self.clock.now());
     }
 
     fn take_messages(&mut self) {
@@ -495,9 +512,7 @@ impl EventLoop {
                     // Whoever asked may have stopped waiting.
                     let _ = reply.send(report);
                 }
-                Message::Stats { request, text } => {
-                    self.dataplane.handle_stats(request, text, self.clock.now());
-                }
+                Message::Stats { request, text } => self.answer_stats(request, text),
                 Message::Table(routing) => self.take_routing(routing),
                 Message::Addresses(book) => self.take_addresses(book),
                 Message::Drain => self.begin_drain(),

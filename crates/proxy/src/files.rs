@@ -3,10 +3,10 @@
 use crate::{
     Config,
     clock::Clock,
-    keeper::{Notice, Tell},
+    notice::{Notice, Tell},
     records::{Complaint, RecordCounts, RecordWriter, Records},
     run::RunError,
-    threads::{LoopThread, spawn},
+    threads::{LoopThread, Watch},
     traces::{self, Tracing},
     windows::{self, Taker, Window},
 };
@@ -42,7 +42,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// Opens what the configuration names.
-    pub(crate) fn open(config: &Config, clock: Clock, tell: &Tell) -> Result<Self, RunError> {
+    pub(crate) fn open(config: &Config, clock: Clock, tell: &Tell, watch: &Watch) -> Result<Self, RunError> {
         let (writing, written) = channel();
         let mut files = Self { windows: None, windows_counts: None, rows: None, rows_counts: None, written };
         if let Some(path) = &config.windows_file {
@@ -53,7 +53,7 @@ impl Files {
             let (records, writer) = opened.map_err(|source| refused(path, source))?;
             files.windows = Some(records);
             files.windows_counts = Some(writer.counts());
-            start("weir-windows-file", writer, writing.clone())?;
+            start(watch, "weir-windows-file", writer, writing.clone())?;
         }
         if let Some(path) = &config.trace_file {
             let (header, format) = (Some(traces::HEADER), traces::format(clock));
@@ -61,7 +61,7 @@ impl Files {
             let (records, writer) = opened.map_err(|source| refused(path, source))?;
             files.rows = Some(Tracing { records, sampling: config.sampling });
             files.rows_counts = Some(writer.counts());
-            start("weir-trace-file", writer, writing)?;
+            start(watch, "weir-trace-file", writer, writing)?;
         }
         Ok(files)
     }
@@ -104,11 +104,12 @@ impl Files {
 }
 
 fn start<T: Send + 'static>(
+    watch: &Watch,
     name: &str,
     writer: RecordWriter<T>,
     writing: Sender<()>,
 ) -> Result<LoopThread, RunError> {
-    spawn(name.to_owned(), move || {
+    watch.spawn(name.to_owned(), move || {
         let written = writer.run();
         drop(writing);
         written
@@ -117,7 +118,7 @@ fn start<T: Send + 'static>(
 
 fn lost(tell: &Tell) -> Complaint {
     let tell = Arc::clone(tell);
-    Box::new(move |reason| tell(Notice::RecordsLost(reason)))
+    Box::new(move |reason| tell(Notice::RecordsLost(reason.to_owned())))
 }
 
 fn refused(path: &Path, source: io::Error) -> RunError {

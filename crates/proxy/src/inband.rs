@@ -70,7 +70,10 @@ fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts
     page.stat("pid", std::process::id());
     page.stat("uptime", uptime);
     page.stat("time", crate::clock::unix_ns() / 1_000_000_000);
-    page.stat("version", &weir_dataplane::Config::default().version);
+    match &report.version {
+        Some(version) => page.stat("version", version),
+        None => page.stat("version", &weir_dataplane::Config::default().version),
+    }
     page.stat("pointer_size", usize::BITS);
     page.stat("rusage_user", format_args!("{:.6}", process.cpu_user_ns as f64 / 1e9));
     page.stat("rusage_system", format_args!("{:.6}", process.cpu_system_ns as f64 / 1e9));
@@ -87,7 +90,7 @@ fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts
 struct Counts([u64; Counts::NAMES.len()]);
 
 impl Counts {
-    const NAMES: [&'static str; 12] = [
+    const NAMES: [&'static str; 23] = [
         "total_connections",
         "rejected_connections",
         "cmd_get",
@@ -100,6 +103,17 @@ impl Counts {
         "cmd_delete",
         "cmd_incr",
         "cmd_decr",
+        "delete_misses",
+        "delete_hits",
+        "incr_misses",
+        "incr_hits",
+        "decr_misses",
+        "decr_hits",
+        "cas_misses",
+        "cas_hits",
+        "cas_badval",
+        "touch_hits",
+        "touch_misses",
     ];
 
     fn of(report: &Report) -> Self {
@@ -123,6 +137,18 @@ impl Counts {
             sum(&[O::Delete], |it| it.requests),
             sum(&[O::Incr], |it| it.requests),
             sum(&[O::Decr], |it| it.requests),
+            counters.delete_misses,
+            counters.delete_hits,
+            counters.incr_misses,
+            counters.incr_hits,
+            counters.decr_misses,
+            counters.decr_hits,
+            counters.cas_misses,
+            counters.cas_hits,
+            counters.cas_badval,
+            // memcached counts `gat` with both.
+            counters.touch_hits + sum(&[O::Gat], |it| it.hits),
+            counters.touch_misses + sum(&[O::Gat], OperationReport::misses),
         ])
     }
 }
@@ -157,6 +183,8 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
             page.stat("domain_socket", path.display());
         }
     }
+    // Servers have levels of their own, and are not told of a client's.
+    page.stat("verbosity", 0);
     page.stat("num_threads", config.serving_threads());
     page.stat("item_size_max", report.value_bytes_max);
     page.stat("flush_enabled", if config.flush_allowed { "yes" } else { "no" });

@@ -15,6 +15,7 @@ use crate::{
     descriptors::Descriptors,
     event_loop::{LoopHandle, Message, Routing},
     names::{self, AddressBook, ResolveError},
+    notice::{Notice, Tell},
 };
 use std::{
     collections::VecDeque,
@@ -27,57 +28,8 @@ use std::{
     time::Duration,
 };
 use tokio::sync::oneshot;
-use weir_routing::{Endpoint, Server, Table};
+use weir_routing::{Endpoint, Table};
 use weir_timing::Instant;
-
-/// What happened to a proxy that its operator should see.
-pub enum Notice<'a> {
-    /// Clients can connect.
-    Ready(&'a Config),
-    /// A configuration was read again and is in force.
-    Reloaded {
-        /// How many have been, the first included.
-        generation: u64,
-        /// What has changed, and what has not although the new configuration says so.
-        told: &'a str,
-    },
-    /// A configuration was read again and refused: the old one stays.
-    ReloadRefused(&'a str),
-    /// A file of records cannot be written.
-    RecordsLost(&'a str),
-    /// This server wants a login, so it is not used.
-    LoginWanted(&'a str),
-    /// Fewer clients may connect than was said, because descriptors do not suffice; or other ones than before.
-    ClientsMax {
-        /// As `--max-connections` says.
-        wanted: usize,
-        /// How many may.
-        most: usize,
-        /// How many descriptors the process may have.
-        limit: usize,
-        /// How many of them are kept for servers, the admin port and files.
-        reserved: usize,
-    },
-    /// Clients were refused since this was told last.
-    ClientsRefused {
-        /// Because as many were connected as may be.
-        too_many: u64,
-        /// Because there was no descriptor for them.
-        no_descriptor: u64,
-        /// How many may be connected.
-        clients_max: usize,
-    },
-    /// There was no descriptor for connections to servers but those that are held for that.
-    DescriptorsLacking {
-        /// How often since this was told last.
-        count: u64,
-        /// How many descriptors the process may have.
-        limit: usize,
-    },
-}
-
-/// Shows notices.
-pub(crate) type Tell = Arc<dyn Fn(Notice<'_>) + Send + Sync>;
 
 /// Questions that may wait. More names than that are only looked up with the period.
 const QUESTIONS_MAX: usize = 256;
@@ -91,8 +43,6 @@ enum Ask {
     Reload(oneshot::Sender<Result<String, String>>),
     /// Look this name up.
     LookUp(Endpoint),
-    /// Say that this server wants a login, if that was not said since the configuration was read.
-    SayLoginWanted(Server),
     /// Something was left in the handle.
     Wake,
 }
@@ -116,6 +66,8 @@ pub(crate) struct InForce {
     pub(crate) timeout: Duration,
     /// How many were refused.
     pub(crate) refused: u64,
+    /// Whether the one that was read last was.
+    pub(crate) refused_last: bool,
 }
 
 /// Counts of what is done about names.
@@ -149,12 +101,6 @@ impl KeeperHandle {
         }
     }
 
-    /// A server wants a login. Every loop finds out by itself, and with each attempt to connect.
-    pub(crate) fn note_login_wanted(&self, server: &Server) {
-        // Where too much is asked at once it is said with a later attempt.
-        let _ = self.asks.try_send(Ask::SayLoginWanted(server.clone()));
-    }
-
     pub(crate) fn in_force(&self) -> InForce {
         self.lock().clone()
     }
@@ -179,8 +125,6 @@ pub(crate) struct Keeper {
     /// Names that are to be looked up, each once.
     due: VecDeque<Endpoint>,
     next_period: Instant,
-    /// Servers of which it was said that they want a login.
-    login_wanted: Vec<Server>,
     descriptors: Arc<Descriptors>,
     tell: Tell,
 }
@@ -201,6 +145,7 @@ impl Keeper {
             table: Arc::clone(&config.table),
             timeout: config.timeout,
             refused: 0,
+            refused_last: false,
         };
         let handle = KeeperHandle {
             asks: sender,
@@ -216,7 +161,6 @@ impl Keeper {
             clock,
             due: VecDeque::new(),
             next_period: clock.now().plus(nanos(config.resolve_every)),
-            login_wanted: Vec::new(),
             descriptors,
             tell,
         };
@@ -242,7 +186,6 @@ impl Keeper {
                     let _ = answer.send(self.reload(loops)?);
                 }
                 Ok(Ask::LookUp(endpoint)) => self.is_due(endpoint),
-                Ok(Ask::SayLoginWanted(server)) => self.say_login_wanted(server),
                 Ok(Ask::Wake) => {}
                 Err(RecvTimeoutError::Timeout) => self.look_up_next(loops)?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -251,13 +194,6 @@ impl Keeper {
                 // Nobody waits for the answer; the notice tells it.
                 let _ = self.reload(loops)?;
             }
-        }
-    }
-
-    fn say_login_wanted(&mut self, server: Server) {
-        if !self.login_wanted.contains(&server) {
-            (self.tell)(Notice::LoginWanted(&server.to_string()));
-            self.login_wanted.push(server);
         }
     }
 
@@ -275,13 +211,15 @@ impl Keeper {
         let (config, book) = match read {
             Ok(read) => read,
             Err(reason) => {
-                self.handle.lock().refused += 1;
-                (self.tell)(Notice::ReloadRefused(&reason));
+                let mut in_force = self.handle.lock();
+                in_force.refused += 1;
+                in_force.refused_last = true;
+                drop(in_force);
+                (self.tell)(Notice::ReloadRefused(reason.clone()));
                 return Ok(Err(reason));
             }
         };
         let told = self.told(&config);
-        self.login_wanted.clear();
         self.config.table = Arc::clone(&config.table);
         self.config.timeout = config.timeout;
         self.config.resolve_every = config.resolve_every;
@@ -292,13 +230,15 @@ impl Keeper {
         let generation = {
             let mut in_force = self.handle.lock();
             in_force.generation += 1;
+            in_force.refused_last = false;
             in_force.loaded_unix_ns = clock::unix_ns();
             in_force.table = config.table;
             in_force.timeout = config.timeout;
             in_force.generation
         };
-        (self.tell)(Notice::Reloaded { generation, told: &told });
-        Ok(Ok(format!("generation {generation}: {told}")))
+        let answer = format!("generation {generation}: {told}");
+        (self.tell)(Notice::Reloaded { generation, told });
+        Ok(Ok(answer))
     }
 
     /// Returns when every loop goes by the new table, or is very slow.

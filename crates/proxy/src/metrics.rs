@@ -17,23 +17,9 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     page.family("weir_uptime_seconds", "gauge", "Time since the start of the process.");
     page.sample("weir_uptime_seconds", &[], seconds(reporter.clock.now().as_nanos()));
     process(&mut page);
-    page.family("weir_sessions", "gauge", "Client connections that are open.");
-    page.sample("weir_sessions", &[], report.sessions);
-    let descriptors = reporter.descriptors.plan();
-    page.family("weir_sessions_max", "gauge", "Client connections that may be open.");
-    page.sample("weir_sessions_max", &[], descriptors.clients);
-    page.family("weir_descriptors_max", "gauge", "Descriptors that the process may have.");
-    page.sample("weir_descriptors_max", &[], descriptors.limit);
-    page.family(
-        "weir_descriptors_reserved",
-        "gauge",
-        "Descriptors that are kept for servers, the admin port and files.",
-    );
-    page.sample("weir_descriptors_reserved", &[], descriptors.reserved);
-    page.family("weir_buffered_bytes", "gauge", "Memory that counts against --buffer-limit.");
-    page.sample("weir_buffered_bytes", &[], report.buffered_bytes);
+    bounds(&mut page, reporter, report);
     for (name, meaning, value) in report.counters.entries() {
-        let name = format!("weir_{name}_total");
+        let name = name_of_counter(name);
         page.family(&name, "counter", meaning);
         page.sample(&name, &[], value);
     }
@@ -44,12 +30,56 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     }
     stations(&mut page, report);
     keeper(&mut page, reporter);
+    page.family(
+        "weir_log_lines_lost_total",
+        "counter",
+        "Lines of the log that were not written, because those before them were not taken.",
+    );
+    page.sample("weir_log_lines_lost_total", &[], reporter.notices.lost());
     windows(&mut page, reporter);
     admin(&mut page, reporter);
     turns(&mut page, report);
     operations(&mut page, report);
     servers(&mut page, report);
+    pools(&mut page, reporter, report);
     page.text
+}
+
+/// What is bounded as a whole, and its bound beside it, so that an alert can be about the share that is used.
+fn bounds(page: &mut Page, reporter: &Reporter, report: &Report) {
+    let (config, descriptors) = (&reporter.config, reporter.descriptors.plan());
+    for (name, meaning, value) in [
+        ("weir_sessions", "Client connections that are open.", report.sessions),
+        (
+            "weir_sessions_max",
+            "Client connections that may be open (--max-connections, or what descriptors allow).",
+            descriptors.clients as u64,
+        ),
+        ("weir_descriptors_max", "Descriptors that the process may have.", descriptors.limit as u64),
+        (
+            "weir_descriptors_reserved",
+            "Descriptors that are kept for servers, the admin port and files.",
+            descriptors.reserved as u64,
+        ),
+        ("weir_buffered_bytes", "Memory that counts against --buffer-limit.", report.buffered_bytes),
+        (
+            "weir_buffer_limit_bytes",
+            "Memory that all buffers may take (--buffer-limit).",
+            config.buffer_bytes_max as u64,
+        ),
+    ] {
+        page.family(name, "gauge", meaning);
+        page.sample(name, &[], value);
+    }
+}
+
+/// Each family has a name of its own: strict readers refuse a page on which one stands twice.
+fn name_of_counter(counter: &str) -> String {
+    match counter {
+        // `weir_server_timeouts_total` has a label for the server. This is the sum, servers that are gone included.
+        "server_timeouts" => "weir_timeouts_total".to_owned(),
+        _ => format!("weir_{counter}_total"),
+    }
 }
 
 fn process(page: &mut Page) {
@@ -118,6 +148,12 @@ fn keeper(page: &mut Page, reporter: &Reporter) {
         "When the one in force was loaded, as seconds since 1970.",
     );
     page.sample("weir_config_loaded_seconds", &[], seconds(in_force.loaded_unix_ns));
+    page.family(
+        "weir_config_refused",
+        "gauge",
+        "Whether the configuration was refused when it was read last, so that an older one is in force.",
+    );
+    page.sample("weir_config_refused", &[], u64::from(in_force.refused_last));
     page.family("weir_reloads_refused_total", "counter", "Configurations that were read again and refused.");
     page.sample("weir_reloads_refused_total", &[], in_force.refused);
     let counts = reporter.keeper.name_counts();
@@ -231,8 +267,11 @@ fn operations(page: &mut Page, report: &Report) {
 
 fn servers(page: &mut Page, report: &Report) {
     type Value = fn(&weir_dataplane::ServerReport) -> u64;
-    let values: [(&str, &str, &str, Value); 8] = [
+    let values: [(&str, &str, &str, Value); 9] = [
         ("weir_server_up", "gauge", "Whether every loop is connected.", |it| u64::from(it.state == "up")),
+        ("weir_server_down", "gauge", "Whether a loop cannot reach it, or gets no answers.", |it| {
+            u64::from(is_down(it))
+        }),
         ("weir_server_journal", "gauge", "Keys that it missed and that are to be deleted there.", |it| {
             it.journal
         }),
@@ -278,6 +317,34 @@ fn servers(page: &mut Page, report: &Report) {
     );
     for server in &report.servers {
         page.histogram("weir_server_seconds", &[("server", &server.server)], &server.time);
+    }
+}
+
+/// One that is being connected to, or was not needed yet, is neither up nor down.
+fn is_down(server: &weir_dataplane::ServerReport) -> bool {
+    server.state == "down"
+}
+
+fn pools(page: &mut Page, reporter: &Reporter, report: &Report) {
+    let table = reporter.keeper.in_force().table;
+    type Value = fn(&[&weir_dataplane::ServerReport]) -> usize;
+    let values: [(&str, &str, Value); 2] = [
+        ("weir_pool_servers", "Servers of the pool.", |its| its.len()),
+        ("weir_pool_servers_down", "Servers of the pool that are down.", |its| {
+            its.iter().filter(|it| is_down(it)).count()
+        }),
+    ];
+    for (name, meaning, value) in values {
+        page.family(name, "gauge", meaning);
+        for pool in table.pools() {
+            let its: Vec<_> = pool
+                .router()
+                .servers()
+                .iter()
+                .filter_map(|server| report.servers.iter().find(|it| it.server == server.name))
+                .collect();
+            page.sample(name, &[("pool", pool.name())], value(&its));
+        }
     }
 }
 

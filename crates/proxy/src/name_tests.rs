@@ -6,7 +6,9 @@ use crate::{
     clock::Clock,
     descriptors::Descriptors,
     event_loop::{LoopHandle, Message},
-    keeper::{Keeper, KeeperHandle, Tell},
+    keeper::{Keeper, KeeperHandle},
+    notice::Tell,
+    notices::Notices,
     run::{Making, Started, start_engine},
     sockets::Stream,
     threads::{LoopThread, Watch},
@@ -112,7 +114,7 @@ struct Proxy {
 impl Proxy {
     fn start(config: &Config) -> Self {
         let clock = Clock::start();
-        let tell: Tell = Arc::new(|_: Notice<'_>| {});
+        let tell: Tell = Arc::new(|_: Notice| {});
         let descriptors = Descriptors::start(config, Arc::clone(&tell)).expect("descriptors suffice");
         let (keeper, handle) =
             Keeper::new(config, clock, Arc::clone(&descriptors), tell).expect("the name is known");
@@ -130,6 +132,7 @@ impl Proxy {
             windows,
             tracing: None,
             watch: Watch::default(),
+            notices: Notices::new(clock),
         };
         let Started { doors, threads, .. } = start_engine(&making).expect("descriptors are free");
         let door = doors[0].clone();

@@ -7,13 +7,18 @@ use crate::{
     descriptors::Descriptors,
     event_loop::{LoopHandle, Message},
     keeper::KeeperHandle,
+    notices::Notices,
     records::RecordCounts,
     run::Crew,
     windows::Ring,
 };
 use std::{
     io,
-    sync::{Arc, atomic::Ordering, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 use weir_dataplane::Report;
@@ -30,6 +35,9 @@ pub(crate) struct Reporter {
     pub(crate) windows: Arc<Ring>,
     pub(crate) windows_file: Option<Arc<RecordCounts>>,
     pub(crate) trace_file: Option<Arc<RecordCounts>>,
+    pub(crate) notices: Arc<Notices>,
+    /// Whether the proxy is about to stop.
+    pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) admin: Arc<Places>,
     pub(crate) descriptors: Arc<Descriptors>,
 }

@@ -11,27 +11,26 @@ use crate::{
     files::Files,
     heap,
     inband::{self, Question},
-    keeper::{Keeper, KeeperHandle, Notice, Tell},
+    keeper::{Keeper, KeeperHandle},
     mail::MailRoom,
     names::{AddressBook, ResolveError},
+    notice::Notice,
+    notices::{Notices, Showing},
     pool,
     reporter::Reporter,
     reserve::Reserve,
     server_link::Whereabouts,
     split,
+    stopping::{Stop, Stopping},
     threaded::{
         Shared,
         network::{Network, NetworkConfig},
     },
-    threads::{LoopThread, Watch, join, spawn},
+    threads::{LoopThread, Watch, join},
     traces::Tracing,
     windows::{self, Collector, Hub, Ring},
 };
 use mio::Poll;
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    iterator::Signals,
-};
 use std::{
     io,
     net::{SocketAddr, TcpListener},
@@ -39,7 +38,7 @@ use std::{
         Arc, PoisonError, RwLock,
         mpsc::{Receiver, SyncSender, sync_channel},
     },
-    thread,
+    time::Duration,
 };
 use weir_dataplane::{Budget, Standing};
 
@@ -97,20 +96,26 @@ pub enum RunError {
 }
 
 /// Serves until SIGTERM or SIGINT, then answers what was taken and returns. On SIGHUP the configuration is read again. `tell` shows
-/// what an operator should see.
-pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Result<(), RunError> {
+/// what an operator should see, on a thread of its own: each notice, and how many of its kind were left out before it.
+pub fn run(config: &Config, tell: impl Fn(&Notice, u64) + Send + 'static) -> Result<(), RunError> {
     heap::give_large_buffers_back();
-    let clock = Clock::start();
-    let tell: Tell = Arc::new(tell);
+    let (clock, watch) = (Clock::start(), Watch::default());
+    let showing = Notices::start(clock, &watch, tell)?;
+    let served = serve(config, clock, &watch, &showing);
+    showing.end();
+    served
+}
+
+fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Result<(), RunError> {
+    let (tell, notices) = (showing.tell(), showing.notices());
     // First of all: what is held has the lowest numbers.
     let spare = Reserve::new(SPARE_DESCRIPTORS);
     let admin_spare = Reserve::new(if config.admin.is_some() { ADMIN_SPARE_DESCRIPTORS } else { 0 });
     let descriptors = Descriptors::start(config, Arc::clone(&tell))?;
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
-        .map_err(|source| RunError::System { what: "handle signals", source })?;
+    let stopping = Stopping::begin(watch)?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
     let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&descriptors), Arc::clone(&tell))?;
-    let mut files = Files::open(config, clock, &tell)?;
+    let mut files = Files::open(config, clock, &tell, watch)?;
     let tracing = files.tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
     let making = Making {
@@ -124,15 +129,15 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
         descriptors: Arc::clone(&descriptors),
         windows: hub,
         tracing,
-        watch: Watch::default(),
+        watch: watch.clone(),
+        notices: Arc::clone(&notices),
     };
-    let watch = making.watch.clone();
     let Started { reporting, doors, threads, queues } = start_engine(&making)?;
     // What collects, and what writes rows, ends when nobody is left who could hand over anything.
     drop(making);
     let windows = Arc::new(Ring::default());
     let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
-    let collector = spawn("weir-windows".into(), move || collector.run())?;
+    let collector = watch.spawn("weir-windows".into(), move || collector.run())?;
     let (windows_file, trace_file) = files.counts();
     let (acceptor, handle) = bind_clients(AcceptorConfig {
         listen: &config.listen,
@@ -152,41 +157,49 @@ pub fn run(config: &Config, tell: impl Fn(Notice<'_>) + Send + Sync + 'static) -
     bound.admin = admin.as_ref().and_then(|admin| admin.local_addr().ok());
     let (acceptor, acceptor_thread) = (handle, watch.spawn("weir-accept".into(), move || acceptor.run())?);
     let kept = doors.clone();
-    spawn("weir-keeper".into(), move || keeper.run(&kept))?;
-    let keeper = keeper_handle.clone();
+    watch.spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let reporter = Reporter {
-        config: bound,
+        config: bound.clone(),
         clock,
         crew: reporting,
-        keeper,
+        keeper: keeper_handle.clone(),
         windows,
         windows_file,
         trace_file,
+        notices,
+        stopping: stopping.flag(),
         admin: Arc::default(),
         descriptors,
     };
-    start_reporting(&reporter, asked, admin, admin_spare)?;
-    tell(Notice::Ready(&reporter.config));
+    start_reporting(&reporter, asked, admin, admin_spare, watch)?;
+    tell(Notice::Ready(Box::new(bound)));
 
-    while signals.forever().next() == Some(SIGHUP) {
-        keeper_handle.reload();
+    let Stop { signal, delay } = stopping.wait(config.drain_delay, || keeper_handle.reload());
+    if let Some(failure) = watch.failure() {
+        return Err(failure);
     }
+    tell(Notice::Stopping { signal, delay });
+    stopping.pass(delay, || keeper_handle.reload());
     watch.stop();
     if let Some(failure) = watch.failure() {
         return Err(failure);
     }
-    // A second signal ends the process at once.
-    thread::spawn(move || signals.forever().find(|&signal| signal != SIGHUP).map(|_| std::process::exit(1)));
+    stopping.end_at_the_next();
 
     let system = |what| move |source| RunError::System { what, source };
+    tell(Notice::Draining { timeout: config.drain_timeout });
+    let began = clock.now();
     acceptor.stop().map_err(system("stop accepting"))?;
     join(acceptor_thread)?;
     for handle in &doors {
         handle.send(Message::Drain).map_err(system("drain an event loop"))?;
     }
     threads.into_iter().try_for_each(join)?;
+    let drained = Duration::from_nanos(clock.now().saturating_since(began));
     join(collector)?;
-    files.finish()
+    files.finish()?;
+    tell(Notice::Stopped { drained });
+    Ok(())
 }
 
 /// The threads of an engine.
@@ -238,6 +251,8 @@ pub(crate) struct Making {
     pub(crate) tracing: Option<Tracing>,
     /// Who notices that a thread has ended.
     pub(crate) watch: Watch,
+    /// Where threads say what happened.
+    pub(crate) notices: Arc<Notices>,
 }
 
 impl Making {
@@ -254,6 +269,7 @@ impl Making {
             door,
             windows: &self.windows,
             tracing: self.tracing.as_ref(),
+            notices: Arc::clone(&self.notices),
             questions: self.questions.clone(),
             dataplane: self.config.dataplane(index),
             budget: Arc::clone(&self.budget),
@@ -344,11 +360,12 @@ fn start_reporting(
     questions: Receiver<Question>,
     admin: Option<TcpListener>,
     admin_spare: Reserve,
+    watch: &Watch,
 ) -> Result<(), RunError> {
     let asked = reporter.clone();
-    spawn("weir-stats".into(), move || inband::serve(&questions, &asked))?;
+    watch.spawn("weir-stats".into(), move || inband::serve(&questions, &asked))?;
     let Some(listener) = admin else { return Ok(()) };
     let asked = reporter.clone();
-    spawn("weir-admin".into(), move || admin::serve(listener, asked, admin_spare))?;
+    watch.spawn("weir-admin".into(), move || admin::serve(listener, asked, admin_spare))?;
     Ok(())
 }

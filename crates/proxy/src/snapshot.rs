@@ -1,6 +1,7 @@
 //! `GET /snapshot`: `weir.proxy/1` of `docs/formats.md`.
 
 use crate::{clock, config::nanos, reporter::Reporter};
+use rustix::param;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use weir_dataplane::{Report, ServerReport, StationEntry};
@@ -27,6 +28,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         "buffered_bytes": report.buffered_bytes,
         "counters": counters,
         "admin": admin,
+        "log_lines_lost": reporter.notices.lost(),
         "operations": report.timing.operations(),
         "servers": servers,
         "queue": report.queue,
@@ -68,6 +70,7 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "read_repair": config.replication.read_repair.name(),
         "timeout_ns": nanos(in_force.timeout),
         "drain_timeout_ns": nanos(config.drain_timeout),
+        "drain_delay_ns": nanos(config.drain_delay),
         "resolve_every_ns": nanos(config.resolve_every),
         "sessions_max": descriptors.clients,
         "sessions_max_wanted": config.sessions_max,
@@ -77,6 +80,7 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "client_buffer_bytes_max": config.client_buffer_bytes_max,
         "server_buffer_bytes_max": config.server_buffer_bytes_max,
         "flush_allowed": config.flush_allowed,
+        "server_commands_allowed": config.server_commands_allowed,
         "windows_file": file(&config.windows_file),
         "trace_file": file(&config.trace_file),
         "trace_sample": config.sampling.share,
@@ -142,25 +146,69 @@ pub(crate) struct Process {
     pub(crate) resident_bytes: u64,
 }
 
-/// proc(5) counts CPU time in ticks of `sysconf(_SC_CLK_TCK)`, which is 100 per second on every Linux of today.
-const TICK_NS: u64 = 10_000_000;
-
-/// proc(5) counts memory in pages; 4 KiB on x86-64 and on most arm64 kernels.
-const PAGE_BYTES: u64 = 4096;
+/// In what proc(5) counts.
+#[derive(Clone, Copy, Debug)]
+struct Units {
+    /// CPU time, in ticks of so many in a second.
+    ticks_per_second: u64,
+    /// Memory, in pages: 4 KiB on x86-64, 4, 16 or 64 KiB on arm64.
+    page_bytes: u64,
+}
 
 impl Process {
     pub(crate) fn read() -> Self {
-        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let units = Units {
+            ticks_per_second: param::clock_ticks_per_second(),
+            page_bytes: param::page_size() as u64,
+        };
+        Self::parse(&std::fs::read_to_string("/proc/self/stat").unwrap_or_default(), units)
+    }
+
+    fn parse(stat: &str, units: Units) -> Self {
         // The second field is the command's name in parentheses and may hold anything; utime and stime are the 14th and 15th.
         let fields: Vec<u64> = stat
             .rsplit_once(')')
             .map(|(_, rest)| rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect())
             .unwrap_or_default();
         let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
+        let nanos = |number| {
+            let nanos = u128::from(field(number)) * 1_000_000_000 / u128::from(units.ticks_per_second.max(1));
+            u64::try_from(nanos).unwrap_or(u64::MAX)
+        };
         Self {
-            cpu_user_ns: field(14) * TICK_NS,
-            cpu_system_ns: field(15) * TICK_NS,
-            resident_bytes: field(24) * PAGE_BYTES,
+            cpu_user_ns: nanos(14),
+            cpu_system_ns: nanos(15),
+            resident_bytes: field(24).saturating_mul(units.page_bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "7 (we) ir (x) S 1 7 7 0 -1 4194304 9 0 0 0 250 75 0 0 20 0 3 0 100 9000000 1234 18446744073709551615";
+
+    #[test]
+    fn the_kernels_units_are_those_that_it_says() {
+        for (ticks_per_second, page_bytes, cpu, resident) in [
+            (100, 4096, (2_500_000_000, 750_000_000), 1234 * 4096),
+            (1000, 65_536, (250_000_000, 75_000_000), 1234 * 65_536),
+        ] {
+            let process = Process::parse(STAT, Units { ticks_per_second, page_bytes });
+            assert_eq!((process.cpu_user_ns, process.cpu_system_ns), cpu);
+            assert_eq!(process.resident_bytes, resident);
+        }
+        assert_eq!(Process::parse("", Units { ticks_per_second: 0, page_bytes: 1 }).cpu_user_ns, 0);
+    }
+
+    #[test]
+    fn memory_is_what_the_kernel_counts_in_bytes() {
+        let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has memory");
+        let kib: u64 = line.split_whitespace().nth(1).expect("a number").parse().expect("a number");
+        let resident = Process::read().resident_bytes;
+        // It grows and shrinks between two readings.
+        assert!((kib * 512..=kib * 2048).contains(&resident), "{resident} bytes, and {kib} KiB");
     }
 }

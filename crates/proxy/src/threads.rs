@@ -1,7 +1,8 @@
-//! The threads of a proxy, and that none of those that serve ends unnoticed.
+//! The threads of a proxy, and that none of them ends unnoticed.
 //!
 //! While a proxy serves, it waits for a signal. A thread that panics, or cannot go on, notes why and sends that signal itself, so the
-//! proxy ends with that error: without one of its threads it would leave clients without answers for ever.
+//! proxy ends with that error, and who runs it starts it anew. Without a thread that serves it would leave clients without answers for
+//! ever. Without another one it would go on for months and take no new configuration, look up no name, or tell no number.
 
 use crate::run::RunError;
 use signal_hook::{consts::SIGTERM, low_level};
@@ -31,7 +32,7 @@ struct Watched {
 }
 
 impl Watch {
-    /// Starts a thread that serves.
+    /// Starts a thread.
     pub(crate) fn spawn(
         &self,
         name: String,
@@ -70,8 +71,7 @@ impl Watch {
     }
 }
 
-/// Starts a thread without which a proxy can serve.
-pub(crate) fn spawn(
+fn spawn(
     name: String,
     work: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> Result<LoopThread, RunError> {

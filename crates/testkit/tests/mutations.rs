@@ -69,6 +69,11 @@ fn a_miss_that_is_told_before_the_end_of_a_shared_reply_is_found() {
     must_be_found(Mutation::MissAtEnd);
 }
 
+#[test]
+fn slices_that_overtake_what_their_client_sent_before_are_found() {
+    must_be_found(Mutation::BulkReadAlone);
+}
+
 fn must_be_found(rule: Mutation) {
     let guard = ONE_AT_A_TIME.lock();
     let told = take_hook();

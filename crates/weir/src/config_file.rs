@@ -12,11 +12,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 use weir_proxy::Multiget;
-use weir_routing::{Options, Router, RoutingError, Server, Table, TableError};
+use weir_routing::{Endpoint, Options, Router, RoutingError, Server, Table, TableError};
 
 use crate::pool::{Pool, PoolError, Routed};
 use crate::settings::{Settings, SettingsTable};
-use crate::units;
+use crate::units::{self, TimeText};
 
 /// The largest file that is read, in bytes: far more than the largest pools need.
 const BYTES_MAX: u64 = 16 << 20;
@@ -79,7 +79,7 @@ struct PoolTable {
     /// `HOST:PORT`: where clients connect.
     listen: Option<Spanned<String>>,
     /// A number and a unit: how long a server may take.
-    timeout: Option<Spanned<String>>,
+    timeout: Option<Spanned<TimeText>>,
     /// `sharded`, `whole` or `auto`.
     multiget: Option<Spanned<String>>,
     /// `strict` or `degrade`.
@@ -164,13 +164,13 @@ fn pools(
             Err(fault(span, &reason))
         };
         for (what, of_pool, is_set) in [
-            ("listen", &table.listen, settings.listen.is_some()),
-            ("timeout", &table.timeout, settings.timeout.is_some()),
-            ("multiget", &table.multiget, settings.multiget.is_some()),
-            ("on_failure", &table.on_failure, settings.on_failure.is_some()),
+            ("listen", span_of(table.listen.as_ref()), settings.listen.is_some()),
+            ("timeout", span_of(table.timeout.as_ref()), settings.timeout.is_some()),
+            ("multiget", span_of(table.multiget.as_ref()), settings.multiget.is_some()),
+            ("on_failure", span_of(table.on_failure.as_ref()), settings.on_failure.is_some()),
         ] {
-            if let Some(of_pool) = of_pool.as_ref().filter(|_| is_set) {
-                return twice(what, of_pool.span());
+            if let Some(of_pool) = of_pool.filter(|_| is_set) {
+                return twice(what, of_pool);
             }
         }
         if let Some(listen) = &table.listen
@@ -235,8 +235,8 @@ where
     text.map(|text| text.get_ref().parse().map_err(|error| fault(text.span(), &error))).transpose()
 }
 
-pub(crate) fn checked_timeout(text: &Spanned<String>) -> Result<Duration, Fault> {
-    match units::duration(text.get_ref()) {
+pub(crate) fn checked_timeout(text: &Spanned<TimeText>) -> Result<Duration, Fault> {
+    match units::duration(text.get_ref().as_ref()) {
         Ok(Duration::ZERO) => Err(fault(text.span(), &"timeout must be longer than nothing")),
         Ok(timeout) => Ok(timeout),
         Err(reason) => Err(fault(text.span(), &format!("timeout: {reason}"))),
@@ -257,6 +257,20 @@ pub(crate) fn checked_listen(text: Spanned<String>) -> Result<String, Fault> {
             &format!("listen {:?} is no address: write host:port or unix:/path", text.get_ref()),
         )),
     }
+}
+
+/// The same for what has no path.
+pub(crate) fn checked_port(text: Spanned<String>) -> Result<String, Fault> {
+    let span = text.span();
+    let address = checked_listen(text)?;
+    match address.parse::<Server>().map(|server| server.endpoint) {
+        Ok(Endpoint::Tcp { .. }) => Ok(address),
+        _ => Err(fault(span, &format!("admin {address:?} is no port: write host:port"))),
+    }
+}
+
+fn span_of<T>(text: Option<&Spanned<T>>) -> Option<Range<usize>> {
+    text.map(Spanned::span)
 }
 
 pub(crate) fn fault(span: Range<usize>, reason: &dyn fmt::Display) -> Fault {
@@ -329,8 +343,12 @@ impl Places {
     ) -> Self {
         let servers = pools.values().flat_map(|pool| pool.servers.get_ref());
         let shared = pools.iter().map(|(name, pool)| {
-            let settings = [&pool.timeout, &pool.multiget, &pool.on_failure];
-            let span = settings.into_iter().flatten().next().map_or(name.span(), Spanned::span);
+            let settings = [
+                span_of(pool.timeout.as_ref()),
+                span_of(pool.multiget.as_ref()),
+                span_of(pool.on_failure.as_ref()),
+            ];
+            let span = settings.into_iter().flatten().next().unwrap_or(name.span());
             (name.get_ref().clone(), span)
         });
         let prefixes = || routes.into_iter().flatten().map(|(prefix, _)| prefix);

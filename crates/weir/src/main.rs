@@ -9,7 +9,9 @@ mod convert;
 mod engine;
 mod like;
 mod load;
+mod log;
 mod manual;
+mod notices;
 #[cfg(test)]
 mod options_table;
 mod pool;
@@ -45,10 +47,8 @@ enum Command {
     /// Print the configuration that equals another proxy's
     Convert(convert::ConvertArgs),
     /// Write a manual page, to be shown by man -l
-    #[command(hide = true)]
     Man(manual::ManArgs),
     /// Write a script with which a shell completes weir's command line
-    #[command(hide = true)]
     Completions(manual::CompletionsArgs),
 }
 

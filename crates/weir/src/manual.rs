@@ -84,6 +84,19 @@ mod tests {
     }
 
     #[test]
+    fn the_help_lists_every_command_with_a_line() {
+        let mut cli = Cli::command();
+        let help = cli.render_help().to_string();
+        let commands: Vec<_> = cli.get_subcommands().collect();
+        assert!(commands.len() >= 8);
+        for command in commands {
+            let about = command.get_about().unwrap_or_else(|| panic!("{command} has a line")).to_string();
+            let line = help.lines().find(|line| line.split_whitespace().next() == Some(command.get_name()));
+            assert!(line.is_some_and(|line| line.ends_with(&about)), "{command} is not in\n{help}");
+        }
+    }
+
+    #[test]
     fn every_shell_gets_a_script_that_knows_the_subcommands() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut script = Vec::new();

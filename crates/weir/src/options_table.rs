@@ -150,7 +150,7 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
     let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
     let pool = config.table.pools()[0].router().options().clone();
     format!(
-        "{:?} {:?} {:?} {:?} {} {} {:?} {} {} {:?} {:?} {} {:?} {} {} {} {:?} {} {:?} {:?} {:?} {} {} {:?} {pool:?}",
+        "{:?} {:?} {:?} {:?} {} {} {:?} {} {} {:?} {:?} {:?} {} {:?} {} {} {:?} {:?} {} {:?} {:?} {:?} {} {} {:?} {pool:?}",
         config.listen,
         config.admin,
         config.admin_hosts,
@@ -162,11 +162,12 @@ fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
         config.on_failure,
         config.replication,
         config.drain_timeout,
+        config.drain_delay,
         config.sessions_max,
         config.value_bytes_max,
         config.client_buffer_bytes_max,
         config.server_buffer_bytes_max,
-        config.flush_allowed,
+        (config.flush_allowed, config.server_commands_allowed),
         config.resolve_every,
         config.progress_bytes_min,
         config.connect_timeout,

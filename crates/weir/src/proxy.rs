@@ -2,13 +2,15 @@
 
 use crate::{
     engine::{self, engine},
+    log::{self, LogFormat, LogLevel},
+    notices,
     pool::{PoolArgs, Source},
     settings::Settings,
     units::Share,
 };
 use clap::{ArgMatches, Args};
 use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
-use weir_proxy::{Config, Engine, LISTEN_MODE, Notice, PAUSE_MAX_NS, Patience, Replication, Sampling};
+use weir_proxy::{Config, LISTEN_MODE, PAUSE_MAX_NS, Patience, Replication, Sampling};
 
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
@@ -18,7 +20,8 @@ Example: weir proxy --listen 127.0.0.1:21211 --server 127.0.0.1:11211 --server 1
 Flags come before the environment, the environment before the file of --config, and the file before the defaults
 (docs/configuration.md).
 
-SIGTERM and SIGINT stop it: no more clients are accepted, what was taken is answered, and it ends with status 0.
+SIGTERM and SIGINT stop it: no more clients are accepted, what was taken is answered, and it ends with status 0. A second signal ends
+it at once.
 SIGHUP, or POST /reload at the admin port, reads the file of --config again: servers come and go, and no request is dropped.")]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
@@ -30,22 +33,37 @@ pub(crate) struct ProxyArgs {
 impl ProxyArgs {
     /// Runs until it is stopped.
     pub(crate) fn run(&self, matches: &ArgMatches) -> ExitCode {
-        let config = match self.config(matches) {
-            Ok(config) => config,
+        let (config, log) = match self.given(matches).and_then(|given| given.read()) {
+            Ok(read) => read,
             Err(error) => return crate::fail(2, &error),
         };
-        match weir_proxy::run(&config, |notice| announce(&notice)) {
+        log::begin(log.format, log.level);
+        match weir_proxy::run(&config, notices::say) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => crate::fail(1, &error),
+            Err(error) => {
+                tracing::error!(event = "failed", "{error}");
+                ExitCode::FAILURE
+            }
         }
     }
 }
 
 impl ProxyArgs {
     /// All that was said, by whichever layer, checked.
+    #[cfg(test)]
     pub(crate) fn config(&self, matches: &ArgMatches) -> Result<Config, Box<dyn Error>> {
-        Given { settings: self.settings.clone(), source: self.pool.source(matches)? }.config()
+        Ok(self.given(matches)?.read()?.0)
     }
+
+    fn given(&self, matches: &ArgMatches) -> Result<Given, Box<dyn Error>> {
+        Ok(Given { settings: self.settings.clone(), source: self.pool.source(matches)? })
+    }
+}
+
+/// What is said about the log.
+struct LogConfig {
+    format: LogFormat,
+    level: LogLevel,
 }
 
 /// What was given by flags and environment, without what the file says.
@@ -56,10 +74,14 @@ struct Given {
 }
 
 impl Given {
-    /// All layers together, checked. Called again for every reload.
-    fn config(&self) -> Result<Config, Box<dyn Error>> {
+    /// All layers together, checked. Called again for every reload, which leaves the log as it is.
+    fn read(&self) -> Result<(Config, LogConfig), Box<dyn Error>> {
         let (routed, of_file) = self.source.read()?;
         let settings = self.settings.clone().over(of_file).over(routed.of_pools);
+        let log = LogConfig {
+            format: settings.log_format.unwrap_or_default(),
+            level: settings.log_level.unwrap_or_default(),
+        };
         let mut config = Config::new(
             settings.listen.as_deref().unwrap_or(LISTEN),
             routed.table,
@@ -78,7 +100,9 @@ impl Given {
         .with_resolve_every(settings.resolve_every.unwrap_or(RESOLVE_EVERY))?;
         config.join_gets = settings.join_gets.unwrap_or_default();
         config.on_failure = settings.on_failure.unwrap_or_default();
+        config.server_commands_allowed = settings.allow_server_commands.unwrap_or(false);
         config.drain_timeout = settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT);
+        config.drain_delay = settings.drain_delay.unwrap_or_default();
         config.sessions_max = settings.max_connections.unwrap_or(MAX_CONNECTIONS);
         config.value_bytes_max = settings.max_value;
         config.client_buffer_bytes_max = settings.client_buffer.unwrap_or(BUFFER);
@@ -97,7 +121,7 @@ impl Given {
         };
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
-        Ok(config.checked()?)
+        Ok((config.checked()?, log))
     }
 
     fn reread(&self) -> Result<Config, String> {
@@ -107,7 +131,7 @@ impl Given {
                     .into(),
             );
         }
-        self.config().map_err(|error| error.to_string())
+        self.read().map(|(config, _)| config).map_err(|error| error.to_string())
     }
 }
 
@@ -171,67 +195,3 @@ const BUFFER_LIMIT: usize = 1 << 30;
 
 /// How much may be kept for a client, and for a server, if nothing says otherwise.
 const BUFFER: usize = 64 << 20;
-
-/// Lines on standard error, where logs go.
-#[expect(clippy::print_stderr, reason = "the command line talks to people")]
-fn announce(notice: &Notice<'_>) {
-    match notice {
-        Notice::Ready(config) => announce_start(config),
-        Notice::Reloaded { generation, told } => {
-            eprintln!("weir proxy: the configuration was read again; generation {generation}: {told}");
-        }
-        Notice::ClientsMax { wanted, most, limit, .. } if most == wanted => {
-            eprintln!(
-                "weir proxy: --max-connections is {most} again: the process may have {limit} descriptors"
-            );
-        }
-        Notice::ClientsMax { wanted, most, limit, reserved } => eprintln!(
-            "weir proxy: --max-connections is lowered from {wanted} to {most}: the process may have {limit} descriptors, and {reserved} are kept \
-             for servers, the admin port and files; raise the limit (LimitNOFILE of systemd, ulimit -n), or ask for fewer connections"
-        ),
-        Notice::ClientsRefused { too_many, no_descriptor, clients_max } => eprintln!(
-            "weir proxy: clients were refused: {too_many} because {clients_max} may be connected, {no_descriptor} because the process has \
-             no descriptor left"
-        ),
-        Notice::DescriptorsLacking { count, limit } => eprintln!(
-            "weir proxy: the process has no descriptor left (it may have {limit}): {count} connections to servers needed one of those \
-             that are held for that"
-        ),
-        Notice::RecordsLost(reason) => eprintln!("weir proxy: {reason}"),
-        Notice::LoginWanted(server) => eprintln!(
-            "weir proxy: server {server} wants a login (memcached -Y), and Weir has none: nothing is sent there; start it without -Y, or \
-             take it out (docs/security.md)"
-        ),
-        Notice::ReloadRefused(reason) => {
-            eprintln!(
-                "weir proxy: the configuration was read again and refused, the old one stays: {reason}"
-            );
-        }
-    }
-}
-
-/// One line when clients can connect; before it, one for each server without keys.
-#[expect(clippy::print_stderr, reason = "the command line talks to people")]
-fn announce_start(config: &Config) {
-    for server in config.table.pools().iter().flat_map(|pool| pool.router().without_keys()) {
-        eprintln!("weir proxy: server {server} is so light among the others that it gets no keys");
-    }
-    let servers = config.table.servers().len();
-    let pools = match config.table.pools().len() {
-        1 => String::new(),
-        count => format!(" in {count} pools"),
-    };
-    let admin = config.admin.map(|address| format!(", admin on http://{address}")).unwrap_or_default();
-    eprintln!(
-        "weir proxy {}: listening on {}, {servers} server{}{pools}, replicas {}, {}{admin}",
-        env!("CARGO_PKG_VERSION"),
-        config.listen,
-        if servers == 1 { "" } else { "s" },
-        config.table.pools()[0].router().replicas(),
-        match config.engine {
-            Engine::Event => format!("threads {}", config.threads),
-            Engine::Pool { workers, .. } => format!("engine pool, workers {workers}"),
-            Engine::Split { readers, .. } => format!("engine split, readers {readers} for each server"),
-        },
-    );
-}

@@ -13,9 +13,10 @@ use weir_proxy::{
     JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
 };
 
-use crate::config_file::{Fault, checked_listen, checked_timeout, fault, parsed};
+use crate::config_file::{Fault, checked_listen, checked_port, checked_timeout, fault, parsed};
 use crate::engine::EngineName;
-use crate::units::{self, Share};
+use crate::log::{LogFormat, LogLevel};
+use crate::units::{self, Share, SizeText, TimeText};
 
 /// Settings of a proxy. `None`: this layer says nothing.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -137,6 +138,10 @@ pub(crate) struct Settings {
     /// How long sessions may take to end after a signal to stop [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_TIMEOUT", value_parser = units::duration)]
     pub(crate) drain_timeout: Option<Duration>,
+    /// For how long it goes on serving after SIGTERM while /readyz says that it is not ready, so that no more clients are sent to it
+    /// [default: 0s]
+    #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = units::duration)]
+    pub(crate) drain_delay: Option<Duration>,
     /// Client connections at once, over all loops; more are told so and closed. Fewer where descriptors do not suffice, which is said at
     /// the start (docs/operations.md) [default: 10000]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS")]
@@ -164,6 +169,11 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_FLUSH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) allow_flush: Option<bool>,
+    /// Let clients use cache_memlimit, slabs, lru and lru_crawler, which act on all servers; otherwise they get CLIENT_ERROR
+    /// [default: false]
+    #[arg(long, value_name = "BOOL", env = "WEIR_ALLOW_SERVER_COMMANDS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
+    pub(crate) allow_server_commands: Option<bool>,
     /// A file to which one record of measurements is appended per second, as a line of JSON (docs/formats.md); none by default
     #[arg(long, value_name = "FILE", env = "WEIR_WINDOWS")]
     pub(crate) windows: Option<String>,
@@ -176,6 +186,12 @@ pub(crate) struct Settings {
     /// What the choices of --trace-sample depend on [default: 1]
     #[arg(long, value_name = "NUMBER", env = "WEIR_TRACE_SEED")]
     pub(crate) trace_seed: Option<u64>,
+    /// How lines of the log look, which go to standard error (docs/operations.md) [default: text]
+    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
+    /// From which level on lines are written: error, warn or info [default: info]
+    #[arg(long, value_name = "LEVEL", env = "WEIR_LOG_LEVEL", value_enum)]
+    pub(crate) log_level: Option<LogLevel>,
     /// How often names of servers are looked up again; a server whose name has other addresses is connected to anew [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_RESOLVE_EVERY", value_parser = units::duration)]
     pub(crate) resolve_every: Option<Duration>,
@@ -218,6 +234,7 @@ impl Settings {
             mark_down_timeouts: self.mark_down_timeouts.or(below.mark_down_timeouts),
             mark_down_share: self.mark_down_share.or(below.mark_down_share),
             drain_timeout: self.drain_timeout.or(below.drain_timeout),
+            drain_delay: self.drain_delay.or(below.drain_delay),
             max_connections: self.max_connections.or(below.max_connections),
             max_value: self.max_value.or(below.max_value),
             client_buffer: self.client_buffer.or(below.client_buffer),
@@ -225,10 +242,13 @@ impl Settings {
             buffer_limit: self.buffer_limit.or(below.buffer_limit),
             large_value: self.large_value.or(below.large_value),
             allow_flush: self.allow_flush.or(below.allow_flush),
+            allow_server_commands: self.allow_server_commands.or(below.allow_server_commands),
             windows: self.windows.or(below.windows),
             trace: self.trace.or(below.trace),
             trace_sample: self.trace_sample.or(below.trace_sample),
             trace_seed: self.trace_seed.or(below.trace_seed),
+            log_format: self.log_format.or(below.log_format),
+            log_level: self.log_level.or(below.log_level),
             resolve_every: self.resolve_every.or(below.resolve_every),
         }
     }
@@ -245,18 +265,18 @@ pub(crate) struct SettingsTable {
     admin_host: Option<String>,
     engine: Option<Spanned<String>>,
     threads: Option<usize>,
-    batch_pause: Option<Spanned<String>>,
+    batch_pause: Option<Spanned<TimeText>>,
     workers: Option<usize>,
     readers: Option<usize>,
     queue: Option<usize>,
-    timeout: Option<Spanned<String>>,
-    progress: Option<Spanned<String>>,
-    connect_timeout: Option<Spanned<String>>,
-    keepalive: Option<Spanned<String>>,
-    tcp_user_timeout: Option<Spanned<String>>,
-    client_timeout: Option<Spanned<String>>,
-    request_timeout: Option<Spanned<String>>,
-    idle_timeout: Option<Spanned<String>>,
+    timeout: Option<Spanned<TimeText>>,
+    progress: Option<Spanned<SizeText>>,
+    connect_timeout: Option<Spanned<TimeText>>,
+    keepalive: Option<Spanned<TimeText>>,
+    tcp_user_timeout: Option<Spanned<TimeText>>,
+    client_timeout: Option<Spanned<TimeText>>,
+    request_timeout: Option<Spanned<TimeText>>,
+    idle_timeout: Option<Spanned<TimeText>>,
     multiget: Option<Spanned<String>>,
     join_gets: Option<Spanned<String>>,
     on_failure: Option<Spanned<String>>,
@@ -266,23 +286,27 @@ pub(crate) struct SettingsTable {
     on_stale: Option<Spanned<String>>,
     read_repair: Option<Spanned<String>>,
     journal_keys: Option<usize>,
-    journal_bytes: Option<Spanned<String>>,
-    quarantine: Option<Spanned<String>>,
+    journal_bytes: Option<Spanned<SizeText>>,
+    quarantine: Option<Spanned<TimeText>>,
     mark_down_timeouts: Option<u32>,
     mark_down_share: Option<Spanned<u32>>,
-    drain_timeout: Option<Spanned<String>>,
+    drain_timeout: Option<Spanned<TimeText>>,
+    drain_delay: Option<Spanned<TimeText>>,
+    log_format: Option<Spanned<String>>,
+    log_level: Option<Spanned<String>>,
     max_connections: Option<usize>,
-    max_value: Option<Spanned<String>>,
-    client_buffer: Option<Spanned<String>>,
-    server_buffer: Option<Spanned<String>>,
-    buffer_limit: Option<Spanned<String>>,
-    large_value: Option<Spanned<String>>,
+    max_value: Option<Spanned<SizeText>>,
+    client_buffer: Option<Spanned<SizeText>>,
+    server_buffer: Option<Spanned<SizeText>>,
+    buffer_limit: Option<Spanned<SizeText>>,
+    large_value: Option<Spanned<SizeText>>,
     allow_flush: Option<bool>,
+    allow_server_commands: Option<bool>,
     windows: Option<String>,
     trace: Option<String>,
     trace_sample: Option<Share>,
     trace_seed: Option<u64>,
-    resolve_every: Option<Spanned<String>>,
+    resolve_every: Option<Spanned<TimeText>>,
 }
 
 impl SettingsTable {
@@ -291,7 +315,7 @@ impl SettingsTable {
         Ok(Settings {
             listen: self.listen.map(checked_listen).transpose()?,
             listen_mode: read("listen_mode", self.listen_mode.as_ref(), mode)?,
-            admin: self.admin.map(checked_listen).transpose()?,
+            admin: self.admin.map(checked_port).transpose()?,
             admin_host: self.admin_host.clone(),
             engine: read("engine", self.engine.as_ref(), str::parse)?,
             threads: self.threads,
@@ -322,6 +346,9 @@ impl SettingsTable {
             mark_down_timeouts: self.mark_down_timeouts,
             mark_down_share: self.mark_down_share.as_ref().map(percent).transpose()?,
             drain_timeout: read("drain_timeout", self.drain_timeout.as_ref(), units::duration)?,
+            drain_delay: read("drain_delay", self.drain_delay.as_ref(), units::duration)?,
+            log_format: read("log_format", self.log_format.as_ref(), str::parse)?,
+            log_level: read("log_level", self.log_level.as_ref(), str::parse)?,
             max_connections: self.max_connections,
             max_value: read("max_value", self.max_value.as_ref(), units::bytes)?,
             client_buffer: read("client_buffer", self.client_buffer.as_ref(), units::bytes)?,
@@ -329,6 +356,7 @@ impl SettingsTable {
             buffer_limit: read("buffer_limit", self.buffer_limit.as_ref(), units::bytes)?,
             large_value: read("large_value", self.large_value.as_ref(), units::bytes)?,
             allow_flush: self.allow_flush,
+            allow_server_commands: self.allow_server_commands,
             windows: self.windows.clone(),
             trace: self.trace.clone(),
             trace_sample: self.trace_sample,
@@ -346,11 +374,13 @@ fn percent(share: &Spanned<u32>) -> Result<u32, Fault> {
 
 fn read<T>(
     name: &str,
-    text: Option<&Spanned<String>>,
+    text: Option<&Spanned<impl AsRef<str>>>,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Fault> {
-    text.map(|text| parse(text.get_ref()).map_err(|reason| fault(text.span(), &format!("{name}: {reason}"))))
-        .transpose()
+    text.map(|text| {
+        parse(text.get_ref().as_ref()).map_err(|reason| fault(text.span(), &format!("{name}: {reason}")))
+    })
+    .transpose()
 }
 
 /// Octal digits, as chmod(1) takes them.

@@ -220,7 +220,6 @@ impl World {
                     let client = self.client_of(session);
                     self.lose_client(client);
                 }
-                Event::LoginWanted(_) => {}
                 // `can_read` sees it; but the number must still be the client's.
                 Event::Resume(session) => _ = self.client_of(session),
                 Event::Stats { request, .. } => {
@@ -442,7 +441,7 @@ fn accepted(takes_bytes: &mut usize, len: usize) -> usize {
 fn usual() -> Config {
     Config {
         timeout_ns: 500_000_000,
-        limits: Limits { line_bytes_max: 3000, value_bytes_max: 1024, flush_allowed: false },
+        limits: Limits { line_bytes_max: 3000, value_bytes_max: 1024, flush_allowed: false, server_commands_allowed: false },
         sessions_max: CLIENTS,
         session_requests_max: 64,
         session_buffer_bytes_max: 8 << 10,
@@ -455,7 +454,7 @@ fn usual() -> Config {
 
 fn small() -> Config {
     Config {
-        limits: Limits { line_bytes_max: 64, value_bytes_max: 8, flush_allowed: true },
+        limits: Limits { line_bytes_max: 64, value_bytes_max: 8, flush_allowed: true, server_commands_allowed: false },
         sessions_max: CLIENTS - 1,
         session_requests_max: 2,
         session_buffer_bytes_max: 64,

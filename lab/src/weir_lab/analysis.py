@@ -15,6 +15,7 @@ import numpy as np
 from weir_lab.design import Cell, RequestPath, Response, Role, Study, cells_of, content_sha256, schedule
 from weir_lab.errors import ReportError
 from weir_lab.formats import STAGES, LoadRecord, SnapshotDifference, subtract_snapshots
+from weir_lab.interval_doubts import PlacedRun, interval_doubts
 from weir_lab.laws import cycle_law
 from weir_lab.records import Run, SweepMeta
 from weir_lab.stats import Change, Interval, coefficient_of_variation, holm, mean_interval, paired_change
@@ -148,7 +149,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Direct against proxy at one level of clients, paired by block."""
+    """Direct against proxy at one level of clients, paired by block. A response that a run has too few requests for is left out."""
 
     clients: int
     effects: dict[Response, Effect]
@@ -173,6 +174,8 @@ class Analysis:
     invalid: list[Run]
     flagged: list[Run]
     stale: int
+    doubts: list[str]
+    """Why the intervals may hold less than they say (`interval_doubts`)."""
 
     def point(self, path: RequestPath, clients: int) -> Point:
         """The cell's point."""
@@ -216,12 +219,33 @@ def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
         comparisons=_comparisons(study, used) if compared else [],
         designs=designs,
         no_design=no_design,
-        series=client_series(observations, np.random.default_rng(study.plan.seed)),
+        series=client_series(observations),
         used=used,
         invalid=[run for run in current if not run.meta.verdict.valid],
         flagged=[run for run in valid if run.meta.verdict.flags],
         stale=len(runs) - len(current),
+        doubts=_doubts(study, used),
     )
+
+
+def _doubts(study: Study, used: list[RunNumbers]) -> list[str]:
+    """About throughput and mean response time, each sentence once."""
+    stops_from = study.plan.repetitions if study.plan.stop is not None else None
+    found: dict[str, None] = {}
+    for name, value in (("throughput", _rate), ("mean response time", _mean_ns)):
+        placed = [PlacedRun(_label(run.levels), run.position, value(run)) for run in used]
+        for sentence in interval_doubts(placed, {}, stops_from):
+            about = "" if sentence.startswith(("with ", "the stop rule")) else f"{name}: "
+            found[about + sentence] = None
+    return list(found)
+
+
+def _rate(run: RunNumbers) -> float:
+    return run.throughput_rps
+
+
+def _mean_ns(run: RunNumbers) -> float:
+    return run.response_time_mean_ns
 
 
 def _observation(run: RunNumbers) -> Observation:
@@ -383,15 +407,25 @@ def _proxy_point(runs: list[RunNumbers]) -> ProxyPoint:
 
 def _comparisons(study: Study, used: list[RunNumbers]) -> list[Comparison]:
     levels = study.levels_of_clients
-    changes = {response: [_change(study, response, clients, used) for clients in levels] for response in Response}
+    changes = {
+        response: [_change(study, response, clients, used) for clients in levels]
+        for response in Response
+        if _known(study, response, used)
+    }
     adjusted = {response: holm([change.p for change in by_level]) for response, by_level in changes.items()}
     return [
         Comparison(
             clients,
-            {response: Effect(changes[response][index], adjusted[response][index]) for response in Response},
+            {response: Effect(by_level[index], adjusted[response][index]) for response, by_level in changes.items()},
         )
         for index, clients in enumerate(levels)
     ]
+
+
+def _known(study: Study, response: Response, used: list[RunNumbers]) -> bool:
+    """Whether every run has it; a percentile that nobody predicted may be missing."""
+    predicted = any(prediction.response is response for prediction in study.predictions)
+    return predicted or response is not Response.P99_RESPONSE_TIME or all(run.percentiles_ns["p99"] for run in used)
 
 
 def _change(study: Study, response: Response, clients: int, used: list[RunNumbers]) -> Change:
@@ -418,7 +452,7 @@ def _value(run: RunNumbers, response: Response) -> float:
     p99 = run.percentiles_ns["p99"]
     if p99 is None:
         raise ReportError(
-            f"{run.folder}: {run.response_time_count} requests are too few for the 99th percentile (299 needed). "
-            "Make plan.measured_s longer."
+            f"{run.folder}: the study predicts the 99th percentile, and this run has none: it takes 299 requests (there are "
+            f"{run.response_time_count}) and a load generator that keeps a histogram. Make plan.measured_s longer, or leave it out."
         )
     return float(p99)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Kind, ScheduledRun, Study, content_sha256, load_seed
 from weir_lab.errors import RecordError, TestbedError
+from weir_lab.generators import MEMCASLAP
 from weir_lab.machine import executable_version, load_average, machine_facts, package_versions
 from weir_lab.planning import shape_of
 from weir_lab.records import RunMeta, Verdict, read_measurements, write_json
+from weir_lab.subjects import NUTCRACKER
 from weir_lab.testbed import Executables, Job, RunOutcome, make_run
 from weir_lab.testbeds import Testbed
 from weir_lab.unloaded import count_keys, judge_unloaded, measure_links
@@ -70,6 +72,7 @@ def make_attempt(
             **package_versions(),
             "weir": executable_version([str(executables.weir), "--version"]),
             "memcached": hashes["memcached"],
+            **{name: hashes[name] for name in (NUTCRACKER, MEMCASLAP) if name in hashes},
         },
         machine=machine_facts(),
         load_average=load_before,

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammaln, stdtrit
 
 from weir_lab.queueing import fit_scalability, mm1
-from weir_lab.stats import Interval, bootstrap_interval, mean_interval
+from weir_lab.stats import Interval, mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -192,27 +192,31 @@ def fit_closed_model(points: Sequence[Point], servers: int) -> ClosedModel:
     return ClosedModel(delay, time, servers)
 
 
-def closed_model_intervals(
-    points: Sequence[Point], servers: int, rng: np.random.Generator, level: float = 0.95, resamples: int = 200
-) -> tuple[Interval, Interval]:
-    """Intervals of delay and service time by drawing runs anew (all populations share the run numbers), in seconds."""
+def closed_model_intervals(points: Sequence[Point], servers: int, level: float = 0.95) -> tuple[Interval, Interval]:
+    """Intervals of delay and service time by leaving repetitions out one by one (jackknife on logarithms, t), in seconds.
+
+    All populations leave out the same repetition, so that what a block has in common stays together. Reference: Efron and Tibshirani,
+    An Introduction to the Bootstrap, ch. 11. The bootstrap itself holds about 85 % of what it says with 5 runs.
+    """
     runs = min(len(point.throughput_per_s) for point in points)
+    if runs < 3:
+        raise ValueError(f"Intervals of a model need 3 runs of each population, not {runs}.")
 
-    known: dict[tuple[int, ...], ClosedModel] = {}
+    def fitted(kept: Sequence[int]) -> NDArray[np.float64]:
+        drawn = [Point(point.population, tuple(point.throughput_per_s[i] for i in kept)) for point in points]
+        model = fit_closed_model(drawn, servers)
+        return np.log([model.delay_s, model.service_time_s])
 
-    def refit(chosen: list[int]) -> ClosedModel:
-        """Fitted once for both parameters; which runs were drawn counts, not their order."""
-        draw = tuple(sorted(chosen))
-        if draw not in known:
-            drawn = [Point(point.population, tuple(point.throughput_per_s[i] for i in draw)) for point in points]
-            known[draw] = fit_closed_model(drawn, servers)
-        return known[draw]
-
-    state = rng.bit_generator.state
-    delay = bootstrap_interval(list(range(runs)), lambda chosen: refit(chosen).delay_s, rng, level, resamples)
-    rng.bit_generator.state = state  # the same draws for both parameters
-    service = bootstrap_interval(list(range(runs)), lambda chosen: refit(chosen).service_time_s, rng, level, resamples)
-    return delay, service
+    whole = fitted(range(runs))
+    without = np.array([fitted([i for i in range(runs) if i != left]) for left in range(runs)])
+    values = runs * whole - (runs - 1) * without
+    ends = [mean_interval(column, level) for column in values.T]
+    # Around the fit to all runs, which is what is printed.
+    made = [
+        Interval(math.exp(log), math.exp(log - end.half_width), math.exp(log + end.half_width), runs, level)
+        for log, end in zip(whole.tolist(), ends, strict=True)
+    ]
+    return made[0], made[1]
 
 
 def standard_candidates(servers: int) -> dict[str, Candidate]:

@@ -6,11 +6,14 @@
 
 A *unit* has a queue of its own (a proxy process, a memcached server, a link) and gets its share of the requests; its *servers* share that
 queue (event loops, worker threads). Placement by hash does not balance queues, so units are queues side by side, not one large queue. The
-busiest unit gets ``imbalance`` times the mean share, and all requests are taken to meet busiest units: the answer is on the safe side for
-placement. A share ``writes`` of the requests goes to R replicas at once and waits for ``needed`` of them (`TierResponse`).
+busiest unit has the hottest key, which gets the share ``hottest`` of the requests whatever the number of units, and of the other requests
+``imbalance`` times the mean share. All requests are taken to meet busiest units: the answer is on the safe side for placement. A share
+``writes`` of the requests goes to R replicas at once and waits for ``needed`` of them (`TierResponse`).
 
 `predict_open` answers for a rate, `predict_closed` for clients, `plan_capacity` for a limit on a percentile. Times known with an error
-(``service_error_s``) give answers with intervals. They are optimistic for pauses, which no tier here has.
+(``service_error_s``) give answers with intervals. Where a service varies more than an exponential one, percentiles hang on how it does:
+they come with what several shapes give (`queueing.shapes`). The module `assumptions` says what an
+answer rests on.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import numpy as np
 
 from weir_lab.queueing import (
     GeneralStation,
+    HyperexponentialStation,
     Kind,
     OpenStation,
     Station,
@@ -32,15 +36,26 @@ from weir_lab.queueing import (
     mg1,
     mmm,
     replicated_write_response_time,
+    shapes,
     solve_closed,
 )
+from weir_lab.units import duration_text, percent_text, rate_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Answer", "ClosedPlan", "Plan", "Tier", "TierResponse", "plan_capacity", "predict_closed", "predict_open"]
+__all__ = [
+    "Answer",
+    "ClosedPlan",
+    "Plan",
+    "Tier",
+    "TierResponse",
+    "plan_capacity",
+    "predict_closed",
+    "predict_open",
+]
 
 UNITS_MAX = 100_000
 SERVERS_MAX = 10_000
@@ -66,6 +81,7 @@ class Tier:
 
     ``service_error_s`` is the half-width of a 95 % interval of the time. A share ``writes`` of the visits goes to ``replicas`` units in
     parallel and is answered when ``needed`` of them have (all by default). ``service_cv2`` other than 1 (exponential) is for one server.
+    ``hottest`` is the share of the requests that one key gets; 0 where keys do not decide about units, or none is hot.
     """
 
     name: str
@@ -79,6 +95,7 @@ class Tier:
     replicas: int = 1
     needed: int | None = None
     writes: float = 0.0
+    hottest: float = 0.0
 
     def __post_init__(self) -> None:
         times = 0.0 < self.service_time_s < math.inf and 0.0 < self.visits < math.inf
@@ -98,6 +115,8 @@ class Tier:
             raise ValueError(f"Tier {self.name}: a variability other than 1 is for units of one server.")
         if not 1 <= self.replicas_needed <= self.replicas or not 0.0 <= self.writes <= 1.0:
             raise ValueError(f"Tier {self.name}: 1 <= needed <= replicas, and writes is a share.")
+        if not 0.0 <= self.hottest <= 1.0:
+            raise ValueError(f"Tier {self.name}: the hottest key gets a share of the requests, 0 to 1.")
 
     @property
     def replicas_needed(self) -> int:
@@ -111,14 +130,26 @@ class Tier:
 
     def utilization(self, rate_per_s: float) -> float:
         """Share of time that a server of the busiest unit is busy."""
-        return rate_per_s * self.visits_with_copies * self._share * self.service_time_s / self.servers
+        return rate_per_s * self._visits_of_busiest * self.service_time_s / self.servers
+
+    def utilization_by_hottest(self, rate_per_s: float) -> float:
+        """What of it the hottest key alone brings, which no further unit takes away."""
+        return rate_per_s * self.visits * self.hottest * self.service_time_s / self.servers
 
     def busiest(self, rate_per_s: float) -> OpenStation | GeneralStation:
         """The busiest unit at a rate of requests."""
-        arrivals = rate_per_s * self.visits_with_copies * self._share
+        arrivals = rate_per_s * self._visits_of_busiest
         if self.service_cv2 != 1.0:
             return mg1(arrivals, self.service_time_s, self.service_cv2)
         return mmm(arrivals, 1.0 / self.service_time_s, self.servers)
+
+    def shapes(self, rate_per_s: float) -> list[TierResponse]:
+        """Time of one visit for each shape of service of this mean and variability; one where percentiles do not hang on it."""
+        usual = self.response(rate_per_s)
+        if self.service_cv2 <= 1.0:
+            return [usual]
+        found = shapes(rate_per_s * self._visits_of_busiest, self.service_time_s, self.service_cv2)
+        return [replace(usual, station=station) for station in found]
 
     def response(self, rate_per_s: float) -> TierResponse:
         """Time of one visit at a rate of requests, reads and writes together."""
@@ -130,9 +161,10 @@ class Tier:
         return TierResponse(station, self.writes if self.replicas > 1 else 0.0, self.replicas, self.replicas_needed)
 
     @property
-    def _share(self) -> float:
-        """Of all visits, those that the busiest unit gets."""
-        return min(1.0, self.imbalance / self.units)
+    def _visits_of_busiest(self) -> float:
+        """Visits per request that the busiest unit gets: those of the hottest key, of which it has one copy, and its part of the others."""
+        others = self.visits_with_copies * min(1.0, self.imbalance / self.units)
+        return self.visits * self.hottest + (1.0 - self.hottest) * others
 
 
 @dataclass(frozen=True)
@@ -144,7 +176,7 @@ class TierResponse:
     few percent), scaled to the mean of the write where fewer do. docs/method.md has the errors against simulation.
     """
 
-    station: OpenStation | GeneralStation
+    station: OpenStation | GeneralStation | HyperexponentialStation
     writes: float
     replicas: int
     needed: int
@@ -187,7 +219,8 @@ class TierResponse:
 class Plan:
     """A system under an open load. Times in seconds; ``utilization`` is that of each tier's busiest unit.
 
-    ``mean`` and ``percentiles`` are the same answers with their intervals.
+    ``mean`` and ``percentiles`` are the same answers with their intervals. ``shapes`` are the smallest and the largest percentile that
+    any shape of the tiers' service times gives; empty where they do not hang on it (no tier varies more than exponentially).
     """
 
     tiers: tuple[Tier, ...]
@@ -198,6 +231,7 @@ class Plan:
     percentiles_s: dict[float, float]
     mean: Answer
     percentiles: dict[float, Answer]
+    shapes: dict[float, tuple[float, float]]
 
     @property
     def bottleneck(self) -> Tier:
@@ -228,9 +262,14 @@ def predict_open(
     if not tiers or not 0.0 < rate_per_s < math.inf or not 0.0 <= delay_s < math.inf:
         raise ValueError("A prediction needs tiers, a positive rate and a delay of at least 0.")
     busy = [tier.utilization(rate_per_s) for tier in tiers]
-    late = [f"{tier.name} ({load:.3g})" for tier, load in zip(tiers, busy, strict=True) if load >= 1.0]
+    late = [
+        f"{tier.name} would be {percent_text(load)} busy" for tier, load in zip(tiers, busy, strict=True) if load >= 1.0
+    ]
     if late:
-        raise UnstableError(f"At {rate_per_s:g} requests/s the utilization reaches 1 at {', '.join(late)}: add units.")
+        raise UnstableError(
+            f"At {rate_text(rate_per_s)} no steady state: {', '.join(late)}. Add units, or shorten the service."
+            + "".join(_hopeless(tier, rate_per_s) for tier in tiers)
+        )
 
     def times(system: Sequence[Tier]) -> list[float]:
         stations = [(tier.visits, tier.response(rate_per_s)) for tier in system]
@@ -240,13 +279,16 @@ def predict_open(
     mean, *quantiles = _with_intervals(tiers, times)
     known = dict(zip(percentiles, quantiles, strict=True))
     values = {percent: answer.value for percent, answer in known.items()}
-    return Plan(tuple(tiers), rate_per_s, delay_s, tuple(busy), mean.value, values, mean, known)
+    spread = {percent: _over_shapes(tiers, rate_per_s, percent, delay_s) for percent in percentiles}
+    known_shapes = {percent: ends for percent, ends in spread.items() if ends is not None}
+    return Plan(tuple(tiers), rate_per_s, delay_s, tuple(busy), mean.value, values, mean, known, known_shapes)
 
 
 def predict_closed(tiers: Sequence[Tier], clients: int, delay_s: float = 0.0) -> ClosedPlan:
     """Throughput and response time with N clients that spend `delay_s` between a reply and the next request.
 
-    Without replicated writes exact for exponential service (product form; beyond 256 units Bard and Schweitzer's approximation). A write
+    Without replicated writes exact for exponential service (product form; beyond 256 units Bard and Schweitzer's approximation), also
+    where one unit has the hottest key. A write
     to R replicas is R jobs at once: the network is solved for the number of jobs N' >= N at which the requests, each counted once for
     the time until enough replicas have answered, are N. ``imbalance`` and ``service_cv2`` are for open loads.
 
@@ -258,6 +300,8 @@ def predict_closed(tiers: Sequence[Tier], clients: int, delay_s: float = 0.0) ->
         raise ValueError("A prediction needs tiers, at least 1 client and a delay of at least 0.")
     if any(tier.imbalance != 1.0 or tier.service_cv2 != 1.0 for tier in tiers):
         raise ValueError("A closed load knows neither imbalance nor variability of tiers; give a rate instead.")
+    if any(tier.hottest > 0.0 and tier.writes > 0.0 and tier.replicas > 1 for tier in tiers):
+        raise ValueError("A closed load knows the hottest key only where writes go to one unit; give a rate instead.")
     if any(tier.replicas > tier.units for tier in tiers):
         raise ValueError("Replicas need as many units.")
     throughput, response = _with_intervals(tiers, lambda system: list(_closed(system, clients, delay_s)[:2]))
@@ -273,8 +317,12 @@ def plan_capacity(
     limit_s: float,
     delay_s: float = 0.0,
     load_max: float = 0.8,
+    *,
+    worst_shape: bool = False,
 ) -> Plan:
     """Units of each tier so that the percentile stays within a limit, and no unit is busier than `load_max`.
+
+    With ``worst_shape`` it does so whatever the shape of the service times, as far as `queueing.shapes` has them.
 
     Starts from the fewest units that `load_max` allows, then adds to the tier whose next tenth of units (at least one) lowers the
     percentile most. The result cannot spare a unit in any tier. The limit must exceed what an idle system takes.
@@ -287,16 +335,23 @@ def plan_capacity(
         raise ValueError("The largest utilization lies between 0 and 1, and a percentile between 0 and 100.")
 
     def reached(candidate: Sequence[Tier]) -> float:
+        ends = _over_shapes(candidate, rate_per_s, percentile, delay_s) if worst_shape else None
+        if ends is not None:
+            return ends[1]
         stations = [(tier.visits, tier.response(rate_per_s)) for tier in candidate]
         return delay_s + chain_quantile_s(stations, percentile / 100.0)
 
+    for tier in tiers:
+        if tier.utilization_by_hottest(rate_per_s) > load_max:
+            raise ValueError(f"No number of units will do.{_hopeless(tier, rate_per_s, load_max)}")
     idle = [replace(tier, units=UNITS_MAX, imbalance=1.0) for tier in tiers]
     busy = [tier.name for tier in idle if tier.utilization(rate_per_s) >= 1.0]
     best = math.inf if busy else reached(idle)
     if best > limit_s:
         raise ValueError(
-            f"Even without any waiting the {percentile:g}th percentile is {best:.3g} s, above the limit of {limit_s:.3g} s: "
-            "shorten service times or the delay."
+            f"Even with {UNITS_MAX:,} units of each tier the {percentile:g}th percentile is {duration_text(best)}, above the limit of "
+            f"{duration_text(limit_s)}: shorten service times or the delay"
+            + (", or spread the hottest key." if any(tier.hottest for tier in tiers) else ".")
         )
     least = [_with_units(tier, _least_units(tier, rate_per_s, load_max)) for tier in tiers]
     chosen = list(least)
@@ -310,6 +365,21 @@ def plan_capacity(
     for index, tier in enumerate(chosen):
         chosen[index] = _fewest(chosen, index, least[index].units, tier.units, lambda c: reached(c) <= limit_s)
     return predict_open(chosen, rate_per_s, delay_s, tuple(sorted({50.0, percentile})))
+
+
+def _over_shapes(
+    tiers: Sequence[Tier], rate_per_s: float, percentile: float, delay_s: float
+) -> tuple[float, float] | None:
+    """The smallest and the largest percentile over shapes of service; tiers that vary take the same shape at once."""
+    each = [tier.shapes(rate_per_s) for tier in tiers]
+    count = max(len(found) for found in each)
+    if count == 1:
+        return None
+    values = []
+    for index in range(count):
+        parts = [(tier.visits, found[index % len(found)]) for tier, found in zip(tiers, each, strict=True)]
+        values.append(delay_s + chain_quantile_s(parts, percentile / 100.0))
+    return min(values), max(values)
 
 
 def _with_intervals(tiers: Sequence[Tier], compute: Callable[[Sequence[Tier]], list[float]]) -> list[Answer]:
@@ -339,7 +409,7 @@ def _with_intervals(tiers: Sequence[Tier], compute: Callable[[Sequence[Tier]], l
 def _closed(tiers: Sequence[Tier], clients: int, delay_s: float) -> tuple[float, float, str]:
     """Throughput, time in the tiers, and how they were found."""
     stations = [
-        Station(f"{tier.name} {unit}", tier.service_time_s, tier.visits_with_copies / tier.units, tier.servers)
+        Station(f"{tier.name} {unit}", tier.service_time_s, _visits_of(tier, unit), tier.servers)
         for tier in tiers
         for unit in range(tier.units)
     ]
@@ -372,6 +442,12 @@ def _closed(tiers: Sequence[Tier], clients: int, delay_s: float) -> tuple[float,
     return x, clients / x - delay_s, "product form with parallel writes, approximate"
 
 
+def _visits_of(tier: Tier, unit: int) -> float:
+    """Visits per request of one unit; the first has the hottest key."""
+    even = (1.0 - tier.hottest) * tier.visits_with_copies / tier.units
+    return even + (tier.hottest * tier.visits if unit == 0 else 0.0)
+
+
 def _parallel(tier: Tier, rate_per_s: float) -> float:
     """Time until enough replicas have answered, over the time of one: fork-join's at this utilization."""
     if tier.replicas == 1:
@@ -395,10 +471,28 @@ def _fewest(chosen: list[Tier], index: int, low: int, high: int, good: Callable[
 
 
 def _least_units(tier: Tier, rate_per_s: float, load_max: float) -> int:
-    work = rate_per_s * tier.visits_with_copies * tier.service_time_s / (tier.servers * load_max)
+    alone = replace(tier, units=max(1, tier.replicas))
     # A single unit gets everything, whatever the imbalance.
-    alone = 1 if work <= 1.0 else max(1, math.ceil(work * tier.imbalance - 1e-9))
-    return max(alone, tier.replicas)
+    if alone.utilization(rate_per_s) <= load_max * (1.0 + 1e-9):
+        return alone.units
+    others = rate_per_s * tier.visits_with_copies * (1.0 - tier.hottest) * tier.service_time_s / tier.servers
+    left = load_max - tier.utilization_by_hottest(rate_per_s)
+    if left <= 0.0 or others * tier.imbalance / left > UNITS_MAX:
+        raise ValueError(
+            f"Tier {tier.name} needs more than {UNITS_MAX:,} units.{_hopeless(tier, rate_per_s, load_max)}"
+        )
+    return max(math.ceil(others * tier.imbalance / left - 1e-9), tier.replicas)
+
+
+def _hopeless(tier: Tier, rate_per_s: float, load_max: float = 1.0) -> str:
+    """A sentence where one key is more than a unit can bear."""
+    alone = tier.utilization_by_hottest(rate_per_s)
+    if alone < load_max:
+        return ""
+    return (
+        f" One key of {tier.name} gets {percent_text(tier.hottest)} of the requests and alone keeps a unit {percent_text(alone)} busy "
+        f"(at most {percent_text(load_max)} is wanted): keep that key in several places or nearer to who asks, or shorten the service."
+    )
 
 
 def _with_units(tier: Tier, units: int) -> Tier:

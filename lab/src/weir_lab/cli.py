@@ -18,8 +18,9 @@ from rich.console import Console
 
 from weir_lab import __version__
 from weir_lab.analysis import require_reportable
-from weir_lab.commands import audit, capacity, merge, predict, selfcheck
+from weir_lab.commands import audit, merge, selfcheck
 from weir_lab.commands_hash import hash_keys
+from weir_lab.commands_predict import capacity, predict
 from weir_lab.design import load_study
 from weir_lab.errors import LabError, ReportError
 from weir_lab.essence import essence_table

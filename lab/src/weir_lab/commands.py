@@ -1,32 +1,23 @@
-"""Commands that need no runs: ``weir-lab selfcheck``, ``audit``, ``predict``, ``capacity`` and ``merge``."""
+"""Commands that need no runs: ``weir-lab selfcheck``, ``audit`` and ``merge``."""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from weir_lab.audit import Severity, audit_tables, read_tables
-from weir_lab.capacity import Answer, Plan, plan_capacity, predict_closed, predict_open
+from weir_lab.audit import AuditReport, Severity, audit_tables, read_tables
 from weir_lab.errors import StudyError
 from weir_lab.formats import LoadRecord
 from weir_lab.merging import MergedOperation, merge_loads
 from weir_lab.oracles import selfcheck as compare_with_oracles
 from weir_lab.records import read_json
-from weir_lab.tier_text import TIER_HELP, read_seconds, read_tier
 from weir_lab.units import microseconds, number
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["audit", "capacity", "merge", "predict", "selfcheck"]
-
-_Tiers = Annotated[list[str], typer.Option("--tier", metavar="TIER", help=TIER_HELP)]
-_Delay = Annotated[str, typer.Option(help="Time outside the tiers per request (network, think time), such as 80us")]
-_Value = Annotated[int, typer.Option("--value", help="Bytes per value, for tiers with per_kib= and for links")]
+__all__ = ["audit", "merge", "read_populations", "selfcheck"]
 
 
 def selfcheck() -> None:
@@ -48,15 +39,52 @@ def audit(
     clients: Annotated[
         str, typer.Option(metavar="N,N,...", help="Numbers of clients in use, for tables that do not print them")
     ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print findings and what was not looked at as JSON")] = False,
 ) -> None:
-    """Say which printed numbers break which law, and by how much. Status 3 if some do."""
-    report = audit_tables(read_tables(files), _populations(clients))
-    for finding in report.findings:
-        typer.echo(finding.line())
+    """Say which printed numbers break which law, and which were held against none. Status 3 if some do, or none was held against a law."""
+    report = audit_tables(read_tables(files), read_populations(clients))
     doubts = sum(finding.severity is Severity.DOUBT for finding in report.findings)
-    typer.echo(f"{report.numbers} numbers in {report.groups} rows: {report.broken} broken laws, {doubts} doubts")
-    if report.broken:
+    if as_json:
+        typer.echo(json.dumps(_plain_audit(report), indent=1, allow_nan=False))
+    else:
+        for finding in report.findings:
+            typer.echo(finding.line())
+        typer.echo(f"{report.numbers} numbers in {report.groups} rows: {report.broken} broken laws, {doubts} doubts")
+        typer.echo(f"{report.looked.held} of {report.numbers} numbers were held against a law")
+        for table, columns in report.looked.never.items():
+            typer.echo(f"never used: {table}: {', '.join(columns)}")
+    if report.looked.held == 0:
+        typer.echo("Nothing was audited: docs/lab.md tells which headings are understood.", err=True)
+    if report.broken or report.looked.held == 0:
         raise typer.Exit(3)
+
+
+def _plain_audit(report: AuditReport) -> dict[str, Any]:
+    def finite(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    return {
+        "schema": "weir.audit/1",
+        "rows": report.groups,
+        "numbers": report.numbers,
+        "held_against_a_law": report.looked.held,
+        "never_used": {table: list(columns) for table, columns in report.looked.never.items()},
+        "findings": [
+            {
+                "severity": finding.severity.value,
+                "where": finding.where,
+                "key": finding.key,
+                "quantity": finding.quantity,
+                "law": finding.law,
+                "printed": finding.printed,
+                "expected_low": finite(finding.expected_low),
+                "expected_high": finite(finding.expected_high),
+                "deviation_percent": finding.deviation_percent,
+                "message": finding.message,
+            }
+            for finding in report.findings
+        ],
+    }
 
 
 def merge(
@@ -97,88 +125,8 @@ def _merged_row(name: str, operation: MergedOperation, rate: float) -> list[str]
     ]
 
 
-def predict(
-    tier: _Tiers,
-    rate: Annotated[float | None, typer.Option(help="Open load: requests per second")] = None,
-    clients: Annotated[str, typer.Option(metavar="N,N,...", help="Closed load: numbers of clients")] = "",
-    delay: _Delay = "0s",
-    value: _Value = 0,
-) -> None:
-    """Predict throughput and response times of a system, for an open or a closed load."""
-    tiers, outside = [read_tier(text, value) for text in tier], read_seconds(delay)
-    populations = _populations(clients)
-    if (rate is None) == (not populations):
-        raise StudyError("Give either --rate for an open load or --clients for a closed one.")
-    try:
-        if rate is not None:
-            _show(predict_open(tiers, rate, outside))
-            return
-        plans = [predict_closed(tiers, n, outside) for n in populations]
-    except ValueError as error:
-        raise StudyError(str(error)) from error
-    busiest = max(range(len(tiers)), key=lambda index: plans[-1].utilization[index])
-    typer.echo(f"closed, {plans[-1].method}; bottleneck {tiers[busiest].name}")
-    typer.echo(f"{'clients':>9} {'requests/s':>28} {'mean in tiers':>28} {'bottleneck busy':>16}")
-    for plan in plans:
-        x, r = _answer(plan.throughput, "{:,.0f}".format), _answer(plan.response_time, _duration)
-        typer.echo(f"{plan.clients:>9} {x:>28} {r:>28} {100.0 * plan.utilization[busiest]:>14.1f} %")
-
-
-def capacity(
-    tier: _Tiers,
-    rate: Annotated[float, typer.Option(help="Requests per second")],
-    p99: Annotated[str, typer.Option(help="Limit of the 99th percentile of the response time, such as 2ms")],
-    delay: _Delay = "0s",
-    load_max: Annotated[float, typer.Option(help="No unit may be busier than this share of the time")] = 0.8,
-    value: _Value = 0,
-) -> None:
-    """Say how many units of each tier a load needs to keep its 99th percentile."""
-    tiers = [read_tier(text, value) for text in tier]
-
-    def planned(sign: float) -> Plan:
-        """At the times, or at one end of their intervals."""
-        moved = [
-            replace(one, service_time_s=one.service_time_s + sign * one.service_error_s, service_error_s=0.0)
-            if sign
-            else one
-            for one in tiers
-        ]
-        return plan_capacity(moved, rate, 99.0, read_seconds(p99), read_seconds(delay), load_max)
-
-    try:
-        _show(planned(0.0))
-        if any(one.service_error_s > 0.0 for one in tiers):
-            ends = [", ".join(f"{one.name} {one.units}" for one in planned(sign).tiers) for sign in (-1.0, 1.0)]
-            typer.echo(f"  units if all times are at their lower ends: {ends[0]}; at their upper ends: {ends[1]}")
-    except ValueError as error:
-        raise StudyError(str(error)) from error
-
-
-def _show(plan: Plan) -> None:
-    typer.echo(f"open, units side by side, {plan.rate_per_s:,.0f} requests/s; bottleneck {plan.bottleneck.name}")
-    for tier, busy in zip(plan.tiers, plan.utilization, strict=True):
-        typer.echo(f"  {tier.name}: {tier.units} x {tier.servers}, busiest unit {100.0 * busy:.1f} % busy")
-    times = [f"mean {_answer(plan.mean, _duration)}"]
-    times += [f"p{percent:g} {_answer(answer, _duration)}" for percent, answer in plan.percentiles.items()]
-    typer.echo("  " + ", ".join(times))
-
-
-def _answer(answer: Answer, text: Callable[[float], str]) -> str:
-    """A number, and its interval where the tiers' times have errors."""
-    if answer.low == answer.high:
-        return text(answer.value)
-    high = text(answer.high) if math.isfinite(answer.high) else "no steady state"
-    return f"{text(answer.value)} ({text(answer.low)} to {high})"
-
-
-def _duration(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
-def _populations(text: str) -> list[int]:
+def read_populations(text: str) -> list[int]:
+    """Numbers of clients with commas between them; `StudyError` says what is wrong."""
     try:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:

@@ -26,6 +26,8 @@ from weir_lab.hashing import (
     known_placements,
     read_keys,
 )
+from weir_lab.popularity import key_shares, read_popularity
+from weir_lab.units import percent_text, significant
 
 __all__ = ["hash_keys"]
 
@@ -55,6 +57,12 @@ def hash_keys(
         list[str] | None, typer.Option(metavar="NAME", help="Only this placement; repeat it. All without it")
     ] = None,
     key_hash: Annotated[str, typer.Option("--hash", metavar="NAME", help="Hash of keys, where there is a choice")] = "",
+    popularity: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW", help="How requests are spread over the keys, as for weir load; the first key is the hottest"
+        ),
+    ] = "",
     seed: Annotated[int, typer.Option(help="Of the generated and of the rings' random keys")] = 20161118,
     as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON")] = False,
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
@@ -63,13 +71,14 @@ def hash_keys(
     random = np.random.default_rng(seed)
     asked = read_keys(keys) if keys is not None else generate_keys(form, count, random)
     reference = generate_keys(KeyForm.RANDOM, len(asked), random)
+    weights = _popularity(popularity, len(asked))
     rules = _chosen(known_placements(binary), placement or [])
     pools = [server] if server else [_named(size) for size in _sizes(servers)]
     options = ["--hash", key_hash] if key_hash else []
 
     def count_one(job: tuple[PlacementRule, list[str]]) -> PlacementCounts | str:
         try:
-            return count_placement(binary, job[0], job[1], asked, reference, options)
+            return count_placement(binary, job[0], job[1], asked, reference, options, weights)
         except StudyError as error:
             return f"{job[0].name}: {error}"
 
@@ -85,11 +94,14 @@ def hash_keys(
     except ValueError as error:
         raise StudyError(str(error)) from error
     if as_json:
-        typer.echo(
-            json.dumps({"schema": "weir.hash/1", "checks": [_plain(c) for c in checks], "refused": refused}, indent=1)
-        )
+        told: dict[str, object] = {"schema": "weir.hash/1", "checks": [_plain(c) for c in checks], "refused": refused}
+        if weights is not None:
+            told |= {"popularity": popularity, "hottest_share": max(weights)}
+        typer.echo(json.dumps(told, indent=1))
     else:
         _show(checks, refused, len(asked))
+        if weights is not None:
+            _show_requests(checks, popularity, max(weights))
     if any(check.spread in (Spread.UNEVEN, Spread.KEYS_CLUSTER) for check in checks):
         raise typer.Exit(3)
 
@@ -121,6 +133,26 @@ def _show(checks: list[PlacementCheck], refused: list[str], keys: int) -> None:
         typer.echo(f"not asked: {reason}")
 
 
+def _show_requests(checks: list[PlacementCheck], popularity: str, hottest: float) -> None:
+    typer.echo(f"requests by {popularity}: the hottest key gets {percent_text(hottest)} of them, wherever it lies")
+    typer.echo(f"{'placement':30}{'servers':>8}{'busiest server':>16}{'over its share':>16}")
+    for check in checks:
+        if check.busiest_share is not None and check.imbalance is not None:
+            over = f"{significant(check.imbalance)} x"
+            typer.echo(f"{check.rule.name:30}{check.servers:>8}{percent_text(check.busiest_share):>16}{over:>16}")
+
+
+def _popularity(text: str, keys: int) -> list[float] | None:
+    """Shares of the requests, in the order of the keys."""
+    if not text:
+        return None
+    try:
+        found: list[float] = key_shares(read_popularity(text), keys).tolist()
+    except ValueError as error:
+        raise StudyError(f"--popularity: {error}") from error
+    return found
+
+
 def _plain(check: PlacementCheck) -> dict[str, object]:
     return {
         "placement": check.rule.name,
@@ -133,6 +165,8 @@ def _plain(check: PlacementCheck) -> dict[str, object]:
         "p_holm": check.p_holm,
         "verdict": check.spread.value,
         "reason": check.reason,
+        "busiest_share_of_requests": check.busiest_share,
+        "imbalance_of_requests": check.imbalance,
     }
 
 

@@ -88,11 +88,15 @@ class PlacementRule:
 
 @dataclass(frozen=True)
 class PlacementCounts:
-    """Keys per server, in the order of the servers; ``reference`` the same for random keys, asked for rings only."""
+    """Keys per server, in the order of the servers; ``reference`` the same for random keys, asked for rings only.
+
+    ``requests`` are the servers' shares of the requests where keys are not equally popular.
+    """
 
     rule: PlacementRule
     keys: tuple[int, ...]
     reference: tuple[int, ...] | None
+    requests: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,8 @@ class PlacementCheck:
 
     ``uniformity`` compares with the intended shares. ``p`` is that of the question asked (the shares, or for rings whether keys fall as
     random ones do), ``p_holm`` adjusted for all checks made together. ``ring_distance`` is how far the ring's own shares, as random keys
-    show them, are from the intended ones.
+    show them, are from the intended ones. ``busiest_share`` is the largest share of the requests that a server gets, ``imbalance`` the
+    largest over what its weight asks for; both are None where keys have no popularity of their own.
     """
 
     rule: PlacementRule
@@ -113,6 +118,8 @@ class PlacementCheck:
     p_holm: float
     spread: Spread
     reason: str
+    busiest_share: float | None = None
+    imbalance: float | None = None
 
 
 def judge_placements(
@@ -139,8 +146,19 @@ def judge_placements(
         ring = None if one.reference is None else placement_uniformity(one.reference, shares)
         spread, reason = _verdict(fit, ring, p_holm, p_even, alpha)
         distance = None if ring is None else ring.distance
-        checks.append(PlacementCheck(one.rule, len(one.keys), sum(one.keys), fit, distance, p, p_holm, spread, reason))
+        load = _loads(one, shares)
+        checks.append(
+            PlacementCheck(one.rule, len(one.keys), sum(one.keys), fit, distance, p, p_holm, spread, reason, *load)
+        )
     return checks
+
+
+def _loads(counts: PlacementCounts, shares: Sequence[float] | None) -> tuple[float | None, float | None]:
+    """Largest share of the requests, and largest share over the intended one."""
+    if counts.requests is None:
+        return None, None
+    intended = shares or [1.0 / len(counts.requests)] * len(counts.requests)
+    return max(counts.requests), max(share / meant for share, meant in zip(counts.requests, intended, strict=True))
 
 
 def _verdict(
@@ -207,8 +225,11 @@ def count_placement(
     keys: Sequence[bytes],
     reference: Sequence[bytes],
     options: Sequence[str] = (),
+    popularity: Sequence[float] | None = None,
 ) -> PlacementCounts:
     """Ask the binary for the primary of every key. `StudyError` if it refuses the placement with these servers and options.
+
+    ``popularity`` are the keys' shares of the requests, in their order.
 
     ``servers`` are HOST:PORT or HOST:PORT:WEIGHT; ``options`` further flags of ``weir where``, such as ``--hash``.
     """
@@ -231,7 +252,13 @@ def count_placement(
         return tuple(found[name] for name in names)
 
     rest = per_server(lines[len(keys) :]) if rule.by_points else None
-    return PlacementCounts(rule, per_server(lines[: len(keys)]), rest)
+    requests = None
+    if popularity is not None:
+        load = dict.fromkeys(names, 0.0)
+        for name, share in zip(lines[: len(keys)], popularity, strict=True):
+            load[name] = load.get(name, 0.0) + share
+        requests = tuple(load[name] for name in names)
+    return PlacementCounts(rule, per_server(lines[: len(keys)]), rest, requests)
 
 
 def _weir(binary: Path, arguments: list[str], keys: bytes) -> bytes:

@@ -1,9 +1,20 @@
-"""Where throughput stops growing: several labelled estimates with intervals, and the bracket that the data support.
+"""Where throughput stops growing: several labelled estimates, and the bracket that the data support.
 
 No single rule is safe: Kneedle's answer moves with the range and the grid even on exact curves, and every rule has a threshold in it. So
 `find_knee` gives all of them side by side, and the bracket between the last population that is *certainly* below the plateau and the
-first that is *certainly* on it. Bisect the grid inside the bracket to know more. Intervals are percentile bootstraps over runs, drawn
-separately in each population.
+first that is *certainly* on it. Bisect the grid inside the bracket to know more.
+
+::
+
+    throughput        certainly below      best population
+        │                  ▼        ┌──────────▼──┐
+        │              ·            certainly at   ·   behind the best nothing counts: a curve that collapses has its knee before
+        └──────────────────────────────────────────────▶ N
+
+Intervals are made of comparisons between populations on logarithms, t with the spread pooled over populations (Welch's where spreads
+differ beyond chance), at levels that hold for all comparisons together. Three rules have them: the crossing of the asymptotes, the
+plateau (the bracket itself) and the largest power (all populations that may be the best). The others jump from point to point or hang
+on a model, so that no interval of theirs holds what it says; they are printed without.
 """
 
 from __future__ import annotations
@@ -15,12 +26,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weir_lab.queueing import scalability_peak
-from weir_lab.stats import unpaired_change
+from weir_lab.stats import LogGroups, unpaired_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 __all__ = ["Curve", "Knee", "KneeEstimate", "find_knee"]
 
@@ -30,8 +41,6 @@ PLATEAU_SHARE = 0.95
 RISE = 0.5
 STEP_SHARE = 0.5
 SLOPE_SHARE = 0.1
-# The law is fitted anew for each resample, which takes milliseconds: fewer of them.
-_RESAMPLES_LAW = 60
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class KneeEstimate:
-    """One rule's answer; ``population`` and its interval are None where the rule has none. ``rule`` states it with its threshold."""
+    """One rule's answer; ``population`` and its 95 % interval are None where the rule has none. ``rule`` states it with its threshold."""
 
     name: str
     rule: str
@@ -70,8 +79,8 @@ class KneeEstimate:
 class Knee:
     """All estimates, the bracket, and what the data can tell.
 
-    ``certainly_below`` and ``certainly_at`` bound the knee; either is None where no population qualifies. ``saturated`` is False if the
-    largest population still gains over the one before.
+    ``certainly_below`` and ``certainly_at`` bound the knee; either is None where no population qualifies. Both lie at or before the
+    population with the largest throughput. ``saturated`` is False if the largest population still gains over the one before.
     """
 
     estimates: tuple[KneeEstimate, ...]
@@ -95,37 +104,34 @@ class _Means:
     demands: tuple[float, float] | None
 
 
-def find_knee(
-    curve: Curve,
-    rng: np.random.Generator,
-    *,
-    demands: tuple[float, float] | None = None,
-    level: float = 0.95,
-    resamples: int = 500,
-) -> Knee:
+def find_knee(curve: Curve, *, demands: tuple[float, float] | None = None, level: float = 0.95) -> Knee:
     """Estimate the knee of a closed-loop throughput curve by eight rules.
 
     Parameters
     ----------
     curve
         Run means.
-    rng
-        Source of the bootstrap.
     demands
         (total demand D, largest demand per server D_max) in seconds, if they were measured: gives N* = (D + Z) / D_max. Otherwise the
         crossing of the two asymptotes is read off the curve itself: plateau over the slope of the first point.
-    level, resamples
-        Of the bootstrap intervals.
+    level
+        Of the intervals.
     """
-    means = _means(curve, demands, None)
+    means = _means(curve, demands)
+    below, at = _bracket(curve, level)
+    ends = {
+        "asymptotes": None if demands is not None else _crossing_ends(curve, level),
+        "plateau": _plateau_ends(curve, below, at),
+        "power": _power_ends(curve, level),
+    }
     estimates = []
     for name, (rule, estimator, needs_percentile) in _RULES.items():
         if needs_percentile and curve.percentile_s is None:
             continue
-        count = min(resamples, _RESAMPLES_LAW) if name == "usl_peak" else resamples
-        drawn = np.array([estimator(_means(curve, demands, rng)) for _ in range(count)])
-        estimates.append(_estimate(name, rule, estimator(means), drawn, level))
-    below, at = _bracket(curve, level)
+        value = estimator(means)
+        known, between = (value if math.isfinite(value) else None), ends.get(name)
+        low, high = (None, None) if known is None or between is None else between
+        estimates.append(KneeEstimate(name, rule, known, low, high))
     saturated = _saturated(curve, level)
     return Knee(tuple(estimates), below, at, saturated, _verdict(curve, below, at, saturated=saturated))
 
@@ -217,48 +223,76 @@ _RULES: dict[str, tuple[str, Callable[[_Means], float], bool]] = {
 }
 
 
-def _means(curve: Curve, demands: tuple[float, float] | None, rng: np.random.Generator | None) -> _Means:
-    """Means over runs, or over runs drawn with replacement: throughput and times of a run stay together."""
+def _means(curve: Curve, demands: tuple[float, float] | None) -> _Means:
+    """Means over runs."""
 
-    def pick(group: Sequence[Sequence[float]], choice: list[NDArray[np.int64]]) -> NDArray[np.float64]:
-        return np.array([np.asarray(runs)[chosen].mean() for runs, chosen in zip(group, choice, strict=True)])
+    def of(group: tuple[tuple[float, ...], ...]) -> NDArray[np.float64]:
+        return np.array([sum(runs) / len(runs) for runs in group])
 
-    sizes = [len(runs) for runs in curve.throughput_per_s]
-    choice = [np.arange(size) if rng is None else rng.integers(0, size, size) for size in sizes]
-    percentile = None if curve.percentile_s is None else pick(curve.percentile_s, choice)
     return _Means(
         np.array(curve.population, dtype=np.float64),
-        pick(curve.throughput_per_s, choice),
-        pick(curve.response_time_s, choice),
-        percentile,
+        of(curve.throughput_per_s),
+        of(curve.response_time_s),
+        None if curve.percentile_s is None else of(curve.percentile_s),
         curve.think_time_s,
         demands,
     )
 
 
-def _estimate(name: str, rule: str, value: float, drawn: ArrayLike, level: float) -> KneeEstimate:
-    """An interval only where the rule answers in nearly all resamples."""
-    finite = np.asarray(drawn)[np.isfinite(drawn)]
-    if not math.isfinite(value):
-        return KneeEstimate(name, rule, None, None, None)
-    if finite.size < 0.9 * np.asarray(drawn).size:
-        return KneeEstimate(name, rule, value, None, None)
-    low, high = np.quantile(finite, [0.5 - level / 2.0, 0.5 + level / 2.0]).tolist()
-    return KneeEstimate(name, rule, value, min(low, value), max(high, value))
-
-
 def _bracket(curve: Curve, level: float) -> tuple[int | None, int | None]:
-    """Compare every population with the best one: certainly below 95 % of it, or certainly above."""
-    best = max(curve.throughput_per_s, key=lambda runs: sum(runs) / len(runs))
-    margin = 100.0 * (PLATEAU_SHARE - 1.0)
-    below, at = None, None
-    for n, runs in zip(curve.population, curve.throughput_per_s, strict=True):
-        change = unpaired_change(best, runs, level)
-        if change.high < margin and at is None:
-            below = n
-        if change.low > margin and at is None:
-            at = n
-    return below, at
+    """The last population certainly below 95 % of the best, and the first certainly above, which is the best at the latest.
+
+    A population is called at the plateau if it is above 95 % of *each* other one, so that the choice of the best costs nothing
+    (intersection of tests); below, if it is so against the best, at a level that any of the others may have been chosen as that.
+    """
+    groups = LogGroups(curve.throughput_per_s)
+    best, margin, size = groups.largest(), math.log(PLATEAU_SHARE), len(curve.population)
+
+    def at_plateau(n: int) -> bool:
+        return all(groups.lower(n, other, 1.0 - level) > margin for other in range(size) if other != n)
+
+    at = next((n for n in range(best + 1) if at_plateau(n)), None)
+    below = [n for n in range(best) if groups.upper(n, best, (1.0 - level) / (size - 1)) < margin]
+    return (
+        curve.population[max(below)] if below else None,
+        None if at is None else curve.population[at],
+    )
+
+
+def _plateau_ends(curve: Curve, below: int | None, at: int | None) -> tuple[float, float] | None:
+    """The bracket as the rule's interval: from the first population that is not certainly below the plateau."""
+    if at is None:
+        return None
+    first = curve.population[0] if below is None else curve.population[curve.population.index(below) + 1]
+    return float(first), float(at)
+
+
+def _power_ends(curve: Curve, level: float) -> tuple[float, float]:
+    """All populations that may have the largest power: none is certainly better (Gupta's subset of the best)."""
+    powers = tuple(
+        tuple(x / r for x, r in zip(rates, times, strict=True))
+        for rates, times in zip(curve.throughput_per_s, curve.response_time_s, strict=True)
+    )
+    groups = LogGroups(powers)
+    size = len(curve.population)
+    left = [
+        index
+        for index in range(size)
+        if all(groups.upper(index, other, (1.0 - level) / (size - 1)) >= 0.0 for other in range(size) if other != index)
+    ]
+    return float(curve.population[min(left)]), float(curve.population[max(left)])
+
+
+def _crossing_ends(curve: Curve, level: float) -> tuple[float, float]:
+    """N₁ X_max / X₁: the largest throughput is above the largest lower end, and below the largest upper end.
+
+    The upper end needs no adjustment for the choice of the largest (it holds if that of the true best does); the lower one does.
+    """
+    groups, size = LogGroups(curve.throughput_per_s), len(curve.population)
+    alpha = (1.0 - level) / 2.0
+    low = max([0.0, *(groups.lower(index, 0, alpha / (size - 1)) for index in range(1, size))])
+    high = max([0.0, *(groups.upper(index, 0, alpha) for index in range(1, size))])
+    return curve.population[0] * math.exp(low), curve.population[0] * math.exp(high)
 
 
 def _saturated(curve: Curve, level: float) -> bool:
@@ -269,13 +303,12 @@ def _saturated(curve: Curve, level: float) -> bool:
 
 
 def _verdict(curve: Curve, below: int | None, at: int | None, *, saturated: bool) -> str:
-    last = curve.population[-1]
     if not saturated:
-        return f"cannot tell: throughput may still grow at N = {last}; measure larger populations"
+        return f"cannot tell: throughput may still grow at N = {curve.population[-1]}; measure larger populations"
     if below is None and at is None:
         return "cannot tell: runs differ too much to place any population below or at the plateau; make more runs"
     if below is None:
         return f"at or below N = {at}: measure smaller populations"
-    if at is None or at == last:
-        return f"above N = {below}: no population before the last is certainly at the plateau; measure larger ones or make more runs"
+    if at is None:
+        return f"above N = {below}: runs differ too much to call any population the plateau; make more runs"
     return f"between N = {below} and N = {at}"

@@ -50,20 +50,25 @@ def package_versions() -> dict[str, str]:
 
 
 def executable_version(argv: list[str]) -> str:
-    """What a program says about its version, one line."""
-    said = executable_output(argv).strip()
+    """What a program says about its version, one line; some say it on standard error."""
+    printed, aside = _asked(argv)
+    said = printed.strip() or aside.strip()
     return said.splitlines()[0] if said else "unknown"
 
 
 def executable_output(argv: list[str]) -> str:
     """What a program prints when it is asked for its version or its help."""
+    return _asked(argv)[0]
+
+
+def _asked(argv: list[str]) -> tuple[str, str]:
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=10.0, check=True)
     except FileNotFoundError as error:
         raise TestbedError(f"{argv[0]} is not there. Build or install it, or name another with the option.") from error
     except (OSError, subprocess.SubprocessError) as error:
         raise TestbedError(f"{' '.join(argv)} failed: {error}. Run it by hand to see why.") from error
-    return done.stdout
+    return done.stdout, done.stderr
 
 
 def file_sha256(path: Path) -> str:

@@ -51,9 +51,13 @@ _ROLE_HATCHES = {Role.CLIENT: "", Role.PROXY: "///", Role.SERVERS: "..."}
 
 
 def all_figures(analysis: Analysis) -> list[Figure]:
-    """Every figure of the report, in its order."""
-    makers = (throughput_figure, response_time_figure, percentiles_figure, stages_figure, cpu_figure)
-    return [make(analysis) for make in makers]
+    """Every figure of the report that there are numbers for, in its order."""
+    makers = [throughput_figure, response_time_figure]
+    if any(point.percentiles_ns["p50"] for point in analysis.points):
+        makers.append(percentiles_figure)
+    if any(point.proxy for point in analysis.points_of(RequestPath.PROXY)):
+        makers.append(stages_figure)
+    return [make(analysis) for make in [*makers, cpu_figure]]
 
 
 def throughput_figure(analysis: Analysis) -> Figure:
@@ -108,7 +112,7 @@ def percentiles_figure(analysis: Analysis) -> Figure:
 
 def stages_figure(analysis: Analysis) -> Figure:
     """Where the time of a request goes: stages inside the proxy beside the client's whole."""
-    points = analysis.points_of(RequestPath.PROXY)
+    points = [point for point in analysis.points_of(RequestPath.PROXY) if point.proxy]
     canvas, (left, right) = canvas_of(2, sharey=False)
     parts: list[tuple[str, list[float]]] = [
         (stage, [point.proxy.stage_mean_ns[stage].mean / 1e3 for point in points if point.proxy]) for stage in STAGES

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from weir_lab import __version__, units
 from weir_lab.analysis import PERCENTILES, Analysis, analyse
-from weir_lab.design import RequestPath, Response, Role, Settings, load_study
+from weir_lab.design import RequestPath, Response, Role, Settings, cells_of, load_study
 from weir_lab.drawing import Figure
 from weir_lab.errors import ReportError
 from weir_lab.findings import RESPONSE_NAMES, answer, judge_predictions
@@ -29,6 +29,7 @@ from weir_lab.machine import describe
 from weir_lab.plots import all_figures
 from weir_lab.plots_sweeps import SERIES_SHOWN, model_figure, residual_figure, sweep_figures
 from weir_lab.records import Run, read_runs, read_sweep, runs_folder, write_json
+from weir_lab.subjects import WEIR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,6 +128,8 @@ def _render(sweep: Path, analysis: Analysis, runs: list[Run], interrupted: list[
         columns=_columns(analysis),
         direct=analysis.points_of(RequestPath.DIRECT),
         proxy=analysis.points_of(RequestPath.PROXY),
+        told=[point for point in analysis.points_of(RequestPath.PROXY) if point.proxy is not None],
+        silent=_silent(analysis),
         known=[series for series in analysis.series if series.knee is not None],
         series_shown=SERIES_SHOWN,
         stages=STAGES,
@@ -150,6 +153,12 @@ class _Named(dict[str, Figure]):
 
     def __missing__(self, name: str) -> None:
         return None
+
+
+def _silent(analysis: Analysis) -> list[str]:
+    """Subjects that tell nothing of themselves, by name."""
+    proxied = [cell.settings for cell in cells_of(analysis.study) if cell.settings.path is RequestPath.PROXY]
+    return list(dict.fromkeys(settings.subject for settings in proxied if settings.subject != WEIR))
 
 
 def _digits(value: float) -> str:
@@ -186,6 +195,7 @@ def _twin(analysis: Analysis, runs: list[Run], sweep: Path) -> dict[str, Any]:
         "comparisons": [_plain(comparison, sweep) for comparison in analysis.comparisons],
         "designs": [_plain_design(design) for design in analysis.designs],
         "no_design": analysis.no_design,
+        "interval_doubts": analysis.doubts,
         "series": [_plain(series, sweep) for series in analysis.series],
         "predictions": [_plain(judged, sweep) for judged in judge_predictions(analysis)],
         "runs": [_plain(run, sweep) for run in analysis.used],

@@ -31,8 +31,8 @@ from weir_lab.design import (
     parse_study,
 )
 from weir_lab.errors import RecordError, StudyError, TestbedError
-from weir_lab.machine import executable_version, file_sha256
 from weir_lab.planning import chosen_testbed, expected_seconds, missing_here, shape_of
+from weir_lab.programs import identify_programs
 from weir_lab.progress import CellProgress, refined_cells, repetitions_least, values_of
 from weir_lab.records import (
     Run,
@@ -116,8 +116,9 @@ def run_study(
     wanted = wanted or Wanted()
     given = load_study(study_path, wanted.pace)
     kind = chosen_testbed(given, wanted.testbed)
-    programs = _identify(executables) | ({"profile": "perf"} if wanted.profile else {})
     abilities = _abilities(given, executables, wanted, kind)
+    programs = identify_programs(given, executables.weir, executables.memcached)
+    programs |= {"profile": "perf"} if wanted.profile else {}
     runs_folder(sweep).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         _lock(stack.enter_context((sweep / ".lock").open("w")).fileno(), sweep)
@@ -299,13 +300,6 @@ def _key(levels: dict[str, Level]) -> frozenset[tuple[str, Level]]:
 def _value(settings: Settings, name: str) -> int | float | str:
     value: int | float | str | None = getattr(settings, name)
     return "" if value is None else value
-
-
-def _identify(executables: Executables) -> dict[str, str]:
-    return {
-        "weir": file_sha256(executables.weir),
-        "memcached": executable_version([executables.memcached, "-V"]),
-    }
 
 
 def _abilities(study: Study, executables: Executables, wanted: Wanted, kind: TestbedKind) -> Abilities | None:

@@ -13,6 +13,7 @@ from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.gathering import gather_runs
 from weir_lab.importers import read_results, rows_of
 from weir_lab.planning import chosen_testbed, doubts, duration_text, estimate, missing_here, plan_lines
+from weir_lab.programs import identify_programs
 from weir_lab.records import read_run_metas, read_sweep, write_text
 from weir_lab.subjects import abilities_of
 from weir_lab.summary import csv_text, write_tables
@@ -81,7 +82,7 @@ def plan(
     study = load_study(study_path, pace)
     sweep = out or Path("runs") / sweep_name(study, testbed)
     shown = None if everything else _SHOWN_CELLS
-    lines = plan_lines(study, _missing(study, binary, testbed), _reused(study, sweep), shown, testbed)
+    lines = plan_lines(study, _missing(study, binary, testbed), _reused(study, sweep, binary), shown, testbed)
     for line in lines:
         typer.echo(line)
 
@@ -150,11 +151,16 @@ def _missing(study: Study, binary: Path, testbed: TestbedKind | None = None) -> 
     return missing_here(study, abilities, kind)
 
 
-def _reused(study: Study, sweep: Path) -> int | None:
-    """Valid runs of the sweep that the study would not make again; None without a sweep."""
+def _reused(study: Study, sweep: Path, binary: Path) -> int | None:
+    """Valid runs of the sweep that the study would not make again with the programs of now; None without a sweep."""
     try:
         executables = read_sweep(sweep).executables
     except RecordError:
         return None
+    try:
+        now = identify_programs(study, binary, "memcached")
+    except TestbedError:  # not built yet, or not here
+        now = {}
+    executables |= {name: state for name, state in now.items() if name != "memcached"}
     there = {meta.content_sha256 for _, meta in read_run_metas(sweep) if meta.verdict.valid}
     return sum(content_sha256(study, run, executables) in there for run in schedule(study))

@@ -14,8 +14,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from weir_lab.calibration import (
     ClosedModel,
     Point,
@@ -52,8 +50,6 @@ FACTORS_MAX = 5
 _SERVERS_TRIED = (1, 2, 4, 8, 16, 32)
 # Predictions closer than this are no miss, whatever the spread between runs (method: a model within 5 % is good).
 _MISS_PERCENT = 5.0
-_RESAMPLES = 200
-_RESAMPLES_MODEL = 100
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class TwoLevelDesign:
 
 @dataclass(frozen=True)
 class CalibratedModel:
-    """The closed model of the best number of servers, fitted to all populations, with bootstrap intervals over runs where they exist."""
+    """The closed model of the best number of servers, fitted to all populations, with intervals over runs where they exist."""
 
     model: ClosedModel
     delay_s: Interval | None
@@ -213,9 +209,7 @@ def _design(
     return TwoLevelDesign(response, unit, factors, choice, check_residuals(read, order), on_logarithms, order)
 
 
-def client_series(
-    observations: Sequence[Observation], rng: np.random.Generator, population_factor: str = "clients"
-) -> list[ClientSeries]:
+def client_series(observations: Sequence[Observation], population_factor: str = "clients") -> list[ClientSeries]:
     """Series over clients, one for each combination of the other factors, by their levels."""
     groups: dict[tuple[tuple[str, Level], ...], list[Observation]] = {}
     for one in observations:
@@ -224,7 +218,7 @@ def client_series(
     groups = {key: groups[key] for key in sorted(groups, key=_place)}
     varied = {name for name, _ in itertools.chain(*groups) if len({dict(key)[name] for key in groups}) > 1}
     return [
-        _series(tuple(pair for pair in rest if pair[0] in varied), runs, rng)
+        _series(tuple(pair for pair in rest if pair[0] in varied), runs)
         for rest, runs in groups.items()
         if len({run.population for run in runs}) > 1
     ]
@@ -237,11 +231,9 @@ def _place(levels: tuple[tuple[str, Level], ...]) -> list[tuple[bool, float, str
     ]
 
 
-def _series(
-    levels: tuple[tuple[str, Level], ...], runs: Sequence[Observation], rng: np.random.Generator
-) -> ClientSeries:
+def _series(levels: tuple[tuple[str, Level], ...], runs: Sequence[Observation]) -> ClientSeries:
     populations = sorted({run.population for run in runs})
-    groups = [[run for run in runs if run.population == n] for n in populations]
+    groups = [sorted((run for run in runs if run.population == n), key=lambda run: run.repetition) for n in populations]
     if min(len(group) for group in groups) < 2:
         raise ValueError("Each population of a series needs at least 2 runs.")
     throughput = tuple(mean_interval([run.throughput_per_s for run in group]) for group in groups)
@@ -263,8 +255,8 @@ def _series(
         (score for score in scores if score.name.startswith("closed") and score.mape_throughput is not None), None
     )
     best = next((m for m in tried if closed is not None and _closed_name(m) == closed.name), None)
-    calibrated = None if best is None else _calibrated(points, best, rng)
-    knee = find_knee(_curve(populations, groups), rng, resamples=_RESAMPLES)
+    calibrated = None if best is None else _calibrated(points, best)
+    knee = find_knee(_curve(populations, groups))
     misses = explain_misses(scores[0], points, calibrated.model if calibrated else None)
     return ClientSeries(levels, tuple(populations), throughput, response, knee, scores, calibrated, misses, "")
 
@@ -273,11 +265,11 @@ def _closed_name(servers: int) -> str:
     return next(name for name in standard_candidates(servers) if name.startswith("closed"))
 
 
-def _calibrated(points: Sequence[Point], servers: int, rng: np.random.Generator) -> CalibratedModel:
+def _calibrated(points: Sequence[Point], servers: int) -> CalibratedModel:
     model = fit_closed_model(points, servers)
     if min(len(point.throughput_per_s) for point in points) < 3:
         return CalibratedModel(model, None, None)
-    delay, service = closed_model_intervals(points, servers, rng, resamples=_RESAMPLES_MODEL)
+    delay, service = closed_model_intervals(points, servers)
     return CalibratedModel(model, delay, service)
 
 

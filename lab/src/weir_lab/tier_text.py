@@ -15,7 +15,8 @@ __all__ = ["TIER_HELP", "read_seconds", "read_tier"]
 
 TIER_HELP = (
     "NAME:TIME or NAME:@RATE (a link, such as @1Gbit), then options :units=K :servers=M :visits=V :imbalance=I :cv2=C "
-    ":per_kib=TIME :replicas=R :needed=W :writes=SHARE; TIME may be 10us+-1us. Such as proxy:12us:servers=4; repeat for each tier"
+    ":per_kib=TIME :replicas=R :needed=W :writes=SHARE :hottest=SHARE (of the requests, for one key) :keyed (hottest= from "
+    "--popularity and --keys); TIME may be 10us+-1us. Such as proxy:12us:servers=4; repeat for each tier"
 )
 _TIME = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)(ns|us|µs|ms|s)"
 _SCALES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -26,8 +27,8 @@ _PACKET_BYTES = 1448
 _WHOLE = {"servers", "units", "replicas", "needed"}
 
 
-def read_tier(text: str, value_bytes: int = 0) -> Tier:
-    """A tier for values of this size; `StudyError` says what is wrong.
+def read_tier(text: str, value_bytes: int = 0, hottest: float | None = None) -> Tier:
+    """A tier for values of this size; ``hottest`` is what `keyed` stands for. `StudyError` says what is wrong.
 
     >>> round(read_tier("proxy:10us:per_kib=2us:servers=4", 4096).service_time_s * 1e6, 6)
     18.0
@@ -36,12 +37,19 @@ def read_tier(text: str, value_bytes: int = 0) -> Tier:
         raise StudyError(f"--value takes a size from 0 to 1 GiB in bytes, not {value_bytes}.")
     name, _, rest = text.partition(":")
     time, *options = rest.split(":")
-    known: dict[str, float] = {"servers": 1, "units": 1, "visits": 1.0, "imbalance": 1.0, "replicas": 1, "writes": 0.0}
+    known: dict[str, float] = {"servers": 1, "units": 1, "visits": 1.0, "imbalance": 1.0, "replicas": 1}
+    known |= {"writes": 0.0, "hottest": 0.0}
     is_link = time.startswith("@")
     per_kib = 0.0
     for option in options:
         key, _, value = option.partition("=")
-        if key == "per_kib" and not is_link:
+        if option == "keyed":
+            if hottest is None:
+                raise StudyError(
+                    f"--tier {text!r}: keyed needs --popularity and --keys, or say :hottest=SHARE instead."
+                )
+            known["hottest"] = hottest
+        elif key == "per_kib" and not is_link:
             per_kib = read_seconds(value)
         elif key in {*known, "needed", "cv2"} and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value):
             known[key] = float(value)
@@ -49,8 +57,8 @@ def read_tier(text: str, value_bytes: int = 0) -> Tier:
                 raise StudyError(f"--tier {text!r}: {key}= takes a whole number.")
         else:
             raise StudyError(
-                f"--tier {text!r}: {option!r} is not one of servers=, units=, visits=, imbalance=, cv2=, replicas=, needed=, writes= "
-                "with a number, or per_kib= with a time."
+                f"--tier {text!r}: {option!r} is not one of servers=, units=, visits=, imbalance=, cv2=, replicas=, needed=, writes=, "
+                "hottest= with a number, per_kib= with a time, or keyed."
             )
     seconds, error = (_on_the_wire(text, time, value_bytes), 0.0) if is_link else _with_error(time)
     try:
@@ -66,6 +74,7 @@ def read_tier(text: str, value_bytes: int = 0) -> Tier:
             int(known["replicas"]),
             int(known["needed"]) if "needed" in known else None,
             known["writes"],
+            known["hottest"],
         )
     except ValueError as error_of_tier:
         raise StudyError(str(error_of_tier)) from error_of_tier

@@ -56,6 +56,12 @@ impl Backend {
         moved
     }
 
+    /// Whether a long reply is coming, and has made progress: what waits behind it may be late, and the server is not silent.
+    pub(crate) fn is_answering(&self, now: Instant, timeout_ns: u64) -> bool {
+        let is_coming = self.skip > 0 || !self.input.is_empty() || self.scattered.is_under_way();
+        is_coming && now < self.progress.0.plus(timeout_ns)
+    }
+
     /// When to look whether the replies are in step. A server that is marked down was asked with that (`mark_down.rs`), and a second
     /// connection finds out what becomes of it (`second_opinion.rs`).
     fn step_due(&self) -> Option<Instant> {

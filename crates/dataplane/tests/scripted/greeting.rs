@@ -31,7 +31,7 @@ fn no_client_logs_in_a_connection_that_others_share() {
     assert_eq!(world.server_gets(0), "version\r\n");
     world.events.clear();
     world.server_says(0, "CLIENT_ERROR unauthenticated\r\n");
-    assert_eq!(world.events, [Event::LoginWanted(0), Event::Disconnect(0)]);
+    assert_eq!(world.events, [Event::Disconnect(0)]);
     assert_eq!(world.client_gets(client), "SERVER_ERROR unauthenticated s:1\r\n");
     world.send(client, "get a\r\n");
     assert_eq!(world.client_gets(client), "SERVER_ERROR unauthenticated s:1\r\n", "as long as it is down");
@@ -76,5 +76,25 @@ fn nonsense_instead_of_a_greeting_ends_the_connection() {
         world.server_says(0, nonsense);
         assert_eq!(world.events, [Event::Disconnect(0)]);
         assert_eq!(world.report().counters.server_violations, 1);
+    }
+}
+
+#[test]
+fn version_is_the_lowest_of_those_that_servers_have_told() {
+    let mut world = World::with(3, 1, Config { greets_servers: true, ..Config::default() });
+    let client = world.client();
+    let version = |world: &mut World| {
+        world.send(client, "version\r\n");
+        world.client_gets(client)
+    };
+    assert_eq!(version(&mut world), "VERSION 1.6.18\r\n", "nobody was asked yet");
+    for (server, says, lowest) in [
+        (2, "VERSION 1.6.31\r\n", "VERSION 1.6.31\r\n"),
+        (0, "ERROR\r\n", "VERSION 1.6.31\r\n"),
+        (1, "VERSION 1.6.9\r\n", "VERSION 1.6.9\r\n"),
+    ] {
+        assert_eq!(world.server_gets(server), "version\r\n");
+        world.server_says(server, says);
+        assert_eq!(version(&mut world), lowest);
     }
 }

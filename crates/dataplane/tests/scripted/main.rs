@@ -3,6 +3,7 @@
 mod apart;
 mod away;
 mod base64;
+mod bulk_reads;
 mod changes;
 mod clients;
 mod dead_paths;
@@ -26,6 +27,7 @@ mod reload;
 mod repair;
 mod replication;
 mod requests;
+mod server_changes;
 mod servers;
 mod tokens;
 mod world;

@@ -134,7 +134,7 @@ fn a_key_that_would_forge_a_reply_is_not_created() {
 fn statistics_are_the_drivers_to_give_and_keep_their_place() {
     let mut world = World::new(1, 1);
     let client = world.client();
-    world.send(client, "get a\r\nstats\r\nstats items\r\n");
+    world.send(client, "get a\r\nstats\r\nstats cachedump 1 1\r\n");
     world.server_gets(0);
     let Some(Event::Stats { request, .. }) = world.events.pop() else { panic!("nobody was asked") };
     world.dataplane.handle_stats(request, b"STAT pid 1\r\nEND\r\n".to_vec(), world.now);
@@ -158,6 +158,36 @@ fn a_flush_reaches_every_server() {
         world.server_says(server, "OK\r\n");
     }
     assert_eq!(world.client_gets(client), "OK\r\n");
+}
+
+#[test]
+fn a_command_to_whole_servers_reaches_every_server_and_is_done_if_all_have_done_it() {
+    let limits = weir_protocol::Limits { server_commands_allowed: true, ..Default::default() };
+    let mut world = World::with(2, 1, Config { limits, ..Config::default() });
+    let client = world.client();
+    for (answer, told) in [
+        ("OK\r\n", "OK\r\n"),
+        (
+            "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
+            "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
+        ),
+        ("BUSY currently processing reassign request\r\n", "BUSY currently processing reassign request\r\n"),
+        ("ERROR\r\n", "ERROR\r\n"),
+    ] {
+        world.send(client, "cache_memlimit 64\r\n");
+        for (server, says) in [(1, answer), (0, "OK\r\n")] {
+            assert_eq!(world.server_gets(server), "cache_memlimit 64\r\n");
+            assert_eq!(world.client_gets(client), "");
+            world.server_says(server, says);
+        }
+        assert_eq!(world.client_gets(client), told);
+    }
+    world.send(client, "cache_memlimit 64 noreply\r\nmn\r\n");
+    for server in [0, 1] {
+        assert_eq!(world.server_gets(server), "cache_memlimit 64\r\n");
+        world.server_says(server, "OK\r\n");
+    }
+    assert_eq!(world.client_gets(client), "MN\r\n");
 }
 
 #[test]

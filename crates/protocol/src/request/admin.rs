@@ -1,5 +1,5 @@
 //! Commands that concern the connection or the server itself: `version`, `verbosity`, `quit`, `stats`, `flush_all [delay] [noreply]`,
-//! `shutdown`, and those that a proxy for many clients refuses.
+//! `shutdown`, and those to whole servers, which a proxy for many clients refuses unless it was told to pass them on.
 
 use super::{Limits, Line, Request, is_noreply};
 use crate::{Denied, Refusal, number, tokens::Tokens};
@@ -14,7 +14,7 @@ pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>, limits: &Limits) 
         b"cache_memlimit" | b"slabs" | b"lru" | b"lru_crawler" | b"watch" | b"metadump" | b"cachedump"
             if tokens.count() > 0 =>
         {
-            Line::refused(Refusal::NotAllowed(denied(command)), false)
+            server_command(command, tokens, limits)
         }
         b"shutdown" => Line::refused(Refusal::ShutdownNotEnabled, false),
         _ if is_http(command, tokens) => Line::Hangup,
@@ -57,6 +57,30 @@ fn flush_all<'a>(mut tokens: Tokens<'a>, limits: &Limits) -> Line<'a> {
         return Line::refused(Refusal::BadExptime, noreply);
     }
     Line::Request(Request::FlushAll { delay, noreply })
+}
+
+/// What acts on a whole server, and is answered by it in one line. (`watch`, `lru_crawler metadump` and `mgdump` are answered without end.)
+fn server_command<'a>(command: &'a [u8], mut tokens: Tokens<'a>, limits: &Limits) -> Line<'a> {
+    let noreply = command == b"cache_memlimit" && tokens.last().is_some_and(is_noreply);
+    let arguments = tokens.rest().trim_ascii_end();
+    let is_allowed = limits.server_commands_allowed
+        && match command {
+            b"cache_memlimit" => true,
+            b"slabs" => matches!(tokens.next(), Some(b"reassign" | b"automove")),
+            b"lru" => matches!(tokens.next(), Some(b"mode" | b"tune" | b"temp_ttl")),
+            b"lru_crawler" => {
+                matches!(tokens.next(), Some(b"enable" | b"disable" | b"sleep" | b"tocrawl" | b"crawl"))
+            }
+            _ => false,
+        };
+    if !is_allowed {
+        return Line::refused(Refusal::NotAllowed(denied(command)), noreply);
+    }
+    let arguments = match arguments.strip_suffix(b"noreply") {
+        Some(before) if noreply => before.trim_ascii_end(),
+        _ => arguments,
+    };
+    Line::Request(Request::ServerCommand { command, arguments, noreply })
 }
 
 fn denied(command: &[u8]) -> Denied {

@@ -8,7 +8,7 @@
 //! | `get`, `gets`, `me` | nothing |
 //! | `gat`, `gats` | the time to live |
 //! | `mg` | nothing, unless it has another flag than those of [`READING`]: `N` makes the item, `T` sets its time to live, `R` gives out who fetches it anew |
-//! | `set` … `cas`, `delete`, `incr`, `decr`, `touch`, `ms`, `md`, `ma`, `flush_all` | items, whatever their flags |
+//! | `set` … `cas`, `delete`, `incr`, `decr`, `touch`, `ms`, `md`, `ma`, `flush_all`, commands to whole servers | items, whatever their flags |
 //! | `mn`, `stats`, `version`, `verbosity`, `quit` | nothing |
 
 use super::{Meta, MetaVerb, Request, RetrievalVerb};
@@ -25,7 +25,8 @@ impl Request<'_> {
             Self::Retrieval(retrieval) => matches!(retrieval.verb, RetrievalVerb::Gat | RetrievalVerb::Gats),
             Self::Meta(meta) => meta.may_change_items(),
             Self::Storage(_) | Self::Deletion(_) | Self::Arithmetic(_) | Self::Touch(_) => true,
-            Self::FlushAll { .. } => true,
+            // With less memory a server drops items.
+            Self::FlushAll { .. } | Self::ServerCommand { .. } => true,
             Self::MetaNoop | Self::Stats { .. } | Self::Version | Self::Verbosity { .. } | Self::Quit => {
                 false
             }

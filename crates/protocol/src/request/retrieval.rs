@@ -53,6 +53,21 @@ impl<'a> Retrieval<'a> {
         self.key_count
     }
 
+    /// The first `count` keys, and the others; there must be so many.
+    pub fn split(&self, count: usize) -> (Self, Self) {
+        let mut rest = self.keys();
+        (0..count).for_each(|_| _ = rest.next());
+        let first =
+            Self { others: &self.others[..self.others.len() - rest.others.len()], key_count: count, ..*self };
+        (first, Self::of(self.verb, rest.others, self.key_count - count))
+    }
+
+    /// A `get` or `gets` of so many keys, which stand in `text` with spaces between them.
+    pub fn of(verb: RetrievalVerb, text: &'a [u8], key_count: usize) -> Self {
+        let (first, others) = cut(text).unwrap_or_default();
+        Self { verb, exptime: &[], first, others, key_count }
+    }
+
     /// Appends the request to `out` as a client would send it.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         self.write_head(out);

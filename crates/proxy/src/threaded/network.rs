@@ -320,6 +320,7 @@ impl Network {
             job.request.serve(&mut self.dataplane, self.desk, self.config.limits, Some(fault));
             while let Some(event) = self.dataplane.poll_event() {
                 if let Event::Stats { request, .. } = event {
+                    self.dataplane.counters_mut().stats_refused += 1;
                     self.dataplane.handle_stats(request, inband::BUSY.to_vec(), self.clock.now());
                 }
             }

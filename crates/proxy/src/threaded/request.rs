@@ -45,7 +45,9 @@ impl Request {
             Parsed::Hangup { refusal: None } | Parsed::Incomplete { .. } => return None,
         };
         let writes = match parsed {
-            Parsed::Request { request: Parts::FlushAll { .. }, .. } => Some(Scope::Everything),
+            Parsed::Request { request: Parts::FlushAll { .. } | Parts::ServerCommand { .. }, .. } => {
+                Some(Scope::Everything)
+            }
             _ => written_key(parsed).map(|key| Scope::Key(key.into())),
         };
         Some(Self { what, writes, taken: stamped(first_byte, created), charge: None })

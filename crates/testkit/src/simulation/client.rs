@@ -87,6 +87,8 @@ pub(super) struct Nature {
     pub(super) fails_over: bool,
     /// A key may be missed because its server did not answer.
     pub(super) degrades: bool,
+    /// Values may come before the error of a later slice.
+    pub(super) slices: bool,
     /// It cannot know which server was asked, or what the others were told: only whether a value belongs to its key.
     pub(super) blind: bool,
     /// All clients write few keys at the same time.
@@ -305,6 +307,13 @@ impl Client {
         }
         match &asked.expected {
             Expected::Values { keys, with_cas } => {
+                let cut_short = replies::cut_short(&self.partial).filter(|_| self.nature.slices);
+                if let Some((line, length)) = cut_short {
+                    check_failure(line, self.nature.odd)?;
+                    self.tally.failures += 1;
+                    self.fail(asked, table)?;
+                    return Ok(Some(length));
+                }
                 let Some((values, length)) = replies::values(&self.partial)? else { return Ok(None) };
                 let is_plain = asked.bytes.starts_with(b"get ");
                 // What `mg` with `N` has made is at the decider alone, and that may be another server's turn meanwhile.

@@ -3,6 +3,7 @@
 use rand::Rng;
 use weir_dataplane::{Event, SessionId};
 
+use super::event_loop::Loop;
 use super::server::{Dead, Wire};
 use super::tables;
 use super::world::{Happening, World};
@@ -70,6 +71,8 @@ impl World {
     }
 
     fn carry_out_events(&mut self, home: usize) {
+        let Loop { told, dataplane, .. } = &mut self.loops[home];
+        told.take(dataplane);
         while let Some(event) = self.loops[home].dataplane.poll_event() {
             self.note(3, format!("{home} {event:?}").as_bytes());
             match event {
@@ -77,7 +80,6 @@ impl World {
                 Event::Disconnect(slot) => self.disconnect(home, slot),
                 Event::Close(session) => self.close_client(home, session),
                 // Its requests tell it as well.
-                Event::LoginWanted(_) => {}
                 Event::Stats { request, .. } => {
                     let delay_ns = self.rng.random_range(0..=self.scenario.conduct.delay_max_ns);
                     self.happens(self.now_ns + delay_ns, Happening::Stats(home, request));

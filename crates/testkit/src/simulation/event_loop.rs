@@ -8,19 +8,23 @@ use weir_timing::Instant;
 
 use super::link::Link;
 use super::scenario::Scenario;
+use super::server::LINES;
+use super::told::Told;
 
 pub(super) struct Loop {
     pub(super) dataplane: Dataplane,
     /// The table that it goes by.
     pub(super) table: Arc<Table>,
     table_number: usize,
-    /// The numbers that each of the world's servers has in the dataplane, while it is to be connected: that of its connection, and that
-    /// of a second one.
-    pub(super) slots: Vec<[Option<usize>; 2]>,
+    /// The numbers that each of the world's servers has in the dataplane, while it is to be connected: that of its connection, and
+    /// those of others.
+    pub(super) slots: Vec<[Option<usize>; LINES]>,
     /// The numbers of servers that were silent when the last turn ended.
     pub(super) silent: Vec<Option<usize>>,
     /// The ways of its mail to the other loops.
     pub(super) mail: Vec<Link>,
+    /// What it has told of its servers.
+    pub(super) told: Told,
     /// When it was told to end.
     pub(super) drained_ns: Option<u64>,
 }
@@ -42,9 +46,10 @@ impl Loop {
             dataplane: Dataplane::sharing(config, Arc::clone(table), Arc::clone(standing), Instant::ZERO),
             table: Arc::clone(table),
             table_number: 0,
-            slots: vec![[None; 2]; scenario.servers],
+            slots: vec![[None; LINES]; scenario.servers],
             silent: vec![None; scenario.servers],
             mail: (0..scenario.loops).map(|_| Link::default()).collect(),
+            told: Told::default(),
             drained_ns: None,
         }
     }

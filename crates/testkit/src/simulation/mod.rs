@@ -30,6 +30,7 @@ mod script;
 mod server;
 mod tables;
 mod tokens;
+mod told;
 mod verdict;
 mod visits;
 mod wires;

@@ -39,6 +39,20 @@ pub(super) fn values(bytes: &[u8]) -> Result<Option<(Vec<Value>, usize)>, String
     }
 }
 
+/// The error line behind some whole values, and where it ends: the rest of the values could not be asked for.
+pub(super) fn cut_short(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let mut at = 0;
+    loop {
+        let head = line(&bytes[at..])?;
+        if at > 0 && head.starts_with(b"SERVER_ERROR ") {
+            return Some((head, at + head.len()));
+        }
+        let (_, length) = header(head)?;
+        at += head.len() + length + 2;
+        bytes.get(at..)?;
+    }
+}
+
 fn header(line: &[u8]) -> Option<(Value, usize)> {
     let text = std::str::from_utf8(line).ok()?.strip_suffix("\r\n")?;
     let mut words = text.strip_prefix("VALUE ")?.split(' ');

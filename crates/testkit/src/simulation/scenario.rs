@@ -110,7 +110,8 @@ impl Scenario {
     pub(super) fn hides_places(&self) -> bool {
         let races = self.loops > 1 && self.replicas > 1 && self.faults > 0;
         let is_loose = self.replicas > 1 && self.config.write_policy != WritePolicy::All;
-        races || is_loose || self.reloads > 0 && (self.tight || self.replicas > 1)
+        let waits = self.tight || self.config.slice_bytes < usize::MAX;
+        races || is_loose || self.reloads > 0 && (waits || self.replicas > 1)
     }
 
     /// Whether what is read of a key that all clients write is never older than what was acknowledged.
@@ -170,6 +171,8 @@ fn config(rng: &mut SmallRng, tight: bool, timeout_ns: u64) -> Config {
     config.limits.value_bytes_max = VALUE_BYTES_MAX;
     config.asks_item_size = !tight && rng.random_bool(0.5);
     config.greets_servers = rng.random_bool(0.7);
+    config.slice_bytes =
+        [16, 64, 500, 4000, 1 << 20, usize::MAX, usize::MAX, usize::MAX][config.seed as usize % 8];
     if tight {
         config.sessions_max = rng.random_range(2..=5);
         config.session_requests_max = rng.random_range(1..=8);

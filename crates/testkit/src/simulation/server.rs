@@ -66,19 +66,24 @@ pub(super) struct Wire {
     pub(super) attempt: u64,
 }
 
-/// A loop has one connection to a server for its requests, and at times a second one, to see whether the server answers there.
+/// A loop has one connection to a server for its requests, and at times others: for reads that bring much, and to see whether the server
+/// answers there.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     /// The loop.
     pub(super) home: usize,
-    pub(super) is_second: bool,
+    /// 0: the one for its requests.
+    pub(super) place: usize,
 }
+
+/// How many connections a loop may have to a server: its first one, a second one, and another to see of each whether it is dead.
+pub(super) const LINES: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct SimulatedServer {
     pub(super) memcached: Memcached,
     /// What each loop has of it.
-    ways: Vec<[Way; 2]>,
+    ways: Vec<[Way; LINES]>,
     /// The connections that it has, those included that the proxy has dropped and that it has not read to their end.
     sockets: Vec<Socket>,
     frozen_until_ns: u64,
@@ -255,12 +260,12 @@ impl SimulatedServer {
     }
 
     fn way(&mut self, line: Line) -> &mut Way {
-        &mut self.ways[line.home][usize::from(line.is_second)]
+        &mut self.ways[line.home][line.place]
     }
 
     /// The latest attempt to make a connection.
     pub(super) fn attempt(&self, line: Line) -> u64 {
-        self.ways[line.home][usize::from(line.is_second)].attempt
+        self.ways[line.home][line.place].attempt
     }
 
     /// Whether there was no later attempt to make that connection.
@@ -288,7 +293,7 @@ impl SimulatedServer {
 
     /// What the latest connection of this line swallows.
     pub(super) fn dead(&self, line: Line) -> Dead {
-        self.ways[line.home][usize::from(line.is_second)].dead
+        self.ways[line.home][line.place].dead
     }
 
     /// From now on it swallows this, until it is replaced.

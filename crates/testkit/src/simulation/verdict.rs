@@ -12,6 +12,7 @@ impl World {
     /// Judges a report that was taken when nothing could happen any more.
     pub(super) fn verdict(&self, report: &Report) -> Result<(), String> {
         self.nothing_is_left(report)?;
+        self.what_was_told_is_so()?;
         self.counts_agree(report)?;
         stages_add_up(report)?;
         self.nobody_waited_too_long(report)?;
@@ -55,6 +56,13 @@ impl World {
         Ok(())
     }
 
+    fn what_was_told_is_so(&self) -> Result<(), String> {
+        self.loops.iter().try_for_each(|it| {
+            let servers = it.dataplane.report(self.now()).servers;
+            it.told.verdict(servers.iter().filter(|server| server.unread.is_some()).count())
+        })
+    }
+
     fn counts_agree(&self, report: &Report) -> Result<(), String> {
         let counters = &report.counters;
         let answered: u64 = report.timing.operations().iter().map(|(_, operation)| operation.requests).sum();
@@ -96,7 +104,14 @@ impl World {
         let deadlines = if self.cut_off { 2 } else { 1 };
         let longest_ns = deadlines * self.scenario.config.timeout_ns + 2 * self.scenario.conduct.delay_max_ns;
         let counters = &report.counters;
-        if counters.sessions_paused + counters.session_order_waits + counters.writes_held > 0 {
+        let waits = [
+            counters.sessions_paused,
+            counters.session_order_waits,
+            counters.writes_held,
+            counters.bulk_read_waits,
+            counters.bulk_read_slices,
+        ];
+        if waits.iter().sum::<u64>() > 0 {
             return Ok(());
         }
         match self.clients.iter().find(|client| client.tally.wait_max_ns > longest_ns) {

@@ -10,13 +10,16 @@ use super::world::{Happening, World};
 const KERNEL_PATIENCE: u64 = 60;
 
 impl World {
-    /// A loop connects. Whoever has a connection to that server in another slot makes a second one.
+    /// A loop connects.
     pub(super) fn connect(&mut self, home: usize, slot: usize) {
         let server = tables::number_of(self.loops[home].dataplane.server(slot));
-        let is_second = self.loops[home].slots[server][0].is_some_and(|own| own != slot);
-        let line = Line { home, is_second };
+        let slots = &self.loops[home].slots[server];
+        let free = (1..slots.len()).find(|&place| slots[place].is_none());
+        let known = slots.iter().position(|of| *of == Some(slot));
+        let place = if self.loops[home].dataplane.is_second(slot) { known.or(free) } else { Some(0) };
+        let line = Line { home, place: place.expect("a loop has few connections to a server") };
         self.forget(server, line);
-        self.loops[home].slots[server][usize::from(is_second)] = Some(slot);
+        self.loops[home].slots[server][line.place] = Some(slot);
         let (conduct, now_ns) = (self.scenario.conduct, self.now_ns);
         let wire = Wire { server, line, attempt: self.servers[server].attempt(line) };
         let at_ns = self.servers[server].way_there(line).arrival(now_ns, conduct, &mut self.rng);
@@ -27,7 +30,7 @@ impl World {
     pub(super) fn disconnect(&mut self, home: usize, slot: usize) {
         if let Some((server, line)) = self.line_of(home, slot) {
             self.forget(server, line);
-            self.loops[home].slots[server][usize::from(line.is_second)] = None;
+            self.loops[home].slots[server][line.place] = None;
         }
     }
 
@@ -36,7 +39,7 @@ impl World {
         let slots = self.loops[home].slots.iter().enumerate();
         let mut found =
             slots.filter_map(|(server, of)| Some((server, of.iter().position(|it| *it == Some(slot))?)));
-        found.next().map(|(server, place)| (server, Line { home, is_second: place == 1 }))
+        found.next().map(|(server, place)| (server, Line { home, place }))
     }
 
     fn forget(&mut self, server: usize, line: Line) {
@@ -51,13 +54,13 @@ impl World {
     }
 
     fn slot(&self, wire: Wire) -> Option<usize> {
-        let slot = self.loops[wire.line.home].slots[wire.server][usize::from(wire.line.is_second)];
+        let slot = self.loops[wire.line.home].slots[wire.server][wire.line.place];
         slot.filter(|_| self.servers[wire.server].is_latest(wire))
     }
 
     /// The connection of any loop to a server, if it is up, and the slot that it has there.
     fn any_up(&mut self, server: usize) -> Option<(Wire, usize)> {
-        let line = Line { home: self.rng.random_range(0..self.loops.len()), is_second: false };
+        let line = Line { home: self.rng.random_range(0..self.loops.len()), place: 0 };
         let wire = Wire { server, line, attempt: self.servers[server].attempt(line) };
         self.up(wire).map(|slot| (wire, slot))
     }

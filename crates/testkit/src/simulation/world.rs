@@ -91,6 +91,7 @@ impl World {
             replicated: scenario.replicas > 1,
             fails_over: !scenario.is_calm(),
             degrades: scenario.config.on_failure == OnFailure::Degrade && !scenario.is_calm(),
+            slices: scenario.config.slice_bytes < usize::MAX,
             blind: scenario.hides_places(),
             races: scenario.races,
             rereads: scenario.evictions > 0,

@@ -54,6 +54,16 @@ fn what_is_wrong_is_said_with_its_line() {
     );
     check("\"{}\"", "\"{\"", "file:10: pool main: hash tag \"{\" is no pair");
     check("400ms", "fast", "file:12: pool main: timeout: ");
+    check(
+        "400ms",
+        "400",
+        "file:12: pool main: timeout: 400 has no unit: write 400us, 400ms, 400s, 400m or 400h",
+    );
+    check(
+        "\"400ms\"",
+        "400",
+        "file:12: invalid type: integer `400`, expected a time with its unit (us, ms, s, m, h)",
+    );
     check("400ms", "0s", "file:12: pool main: timeout must be longer than nothing");
     check("replicas = 2", "replicas = 1", "file:13: pool main: multi-gets cannot be asked whole: each key");
     check("\"whole\"", "\"all\"", "file:13: pool main: \"all\" is none of sharded, whole, auto");
@@ -153,7 +163,9 @@ fn what_is_wrong_with_routes_and_settings_is_said_with_its_line() {
     check("c:1", "c:1 a:1", "file:11: server name a:1 stands for a:1 and for c:1");
     check("threads = 2", "threads = \"2\"", "file:4: invalid type: string");
     check("threads = 2", "thread = 2", "file:4: unknown field `thread`, expected one of `listen`, ");
-    check("\"1m\"", "\"lots\"", "file:5: client_buffer: the unit \"lots\" is none of k, m, g");
+    check("\"1m\"", "\"lots\"", "file:5: client_buffer: the unit \"lots\" is none of b, k, m, g");
+    check("\"1m\"", "\"64\"", "file:5: client_buffer: 64 has no unit: write 64b for bytes, 64k, 64m or 64g");
+    check("\"1m\"", "64", "file:5: invalid type: integer `64`, expected a size with its unit (b, k, m, g)");
     check(
         "threads = 2",
         "timeout = \"1s\"",

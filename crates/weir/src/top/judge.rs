@@ -21,7 +21,8 @@ const STAGES: [&str; 6] = ["read", "dispatch", "queue", "send", "backend", "repl
 pub(super) fn stage_shares(window: &Value) -> [StageShare; 6] {
     let sum = |stage: &str| -> f64 {
         let operations = window["operations"].as_object().into_iter().flatten();
-        operations.map(|(_, it)| number(&it["stages"][stage]["sum_ns"])).sum()
+        // The sum of nothing is -0.0.
+        operations.map(|(_, it)| number(&it["stages"][stage]["sum_ns"])).sum::<f64>() + 0.0
     };
     let sums = STAGES.map(sum);
     let (total, requests) = (sums.iter().sum::<f64>().max(1.0), number(&window["requests"]).max(1.0));

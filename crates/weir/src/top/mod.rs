@@ -4,6 +4,7 @@
 //! and ends. What is shown and how it is judged: `docs/timing.md`.
 
 mod judge;
+mod names;
 mod source;
 mod view;
 

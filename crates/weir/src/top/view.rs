@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::judge::{self, number, text};
+use super::names;
 use super::source::Second;
 
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -64,7 +65,8 @@ fn rates(window: &Value) -> Line<'static> {
     let seconds = number(&window["length_ns"]).max(1.0) / 1e9;
     let sum = |field: &str| -> f64 {
         let operations = window["operations"].as_object().into_iter().flatten();
-        operations.map(|(_, it)| number(&it[field])).sum()
+        // The sum of nothing is -0.0, and would be shown so.
+        operations.map(|(_, it)| number(&it[field])).sum::<f64>() + 0.0
     };
     let (hits, misses) = (sum("hits"), sum("misses"));
     Line::from(vec![
@@ -125,34 +127,42 @@ fn utilization(window: &Value, config: &Value) -> Line<'static> {
 
 fn servers(window: &Value, width: usize) -> Vec<Line<'static>> {
     let all: Vec<&Value> = window["servers"].as_array().into_iter().flatten().collect();
-    let longest = all.iter().map(|it| text(&it["server"]).chars().count()).max().unwrap_or(0);
-    // What stands to the right of the name takes 58 columns.
-    let name_width = longest.clamp(6, width.saturating_sub(58).max(12));
+    let names: Vec<String> = all.iter().map(|it| text(&it["server"])).collect();
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    // What stands to the right of the name takes 56 columns. Where that leaves little, columns are left out, the last first.
+    let room = width.saturating_sub(56);
+    let name_width = longest.clamp(6, room.max(NAME_WIDTH_MIN));
+    let shown = (width.saturating_sub(name_width + 11) / 9).min(SERVER_COLUMNS.len());
+    let names = names::shortened(&names, name_width);
     let mut lines = vec![Line::styled(
-        format!(
-            "{:name_width$} {:>10} {:>8} {:>8} {:>8} {:>7} {:>8}",
-            "server", "state", "req/s", "mean", "p99", "queued", "in fl."
-        ),
+        format!("{:name_width$} {:>10}{}", "server", "state", columns(&SERVER_COLUMNS[..shown])),
         HEAD,
     )];
-    for server in all {
-        let name: String = text(&server["server"]).chars().take(name_width).collect();
+    for (server, name) in all.into_iter().zip(names) {
         let state = text(&server["state"]);
         let style = if state == "up" { Style::new() } else { Style::new().fg(Color::Red) };
         let length = number(&window["length_ns"]).max(1.0);
-        lines.push(Line::styled(
-            format!(
-                "{name:name_width$} {state:>10} {:>8} {:>8} {:>8} {:>7.1} {:>8.1}",
-                count(number(&server["requests"]) / length * 1e9),
-                time(&server["server_time"]["mean_ns"]),
-                time(&server["server_time"]["p99_ns"]),
-                number(&server["queued"]["length_time_integral_ns"]) / length,
-                judge::in_flight(server, window),
-            ),
-            style,
-        ));
+        let values = [
+            count(number(&server["requests"]) / length * 1e9),
+            time(&server["server_time"]["mean_ns"]),
+            time(&server["server_time"]["p99_ns"]),
+            format!("{:.1}", number(&server["queued"]["length_time_integral_ns"]) / length),
+            format!("{:.1}", judge::in_flight(server, window)),
+        ];
+        let line = format!("{name:name_width$} {state:>10}{}", columns(&values[..shown]));
+        lines.push(Line::styled(line, style));
     }
     lines
+}
+
+/// What is told of each server behind its name and state, the most wanted first.
+const SERVER_COLUMNS: [&str; 5] = ["req/s", "mean", "p99", "queued", "in fl."];
+
+/// Names of servers can be told apart in as many columns, mostly: an address has up to 21.
+const NAME_WIDTH_MIN: usize = 21;
+
+fn columns(texts: &[impl AsRef<str>]) -> String {
+    texts.iter().map(|text| format!(" {:>8}", text.as_ref())).collect()
 }
 
 fn operations(window: &Value) -> Vec<Line<'static>> {
@@ -271,6 +281,30 @@ mod tests {
             assert!(lines.len() <= usize::from(height));
             let widest = lines.iter().map(Line::width).max().unwrap_or(0);
             assert!(width < 80 || widest <= usize::from(width), "{widest} in {width}\n{}", plain(&lines));
+        }
+    }
+
+    #[test]
+    fn an_idle_second_shows_no_negative_zero() {
+        let window = json!({"length_ns": 1_000_000_000, "requests": 0, "operations": {}, "servers": [], "threads": []});
+        let text = plain(&lines(&Second { window, ..second() }, 80, 24));
+        assert!(!text.contains("-0"), "{text}");
+        assert!(text.contains("throughput  0/s   errors 0/s   misses 0.0 %"), "{text}");
+    }
+
+    #[test]
+    fn servers_are_told_apart_at_60_columns() {
+        let names = (1..=12).map(|it| format!("cache-{it:02}.memcached.production.svc.cluster.local:11211"));
+        let servers: Vec<_> = names.map(|name| json!({"server": name, "state": "connecting"})).collect();
+        let window = json!({"length_ns": 1_000_000_000, "servers": servers});
+        let second = Second { window, ..second() };
+        for width in [60, 80, 100] {
+            let text = plain(&super::servers(&second.window, width));
+            for number in 1..=12 {
+                assert!(text.contains(&format!("{number:02}")), "{number} in {width} columns:\n{text}");
+            }
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+            assert!(text.contains("req/s"), "{width}:\n{text}");
         }
     }
 

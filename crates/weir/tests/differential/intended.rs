@@ -27,9 +27,15 @@ fn intended() -> Vec<Intended> {
             weir: Begins(b"STAT "),
         },
         Intended {
-            why: "a sum of what is inside of servers means nothing",
+            why: "a sum of what is inside of servers means nothing, and the proxy itself has nothing inside",
             stream: b"stats items\r\n".to_vec(),
             memcached: Begins(b"STAT items:"),
+            weir: Is(b"END\r\n"),
+        },
+        Intended {
+            why: "whoever wants to see keys must not be told that there are none",
+            stream: b"stats cachedump 30 10\r\n".to_vec(),
+            memcached: Is(b"END\r\n"),
             weir: Is(b"CLIENT_ERROR these statistics belong to one server, ask it directly\r\n"),
         },
         Intended {

@@ -7,22 +7,34 @@ from typing import TYPE_CHECKING
 
 from weir_lab.audit.across import audit_across
 from weir_lab.audit.factors import audit_factorial, void_designs
-from weir_lab.audit.rules import GROUP_RULES, Finding, Severity, interactive_law
+from weir_lab.audit.looked import Looked, numbers_looked_at
+from weir_lab.audit.rows import ROW_RULES, loops
+from weir_lab.audit.rules import GROUP_RULES, Finding, Severity
 from weir_lab.audit.tables import Table, read_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weir_lab.audit.tables import Group
+
 __all__ = ["AuditReport", "audit_tables"]
+
+# Columns of 2^k r tables, which are held against each other over all tables.
+_FACTORIAL = {"value", "mean", "effect", "sum_of_squares", "percent_of_sst"}
 
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What was found. ``groups`` configurations with ``numbers`` printed numbers were looked at."""
+    """What was found, and what of the ``numbers`` printed in ``groups`` configurations was looked at."""
 
     findings: tuple[Finding, ...]
     groups: int
-    numbers: int
+    looked: Looked
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are printed."""
+        return self.looked.printed
 
     @property
     def broken(self) -> int:
@@ -37,11 +49,33 @@ def audit_tables(tables: Sequence[Table], populations: Sequence[int] = ()) -> Au
     against the nearest.
     """
     groups = read_groups(tables)
-    findings: list[Finding] = []
-    for group in groups:
-        for rule in GROUP_RULES:
-            findings += rule(group)
-        findings += interactive_law(group, tuple(populations))
-    findings += audit_factorial(tables)
-    findings += audit_across(groups, tables, void_designs(tables))
-    return AuditReport(tuple(findings), len(groups), sum(len(group.numbers) for group in groups))
+    factorial = list(audit_factorial(tables))
+    void = void_designs(tables)
+
+    def on_rows(chosen: Sequence[Group]) -> list[Finding]:
+        found: list[Finding] = []
+        for group in chosen:
+            own = [finding for rule in GROUP_RULES for finding in rule(group)]
+            own += loops(group, tuple(populations))
+            certain = any(finding.severity is Severity.BROKEN for finding in own)
+            for rule in ROW_RULES:
+                # One broken number of a station is told once.
+                if not (certain and rule.__name__ == "queue"):
+                    own += [new for new in rule(group) if not any(_same(new, old) for old in own)]
+            found += own
+        return found
+
+    def on_some(chosen: Sequence[Group]) -> list[Finding]:
+        return [*on_rows(chosen), *audit_across(chosen, (), void)]
+
+    findings = [*on_rows(groups), *factorial, *audit_across(groups, tables, void)]
+    designs = {
+        table.name: _FACTORIAL & set(table.columns)
+        for table in tables
+        if "row" in table.columns or "term" in table.columns
+    }
+    return AuditReport(tuple(findings), len(groups), numbers_looked_at(groups, on_some, designs))
+
+
+def _same(one: Finding, other: Finding) -> bool:
+    return one.law == other.law and one.printed == other.printed

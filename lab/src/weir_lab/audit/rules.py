@@ -22,7 +22,6 @@ __all__ = [
     "Severity",
     "busy_servers",
     "derived_throughput",
-    "interactive_law",
     "link_bound",
     "little_in_the_queue",
     "model_outputs",
@@ -216,23 +215,6 @@ def network_of_queues(group: Group) -> Iterator[Finding]:
         if load and x and service:
             allowed = possible_range(lambda rate, s: rate * s, x, service)
             yield from _must_meet(group, f"utilization_{station}", "U = X S", load, allowed, 1e-4)
-
-
-def interactive_law(group: Group, populations: tuple[int, ...]) -> Iterator[Finding]:
-    """N = X R for a closed loop without think time, with the printed or the nearest possible number of clients."""
-    x, r = group.numbers.get("throughput_ops_s"), group.numbers.get("response_time_ms")
-    if x is None or r is None or min(x.value, r.value) <= 0.0 or group.key.get("measured_at", "client") != "client":
-        return
-    low, high = possible_range(lambda rate, time: rate * time, x, r)
-    clients = group.numbers.get("total_clients") or group.numbers.get("clients")
-    if clients is None:
-        if not populations:
-            return
-        clients = exact(float(min(populations, key=lambda n: abs(math.log(x.value) + math.log(r.value) - math.log(n)))))
-    jobs = Printed(x.value * r.value, low, high)
-    if not jobs.meets(clients.low, clients.high, MEASURED):
-        message = f"N = {clients.value:g} clients need R = {1e3 * clients.value / x.value:.4g} ms"
-        yield _finding(group, "X R", "R = N/X", jobs, clients.low, clients.high, message)
 
 
 def little_in_the_queue(group: Group) -> Iterator[Finding]:

@@ -2,15 +2,18 @@
 
 Two forms are read. *Long*: columns ``quantity``, ``unit``, ``value`` and optionally ``kind`` (input, predicted, observed); all other
 columns but ``note`` name the configuration. *Wide*: one configuration per row, numbers in columns whose names end in a unit
-(``throughput_ops_s``, ``response_time_ms``); all other columns name the configuration.
+(``throughput_ops_s``, ``response_time_ms``); all other columns name the configuration. What a heading means, whatever its words, says
+`names`; such numbers are the group's ``cells``.
 """
 
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weir_lab.audit.names import Named, read_name
 from weir_lab.audit.printed import Printed, printed
 from weir_lab.errors import RecordError
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-__all__ = ["Group", "Table", "read_groups", "read_tables"]
+__all__ = ["Cell", "Group", "Table", "read_groups", "read_tables"]
 
 _BYTES_MAX = 64 << 20
 _SCALES = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "ns": 1e-9}
@@ -32,6 +35,26 @@ _WIDE = (
     ("_us", 1e-6),
     ("_s", 1.0),
 )
+# Parts of one whole, in percent.
+_SHARE = re.compile(r"(^|_)share(_|$)")
+# Columns that number things, and measure nothing.
+_NAMING = {
+    "row",
+    "run",
+    "id",
+    "line",
+    "seed",
+    "repetition",
+    "rep",
+    "replication",
+    "attempt",
+    "position",
+    "year",
+    "note",
+    "index",
+    "#",
+}
+_UNITS_OF_LONG = {"1/s": "rps", "ops/s": "rps", "requests/s": "rps", "jobs": "", "%": "percent"}
 _PLAIN = {"baseline", "with_middleware", "published_max_ops_s"}
 _COUNTS = {
     "total_clients",
@@ -54,13 +77,34 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A number under a heading that was understood, in SI units; shares are fractions where their unit is percent."""
+
+    column: str
+    name: Named
+    number: Printed
+
+
+@dataclass(frozen=True)
 class Group:
-    """One configuration. ``key`` names it; ``numbers`` are by "kind quantity" (or quantity alone); ``line`` is its first in the file."""
+    """One configuration. ``key`` names it; ``numbers`` are by "kind quantity" (or quantity alone); ``line`` is its first in the file.
+
+    ``cells`` are the numbers whose headings were understood, ``shares_by_column`` those that are parts of one whole, in percent;
+    ``columns`` are all headings with a number in this configuration.
+    """
 
     table: str
     line: int
     key: dict[str, str]
     numbers: dict[str, Printed]
+    cells: tuple[Cell, ...] = ()
+    shares_by_column: tuple[tuple[str, Printed], ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @property
+    def shares(self) -> tuple[Printed, ...]:
+        """Parts of one whole."""
+        return tuple(value for _, value in self.shares_by_column)
 
     @property
     def where(self) -> str:
@@ -109,6 +153,7 @@ def _cells(row: dict[str | None, str | list[str] | None]) -> dict[str, str]:
 
 def _long(table: Table) -> list[Group]:
     found: dict[tuple[tuple[str, str], ...], Group] = {}
+    cells: dict[tuple[tuple[str, str], ...], dict[str, Cell]] = {}
     for line, row in table.rows:
         key = {
             name: row.get(name, "")
@@ -122,14 +167,42 @@ def _long(table: Table) -> list[Group]:
         if number is not None:
             name = f"{row.get('kind', '')} {row['quantity']}".strip()
             group.numbers[name] = number.scaled(_SCALES.get(row.get("unit", ""), 1.0))
-    return list(found.values())
+            cell = _cell_of_long(name, row)
+            if cell is not None:
+                cells.setdefault(tuple(key.items()), {})[name] = cell
+    return [
+        replace(group, cells=tuple(cells.get(key, {}).values()), columns=tuple(group.numbers))
+        for key, group in found.items()
+    ]
+
+
+def _cell_of_long(name: str, row: dict[str, str]) -> Cell | None:
+    """A number of the long form, where its quantity is known; predicted and input are one model's."""
+    kind, unit = row.get("kind", ""), row.get("unit", "")
+    named = read_name(f"{row['quantity']}_{_UNITS_OF_LONG.get(unit, unit)}") or read_name(row["quantity"])
+    number = printed(row["value"], count=named.counted if named is not None else False)
+    if named is None or number is None or kind == "observed":
+        return None
+    return Cell(
+        name, replace(named, about="" if kind in ("", "input", "predicted") else kind), number.scaled(named.scale)
+    )
 
 
 def _wide(table: Table) -> list[Group]:
+    named = {name: read_name(name) for name in table.columns}
     groups = []
     for line, row in table.rows:
         key, numbers = {}, {}
+        cells, shares, columns = [], [], []
         for name, text in row.items():
+            meaning = named.get(name)
+            own = printed(text, count=meaning.counted if meaning is not None else False)
+            if own is not None and name.lower() not in _NAMING:
+                columns.append(name)
+            if own is not None and meaning is not None:
+                cells.append(Cell(name, meaning, own.scaled(meaning.scale)))
+            if own is not None and _SHARE.search(name.lower()):
+                shares.append((name, own))
             scale = next((scale for suffix, scale in _WIDE if name.endswith(suffix)), None)
             if scale is None and name not in _PLAIN | _COUNTS:
                 if name != "note":
@@ -140,5 +213,5 @@ def _wide(table: Table) -> list[Group]:
                 numbers[name] = number.scaled(scale if scale and name not in _PLAIN else 1.0)
             if name in _COUNTS:
                 key[name] = text
-        groups.append(Group(table.name, line, key, numbers))
+        groups.append(Group(table.name, line, key, numbers, tuple(cells), tuple(shares), tuple(columns)))
     return groups

@@ -14,7 +14,7 @@ value under ``[fixed]`` or several levels under ``[factors]``. A *cell* is one c
 """
 
 from weir_lab.design.cells import Cell, ScheduledRun, block, cells_of, schedule
-from weir_lab.design.content import content_sha256, load_seed
+from weir_lab.design.content import content_sha256, load_seed, subject_program
 from weir_lab.design.expressions import Expression, ExpressionError
 from weir_lab.design.loading import amended, load_study, parse_study, study_schema
 from weir_lab.design.settings import Engine, Level, RequestPath, Response, Role, Settings
@@ -67,4 +67,5 @@ __all__ = [
     "parse_study",
     "schedule",
     "study_schema",
+    "subject_program",
 ]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weir_lab.design.settings import RequestPath, Settings
 from weir_lab.design.study import Gates, Kind, Study
 
 if TYPE_CHECKING:
     from weir_lab.design.cells import ScheduledRun
 
-__all__ = ["content_sha256", "load_seed"]
+__all__ = ["content_sha256", "load_seed", "subject_program"]
 
 
 def load_seed(study: Study, run: ScheduledRun) -> int:
@@ -23,6 +24,8 @@ def load_seed(study: Study, run: ScheduledRun) -> int:
 
 def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str]) -> str:
     """Hash of all that decides the outcome of a run: settings, plan, gates, repetition, programs, testbed (as its identity).
+
+    Of the programs those count that this run starts: another subject of the same study may change without making this run stale.
 
     Name, texts and order of the study are left out: rewording a question does not make measured data stale. What a study leaves at
     its default is left out, too, so that a new setting makes no old run stale.
@@ -35,7 +38,7 @@ def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str])
         "gates": study.gates.model_dump(mode="json", include=_FIRST_GATES),
         "repetition": run.repetition,
         "seed": load_seed(study, run),
-        "executables": executables,
+        "executables": {name: state for name, state in executables.items() if _takes_part(name, settings)},
     }
     later: dict[str, Any] = {
         "gates_added": study.gates.model_dump(mode="json", exclude=_FIRST_GATES, exclude_defaults=True),
@@ -51,6 +54,21 @@ def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str])
     content |= {name: value for name, value in later.items() if value}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def subject_program(subject: str, word: str) -> str:
+    """Name of a program or file of a study's subject among the executables of a sweep."""
+    return f"[subjects.{subject}] {word}"
+
+
+def _takes_part(name: str, settings: Settings) -> bool:
+    """Whether a run starts a program. What stands for none (``weir``, ``memcached``, the testbed's identity) is everybody's."""
+    proxied = settings.path is RequestPath.PROXY
+    if name.startswith("[subjects."):
+        return proxied and name.startswith(subject_program(settings.subject, ""))
+    if name == "nutcracker":
+        return proxied and settings.subject == name
+    return name != "memcaslap" or settings.generator == name
 
 
 # These stand in the hash whatever their values; gates that were added later, only where they are used.

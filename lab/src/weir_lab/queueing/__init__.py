@@ -2,6 +2,7 @@
 
 ``stations``     one station with an unlimited queue: M/M/1, M/M/m
 ``general``      one server with any service time: M/G/1, M/D/1
+``shapes``       one server whose service varies more than that, in several shapes: what percentiles then hang on
 ``finite``       one station with at most K jobs: M/M/m/K, and m servers with finitely many clients
 ``bucket``       one station behind a token bucket, with finitely many clients; without a burst M/E_k/1 with N clients
 ``closed``       product-form networks with a population: exact by log-domain convolution, or approximate by Bard and Schweitzer
@@ -30,6 +31,7 @@ from weir_lab.queueing.forkjoin import (
 from weir_lab.queueing.general import GeneralStation, md1, mg1
 from weir_lab.queueing.open import OpenSolution, ResponseTime, chain_quantile_s, solve_open
 from weir_lab.queueing.scalability import Parameter, ScalabilityFit, fit_scalability, scalability_peak
+from weir_lab.queueing.shapes import HyperexponentialStation, shapes
 from weir_lab.queueing.stations import OpenStation, erlang_b, erlang_c, mm1, mmm
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "FiniteStation",
     "ForkJoin",
     "GeneralStation",
+    "HyperexponentialStation",
     "Kind",
     "OpenSolution",
     "OpenStation",
@@ -66,6 +69,7 @@ __all__ = [
     "multiget_response_time",
     "replicated_write_response_time",
     "scalability_peak",
+    "shapes",
     "solve_closed",
     "solve_open",
     "station_in_closed",

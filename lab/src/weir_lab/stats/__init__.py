@@ -28,6 +28,7 @@ from weir_lab.stats.comparing import (
     welch_difference,
 )
 from weir_lab.stats.covariance import CommonSlope, fit_common_slope
+from weir_lab.stats.groups import LogGroups
 from weir_lab.stats.intervals import (
     BatchMeans,
     Interval,
@@ -59,6 +60,7 @@ __all__ = [
     "Difference",
     "Equivalence",
     "Interval",
+    "LogGroups",
     "PercentileInterval",
     "StopRule",
     "Truncation",

@@ -50,7 +50,6 @@ _AXES = {
 _BOUND_SHOWN_MAX = 2.5
 _RATE, _TIME = "Throughput (requests/s)", "Response time (ms)"
 _PERCENTS = (1.0, 5.0, 50.0, 95.0, 99.0)
-_RESAMPLES = 100
 _BINS = 30
 
 
@@ -409,7 +408,7 @@ def knee_of(series: Series) -> Knee | None:
         tuple(tuple(cell.of(lambda run: run.response_s)) for cell in cells),
         tuple(tuple(tail) for tail in tails) if all(tails) else None,
     )
-    return find_knee(curve, np.random.default_rng(series.sweep.study.plan.seed), resamples=_RESAMPLES)
+    return find_knee(curve)
 
 
 def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
@@ -435,7 +434,8 @@ def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
         return None
     return Table(
         f"{task.spec.name}-knees",
-        "Saturation and knee by several rules, in clients, with 95 % bootstrap intervals over runs. They answer different questions; "
+        "Saturation and knee by several rules, in clients, with 95 % intervals over runs where a rule has one that holds. "
+        "They answer different questions; "
         "the bracket is what the runs can tell: the last level certainly below 95 "
         "% of the largest throughput, and the first certainly above.",
         ("Workload", "Series", "Estimator", "N", "Rule"),

@@ -314,7 +314,7 @@ def _calibrated(series: Series) -> ClientSeries | None:
         return None
     names = {cell.cell.name for cell in cells}
     observations = series.sweep.observations(lambda cell: cell.cell.name in names)
-    found = client_series(observations, np.random.default_rng(series.sweep.study.plan.seed), _over(series))
+    found = client_series(observations, _over(series))
     return found[0] if found and found[0].best is not None else None
 
 

@@ -184,7 +184,12 @@ enum Found<'a> {
 
 /// Calls `with` for each message: its line, and what is asked for if it is understood.
 fn for_each_message<'a>(bytes: &'a [u8], mut with: impl FnMut(&'a [u8], Option<Found<'a>>)) {
-    let limits = Limits { line_bytes_max: 4 << 20, value_bytes_max: 1 << 20, flush_allowed: false };
+    let limits = Limits {
+        line_bytes_max: 4 << 20,
+        value_bytes_max: 1 << 20,
+        flush_allowed: false,
+        server_commands_allowed: false,
+    };
     let (mut parser, mut at) = (RequestParser::new(limits), 0);
     while at < bytes.len() {
         let rest = &bytes[at..];

@@ -1,0 +1,138 @@
+//! What `version` is answered: the lowest of what the servers answer, because clients read there which commands they may use, and a
+//! command goes to any of the servers.
+//!
+//! Servers tell theirs in the first exchange on each connection (`greeting.rs`), whichever loop or worker has it; so all of a process say
+//! the same. What a server said last stays while it is away: it may come back. Servers that say none that begins with a number are left out, and before any has said one it is the one of [`Config::version`].
+//!
+//! [`Config::version`]: crate::Config::version
+
+use crate::Dataplane;
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+/// A server's version: what it says, and the numbers by which versions are compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// The numbers at its front, as `1`, `6` and `18` of `1.6.18`.
+    numbers: Vec<u32>,
+    text: String,
+}
+
+impl Version {
+    /// What the reply `VERSION …` names; `None` if that is not printable, or does not begin with a number.
+    pub(crate) fn of_reply(reply: &[u8]) -> Option<Self> {
+        let text = reply.strip_prefix(b"VERSION ")?.trim_ascii();
+        if !text.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') {
+            return None;
+        }
+        let text = String::from_utf8_lossy(text).into_owned();
+        let front = text.split(|it: char| !it.is_ascii_digit() && it != '.').next().unwrap_or_default();
+        let numbers: Vec<u32> = front.split('.').map_while(|number| number.parse().ok()).collect();
+        (!numbers.is_empty()).then_some(Self { numbers, text })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// What all dataplanes of a process were told, by the servers' names. The lock is taken when a connection was made, and when a client asks.
+#[derive(Debug, Default)]
+pub(crate) struct Versions(Mutex<HashMap<Box<str>, Version>>);
+
+impl Versions {
+    /// A server has told its version; `named` are those of the table in force.
+    fn note<'a>(&self, name: &str, version: Version, named: impl Iterator<Item = &'a str> + Clone) {
+        let mut versions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        versions.insert(name.into(), version);
+        // Reloads leave names behind.
+        if versions.len() > 2 * named.clone().count() {
+            let mut kept = HashMap::new();
+            for name in named {
+                if let Some((name, version)) = versions.remove_entry(name) {
+                    kept.insert(name, version);
+                }
+            }
+            *versions = kept;
+        }
+    }
+
+    fn lowest<'a>(&self, named: impl Iterator<Item = &'a str>) -> Option<Version> {
+        let versions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        named.filter_map(|name| versions.get(name)).min().cloned()
+    }
+}
+
+impl Dataplane {
+    #[cold]
+    pub(crate) fn note_version(&self, server: usize, version: Version) {
+        self.standing.versions.note(&self.slots[server].name, version, self.server_names());
+    }
+
+    /// The lowest version that a server has told, of those of the table in force.
+    #[cold]
+    pub(crate) fn lowest_version(&self) -> Option<Version> {
+        self.standing.versions.lowest(self.server_names())
+    }
+
+    fn server_names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.router.servers().iter().map(|&slot| &*self.slots[usize::from(slot)].name)
+    }
+
+    /// The reply to `version`.
+    #[cold]
+    pub(crate) fn version_reply(&self) -> Vec<u8> {
+        match self.lowest_version() {
+            Some(version) => format!("VERSION {version}\r\n"),
+            None => format!("VERSION {}\r\n", self.config.version),
+        }
+        .into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> Option<Version> {
+        Version::of_reply(format!("VERSION {text}\r\n").as_bytes())
+    }
+
+    #[test]
+    fn versions_are_compared_number_by_number() {
+        let ascending = ["1.4.39", "1.5", "1.6.9", "1.6.18", "1.6.18_3", "1.6.21", "1.10.0", "2"];
+        for pair in ascending.windows(2) {
+            assert!(version(pair[0]).expect("one") < version(pair[1]).expect("one"), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn the_lowest_of_those_that_are_named_counts_and_the_others_are_forgotten() {
+        let versions = Versions::default();
+        let old = ["a", "b", "c", "d"];
+        for (name, said) in old.iter().zip(["1.6.18", "1.4.39", "1.6.9", "1.6.21"]) {
+            versions.note(name, version(said).expect("one"), old.into_iter());
+        }
+        assert_eq!(versions.lowest(old.into_iter()), version("1.4.39"));
+        assert_eq!(versions.lowest(["a", "c"].into_iter()), version("1.6.9"));
+        assert_eq!(versions.lowest(["e"].into_iter()), None);
+        versions.note("a", version("1.6.31").expect("one"), ["a"].into_iter());
+        assert_eq!(versions.lowest(old.into_iter()), version("1.6.31"));
+    }
+
+    #[test]
+    fn what_names_no_version_is_none() {
+        for reply in
+            ["VERSION mcrouter 1.0\r\n", "VERSION \r\n", "VERSION .5\r\n", "VERSION 1\x07\r\n", "ERROR\r\n"]
+        {
+            assert_eq!(Version::of_reply(reply.as_bytes()), None, "{reply:?}");
+        }
+        assert_eq!(version("99999999999.1"), None);
+        assert_eq!(version(" 1.6.18 ").expect("one").to_string(), "1.6.18");
+    }
+}

@@ -1,0 +1,48 @@
+//! What a loop has told of its servers: at the end it must be what is so.
+
+use std::collections::BTreeSet;
+
+use weir_dataplane::{Dataplane, ServerChange};
+
+/// One loop's.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The numbers of servers of which it was told last that they are down, or not read.
+    down: BTreeSet<usize>,
+    unread: BTreeSet<usize>,
+}
+
+impl Told {
+    /// Takes what is told.
+    pub(super) fn take(&mut self, dataplane: &mut Dataplane) {
+        while let Some(change) = dataplane.poll_change() {
+            let slot = change.slot;
+            match change.what {
+                ServerChange::Up => _ = self.down.remove(&slot),
+                ServerChange::Down(_) | ServerChange::MarkedDown { .. } => _ = self.down.insert(slot),
+                ServerChange::Fresh => _ = self.unread.remove(&slot),
+                ServerChange::Left => {
+                    self.down.remove(&slot);
+                    self.unread.remove(&slot);
+                }
+                ServerChange::Replaced(_) => {}
+                ServerChange::Stale
+                | ServerChange::Quarantined
+                | ServerChange::FlushWanted
+                | ServerChange::FlushRefused
+                | ServerChange::Flushed => _ = self.unread.insert(slot),
+            }
+        }
+    }
+
+    /// Nothing hinders any server any more, and of so many servers it says that it does not read them.
+    pub(super) fn verdict(&self, unread: usize) -> Result<(), String> {
+        if !self.down.is_empty() {
+            return Err(format!("the servers {:?} were told to be down, and are up", self.down));
+        }
+        if self.unread.len() != unread {
+            return Err(format!("{unread} servers are not read, and {:?} were told", self.unread));
+        }
+        Ok(())
+    }
+}

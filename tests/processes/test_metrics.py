@@ -1,0 +1,106 @@
+"""`/metrics` as Prometheus' own linter sees it, and what the alerts of deploy/prometheus are made of."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.conftest import Connect, StartProxy
+from tests.harness.processes import (
+    LIVENESS_S,
+    Address,
+    ConfiguredProxy,
+    Memcached,
+    Proxy,
+    eventually,
+    program,
+)
+
+
+def complaints(page: str) -> str:
+    """What `promtool check metrics` has to say of a page; nothing of a good one."""
+    done = subprocess.run(
+        [program("promtool"), "check", "metrics"],
+        input=page,
+        capture_output=True,
+        text=True,
+        timeout=LIVENESS_S,
+        check=False,
+    )
+    return done.stdout + done.stderr + (f"exit status {done.returncode}" if done.returncode != 0 else "")
+
+
+def test_the_linter_complains_of_a_page_that_names_a_metric_twice() -> None:
+    family = "# HELP weir_a_total A.\n# TYPE weir_a_total counter\nweir_a_total 1\n"
+    assert complaints(family) == ""
+    assert "second HELP line" in complaints(family + family)
+
+
+@pytest.mark.every_engine
+def test_no_metric_stands_twice_and_each_follows_the_rules(start_proxy: StartProxy, connect: Connect) -> None:
+    proxy = start_proxy("--replicas", "2")
+    wire = connect(proxy.address)
+    wire.store(b"key", b"value")
+    wire.get(b"key")
+    wire.get(b"key", b"other")
+    assert complaints(proxy.http("/metrics")) == ""
+
+
+def told(proxy: Proxy, name: str, **labels: str) -> float:
+    """The value of one sample of the page."""
+    for family in text_string_to_metric_families(proxy.http("/metrics")):
+        for sample in family.samples:
+            if sample.name == name and sample.labels == labels:
+                return float(sample.value)
+    raise AssertionError(f"there is no {name} with {labels}")
+
+
+@pytest.mark.every_engine
+def test_a_dead_server_is_told_and_a_pool_of_dead_servers(start_proxy: StartProxy, servers: list[Memcached]) -> None:
+    proxy = start_proxy()
+    names = [str(server.address) for server in servers]
+
+    def down() -> list[float]:
+        return [told(proxy, "weir_server_down", server=name) for name in names]
+
+    eventually(lambda: down() == [0, 0, 0], "no server is down")
+    assert told(proxy, "weir_pool_servers", pool="main") == 3
+    assert told(proxy, "weir_pool_servers_down", pool="main") == 0
+    servers[1].kill()
+    eventually(lambda: down() == [0, 1, 0], "the server that was killed is down, and no other")
+    assert told(proxy, "weir_pool_servers_down", pool="main") == 1
+    assert told(proxy, "weir_server_up", server=names[1]) == 0
+    servers[0].kill()
+    servers[2].kill()
+    eventually(lambda: told(proxy, "weir_pool_servers_down", pool="main") == 3, "all servers of the pool are down")
+
+
+def test_a_refused_configuration_is_told_until_one_is_accepted(stack: ExitStack, tmp_path: Path) -> None:
+    file = tmp_path / "weir.toml"
+    good = f'[pools.main]\nservers = ["{Address.free()}"]\n'
+    file.write_text(good)
+    proxy = stack.enter_context(ConfiguredProxy(file))
+    proxy.wait_ready(proxy.admin)
+    assert told(proxy, "weir_config_refused") == 0
+    file.write_text("[pools.main]\nservers = 3\n")
+    assert proxy.reload()[0] == 422
+    assert told(proxy, "weir_config_refused") == 1
+    assert told(proxy, "weir_pool_servers", pool="main") == 1
+    file.write_text(good)
+    assert proxy.reload()[0] == 200
+    assert told(proxy, "weir_config_refused") == 0
+    assert told(proxy, "weir_reloads_refused_total") == 1
+
+
+def test_what_is_bounded_is_told_beside_its_bound(start_proxy: StartProxy, connect: Connect) -> None:
+    proxy = start_proxy("--max-connections", "77", "--buffer-limit", "64m")
+    wire = connect(proxy.address)
+    wire.store(b"key", b"value")
+    assert told(proxy, "weir_sessions") == 1
+    assert told(proxy, "weir_sessions_max") == 77
+    assert told(proxy, "weir_buffer_limit_bytes") == 64 << 20
+    assert told(proxy, "weir_buffered_bytes") < 64 << 20
