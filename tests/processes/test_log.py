@@ -159,7 +159,9 @@ def test_text_is_one_line_each_and_can_be_less(start_proxy: StartProxy, servers:
     assert all(re.match(rf"{stamp} (warn |info ) \S", line) for line in all_lines), all_lines
     assert len(all_lines) == 5, all_lines
     assert len(warnings) == 1, warnings
-    assert re.fullmatch(rf"{stamp} warn  server {servers[0].address} is down: it cannot be connected to", warnings[0])
+    # A connection may be made at the last moment, and closed.
+    why = "(cannot be connected to|closes its connections)"
+    assert re.fullmatch(rf"{stamp} warn  server {servers[0].address} is down: it {why}", warnings[0]), warnings
 
 
 def test_a_flapping_server_does_not_fill_the_log(start_proxy: StartProxy, connect: Connect, stack: ExitStack) -> None:
