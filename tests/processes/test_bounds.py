@@ -177,7 +177,7 @@ def test_a_client_that_sends_before_it_reads_goes_on_when_others_have_given_memo
     address = SocketPath(tmp_path / "weir.sock")
     command = [str(weir_binary()), "proxy", "--listen", str(address), "--server", str(large.address)]
     # Nobody is closed for being slow: this is about room alone.
-    command += ["--engine", engine, "--buffer-limit", str(limit), "--client-timeout", "0s", "--request-timeout", "0s"]
+    command += ["--engine", engine, "--buffer-limit", f"{limit}b", "--client-timeout", "0s", "--request-timeout", "0s"]
     proxy = stack.enter_context(Process(command))
     proxy.wait_ready(address)
     served = stack.enter_context(Wire(address))
