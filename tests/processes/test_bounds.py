@@ -191,8 +191,9 @@ def test_a_client_that_sends_before_it_reads_goes_on_when_others_have_given_memo
             time.sleep(0.02)
             if told(served, b"buffered_bytes") > limit // 2:
                 break
-        # More than the kernel takes.
-        values = [b"set after:%d 0 0 200000\r\n%b\r\n" % (number, bytes(200_000)) for number in range(20)]
+        # More than the kernel takes, and no more requests than a loop serves one client while it reads nothing.
+        count = 3 if engine == "event" else 20
+        values = [b"set after:%d 0 0 200000\r\n%b\r\n" % (number, bytes(200_000)) for number in range(count)]
         sent = threading.Event()
         sending = threading.Thread(target=send_all, args=(slow, b"".join(values), sent), daemon=True)
         sending.start()
@@ -202,7 +203,7 @@ def test_a_client_that_sends_before_it_reads_goes_on_when_others_have_given_memo
         assert not sent.is_set()
     assert sent.wait(LIVENESS_S), "it is not read, although there is room"
     assert slow.values() == [(b"large", bytes(MEBIBYTE))]
-    assert [slow.line() for _ in values] == [b"STORED"] * 20
+    assert [slow.line() for _ in values] == [b"STORED"] * count
 
 
 def send_all(client: Wire, data: bytes, sent: threading.Event) -> None:

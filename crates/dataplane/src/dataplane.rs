@@ -589,7 +589,7 @@ pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool 
 }
 
 /// Whether a session that is paused may go on.
-fn may_go_on(session: &Session, config: &Config, held: &Held) -> bool {
+pub(crate) fn may_go_on(session: &Session, config: &Config, held: &Held) -> bool {
     match session.slicing {
         Slicing::No => may_take(session, config, held),
         Slicing::InService => false,

@@ -6,7 +6,7 @@
 use crate::{
     Dataplane, Event, SessionId,
     budget::{SCARCE_LOOK_NS, SCARCE_UNREAD_NS},
-    dataplane::may_take,
+    dataplane::may_go_on,
     session::Session,
 };
 use weir_timing::Instant;
@@ -104,7 +104,7 @@ impl Dataplane {
         for (id, session) in &self.sessions {
             if session.paused && session.blocked {
                 // Perhaps because of what all buffers held.
-                if may_take(session, &self.config, &self.held) {
+                if may_go_on(session, &self.config, &self.held) {
                     self.resumable.push_back(id);
                 } else {
                     are_paused = true;
