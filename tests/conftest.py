@@ -73,12 +73,14 @@ def servers(stack: ExitStack) -> list[Memcached]:
 def start_proxy(stack: ExitStack, servers: list[Memcached], engine: str) -> StartProxy:
     """Starts a proxy in front of the three servers (or the given addresses) with further options, and waits for it."""
 
-    def start(*options: str, in_front_of: list[Address] | None = None) -> Proxy:
+    def start(
+        *options: str, in_front_of: list[Address] | None = None, descriptors: tuple[int, int] | None = None
+    ) -> Proxy:
         addresses = in_front_of or [server.address for server in servers]
         if "--timeout" not in options:
             # The deadline is a test's own subject or none: a busy machine must not make it strike.
             options += ("--timeout", f"{LIVENESS_S}s")
-        proxy = stack.enter_context(Proxy(addresses, *engine_options(engine, options)))
+        proxy = stack.enter_context(Proxy(addresses, *engine_options(engine, options), descriptors=descriptors))
         proxy.wait_ready(proxy.address)
         proxy.wait_ready(proxy.admin)
         return proxy

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import http
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -140,11 +142,19 @@ def accepts(address: Address | SocketPath) -> bool:
 class Process:
     """A child process with its output in a file, killed when the `with` block ends."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], descriptors: tuple[int, int] | None = None) -> None:
+        """`descriptors`: how many the process may have, soft and hard, if not as many as this one."""
         self.command = list(command)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
+        limited = None
+        if descriptors is not None:
+            limited = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, descriptors)
         self._child = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=limited,  # noqa: PLW1509 (one call to the kernel, which takes no lock)
         )
 
     def __enter__(self) -> Self:
@@ -248,7 +258,7 @@ class Twemproxy(Process):
 class Proxy(Process):
     """`weir proxy` in front of some servers, with an admin port."""
 
-    def __init__(self, servers: Sequence[Address], *options: str) -> None:
+    def __init__(self, servers: Sequence[Address], *options: str, descriptors: tuple[int, int] | None = None) -> None:
         self.address = Address.free()
         self.admin = Address.free()
         command = [str(weir_binary()), "proxy", "--listen", str(self.address), "--admin", str(self.admin)]
@@ -256,7 +266,7 @@ class Proxy(Process):
             command += ["--server", str(server)]
         if "--engine" not in options:
             command += EVENT_OPTIONS
-        super().__init__([*command, *options])
+        super().__init__([*command, *options], descriptors)
 
     def http(self, path: str) -> str:
         with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=LIVENESS_S) as response:
@@ -287,9 +297,9 @@ class Proxy(Process):
 class ConfiguredProxy(Proxy):
     """`weir proxy` that takes pools and routes from a file, which can be read again."""
 
-    def __init__(self, file: Path, *options: str) -> None:
+    def __init__(self, file: Path, *options: str, descriptors: tuple[int, int] | None = None) -> None:
         self.file = file
-        super().__init__([], "--config", str(file), *options)
+        super().__init__([], "--config", str(file), *options, descriptors=descriptors)
 
     def reload(self) -> tuple[int, str]:
         """POST /reload: its status, and what it says."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import random
 import socket
-from contextlib import ExitStack
+import threading
+import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Connect, StartProxy
-from tests.harness.processes import Memcached, Process, Proxy, eventually
+from tests.harness.processes import LIVENESS_S, Memcached, Process, Proxy, SocketPath, eventually, weir_binary
 from tests.harness.standing import counters
 from tests.harness.wire import Wire
 
@@ -166,3 +168,52 @@ def settled(proxy: Proxy) -> None:
         return all(server["queued"]["length"] + server["in_flight"]["length"] == 0 for server in snapshot["servers"])
 
     eventually(is_settled, "the servers have answered all")
+
+
+def test_a_client_that_sends_before_it_reads_goes_on_when_others_have_given_memory_back(
+    stack: ExitStack, large: Memcached, tmp_path: Path, engine: str
+) -> None:
+    limit = 32 * MEBIBYTE
+    address = SocketPath(tmp_path / "weir.sock")
+    command = [str(weir_binary()), "proxy", "--listen", str(address), "--server", str(large.address)]
+    # Nobody is closed for being slow: this is about room alone.
+    command += ["--engine", engine, "--buffer-limit", f"{limit}b", "--client-timeout", "0s", "--request-timeout", "0s"]
+    proxy = stack.enter_context(Process(command))
+    proxy.wait_ready(address)
+    served = stack.enter_context(Wire(address))
+    assert served.store(b"large", bytes(MEBIBYTE)) == b"STORED"
+    slow = stack.enter_context(Wire(address))
+    with ExitStack() as others:
+        # What the kernel does not take of it is kept.
+        slow.send(b"get large\r\n")
+        for _ in range(limit // MEBIBYTE):
+            others.enter_context(Wire(address)).send(b"get large\r\n")
+            time.sleep(0.02)
+            if told(served, b"buffered_bytes") > limit // 2:
+                break
+        # More than the kernel takes, and no more requests than a loop serves one client while it reads nothing.
+        count = 3 if engine == "event" else 20
+        values = [b"set after:%d 0 0 200000\r\n%b\r\n" % (number, bytes(200_000)) for number in range(count)]
+        sent = threading.Event()
+        sending = threading.Thread(target=send_all, args=(slow, b"".join(values), sent), daemon=True)
+        sending.start()
+        # While it is not read it cannot end, and it does not read before it has ended.
+        sending.join(0.3)
+        assert limit // 2 < told(served, b"buffered_bytes") < limit // 4 * 3
+        assert not sent.is_set()
+    assert sent.wait(LIVENESS_S), "it is not read, although there is room"
+    assert slow.values() == [(b"large", bytes(MEBIBYTE))]
+    assert [slow.line() for _ in values] == [b"STORED"] * count
+
+
+def send_all(client: Wire, data: bytes, sent: threading.Event) -> None:
+    # A test that fails closes it.
+    with suppress(OSError):
+        client.send(data)
+        sent.set()
+
+
+def told(client: Wire, name: bytes) -> int:
+    """A number of `stats proxy`."""
+    client.send(b"stats proxy\r\n")
+    return int(dict(line.split()[1:3] for line in iter(client.line, b"END"))[name])

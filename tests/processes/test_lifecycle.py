@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -99,6 +100,16 @@ def refusal(*arguments: str) -> tuple[int, str]:
         (("--server", "127.0.0.1:20001", "--timeout", "soon"), "soon"),
         (("--server", "127.0.0.1:20001", "--server", "127.0.0.1:20001"), "127.0.0.1:20001"),
         (("--server", "127.0.0.1:20001", "--no-such-flag"), "--no-such-flag"),
+        # What would serve nobody.
+        (("--server", "127.0.0.1:20001", "--max-connections", "0"), "no client could connect; give at least 1"),
+        (("--server", "127.0.0.1:20001", "--max-value", "0"), "clients could store nothing"),
+        (("--server", "127.0.0.1:20001", "--client-buffer", "0"), "--client-buffer 0 is too little"),
+        (("--server", "127.0.0.1:20001", "--server-buffer", "1k"), "--server-buffer 1024 is too little"),
+        (("--server", "127.0.0.1:20001", "--buffer-limit", "0"), "--buffer-limit 0 is too little"),
+        (("--server", "127.0.0.1:20001", "--connect-timeout", "0s"), "--connect-timeout must be longer"),
+        (("--server", "127.0.0.1:20001", "--engine", "pool", "--workers", "0"), "--workers 0 is out of range"),
+        (("--server", "127.0.0.1:20001", "--engine", "split", "--readers", "0"), "--readers 0 is out of range"),
+        (("--server", "127.0.0.1:20001", "--engine", "pool", "--queue", "0"), "every request would be refused"),
     ],
 )
 def test_wrong_command_line_is_named(arguments: tuple[str, ...], named: str) -> None:
@@ -177,6 +188,21 @@ def test_a_server_whose_name_is_unknown_at_the_start_is_down_until_it_is_known(
     assert f"the name of server {unknown} has an address now" in said
 
 
+def test_a_proxy_that_would_be_its_own_server_is_refused() -> None:
+    address = str(Address.free())
+    status, said = refusal("proxy", "--listen", address, "--server", address)
+    assert status == 2, said
+    assert "the proxy would ask itself" in said
+
+
+def test_too_few_descriptors_for_one_client_are_named(servers: list[Memcached], stack: ExitStack) -> None:
+    addresses = [server.address for server in servers]
+    proxy = stack.enter_context(Proxy(addresses, "--threads", "16", descriptors=(128, 128)))
+    assert proxy.wait() == 1
+    assert "the process may have 128 descriptors" in proxy.output()
+    assert "LimitNOFILE" in proxy.output()
+
+
 def test_version() -> None:
     done = subprocess.run([str(weir_binary()), "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("weir ")
@@ -199,3 +225,20 @@ def test_servers_are_connected_to_before_anybody_asks(servers: list[Memcached], 
             lambda: all(connections(watcher) > old for watcher, old in zip(watchers, before, strict=True)),
             "each server has a connection of a proxy that nobody has talked to",
         )
+
+
+def test_a_port_that_the_kernel_chose_is_told(stack: ExitStack, servers: list[Memcached]) -> None:
+    command = [str(weir_binary()), "proxy", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+    proxy = stack.enter_context(Process([*command, "--server", str(servers[0].address)]))
+    eventually(lambda: proxy.output().endswith("\n"), "it is ready")
+    listen, admin = (int(port) for port in re.findall(r"127\.0\.0\.1:(\d+)", proxy.output()))
+    assert listen != 0
+    assert admin != 0
+    with socket.create_connection(("127.0.0.1", listen), LIVENESS_S) as client:
+        client.sendall(b"version\r\n")
+        assert client.recv(100).startswith(b"VERSION ")
+    with socket.create_connection(("127.0.0.1", admin), LIVENESS_S) as client:
+        client.sendall(b"GET /config HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b"".join(iter(lambda: client.recv(1 << 16), b""))
+    assert b'"listen":"127.0.0.1:%d"' % listen in answer
+    assert b'"admin":"127.0.0.1:%d"' % admin in answer

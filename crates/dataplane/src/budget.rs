@@ -9,7 +9,9 @@
 //! ```
 //!
 //! Every dataplane counts what it holds itself, in plain numbers, and tells the others once per turn ([`Held::publish`]); so what is
-//! held may pass the limit by what one turn of each loop brings, which is bounded by the reads of a turn. What is counted is the memory
+//! held may pass the limit by what one turn of each loop brings, which is bounded by the reads of a turn. What it gave back after that
+//! is told at the end of the turn ([`Held::tell`]): the next turn may be far. Before anything is refused, what the others hold is looked
+//! at anew; and while clients are not read because of it, that is looked at every 125 ms ([`SCARCE_LOOK_NS`]). What is counted is the memory
 //! that buffers keep, not the bytes in them. Buffers that are no larger than those of an idle client are not counted.
 
 use crate::{
@@ -128,8 +130,19 @@ impl Held {
         self.sessions + self.backends + self.others
     }
 
+    /// The same, by what the others hold at this moment: they may have given back since they were looked at.
+    #[cold]
+    fn total_now(&self) -> usize {
+        let others = self.charge.budget.held().saturating_sub(self.charge.bytes);
+        self.sessions + self.backends + others
+    }
+
+    fn is_within(&self, bytes: usize, limit: usize) -> bool {
+        self.total().saturating_add(bytes) <= limit || self.total_now().saturating_add(bytes) <= limit
+    }
+
     pub(crate) fn is_pressed(&self) -> bool {
-        self.total() > self.limit() / 2
+        !self.is_within(0, self.limit() / 2)
     }
 
     /// How much this dataplane must give up.
@@ -140,12 +153,12 @@ impl Held {
     /// Whether so many bytes more may be held, for a client that reads what it gets or for one that does not.
     pub(crate) fn admits(&self, bytes: usize, is_unread: bool) -> bool {
         let limit = if is_unread { three_quarters(self.limit()) } else { self.limit() };
-        self.total().saturating_add(bytes) <= limit
+        self.is_within(bytes, limit)
     }
 
     /// Whether so many bytes more of a reply of several megabytes may be held.
     pub(crate) fn admits_bulky(&self, bytes: usize) -> bool {
-        self.total().saturating_add(bytes) <= self.limit() / BULKY_SHARE
+        self.is_within(bytes, self.limit() / BULKY_SHARE)
     }
 
     /// What all sessions hold, counted anew.
@@ -161,11 +174,16 @@ impl Held {
     /// Once per turn: tells the others, and learns what they hold.
     fn publish(&mut self, backends: usize) {
         self.backends = backends;
-        let own = self.sessions + backends;
+        self.tell();
+        self.others = self.charge.budget.held().saturating_sub(self.charge.bytes);
+    }
+
+    /// Tells the others what is held now, if that has changed.
+    pub(crate) fn tell(&mut self) {
+        let own = self.sessions + self.backends;
         if own != self.charge.bytes {
             self.charge.set(own);
         }
-        self.others = self.charge.budget.held().saturating_sub(own);
     }
 }
 

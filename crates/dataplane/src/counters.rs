@@ -37,6 +37,8 @@ counters! {
     sessions_accepted,
     /// Client connections that were refused, because there were too many.
     sessions_refused,
+    /// Of these, those for which the process had no descriptor.
+    sessions_refused_descriptors,
     /// Client connections that were closed because they said nothing for too long (`--idle-timeout`).
     sessions_closed_idle,
     /// Client connections that were closed because a request took too long to arrive (`--request-timeout`).
@@ -215,6 +217,10 @@ counters! {
     server_connects,
     /// Attempts to connect to a server that failed.
     server_connects_failed,
+    /// Attempts to connect to a server for which the process had no descriptor but one of those that it holds for that.
+    server_connects_reserved,
+    /// Attempts to connect to a server for which the process had no descriptor at all.
+    server_connects_refused_descriptors,
     /// Established connections to servers that were lost or given up.
     server_disconnects,
     /// Tables of servers and routes that replaced an earlier one.

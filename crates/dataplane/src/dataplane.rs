@@ -309,6 +309,10 @@ impl Dataplane {
             session.out.give_back();
         }
         self.recharge(id);
+        if self.sessions[id].charged > 0 {
+            // It is to be given back, and nothing else may happen here for long.
+            self.memory_is_used(now);
+        }
         self.close_if_settled(id);
     }
 
@@ -500,8 +504,10 @@ impl Dataplane {
         })
     }
 
-    /// A turn of the driver took this long, from the end of its wait to the beginning of the next.
+    /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is told to
+    /// the others.
     pub fn record_turn(&mut self, nanos: u64) {
+        self.held.tell();
         self.recorder.record_turn(nanos);
     }
 
@@ -581,7 +587,7 @@ pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool 
 }
 
 /// Whether a session that is paused may go on.
-fn may_go_on(session: &Session, config: &Config, held: &Held) -> bool {
+pub(crate) fn may_go_on(session: &Session, config: &Config, held: &Held) -> bool {
     match session.slicing {
         Slicing::No => may_take(session, config, held),
         Slicing::InService => false,

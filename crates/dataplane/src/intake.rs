@@ -1,6 +1,9 @@
 //! What a client sends becomes requests: bytes are cut into requests while the session may have more in service.
 
-use crate::{Dataplane, Event, SessionId, bulk_reads::Slicing, dataplane::may_take, dispatch::Large};
+use crate::{
+    Dataplane, Event, SessionId, budget::SCARCE_LOOK_NS, bulk_reads::Slicing, dataplane::may_take,
+    dispatch::Large,
+};
 use std::mem;
 use weir_protocol::{
     Parsed,
@@ -44,7 +47,10 @@ impl Dataplane {
             if !may_take(session, &self.config, &self.held) && session.stalled.is_none() {
                 session.paused = true;
                 self.counters.sessions_paused += 1;
-                self.counters.sessions_paused_memory += u64::from(session.blocked && self.held.is_pressed());
+                if session.blocked && self.held.is_pressed() {
+                    self.counters.sessions_paused_memory += 1;
+                    self.watch_clients(SCARCE_LOOK_NS, now);
+                }
                 break;
             }
             if session.is_new {

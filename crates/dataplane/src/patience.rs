@@ -3,7 +3,12 @@
 //! Nothing of this is looked at while requests come and go: the time at which the first client may be overdue is remembered when a
 //! request does not arrive whole or a reply is not taken whole, and all clients are looked at then.
 
-use crate::{Dataplane, Event, SessionId, budget::SCARCE_UNREAD_NS, session::Session};
+use crate::{
+    Dataplane, Event, SessionId,
+    budget::{SCARCE_LOOK_NS, SCARCE_UNREAD_NS},
+    dataplane::may_go_on,
+    session::Session,
+};
 use weir_timing::Instant;
 
 /// What is expected of clients. A time of 0 means for ever.
@@ -95,7 +100,16 @@ impl Dataplane {
         let mut unread = Vec::new();
         let mut earliest: Option<Instant> = None;
         let excess = self.held.excess();
+        let mut are_paused = false;
         for (id, session) in &self.sessions {
+            if session.paused && session.blocked {
+                // Perhaps because of what all buffers held.
+                if may_go_on(session, &self.config, &self.held) {
+                    self.resumable.push_back(id);
+                } else {
+                    are_paused = true;
+                }
+            }
             let Some(doing) = session.doing() else { continue };
             match patience.deadline(doing) {
                 Some((at, why)) if at <= now => overdue.push((id, why)),
@@ -109,6 +123,9 @@ impl Dataplane {
         self.clients_due = patience.next_look(earliest, now);
         if overdue.is_empty() {
             overdue.extend(choose_unread(unread, excess, now).map(|id| (id, Overdue::Memory)));
+        }
+        if are_paused && self.held.is_pressed() {
+            self.watch_clients(SCARCE_LOOK_NS, now);
         }
         overdue.into_iter().for_each(|(id, why)| self.close_for(id, why));
     }

@@ -8,9 +8,14 @@ mod callers;
 mod places;
 mod query;
 
-pub(crate) use places::Places;
+pub(crate) use places::{CONNECTIONS_MAX, Places};
 
-use crate::{metrics, reporter::Reporter, snapshot, windows};
+use crate::{
+    metrics,
+    reporter::Reporter,
+    reserve::{Reserve, is_out_of_descriptors},
+    snapshot, windows,
+};
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
@@ -43,6 +48,12 @@ const HEADERS_MAX: usize = 64;
 
 /// What the kernel may keep of an answer that is not taken (it doubles that); the rest stays here, where it is counted.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
+
+/// Pause after a failure to accept: at once it would only fail again.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
+
+/// After so many failures in a row for want of a descriptor, the client that was waited for longest gives way.
+const FAILURES_MAX: u32 = 10;
 
 /// Pages that are written at once; and answers about readiness, which wait for no page.
 const WRITERS: usize = 2;
@@ -230,11 +241,11 @@ fn plain(status: StatusCode, text: String) -> Answer {
 }
 
 /// Answers until the process ends.
-pub(crate) fn serve(listener: TcpListener, reporter: Reporter) -> io::Result<()> {
+pub(crate) fn serve(listener: TcpListener, reporter: Reporter, spare: Reserve) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     bound_kernel(&listener)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(accept_all(listener, Arc::new(reporter)))
+    runtime.block_on(accept_all(listener, Arc::new(reporter), Arc::new(spare)))
 }
 
 /// What the kernel keeps for clients that do not read: connections inherit this from where they were accepted.
@@ -244,17 +255,37 @@ fn bound_kernel(listener: &TcpListener) -> io::Result<()> {
     socket.set_tcp_user_timeout(Some(places::TAKING_MAX))
 }
 
-async fn accept_all(listener: TcpListener, reporter: Arc<Reporter>) -> io::Result<()> {
+async fn accept_all(listener: TcpListener, reporter: Arc<Reporter>, spare: Arc<Reserve>) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let places = Arc::clone(&reporter.admin);
     let writers = || Arc::new(Semaphore::new(WRITERS));
     let desk = Arc::new(Desk { reporter, pages: writers(), readiness: writers() });
+    let mut failures = 0u32;
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => {
+                failures = 0;
+                stream
+            }
+            // One that is held is free now.
+            Err(error) if is_out_of_descriptors(&error) && spare.let_go() => continue,
+            Err(error) => {
+                failures = (failures + 1) % FAILURES_MAX;
+                // Those who have their answers leave by themselves, at once. Where that helps nobody, one gives way.
+                if is_out_of_descriptors(&error) && failures == 0 {
+                    places.make_way();
+                }
+                tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+                spare.refill();
+                continue;
+            }
         };
-        tokio::spawn(serve_one(stream, places.enter(), Arc::clone(&desk)));
+        let (place, desk, spare) = (places.enter(), Arc::clone(&desk), Arc::clone(&spare));
+        tokio::spawn(async move {
+            serve_one(stream, place, desk).await;
+            // Its descriptor is held again before anything else can have it.
+            spare.refill();
+        });
         // However many come at once, each is looked at before it could have to give way.
         tokio::task::yield_now().await;
     }

@@ -215,6 +215,28 @@ pub enum ConfigError {
     /// No server could be connected to.
     #[error("--connect-timeout must be longer than nothing: no server could be connected to")]
     ConnectTimeout,
+    /// With so little nobody could be served.
+    #[error("{setting} {given} is too little: {why}; give at least {least}")]
+    TooLittle {
+        /// The setting.
+        setting: &'static str,
+        /// What it says.
+        given: usize,
+        /// What it must say at least.
+        least: usize,
+        /// What would happen.
+        why: &'static str,
+    },
+    /// The proxy would be its own client.
+    #[error(
+        "server {server} is where --listen {listen} is: the proxy would ask itself; give memcached's port, or listen elsewhere"
+    )]
+    OwnServer {
+        /// The server.
+        server: String,
+        /// Where clients connect.
+        listen: SocketAddr,
+    },
     /// Too little memory for anything.
     #[error("--buffer-limit {0} is too little to serve with: give at least {BUFFER_BYTES_MIN} bytes")]
     BufferLimit(usize),
@@ -583,7 +605,8 @@ impl Config {
             quarantine_ns: nanos(self.replication.quarantine),
             mark_down_timeouts: self.replication.mark_down_timeouts,
             mark_down_share_percent: self.replication.mark_down_share_percent,
-            sessions_max: self.sessions_max.div_ceil(self.threads),
+            // All clients may come to one loop: who may is decided for the process (`client_limit.rs`).
+            sessions_max: self.sessions_max,
             limits: weir_protocol::Limits {
                 value_bytes_max: value_bytes_max.min(self.client_buffer_bytes_max),
                 flush_allowed: self.flush_allowed,

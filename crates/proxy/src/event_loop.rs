@@ -4,7 +4,9 @@
 //! leave in one write per server, and all its replies in one write per client.
 
 use crate::{
+    acceptor::Refused,
     batching::{self, Batcher, Batching},
+    client_limit::Admitted,
     clock::Clock,
     crowding::Crowding,
     inband::{self, Question},
@@ -36,7 +38,9 @@ use weir_timing::Instant;
 /// What other threads ask of a loop.
 pub(crate) enum Message {
     /// Serve this client.
-    Accept(Stream),
+    Accept(Admitted),
+    /// Count these clients, that were refused.
+    Refused(Refused),
     /// Tell what was measured.
     Report(Sender<Report>),
     /// The answer to a client's `stats`.
@@ -85,6 +89,11 @@ impl LoopHandle {
         self.wake()
     }
 
+    /// The same without waiting: whether it was sent.
+    pub(crate) fn try_send(&self, message: Message) -> bool {
+        self.mailbox.try_send(message).is_ok() && self.wake().is_ok()
+    }
+
     /// Ends the loop's wait, if it waits.
     pub(crate) fn wake(&self) -> io::Result<()> {
         self.waker.wake()
@@ -110,7 +119,7 @@ pub(crate) struct EventLoop {
     mailbox: Receiver<Message>,
     clock: Clock,
     /// What the clock said last.
-    now: Instant,
+    pub(crate) now: Instant,
     batcher: Batcher,
     pub(crate) dataplane: Dataplane,
     outlet: Outlet,
@@ -120,7 +129,7 @@ pub(crate) struct EventLoop {
     pub(crate) whereabouts: Whereabouts,
     /// By the numbers that the dataplane gave the servers.
     pub(crate) servers: Vec<ServerLink>,
-    clients: Vec<Option<Stream>>,
+    clients: Vec<Option<Admitted>>,
     scratch: Vec<u8>,
     /// Sockets that had more to read than one turn allows, or may be read again.
     unread: Vec<Peer>,
@@ -351,7 +360,7 @@ impl EventLoop {
                 // What is left is read after `Event::Resume`.
                 return;
             }
-            let Some(Some(stream)) = self.clients.get_mut(id) else { return };
+            let Some(Some(Admitted { stream, .. })) = self.clients.get_mut(id) else { return };
             let (arrived, received_unix_ns) = match &mut self.stamped_reads {
                 None => (sockets::read(stream, &mut self.scratch), None),
                 Some(stamped) => stamped.read(stream, &mut self.scratch),
@@ -432,7 +441,7 @@ impl EventLoop {
     }
 
     fn write_client(&mut self, id: SessionId) {
-        let Some(Some(stream)) = self.clients.get_mut(id) else { return };
+        let Some(Some(Admitted { stream, .. })) = self.clients.get_mut(id) else { return };
         match sockets::write(stream, self.dataplane.client_output(id)) {
             Some(count) => {
                 let now = self.stamp();
@@ -493,7 +502,8 @@ impl EventLoop {
     fn take_messages(&mut self) {
         while let Ok(message) = self.mailbox.try_recv() {
             match message {
-                Message::Accept(stream) => self.accept(stream),
+                Message::Accept(client) => self.accept(client),
+                Message::Refused(refused) => refused.count(self.dataplane.counters_mut()),
                 Message::Report(reply) => {
                     let now = self.clock.now();
                     self.dataplane.handle_time(now);
@@ -518,23 +528,21 @@ impl EventLoop {
         drop(taken);
     }
 
-    fn accept(&mut self, mut stream: Stream) {
+    fn accept(&mut self, mut client: Admitted) {
         let Some(id) = self.dataplane.handle_accept(self.clock.now()) else {
-            // memcached's own words. One short line always fits a new socket's buffer.
-            let _ = sockets::write(&stream, b"ERROR Too many open connections\r\n");
-            return;
+            return sockets::refuse(client.stream);
         };
-        stream.send_at_once();
+        client.stream.send_at_once();
         if self.stamped_reads.is_some() {
-            StampedReads::begin(&stream);
+            StampedReads::begin(&client.stream);
         }
-        if self.watch(Peer::Client(id), &mut stream).is_err() {
+        if self.watch(Peer::Client(id), &mut client.stream).is_err() {
             return self.dataplane.handle_client_closed(id);
         }
         if id >= self.clients.len() {
             self.clients.resize_with(id + 1, || None);
         }
-        self.clients[id] = Some(stream);
+        self.clients[id] = Some(client);
     }
 
     fn close_client(&mut self, id: SessionId) {

@@ -77,7 +77,7 @@ fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts
     page.stat("pointer_size", usize::BITS);
     page.stat("rusage_user", format_args!("{:.6}", process.cpu_user_ns as f64 / 1e9));
     page.stat("rusage_system", format_args!("{:.6}", process.cpu_system_ns as f64 / 1e9));
-    page.stat("max_connections", reporter.config.sessions_max);
+    page.stat("max_connections", reporter.descriptors.plan().clients);
     page.stat("curr_connections", report.sessions);
     for ((name, now), before) in Counts::NAMES.iter().zip(Counts::of(report).0).zip(since.0) {
         page.stat(name, now.saturating_sub(before));
@@ -172,7 +172,7 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     let (config, in_force) = (&reporter.config, reporter.keeper.in_force());
     let default = in_force.table.pools()[0].router();
     page.stat("weir_version", env!("CARGO_PKG_VERSION"));
-    page.stat("maxconns", config.sessions_max);
+    page.stat("maxconns", reporter.descriptors.plan().clients);
     match &config.listen {
         Listen::Tcp(address) => {
             page.stat("tcpport", address.port());

@@ -12,6 +12,7 @@ use crate::{
     Config,
     clock::{self, Clock},
     config::nanos,
+    descriptors::Descriptors,
     event_loop::{LoopHandle, Message, Routing},
     names::{self, AddressBook, ResolveError},
     notice::{Notice, Tell},
@@ -128,12 +129,18 @@ pub(crate) struct Keeper {
     /// Names that are to be looked up, each once.
     due: VecDeque<Endpoint>,
     next_period: Instant,
+    descriptors: Arc<Descriptors>,
     tell: Tell,
 }
 
 impl Keeper {
     /// Looks up all names, which takes its time. Those that have no address are looked up again.
-    pub(crate) fn new(config: &Config, clock: Clock, tell: Tell) -> (Self, KeeperHandle) {
+    pub(crate) fn new(
+        config: &Config,
+        clock: Clock,
+        descriptors: Arc<Descriptors>,
+        tell: Tell,
+    ) -> (Self, KeeperHandle) {
         let (book, unresolved) = look_up_all(config, &AddressBook::default(), clock);
         unresolved.iter().for_each(|error| tell(Notice::NameUnknown(error.to_string())));
         let (sender, asks) = sync_channel(QUESTIONS_MAX);
@@ -159,6 +166,7 @@ impl Keeper {
             clock,
             due: VecDeque::new(),
             next_period: clock.now().plus(nanos(config.resolve_every)),
+            descriptors,
             tell,
         };
         (keeper, handle)
@@ -222,6 +230,7 @@ impl Keeper {
         self.config.resolve_every = config.resolve_every;
         self.next_period = self.next_period.min(self.clock.now().plus(nanos(config.resolve_every)));
         self.book = Arc::new(book);
+        self.descriptors.take_config(&self.config);
         self.hand_out(loops)?;
         let generation = {
             let mut in_force = self.handle.lock();

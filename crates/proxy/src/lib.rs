@@ -18,9 +18,11 @@
 mod acceptor;
 mod admin;
 mod batching;
+mod client_limit;
 mod clock;
 mod config;
 mod crowding;
+mod descriptors;
 mod engine;
 mod event_loop;
 mod files;
@@ -39,6 +41,7 @@ mod pool;
 mod rate_limit;
 mod records;
 mod reporter;
+mod reserve;
 mod run;
 mod server_link;
 mod server_views;
@@ -50,6 +53,7 @@ mod tcp_timeouts;
 mod threaded;
 mod threads;
 mod traces;
+mod useless;
 mod windows;
 
 pub use batching::{Batching, PAUSE_MAX_NS};

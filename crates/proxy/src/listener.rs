@@ -54,6 +54,14 @@ impl Listener {
         }
     }
 
+    /// Its port, as the kernel chose it if it was to; a socket in the file system has none.
+    pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map(Some),
+            Self::Unix { .. } => Ok(None),
+        }
+    }
+
     /// For every connection that will be accepted.
     pub(crate) fn keep_alive(&self, tcp: TcpTimeouts) -> io::Result<()> {
         match self {

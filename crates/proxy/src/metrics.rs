@@ -47,13 +47,19 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
 
 /// What is bounded as a whole, and its bound beside it, so that an alert can be about the share that is used.
 fn bounds(page: &mut Page, reporter: &Reporter, report: &Report) {
-    let config = &reporter.config;
+    let (config, descriptors) = (&reporter.config, reporter.descriptors.plan());
     for (name, meaning, value) in [
         ("weir_sessions", "Client connections that are open.", report.sessions),
         (
             "weir_sessions_max",
-            "Client connections that may be open (--max-connections).",
-            config.sessions_max as u64,
+            "Client connections that may be open (--max-connections, or what descriptors allow).",
+            descriptors.clients as u64,
+        ),
+        ("weir_descriptors_max", "Descriptors that the process may have.", descriptors.limit as u64),
+        (
+            "weir_descriptors_reserved",
+            "Descriptors that are kept for servers, the admin port and files.",
+            descriptors.reserved as u64,
         ),
         ("weir_buffered_bytes", "Memory that counts against --buffer-limit.", report.buffered_bytes),
         (

@@ -2,10 +2,13 @@
 
 use crate::{
     Config, Engine, Notice, Resolve,
+    client_limit::{Admitted, ClientLimit},
     clock::Clock,
+    descriptors::Descriptors,
     event_loop::{LoopHandle, Message},
     keeper::{Keeper, KeeperHandle},
     names::AddressBook,
+    notice::Tell,
     notices::Notices,
     run::{Making, Started, start_engine},
     sockets::Stream,
@@ -128,7 +131,9 @@ impl Proxy {
             };
             said.lock().expect("no test panicked with it").push(line);
         };
-        let (keeper, handle) = Keeper::new(config, clock, Arc::new(tell));
+        let tell: Tell = Arc::new(tell);
+        let descriptors = Descriptors::start(config, Arc::clone(&tell)).expect("descriptors suffice");
+        let (keeper, handle) = Keeper::new(config, clock, Arc::clone(&descriptors), tell);
         let (questions, _) = sync_channel(1);
         let (windows, _parts, _) = crate::windows::Hub::new(2);
         let making = Making {
@@ -139,6 +144,7 @@ impl Proxy {
             book: keeper.book(),
             keeper: handle.clone(),
             standing: Arc::default(),
+            descriptors,
             windows,
             tracing: None,
             watch: Watch::default(),
@@ -153,7 +159,8 @@ impl Proxy {
         let (accepted, _) = listener.accept().expect("a client has connected");
         accepted.set_nonblocking(true).expect("a socket");
         let stream = Stream::Tcp(mio::net::TcpStream::from_std(accepted));
-        door.send(Message::Accept(stream)).expect("the loop runs");
+        let place = ClientLimit::new(1).enter().expect("one is free");
+        door.send(Message::Accept(Admitted::new(stream, place))).expect("the loop runs");
         let client = BufReader::new(client);
         Self { door, keeper: handle, threads, client, told }
     }

@@ -33,6 +33,33 @@ pub enum Notice {
         /// What.
         what: ServerNotice,
     },
+    /// Fewer clients may connect than was said, because descriptors do not suffice; or other ones than before.
+    ClientsMax {
+        /// As `--max-connections` says.
+        wanted: usize,
+        /// How many may.
+        most: usize,
+        /// How many descriptors the process may have.
+        limit: usize,
+        /// How many of them are kept for servers, the admin port and files.
+        reserved: usize,
+    },
+    /// Clients were refused since this was told last.
+    ClientsRefused {
+        /// Because as many were connected as may be.
+        too_many: u64,
+        /// Because there was no descriptor for them.
+        no_descriptor: u64,
+        /// How many may be connected.
+        clients_max: usize,
+    },
+    /// There was no descriptor for connections to servers but those that are held for that.
+    DescriptorsLacking {
+        /// How often since this was told last.
+        count: u64,
+        /// How many descriptors the process may have.
+        limit: usize,
+    },
     /// A signal to stop has come: the proxy is not ready any more.
     Stopping {
         /// The signal's name.
@@ -116,6 +143,12 @@ pub(crate) enum Topic {
     Records,
     /// Names of servers.
     Names,
+    /// How many clients there may be.
+    Limits,
+    /// Clients that were refused.
+    Refused,
+    /// Descriptors that servers lacked.
+    Descriptors,
     /// Whether a server is down.
     Server,
     /// Questions that a server does not know.
@@ -130,7 +163,7 @@ impl Topic {
     /// How many are shown in a while; `None`: all. Every thread has a connection of its own, and what ends one ends others with it.
     pub(crate) const fn shown_max(self) -> Option<u32> {
         match self {
-            Self::Process | Self::Reload => None,
+            Self::Process | Self::Reload | Self::Limits | Self::Refused | Self::Descriptors => None,
             Self::Connection | Self::Question => Some(1),
             Self::Records | Self::Names | Self::Server | Self::Freshness => Some(10),
         }
@@ -147,6 +180,10 @@ impl Notice {
             Self::Reloaded { .. } | Self::ReloadRefused(_) => Topic::Reload,
             Self::RecordsLost(_) => Topic::Records,
             Self::NameUnknown(_) | Self::NameKnown(_) => Topic::Names,
+            Self::ClientsMax { .. } => Topic::Limits,
+            // Those who tell these two count what happens within a second.
+            Self::ClientsRefused { .. } => Topic::Refused,
+            Self::DescriptorsLacking { .. } => Topic::Descriptors,
             Self::Server { what, .. } => what.topic(),
         }
     }

@@ -4,6 +4,7 @@ use crate::{
     Config,
     admin::Places,
     clock::Clock,
+    descriptors::Descriptors,
     event_loop::{LoopHandle, Message},
     keeper::KeeperHandle,
     notices::Notices,
@@ -38,6 +39,7 @@ pub(crate) struct Reporter {
     /// Whether the proxy is about to stop.
     pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) admin: Arc<Places>,
+    pub(crate) descriptors: Arc<Descriptors>,
 }
 
 impl Reporter {

@@ -2,9 +2,11 @@
 
 use crate::{
     Config, Engine,
-    acceptor::{Acceptor, AcceptorHandle},
+    acceptor::{Acceptor, AcceptorConfig, AcceptorHandle},
     admin,
     clock::Clock,
+    config::Listen,
+    descriptors::Descriptors,
     event_loop::{EventLoop, LoopConfig, LoopHandle, Message},
     files::Files,
     heap,
@@ -17,6 +19,7 @@ use crate::{
     notices::{Notices, Showing},
     pool,
     reporter::Reporter,
+    reserve::Reserve,
     server_link::Whereabouts,
     split,
     stopping::{Stop, Stopping},
@@ -31,6 +34,7 @@ use crate::{
 use mio::Poll;
 use std::{
     io,
+    net::{SocketAddr, TcpListener},
     sync::{
         Arc, PoisonError, RwLock,
         mpsc::{Receiver, SyncSender, sync_channel},
@@ -68,6 +72,17 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// No client could be served.
+    #[error(
+        "the process may have {limit} descriptors, and servers, threads and files need {needed} with one client: raise the limit \
+         (LimitNOFILE of systemd, ulimit -n), or use fewer threads"
+    )]
+    Descriptors {
+        /// How many it may have.
+        limit: usize,
+        /// How many it needs.
+        needed: usize,
+    },
     /// A thread ended that should not have.
     #[error("thread {name} has ended: {why}")]
     Thread {
@@ -91,9 +106,13 @@ pub fn run(config: &Config, tell: impl Fn(&Notice, u64) + Send + 'static) -> Res
 
 fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Result<(), RunError> {
     let (tell, notices) = (showing.tell(), showing.notices());
+    // First of all: what is held has the lowest numbers.
+    let spare = Reserve::new(SPARE_DESCRIPTORS);
+    let admin_spare = Reserve::new(if config.admin.is_some() { ADMIN_SPARE_DESCRIPTORS } else { 0 });
+    let descriptors = Descriptors::start(config, Arc::clone(&tell))?;
     let stopping = Stopping::begin(watch)?;
     let (questions, asked) = sync_channel(inband::QUESTIONS_MAX);
-    let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&tell));
+    let (keeper, keeper_handle) = Keeper::new(config, clock, Arc::clone(&descriptors), Arc::clone(&tell));
     let mut files = Files::open(config, clock, &tell, watch)?;
     let tracing = files.tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
@@ -105,6 +124,7 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
         book: keeper.book(),
         keeper: keeper_handle.clone(),
         standing: Arc::default(),
+        descriptors: Arc::clone(&descriptors),
         windows: hub,
         tracing,
         watch: watch.clone(),
@@ -117,11 +137,27 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
     let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
     let collector = watch.spawn("weir-windows".into(), move || collector.run())?;
     let (windows_file, trace_file) = files.counts();
-    let (acceptor, acceptor_thread) = start_acceptor(config, &doors, watch)?;
+    let (acceptor, handle) = bind_clients(AcceptorConfig {
+        listen: &config.listen,
+        tcp: config.tcp,
+        loops: doors.clone(),
+        descriptors: Arc::clone(&descriptors),
+        spare,
+        clock,
+        tell: Arc::clone(&tell),
+    })?;
+    let admin = config.admin.map(bind_admin).transpose()?;
+    // Where clients and operators come in, with the ports that the kernel chose if it was to.
+    let mut bound = config.clone();
+    if let Ok(Some(address)) = acceptor.address() {
+        bound.listen = Listen::Tcp(address);
+    }
+    bound.admin = admin.as_ref().and_then(|admin| admin.local_addr().ok());
+    let (acceptor, acceptor_thread) = (handle, watch.spawn("weir-accept".into(), move || acceptor.run())?);
     let kept = doors.clone();
     watch.spawn("weir-keeper".into(), move || keeper.run(&kept))?;
     let reporter = Reporter {
-        config: config.clone(),
+        config: bound.clone(),
         clock,
         crew: reporting,
         keeper: keeper_handle.clone(),
@@ -131,9 +167,10 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
         notices,
         stopping: stopping.flag(),
         admin: Arc::default(),
+        descriptors,
     };
-    start_reporting(&reporter, asked, watch)?;
-    tell(Notice::Ready(Box::new(config.clone())));
+    start_reporting(&reporter, asked, admin, admin_spare, watch)?;
+    tell(Notice::Ready(Box::new(bound)));
 
     let Stop { signal, delay } = stopping.wait(config.drain_delay, || keeper_handle.reload());
     if let Some(failure) = watch.failure() {
@@ -206,6 +243,7 @@ pub(crate) struct Making {
     pub(crate) keeper: KeeperHandle,
     /// What all dataplanes know together.
     pub(crate) standing: Arc<Standing>,
+    pub(crate) descriptors: Arc<Descriptors>,
     pub(crate) windows: Hub,
     /// Where rows of sampled requests go, if anywhere.
     pub(crate) tracing: Option<Tracing>,
@@ -238,6 +276,7 @@ impl Making {
             whereabouts: Whereabouts {
                 book: Arc::clone(&self.book),
                 keeper: self.keeper.clone(),
+                descriptors: Arc::clone(&self.descriptors),
                 tcp: self.config.tcp,
             },
             clock: self.clock,
@@ -294,35 +333,37 @@ fn start_loops(making: &Making) -> Result<Started, RunError> {
     Ok(Started { reporting: Crew::new(handles.clone()), doors: handles, threads, queues: Vec::new() })
 }
 
-fn start_acceptor(
-    config: &Config,
-    loops: &[LoopHandle],
-    watch: &Watch,
-) -> Result<(AcceptorHandle, LoopThread), RunError> {
-    let bound = Acceptor::bind(&config.listen, config.tcp, loops.to_vec());
-    let (acceptor, handle) = bound.map_err(|source| RunError::Listen {
-        role: "clients",
-        address: config.listen.to_string(),
+/// Descriptors that are held for clients that are refused: one is used at a time.
+const SPARE_DESCRIPTORS: usize = 2;
+
+/// Descriptors that are held for questions to the admin port: a probe and a scrape at once, and those before that are being closed.
+const ADMIN_SPARE_DESCRIPTORS: usize = 4;
+
+fn bind_clients(config: AcceptorConfig<'_>) -> Result<(Acceptor, AcceptorHandle), RunError> {
+    let address = config.listen.to_string();
+    Acceptor::bind(config).map_err(|source| RunError::Listen { role: "clients", address, source })
+}
+
+fn bind_admin(address: SocketAddr) -> Result<TcpListener, RunError> {
+    TcpListener::bind(address).map_err(|source| RunError::Listen {
+        role: "admin",
+        address: address.to_string(),
         source,
-    })?;
-    Ok((handle, watch.spawn("weir-accept".into(), move || acceptor.run())?))
+    })
 }
 
 /// What answers questions about the proxy lives as long as the process; it is not waited for.
 fn start_reporting(
     reporter: &Reporter,
     questions: Receiver<Question>,
+    admin: Option<TcpListener>,
+    admin_spare: Reserve,
     watch: &Watch,
 ) -> Result<(), RunError> {
     let asked = reporter.clone();
     watch.spawn("weir-stats".into(), move || inband::serve(&questions, &asked))?;
-    let Some(address) = reporter.config.admin else { return Ok(()) };
-    let listener = std::net::TcpListener::bind(address).map_err(|source| RunError::Listen {
-        role: "admin",
-        address: address.to_string(),
-        source,
-    })?;
+    let Some(listener) = admin else { return Ok(()) };
     let asked = reporter.clone();
-    watch.spawn("weir-admin".into(), move || admin::serve(listener, asked))?;
+    watch.spawn("weir-admin".into(), move || admin::serve(listener, asked, admin_spare))?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Connections to servers, as one event loop makes them.
 
 use crate::{
+    descriptors::{Descriptors, Shortage},
     event_loop::EventLoop,
     keeper::KeeperHandle,
     names::AddressBook,
@@ -29,26 +30,33 @@ pub(crate) struct ServerLink {
 pub(crate) struct Whereabouts {
     pub(crate) book: Arc<AddressBook>,
     pub(crate) keeper: KeeperHandle,
+    pub(crate) descriptors: Arc<Descriptors>,
     /// How long the kernel waits for their machines.
     pub(crate) tcp: TcpTimeouts,
 }
 
 impl ServerLink {
     /// Begins to connect to the next address that lets itself be begun with; `None` if there is none.
-    fn begin(&mut self, endpoint: &Endpoint, addresses: &[SocketAddr]) -> Option<Stream> {
+    fn begin(
+        &mut self,
+        endpoint: &Endpoint,
+        addresses: &[SocketAddr],
+        mut connect: impl FnMut(&dyn Fn() -> io::Result<Stream>) -> io::Result<Stream>,
+    ) -> Option<Stream> {
         if let Endpoint::Unix { path } = endpoint {
             self.to = None;
-            let first = self.tried == 0;
-            self.tried = 1;
-            return first.then(|| UnixStream::connect(Path::new(path)).ok().map(Stream::Unix)).flatten();
+            if std::mem::replace(&mut self.tried, 1) > 0 {
+                return None;
+            }
+            return connect(&|| UnixStream::connect(Path::new(path)).map(Stream::Unix)).ok();
         }
         while self.tried < addresses.len() {
             let address = addresses[self.next % addresses.len()];
             self.next = (self.next + 1) % addresses.len();
             self.tried += 1;
-            if let Ok(stream) = TcpStream::connect(address) {
+            if let Ok(stream) = connect(&|| TcpStream::connect(address).map(Stream::Tcp)) {
                 self.to = Some(address);
-                return Some(Stream::Tcp(stream));
+                return Some(stream);
             }
         }
         None
@@ -75,7 +83,16 @@ impl EventLoop {
         loop {
             let endpoint = &self.dataplane.server(slot).endpoint;
             let addresses = self.whereabouts.book.addresses(endpoint);
-            let Some(mut stream) = self.servers[slot].begin(endpoint, addresses) else {
+            let (mut shortage, descriptors, now) =
+                (Shortage::default(), &self.whereabouts.descriptors, self.now);
+            let begun = self.servers[slot]
+                .begin(endpoint, addresses, |connect| descriptors.connect(&mut shortage, now, connect));
+            if shortage != Shortage::default() {
+                let counters = self.dataplane.counters_mut();
+                counters.server_connects_reserved += shortage.lent;
+                counters.server_connects_refused_descriptors += shortage.refused;
+            }
+            let Some(mut stream) = begun else {
                 return self.lose_server(slot, Ended::ByPeer);
             };
             if self.watch_server(slot, &mut stream).is_ok() {
@@ -112,11 +129,13 @@ impl EventLoop {
         // A server that leaves may never have been needed.
         let Some(link) = self.servers.get_mut(slot) else { return };
         link.stream.take().iter().for_each(Stream::drop_unsent);
+        self.whereabouts.descriptors.note_closed();
         link.known = self.dataplane.connected_servers().any(|connected| connected == slot);
     }
 
     pub(crate) fn lose_server(&mut self, slot: usize, ended: Ended) {
         self.servers[slot].stream = None;
+        self.whereabouts.descriptors.note_closed();
         let now = self.read_clock();
         match ended {
             Ended::ByPeer => self.dataplane.handle_server_disconnected(slot, now),

@@ -41,6 +41,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
 
 /// What is in force.
 pub(crate) fn config(reporter: &Reporter) -> Value {
+    let descriptors = reporter.descriptors.plan();
     let (config, in_force) = (&reporter.config, reporter.keeper.in_force());
     let table = &in_force.table;
     let default = table.pools()[0].router();
@@ -71,7 +72,10 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "drain_timeout_ns": nanos(config.drain_timeout),
         "drain_delay_ns": nanos(config.drain_delay),
         "resolve_every_ns": nanos(config.resolve_every),
-        "sessions_max": config.sessions_max,
+        "sessions_max": descriptors.clients,
+        "sessions_max_wanted": config.sessions_max,
+        "descriptors_max": descriptors.limit,
+        "descriptors_reserved": descriptors.reserved,
         "value_bytes_max": config.value_bytes_max,
         "client_buffer_bytes_max": config.client_buffer_bytes_max,
         "server_buffer_bytes_max": config.server_buffer_bytes_max,

@@ -16,7 +16,7 @@ use nix::{
         time::{TimeSpec, TimeValLike as _},
     },
 };
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use std::{
     io::{self, ErrorKind, IoSliceMut},
     os::fd::{AsFd, AsRawFd as _, BorrowedFd},
@@ -158,6 +158,17 @@ fn stamp_of(message: &RecvMsg<'_, '_, ()>) -> Option<u64> {
         ControlMessageOwned::ScmTimestampns(stamp) => u64::try_from(stamp.num_nanoseconds()).ok(),
         _ => None,
     })
+}
+
+/// Closes the connection of a client that cannot be served, and says so in memcached's words.
+pub(crate) fn refuse(stream: Stream) {
+    // One short line always fits a new socket's buffer.
+    let _ = write(&stream, b"ERROR Too many open connections\r\n");
+    let _ = rustix::net::shutdown(&stream, Shutdown::Write);
+    // What the client has sent already would make the kernel reset the connection, and the client could lose the line.
+    let mut scratch = [0; 1024];
+    let _ = read(&stream, &mut scratch);
+    drop(stream);
 }
 
 /// Why no more can be written.

@@ -30,6 +30,45 @@ pub(crate) fn say(notice: &Notice, more: u64) {
             info!(event = "name_known", server, more, "the name of server {server} has an address now");
         }
         Notice::RecordsLost(reason) => error!(event = "records_lost", reason, more, "{reason}"),
+        Notice::ClientsMax { wanted, most, limit, .. } if most == wanted => {
+            info!(
+                event = "clients_max",
+                wanted,
+                most,
+                limit,
+                "--max-connections is {most} again: the process may have {limit} descriptors"
+            );
+        }
+        Notice::ClientsMax { wanted, most, limit, reserved } => {
+            warn!(
+                event = "clients_max",
+                wanted,
+                most,
+                limit,
+                reserved,
+                "--max-connections is lowered from {wanted} to {most}: the process may have {limit} descriptors, and {reserved} are kept for \
+                 servers, the admin port and files; raise the limit (LimitNOFILE of systemd, ulimit -n), or ask for fewer connections"
+            );
+        }
+        Notice::ClientsRefused { too_many, no_descriptor, clients_max } => {
+            warn!(
+                event = "clients_refused",
+                too_many,
+                no_descriptor,
+                clients_max,
+                "clients were refused: {too_many} because {clients_max} may be connected, {no_descriptor} because the process has no \
+                 descriptor left"
+            );
+        }
+        Notice::DescriptorsLacking { count, limit } => {
+            warn!(
+                event = "descriptors_lacking",
+                count,
+                limit,
+                "the process has no descriptor left (it may have {limit}): {count} connections to servers needed one of those that are \
+                 held for that"
+            );
+        }
         Notice::Server { server, what } => say_server(server, what, more),
         Notice::Stopping { signal, delay } if delay.is_zero() => {
             info!(event = "stopping", signal, delay_s = 0.0, "{signal}: stopping");

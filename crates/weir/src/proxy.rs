@@ -128,7 +128,7 @@ impl Given {
             share: settings.trace_sample.map_or(sampling.share, Share::get),
             seed: settings.trace_seed.unwrap_or(sampling.seed),
         };
-        Ok(config)
+        Ok(config.checked()?)
     }
 
     fn reread(&self) -> Result<Config, String> {

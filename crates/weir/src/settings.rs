@@ -21,7 +21,8 @@ use crate::units::{self, Share, SizeText, TimeText};
 /// Settings of a proxy. `None`: this layer says nothing.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Where clients connect: HOST:PORT, or unix:/PATH for a socket in the file system [default: 127.0.0.1:21211]
+    /// Where clients connect: HOST:PORT, or unix:/PATH for a socket in the file system; with port 0 the kernel
+    /// chooses one, which is said at the start [default: 127.0.0.1:21211]
     #[arg(long, value_name = "ADDRESS", env = "WEIR_LISTEN")]
     pub(crate) listen: Option<String>,
     /// Who may connect to a socket in the file system, as octal digits [default: 660]
@@ -141,7 +142,8 @@ pub(crate) struct Settings {
     /// [default: 0s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = units::duration)]
     pub(crate) drain_delay: Option<Duration>,
-    /// Client connections at once; more are told so and closed [default: 10000]
+    /// Client connections at once, over all loops; more are told so and closed. Fewer where descriptors do not suffice, which is said at
+    /// the start (docs/operations.md) [default: 10000]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS")]
     pub(crate) max_connections: Option<usize>,
     /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max)

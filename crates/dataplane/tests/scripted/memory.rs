@@ -180,3 +180,88 @@ fn while_memory_is_scarce_clients_that_take_nothing_are_closed_the_longest_silen
     world.pass(1000 * MS);
     assert_eq!(world.events, [Event::Close(clients[0])], "there is enough again");
 }
+
+#[test]
+fn what_others_gave_back_is_known_before_anything_is_refused() {
+    let mut world = world();
+    let budget = Arc::clone(world.dataplane.budget());
+    let client = world.client();
+    let value = "x".repeat(LIMIT / 3);
+    // This loop knows that others hold all, and then sleeps while they give it back.
+    let others = budget.charge(LIMIT);
+    world.turn();
+    drop(others);
+    world.dataplane.handle_client_bytes(client, b"get a\r\n", world.now);
+    world.server_gets(0);
+    world.dataplane.handle_server_bytes(0, reply(LIMIT / 8).as_bytes(), world.now);
+    assert_eq!(world.client_gets(client).len(), reply(LIMIT / 8).len());
+    let others = budget.charge(LIMIT);
+    world.turn();
+    drop(others);
+    world.dataplane.handle_client_bytes(
+        client,
+        format!("set a 0 0 {}\r\n", value.len()).as_bytes(),
+        world.now,
+    );
+    world.dataplane.handle_client_bytes(client, format!("{value}\r\n").as_bytes(), world.now);
+    assert_eq!(world.server_gets(0).len(), value.len() + "set a 0 0 349525\r\n\r\n".len());
+    assert_eq!(world.report().counters.requests_refused_memory, 0);
+}
+
+#[test]
+fn what_a_loop_gives_back_in_a_turn_is_told_with_it() {
+    let mut world = world();
+    let client = unread(&mut world, LIMIT / 6);
+    assert!(held(&world) > LIMIT / 6);
+    world.dataplane.handle_client_writable(client);
+    world.client_gets(client);
+    // A second later its buffers are freed. Nothing wakes this loop soon after that.
+    world.pass(1_000_000_000);
+    world.dataplane.record_turn(0);
+    assert!(world.dataplane.poll_timeout().is_none_or(|at| at > world.now.plus(5_000_000_000)));
+    assert_eq!(held(&world), 0);
+    // The same where a client leaves after everything else of a turn.
+    let client = unread(&mut world, LIMIT / 6);
+    assert!(held(&world) > LIMIT / 6);
+    world.pass(1_000_000_000);
+    world.dataplane.handle_client_closed(client);
+    world.dataplane.record_turn(0);
+    assert_eq!(held(&world), 0);
+}
+
+#[test]
+fn what_a_slow_client_has_taken_is_given_back_although_nothing_else_happens() {
+    let mut world = world();
+    let client = unread(&mut world, LIMIT / 6);
+    world.pass(2_000_000_000);
+    world.dataplane.handle_client_writable(client);
+    world.client_gets(client);
+    world.dataplane.record_turn(0);
+    while let Some(at) = world.dataplane.poll_timeout().filter(|_| held(&world) > 0) {
+        world.now = world.now.max(at);
+        world.turn();
+        world.dataplane.record_turn(0);
+    }
+    assert_eq!(held(&world), 0);
+}
+
+#[test]
+fn a_client_that_was_not_read_because_of_what_others_held_is_read_when_they_gave_it_back() {
+    let mut world = world();
+    let budget = Arc::clone(world.dataplane.budget());
+    let others = budget.charge(LIMIT / 5 * 3);
+    let client = unread(&mut world, 10_000);
+    // It sends before it takes the rest: it would wait for us as we wait for it.
+    world.send(client, "get b\r\n");
+    assert!(!world.dataplane.wants_read(client));
+    assert_eq!(world.server_gets(0), "", "it is not taken");
+    world.pass(200 * MS);
+    assert!(!world.dataplane.wants_read(client), "others still hold much");
+    drop(others);
+    let look = world.dataplane.poll_timeout().expect("it looks again");
+    assert!(look <= world.now.plus(200 * MS), "and soon");
+    world.now = look;
+    world.turn();
+    assert!(world.dataplane.wants_read(client));
+    assert_eq!(world.server_gets(0), "get b\r\n");
+}

@@ -26,7 +26,7 @@ use std::{
 use tokio::{sync::Notify, time};
 
 /// Connections at once.
-const CONNECTIONS_MAX: usize = 64;
+pub(crate) const CONNECTIONS_MAX: usize = 64;
 
 /// Answers that are being made at once: of those that everybody may have, and with those about readiness.
 const PAGES_MAX: usize = 24;
@@ -107,6 +107,11 @@ impl Places {
         drop(inner);
         let places = Arc::clone(self);
         Place { places, id: since, gives_way, asked: Notify::new(), answered: Notify::new() }
+    }
+
+    /// There is no descriptor for somebody who has connected.
+    pub(super) fn make_way(&self) {
+        self.make_room(&mut self.inner(), |_| true);
     }
 
     /// Sends away whom we have waited for longest, among those that `may` go. Returns whether there was one.

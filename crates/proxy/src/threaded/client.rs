@@ -13,10 +13,7 @@
 //! bytes again is not seen by the network thread before there is something to write.
 
 use super::request::Request;
-use crate::{
-    clock::Clock,
-    sockets::{self, Stream},
-};
+use crate::{client_limit::Admitted, clock::Clock, sockets};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -28,7 +25,7 @@ use weir_timing::Instant;
 pub(crate) struct Client {
     /// Its number at the network thread.
     pub(crate) id: usize,
-    pub(crate) stream: Stream,
+    pub(crate) connection: Admitted,
     budget: Arc<Budget>,
     turn: Mutex<Turn>,
 }
@@ -82,7 +79,7 @@ const CHARGE_STEP_BYTES: usize = 4 << 10;
 const WAITING_MAX: usize = 1024;
 
 impl Client {
-    pub(crate) fn new(id: usize, stream: Stream, budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(id: usize, connection: Admitted, budget: &Arc<Budget>) -> Self {
         let turn = Turn {
             busy: false,
             waiting: VecDeque::new(),
@@ -95,7 +92,7 @@ impl Client {
             paused: None,
             broken: false,
         };
-        Self { id, stream, budget: Arc::clone(budget), turn: Mutex::new(turn) }
+        Self { id, connection, budget: Arc::clone(budget), turn: Mutex::new(turn) }
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {
@@ -134,6 +131,17 @@ impl Client {
     /// Whether nothing more should be offered.
     pub(crate) fn is_full(&self) -> bool {
         self.turn().paused.is_some()
+    }
+
+    /// Others may have given memory back since it was full. Returns whether that was all that it waited for.
+    pub(crate) fn relax(&self) -> bool {
+        let mut turn = self.turn();
+        let is_within = |bytes_max| turn.waiting.len() < WAITING_MAX && turn.waiting_bytes <= bytes_max;
+        let goes_on = turn.paused.is_some_and(is_within) && !self.budget.is_pressed();
+        if goes_on {
+            turn.paused = None;
+        }
+        goes_on
     }
 
     /// Whether it is owed nothing; and since when it has taken nothing of what is left of a reply.
@@ -193,7 +201,7 @@ impl Client {
         let mut written = 0;
         while !unsent.is_empty() {
             let offered = unsent.output().len();
-            let count = sockets::write(&self.stream, unsent.output())?;
+            let count = sockets::write(&self.connection.stream, unsent.output())?;
             unsent.advance(count);
             written += count;
             if count < offered {
@@ -213,7 +221,7 @@ impl Client {
         let written = match reply {
             [] => Some(0),
             _ if turn.broken => None,
-            _ => sockets::write(&self.stream, reply),
+            _ => sockets::write(&self.connection.stream, reply),
         };
         match written {
             Some(count) => {

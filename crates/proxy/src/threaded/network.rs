@@ -10,11 +10,12 @@ use super::{
     session::Session,
 };
 use crate::{
+    client_limit::Admitted,
     clock::Clock,
     crowding::Crowding,
     event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READ_BYTES, READS_PER_TURN, WAKER},
     inband,
-    sockets::{self, Arrived, StampedReads, Stream},
+    sockets::{self, Arrived, StampedReads},
     traces::{Traces, Tracing},
     windows::{Hub, Outlet},
 };
@@ -231,7 +232,7 @@ impl Network {
     fn read_client(&mut self, id: usize, to_the_end: bool) {
         for _ in 0..READS_PER_TURN {
             let Some(session) = self.sessions.get(id).filter(|session| session.wants_read()) else { return };
-            let stream = &session.client.stream;
+            let stream = &session.client.connection.stream;
             let (arrived, received_unix_ns) = match &mut self.stamped_reads {
                 None => (sockets::read(stream, &mut self.scratch), None),
                 Some(stamped) => stamped.read(stream, &mut self.scratch),
@@ -286,6 +287,9 @@ impl Network {
         counters.sessions_paused += u64::from(session.paused);
         counters.requests_refused_memory += mem::take(&mut session.turned_away);
         let is_within_request = session.is_within_request();
+        if session.paused && self.dataplane.budget().is_pressed() {
+            self.watch_clients(SCARCE_LOOK_NS);
+        }
         if is_within_request {
             self.watch_clients(self.config.patience.request_ns);
         }
@@ -356,7 +360,8 @@ impl Network {
     fn take_messages(&mut self) {
         while let Ok(message) = self.mailbox.try_recv() {
             match message {
-                Message::Accept(stream) => self.accept(stream),
+                Message::Accept(client) => self.accept(client),
+                Message::Refused(refused) => refused.count(self.dataplane.counters_mut()),
                 Message::Report(reply) => self.report(&reply),
                 // Nothing is asked here that would be answered so.
                 Message::Stats { .. } => {}
@@ -373,29 +378,27 @@ impl Network {
         }
     }
 
-    fn accept(&mut self, mut stream: Stream) {
+    fn accept(&mut self, mut connection: Admitted) {
         let counters = self.dataplane.counters_mut();
         if self.sessions.len() >= self.sessions_max || self.drain_until.is_some() {
             counters.sessions_refused += 1;
-            // memcached's own words. One short line always fits a new socket's buffer.
-            let _ = sockets::write(&stream, b"ERROR Too many open connections\r\n");
-            return;
+            return sockets::refuse(connection.stream);
         }
         counters.sessions_accepted += 1;
         let number = counters.sessions_accepted;
-        stream.send_at_once();
+        connection.stream.send_at_once();
         if self.stamped_reads.is_some() {
-            StampedReads::begin(&stream);
+            StampedReads::begin(&connection.stream);
         }
         let entry = self.sessions.vacant_entry();
         let id = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.poll.registry().register(&mut stream, Token(1 + id), interest).is_err() {
+        if self.poll.registry().register(&mut connection.stream, Token(1 + id), interest).is_err() {
             counters.sessions_closed += 1;
             return;
         }
         let budget = self.dataplane.budget();
-        let client = Arc::new(Client::new(id, stream, budget));
+        let client = Arc::new(Client::new(id, connection, budget));
         let mut session = Session::new(client, self.config.limits, budget, self.clock.now());
         session.number = number;
         entry.insert(session);
@@ -454,9 +457,21 @@ impl Network {
             overdue.extend(chosen.map(|id| (now, Overdue::Memory, id)));
             self.watch_clients(SCARCE_LOOK_NS);
         }
+        self.look_at_paused();
         for (_, why, id) in overdue {
             self.dataplane.counters_mut().note_overdue(why);
             self.lose(id);
+        }
+    }
+
+    /// Clients that are not read because of what all buffers held are read again when less is held.
+    fn look_at_paused(&mut self) {
+        let paused = self.sessions.iter().filter(|(_, session)| session.paused && !session.gone);
+        let (relaxed, others): (Vec<_>, Vec<_>) =
+            paused.map(|(id, _)| id).partition(|&id| self.sessions[id].client.relax());
+        relaxed.into_iter().for_each(|id| self.resume(id));
+        if !others.is_empty() && self.dataplane.budget().is_pressed() {
+            self.watch_clients(SCARCE_LOOK_NS);
         }
     }
 

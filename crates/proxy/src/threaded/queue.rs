@@ -514,6 +514,7 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::{
+        client_limit::{Admitted, ClientLimit},
         sockets::Stream,
         threaded::{client::Client, request::Request},
     };
@@ -539,7 +540,9 @@ mod tests {
 
     fn job(clock: Clock) -> Job {
         let (stream, _) = UnixStream::pair().expect("descriptors are free");
-        let client = Arc::new(Client::new(0, Stream::Unix(stream), &weir_dataplane::Budget::new(usize::MAX)));
+        let place = ClientLimit::new(1).enter().expect("one is free");
+        let admitted = Admitted::new(Stream::Unix(stream), place);
+        let client = Arc::new(Client::new(0, admitted, &weir_dataplane::Budget::new(usize::MAX)));
         let now = clock.now();
         Job::new(client, Request::foreign(Foreign::Tls, now, now))
     }
