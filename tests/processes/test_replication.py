@@ -97,7 +97,8 @@ def test_a_stop_answers_writes_that_another_loop_carries_out(
     servers[0].freeze()
     for number, wire in enumerate(wires):
         wire.send(b"".join(b"set stop:%d:%d 0 0 1\r\nx\r\n" % (number, key) for key in range(20)))
-    eventually(lambda: requests(proxy) == before + CONNECTIONS * 20, "every request is taken")
+    # Of a client that has just come some are taken at once, and the others when these are answered.
+    eventually(lambda: requests(proxy) >= before + CONNECTIONS * 8, "requests of every client are taken")
     proxy.signal(signal.SIGTERM)
     servers[0].thaw()
     for wire in wires:

@@ -106,7 +106,15 @@ impl Dataplane {
         for slot in slots {
             let time = ended.measured.server_time(slot).clone();
             let name = Arc::clone(&self.slots[slot].name);
-            servers.push(self.backends[slot].end_window(ended.index, name, time));
+            let mut window = self.backends[slot].end_window(ended.index, name, time);
+            if let Some(apart) = self.apart_from(slot) {
+                window.add(&self.backends[apart].end_window(
+                    ended.index,
+                    Arc::default(),
+                    Distribution::new(),
+                ));
+            }
+            servers.push(window);
         }
         if !self.services.is_empty() {
             // Queues have a length in the next second even if nothing happens in it.
@@ -165,6 +173,17 @@ impl Dataplane {
 
     pub(crate) fn counters_now(&self) -> Counters {
         Counters { stamps_clamped: self.recorder.stamps_clamped(), ..self.counters.clone() }
+    }
+}
+
+impl ServerWindow {
+    /// Adds what went over another connection to the same server, whose times are counted already.
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.timeouts += other.timeouts;
+        self.queued += other.queued;
+        self.in_flight += other.in_flight;
     }
 }
 

@@ -256,6 +256,26 @@ fn who_was_sent_a_large_value_reads_the_next_over_the_second_connection() {
 }
 
 #[test]
+fn windows_count_what_goes_over_bulk_connections() {
+    let mut world = World::with(1, 1, config());
+    world.dataplane.keep_windows();
+    let client = world.client();
+    world.send(client, &get(0..20));
+    world.dataplane.handle_server_connected(1, world.now);
+    world.turn();
+    for _ in 0..2 {
+        assert!(world.server_gets(1).starts_with("get k"));
+        world.hears(client, 1, "END\r\n");
+    }
+    world.pass(1_000_000_000);
+    let window = world.dataplane.poll_window().expect("a second is over");
+    let (server, report) = (&window.servers[0], world.report());
+    assert_eq!((server.requests, report.servers[0].requests), (2, 2));
+    assert_eq!((server.queued.arrivals, server.in_flight.arrivals), (2, 2));
+    assert_eq!(server.time.count(), 2);
+}
+
+#[test]
 fn a_server_that_is_sending_a_long_reply_is_not_silent() {
     let mut world = World::with(1, 1, Config { mark_down_timeouts: 3, ..Config::default() });
     let clients: Vec<_> = (0..10).map(|_| world.client()).collect();
