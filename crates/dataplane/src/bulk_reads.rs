@@ -170,13 +170,17 @@ impl Dataplane {
         };
         let habits = &session.habits;
         // The values of a slice are the next that the client gets.
-        let is_alone = !habits.is_known() || read.key_count() > habits.keys_per_slice();
+        let is_sliced = read.key_count() > habits.keys_per_slice();
+        let is_alone = is_sliced || !habits.is_known();
         let others = session.in_service - if is_alone { 0 } else { session.reads_apart };
         if others > 0 && self.config.reads_much_alone() {
             self.counters.bulk_read_waits += 1;
             return true;
         }
-        self.open_for_bulk_reads(now);
+        // The few keys of a client of which nothing is known most likely bring little, and every connection is looked at in every turn.
+        if is_sliced || habits.is_known() {
+            self.open_for_bulk_reads(now);
+        }
         self.waits_in_line(id)
     }
 

@@ -124,6 +124,19 @@ fn reads_of_one_slice_are_pipelined_and_one_of_several_is_alone() {
 }
 
 #[test]
+fn the_first_small_multi_get_of_a_client_makes_no_connection() {
+    let mut world = World::with(1, 1, config());
+    let client = world.client();
+    for reply in ["END\r\n", "END\r\n"] {
+        world.send(client, &get(0..9));
+        assert_eq!(world.server_gets(0), get(0..9));
+        assert_eq!(world.hears(client, 0, reply), reply);
+    }
+    assert_eq!(world.events, []);
+    assert_eq!(world.report().counters.bulk_reads, 1);
+}
+
+#[test]
 fn the_values_of_slices_stand_before_the_error_of_a_later_one() {
     let mut world = world();
     let client = world.client();
