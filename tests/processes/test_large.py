@@ -50,7 +50,8 @@ def test_the_largest_value_is_what_the_server_stores(
     proxy = start_and_learn(start_proxy, connect, roomy, 64 * MEBIBYTE)
     wire, value = connect(proxy.address), noise(LARGE)
     assert wire.store(b"large", value) == b"STORED"
-    # What other threads hold of the request is given back within a second or two; so large a reply may be refused until then.
+    # What other threads hold of the request is given back within a second or two. So large a reply may be refused
+    # until then.
     eventually(lambda: proxy.snapshot()["buffered_bytes"] < LARGE, "the request is forgotten")
     wire.send(b"get large\r\n")
     assert wire.line() == b"VALUE large 0 %d" % LARGE
