@@ -19,7 +19,7 @@ from scipy.special import ndtri, stdtrit
 
 from weir_lab.audit.joint import culprits, laws_hold, station_exists
 from weir_lab.audit.printed import Printed, exact, possible_range
-from weir_lab.audit.rules import MEASURED, Finding, Severity
+from weir_lab.audit.rules import MEASURED, Finding, Severity, finding
 from weir_lab.units import duration_text, significant
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def loops(group: Group, populations: tuple[int, ...] = ()) -> Iterator[Finding]:
     x, r = _mean(group, "throughput"), _mean(group, "response_time")
     offered = _mean(group, "offered_rate")
     if offered is not None and x is not None and x.low > offered.high * (1.0 + MEASURED):
-        yield _found(group, "throughput", "X <= offered rate", x, 0.0, offered.high, "more was done than was asked for")
+        yield finding(
+            group, "throughput", "X <= offered rate", x, 0.0, offered.high, "more was done than was asked for"
+        )
     if x is None or r is None or min(x.value, r.value) <= 0.0 or group.key.get("measured_at", "client") != "client":
         return
     clients, depth = _mean(group, "clients"), _mean(group, "depth") or exact(1.0)
@@ -58,7 +60,7 @@ def loops(group: Group, populations: tuple[int, ...] = ()) -> Iterator[Finding]:
         if clients is not None and jobs.low > clients.high * depth.high * (1.0 + MEASURED):
             most = clients.high * depth.high
             message = f"{significant(jobs.value)} requests would be in flight on {significant(most)} places"
-            yield _found(group, "X R", "X R <= N (open loop)", jobs, 0.0, most, message)
+            yield finding(group, "X R", "X R <= N (open loop)", jobs, 0.0, most, message)
         return
     if clients is None:
         if not populations:
@@ -72,11 +74,11 @@ def loops(group: Group, populations: tuple[int, ...] = ()) -> Iterator[Finding]:
         needed = n.value / x.value - think.value
         if think.value == 0.0:
             message = f"N = {n.value:g} clients need R = {1e3 * n.value / x.value:.4g} ms"
-            yield _found(group, "X R", "R = N/X", cycle, n.low, n.high, message)
+            yield finding(group, "X R", "R = N/X", cycle, n.low, n.high, message)
         else:
             need = f"need R = {duration_text(needed)}" if needed > 0.0 else "cannot think so long at this throughput"
             message = f"N = {n.value:g} clients that think for {duration_text(think.value)} {need}"
-            yield _found(group, "X (R + Z)", "R = N/X - Z", cycle, n.low, n.high, message)
+            yield finding(group, "X (R + Z)", "R = N/X - Z", cycle, n.low, n.high, message)
 
 
 def percentiles(group: Group) -> Iterator[Finding]:
@@ -109,7 +111,7 @@ def busy(group: Group) -> Iterator[Finding]:
             continue
         load = _as_share(cell)
         if load.low > 1.0:
-            yield _found(group, cell.column, "U <= 1", load, 0.0, 1.0, "busy more than all the time")
+            yield finding(group, cell.column, "U <= 1", load, 0.0, 1.0, "busy more than all the time")
     x, s, m = _mean(group, "throughput"), _mean(group, "service_time"), _mean(group, "servers")
     own = next((cell for cell in group.cells if _is(cell, "utilization") and cell.name.about == ""), None)
     if x is not None and s is not None and own is not None and m is not None and m.low >= 1.0:
@@ -117,7 +119,7 @@ def busy(group: Group) -> Iterator[Finding]:
         load = _as_share(own)
         if not load.meets(*allowed, MEASURED):
             message = f"X S / m is {significant(allowed[0])} to {significant(allowed[1])}"
-            yield _found(group, own.column, "U = X S / m", load, *allowed, message)
+            yield finding(group, own.column, "U = X S / m", load, *allowed, message)
 
 
 def intervals(group: Group) -> Iterator[Finding]:
@@ -158,10 +160,10 @@ def intervals(group: Group) -> Iterator[Finding]:
         for what, factor in (("the standard error", 1.0), ("the standard deviation", math.sqrt(n))):
             if half.meets(error.low * factor, error.high * factor, 0.01):
                 told = f"it is {what}; {told}"
-                yield _found(group, column, "half-width = t s / √n", own, *expected, told, Severity.DOUBT)
+                yield finding(group, column, "half-width = t s / √n", own, *expected, told, Severity.DOUBT)
                 break
         else:
-            yield _found(group, column, "half-width = t s / √n", own, *expected, told)
+            yield finding(group, column, "half-width = t s / √n", own, *expected, told)
 
 
 def whole(group: Group) -> Iterator[Finding]:
@@ -171,7 +173,7 @@ def whole(group: Group) -> Iterator[Finding]:
     low, high = sum(one.low for one in group.shares), sum(one.high for one in group.shares)
     total = Printed(sum(one.value for one in group.shares), low, high)
     if abs(total.value - 100.0) <= _WHOLE_NEAR and not total.meets(100.0, 100.0):
-        yield _found(
+        yield finding(
             group,
             "sum of shares",
             "shares add up to 100 %",
@@ -206,7 +208,7 @@ def queue(group: Group) -> Iterator[Finding]:
     together = ", ".join(f"{one} {numbers[one].value:.4g}" for one in numbers)
     hint = f"; without {' or without '.join(alone)} the others agree" if alone else ""
     message = f"no values that print like these obey it together ({together}){hint}"
-    yield _found(group, name, law, numbers[name], numbers[name].value, numbers[name].value, message)
+    yield finding(group, name, law, numbers[name], numbers[name].value, numbers[name].value, message)
 
 
 ROW_RULES = (percentiles, busy, intervals, whole, queue)
@@ -261,17 +263,4 @@ def _scale(cell: Cell) -> float:
 def _of_cell(group: Group, cell: Cell, law: str, low: float, high: float, message: str) -> Finding:
     """About one column, in its own unit."""
     back = 1.0 / cell.name.scale
-    return _found(group, cell.column, law, cell.number.scaled(back), low * back, high * back, message)
-
-
-def _found(
-    group: Group,
-    quantity: str,
-    law: str,
-    value: Printed,
-    low: float,
-    high: float,
-    message: str,
-    severity: Severity = Severity.BROKEN,
-) -> Finding:
-    return Finding(group.where, group.key, quantity, law, severity, value.value, low, high, message)
+    return finding(group, cell.column, law, cell.number.scaled(back), low * back, high * back, message)

@@ -22,6 +22,7 @@ __all__ = [
     "Severity",
     "busy_servers",
     "derived_throughput",
+    "finding",
     "link_bound",
     "little_in_the_queue",
     "model_outputs",
@@ -84,7 +85,7 @@ class Finding:
         )
 
 
-def _finding(
+def finding(
     group: Group,
     quantity: str,
     law: str,
@@ -94,6 +95,7 @@ def _finding(
     message: str,
     severity: Severity = Severity.BROKEN,
 ) -> Finding:
+    """What is wrong with a printed value of a group: the law says that it lies between `low` and `high`."""
     return Finding(group.where, group.key, quantity, law, severity, value.value, low, high, message)
 
 
@@ -102,7 +104,7 @@ def _must_meet(
 ) -> Iterator[Finding]:
     low, high = allowed
     if not value.meets(low, high, tolerance):
-        yield _finding(group, quantity, law, value, low, high, f"allowed {low:.6g} to {high:.6g}")
+        yield finding(group, quantity, law, value, low, high, f"allowed {low:.6g} to {high:.6g}")
 
 
 def steady_state(group: Group) -> Iterator[Finding]:
@@ -115,7 +117,7 @@ def steady_state(group: Group) -> Iterator[Finding]:
         message = (
             f"{servers} x {service.value:g}/s do not serve {arrival.value:g}/s: no steady state with the printed inputs"
         )
-        yield _finding(group, "input arrival_rate", "λ < m μ", arrival, 0.0, service.value * servers, message)
+        yield finding(group, "input arrival_rate", "λ < m μ", arrival, 0.0, service.value * servers, message)
 
 
 def model_outputs(group: Group) -> Iterator[Finding]:
@@ -139,7 +141,7 @@ def model_outputs(group: Group) -> Iterator[Finding]:
         yield from _must_meet(group, f"predicted {name}", law, value, (low, high))
         if name == "jobs_in_system" and value.meets(low, high) and high > 1.5 * low:
             message = f"inputs that print like the given ones allow {low:.4g} to {high:.4g}: print more digits"
-            yield _finding(group, f"predicted {name}", law, value, low, high, message, Severity.DOUBT)
+            yield finding(group, f"predicted {name}", law, value, low, high, message, Severity.DOUBT)
 
 
 def busy_servers(group: Group) -> Iterator[Finding]:
@@ -177,9 +179,7 @@ def observed_jobs(group: Group) -> Iterator[Finding]:
     n, queued = group.numbers.get("observed jobs_in_system"), group.numbers.get("observed jobs_in_queue")
     response, waiting = group.numbers.get("observed response_time"), group.numbers.get("observed waiting_time")
     if n and queued and n.high < queued.low:
-        yield _finding(
-            group, "observed jobs_in_system", "n >= n_q", n, queued.low, math.inf, f"n_q is {queued.value:g}"
-        )
+        yield finding(group, "observed jobs_in_system", "n >= n_q", n, queued.low, math.inf, f"n_q is {queued.value:g}")
     for jobs, time, name in ((n, response, "jobs_in_system"), (queued, waiting, "jobs_in_queue")):
         if arrival and jobs and time:
             allowed = possible_range(lambda rate, t: rate * t, arrival, time)
@@ -194,7 +194,7 @@ def observed_times(group: Group) -> Iterator[Finding]:
         return
     if response.high < held.low:
         message = f"the wait for the server alone is {held.value:g} s"
-        yield _finding(group, "observed response_time", "R >= S", response, held.low, math.inf, message)
+        yield finding(group, "observed response_time", "R >= S", response, held.low, math.inf, message)
     if waiting is not None:
         allowed = possible_range(lambda w, s: w + s, waiting, held)
         yield from _must_meet(group, "observed response_time", "R = W + S", response, allowed, STAGES)
@@ -211,7 +211,7 @@ def network_of_queues(group: Group) -> Iterator[Finding]:
             yield from _must_meet(group, f"throughput_{station}", "X_i = V_i X", x, allowed, FLOW)
         load, service = numbers.get(f"utilization_{station}"), numbers.get(f"service_time_{station}")
         if load and load.low > 1.0:
-            yield _finding(group, f"utilization_{station}", "U <= 1", load, 0.0, 1.0, "busy more than all the time")
+            yield finding(group, f"utilization_{station}", "U <= 1", load, 0.0, 1.0, "busy more than all the time")
         if load and x and service:
             allowed = possible_range(lambda rate, s: rate * s, x, service)
             yield from _must_meet(group, f"utilization_{station}", "U = X S", load, allowed, 1e-4)
@@ -251,7 +251,7 @@ def overhead(group: Group) -> Iterator[Finding]:
             ratio = 100.0 * after.value / before.value
             hint = "; the printed number is the ratio" if abs(ratio - change.value) < 0.01 * abs(ratio) else ""
             message = f"the change is {100.0 * (after.value / before.value - 1.0):+.2f} %{hint}"
-            yield _finding(group, "published_overhead_percent", "change = with/without - 1", change, low, high, message)
+            yield finding(group, "published_overhead_percent", "change = with/without - 1", change, low, high, message)
 
 
 def link_bound(group: Group) -> Iterator[Finding]:
