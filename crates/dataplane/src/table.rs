@@ -169,9 +169,10 @@ impl Dataplane {
     }
 
     /// The server's name has other addresses than the one that it is connected to. The connection is made anew when all that was
-    /// sent on it is answered; what comes meanwhile waits.
+    /// sent on it is answered; what comes meanwhile waits. One that leaves keeps its connection until it has answered.
     pub fn handle_server_moved(&mut self, slot: usize) {
-        self.backends[slot].renewing = self.server_is_up(slot);
+        self.backends[slot].renewing =
+            self.server_is_up(slot) && self.slots[slot].state == SlotState::Serving;
         self.settling = true;
     }
 

@@ -255,6 +255,19 @@ fn a_moved_server_that_leaves_is_not_blocked_by_the_message_that_was_begun_befor
     assert_eq!(world.hears(client, 0, "STORED\r\nEND\r\n"), "STORED\r\nEND\r\n");
 }
 
+/// Nothing is begun on a connection that is to be replaced, and that of a server that has left never is: what waited there timed out.
+#[test]
+fn a_server_that_has_left_and_is_moved_then_sends_what_waits() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "get a\r\n");
+    world.reload(router(&["s:2"], 1));
+    world.dataplane.handle_server_moved(0);
+    assert_eq!(world.server_gets(0), "get a\r\n");
+    assert_eq!(world.hears(client, 0, "END\r\n"), "END\r\n");
+    assert_eq!(world.events.last(), Some(&Event::Disconnect(0)));
+}
+
 #[test]
 fn a_multiget_is_spread_within_the_pool_of_its_keys() {
     for (multiget, messages) in [(Multiget::Sharded, 2), (Multiget::Whole, 1)] {
