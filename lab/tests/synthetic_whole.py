@@ -12,7 +12,7 @@ from weir_lab.design import Kind, RequestPath, Role, Settings, Study, load_study
 from weir_lab.formats import STAGES
 from weir_lab.places import MachineRecord, RateRecord, RoundTripRecord, TestbedRecord
 from weir_lab.records import CpuRecord, RoleCpu, SweepMeta, Verdict, runs_folder, write_json
-from weir_lab.whole.assembling import sweep_folder
+from weir_lab.whole.sets import sweep_folder
 from weir_lab.whole.stations import tightest
 from weir_lab.whole.variants import with_event_engine
 

@@ -20,12 +20,10 @@ from weir_lab.hashing import (
     PlacementCounts,
     PlacementRule,
     Spread,
-    count_placement,
     generate_keys,
     judge_placements,
-    known_placements,
-    read_keys,
 )
+from weir_lab.placing import count_placement, known_placements, read_keys
 from weir_lab.stats import same_shares
 
 if TYPE_CHECKING:

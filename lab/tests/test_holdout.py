@@ -121,7 +121,7 @@ def shared_machine(
         cost = 40e-6 * (1.0 + 3.0 * n**-0.5) * slowness**0.8
         x, r = zip(*(one_run(n, cost_s / 0.4, 0.9 * cost_s) for cost_s in cost), strict=True)
         told_slowness = tuple((3e5 * slowness).tolist()) if told else ()
-        points.append(Measured(n, x, r, {Role.PROXY: tuple(cost.tolist())}, told_slowness))
+        points.append(Measured(n, x, r, {Role.PROXY.value: tuple(cost.tolist())}, told_slowness))
     return points
 
 
@@ -154,7 +154,7 @@ def test_time_outside_that_is_partly_processors_is_told_from_one_that_is_not() -
         x, r = float(solved.throughput_per_s[0]), 90e-6 + 0.6 * cost_s + float(solved.residence_time_s[0])
         spread = np.exp(rng.normal(0.0, 0.003, (2, 4)))
         # Of four processors, so that none has a queue of its own.
-        cpu = {Role.PROXY: (cost_s / 4.0,) * 4}
+        cpu = {Role.PROXY.value: (cost_s / 4.0,) * 4}
         points.append(Measured(n, tuple((x * spread[0]).tolist()), tuple((r * spread[1]).tolist()), cpu))
     found = hold_out(points, [4, 12, 24, 64])
     assert found.model.name.endswith("outside it partly as much as processors worked")

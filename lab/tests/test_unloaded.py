@@ -19,7 +19,8 @@ from weir_lab.stats import Decision
 from weir_lab.testbed import Executables
 from weir_lab.testbeds import TestbedKind, open_testbed
 from weir_lab.topology import Shape, Topology
-from weir_lab.unloaded import KeysRecord, PairsRecord, judge_unloaded, measure_links
+from weir_lab.unloaded import judge_unloaded, measure_links
+from weir_lab.unloaded_records import KeysRecord, PairsRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

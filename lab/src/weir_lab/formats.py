@@ -34,6 +34,7 @@ __all__ = [
     "SnapshotDifference",
     "SnapshotOperation",
     "SnapshotProcess",
+    "load_name",
     "merge_snapshots",
     "subtract_snapshots",
 ]
@@ -41,6 +42,11 @@ __all__ = [
 STAGES = ("read", "dispatch", "queue", "send", "backend", "reply")
 
 Count = Annotated[int, Field(ge=0)]
+
+
+def load_name(number: int) -> str:
+    """Name of a generator and of its files, by its number in the run."""
+    return "load" if number == 0 else f"load-{number}"
 
 
 class Record(BaseModel):

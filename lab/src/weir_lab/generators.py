@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weir_lab.formats import load_name
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -20,7 +22,6 @@ __all__ = [
     "Share",
     "generator_doubts",
     "generator_refusals",
-    "load_name",
     "memcaslap_argv",
     "memcaslap_config",
     "prefill_argv",
@@ -49,11 +50,6 @@ class Share:
     def name(self) -> str:
         """Of its process and files: ``load`` for the first, ``load-1`` for the next."""
         return load_name(self.number)
-
-
-def load_name(number: int) -> str:
-    """Name of a generator by its number in the run."""
-    return "load" if number == 0 else f"load-{number}"
 
 
 def shares_of(settings: Settings, targets: Sequence[str], seed: int) -> list[Share]:

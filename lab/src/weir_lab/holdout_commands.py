@@ -70,10 +70,10 @@ def _measured(readings: SweepReadings) -> list[Measured]:
     ]
 
 
-def _cpu_s(cell: CellReadings) -> dict[Role, tuple[float, ...]]:
+def _cpu_s(cell: CellReadings) -> dict[str, tuple[float, ...]]:
     """CPU time per request of each role in each run, of the roles that were there in all."""
     spent = {role: cell.of(lambda run, role=role: _per_request(run, role)) for role in Role}  # type: ignore[misc]
-    return {role: tuple(found) for role, found in spent.items() if len(found) == len(cell.runs)}
+    return {role.value: tuple(found) for role, found in spent.items() if len(found) == len(cell.runs)}
 
 
 def _per_request(run: Reading, role: Role) -> float | None:

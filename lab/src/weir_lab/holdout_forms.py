@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weir_lab.design import Role
 from weir_lab.queueing import Kind, Station, solve_closed, token_bucket
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "PROXY",
     "R_ERROR_MAX_PERCENT",
     "X_ERROR_MAX_PERCENT",
     "Demands",
@@ -46,6 +46,8 @@ __all__ = [
     "residuals",
 ]
 
+PROXY = "proxy"
+"""The role whose processors may be the station."""
 X_ERROR_MAX_PERCENT = 5.0
 """What a prediction of a throughput may be off."""
 R_ERROR_MAX_PERCENT = 10.0
@@ -77,7 +79,7 @@ class Measured:
     population: int
     throughput_per_s: tuple[float, ...]
     response_s: tuple[float, ...]
-    cpu_s: Mapping[Role, tuple[float, ...]] = field(default_factory=dict)
+    cpu_s: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     slowness: tuple[float, ...] = ()
 
     @property
@@ -109,7 +111,7 @@ class Known:
     think_s: float
     exponent: float
     slowness: float
-    demands: Mapping[Role, Demands]
+    demands: Mapping[str, Demands]
     """Of each role's processors; empty unless they are known at every population."""
 
     @staticmethod
@@ -119,7 +121,7 @@ class Known:
         every = [value for one in kept for value in one.slowness]
         mean = _mean(every) if every else 1.0
         sizes = tuple(one.population for one in kept)
-        roles = [role for role in Role if all(one.cpu_s.get(role) for one in kept)]
+        roles = [role for role in kept[0].cpu_s if all(one.cpu_s.get(role) for one in kept)]
         demands = {
             role: Demands(sizes, tuple(_mean(one.cpu_s[role]) / _slowed(one, mean, power) for one in kept))
             for role in roles
@@ -194,7 +196,7 @@ class Form:
         beside = float(parameters[-1]) if self.times is Times.PARTLY else 0.0
         service = np.full(len(sizes), second)
         if self.times is Times.BOTH:
-            service = slowed * known.demands[Role.PROXY].at(sizes) / second
+            service = slowed * known.demands[PROXY].at(sizes) / second
         if self.times is Times.FITTED:
             return self._solved(sizes, known, service, own, slowed * first)
         demands = [slowed * demand.at(sizes) for demand in known.demands.values()]
@@ -219,7 +221,7 @@ class Form:
         if self.times is Times.BOTH:
             # As many processors as were kept busy where the load was heaviest.
             busy = np.array([one.x * known.slowed(one) for one in kept])
-            service = float((busy * known.demands[Role.PROXY].at([one.population for one in kept])).max())
+            service = float((busy * known.demands[PROXY].at([one.population for one in kept])).max())
         if self.times is not Times.PARTLY:
             return [(outside, service, *own) for own in self.starts]
         # Half of the time outside is its own, at the lightest load.
@@ -243,7 +245,7 @@ def forms(workers: int | None, known: Known) -> list[Form]:
     found = [exponential, even, batches, bucket, *several]
     if known.demands:
         found += [replace(form, times=times) for times in (Times.OUTSIDE, Times.PARTLY) for form in tuple(found)]
-    if Role.PROXY in known.demands:
+    if PROXY in known.demands:
         found += [replace(form, times=Times.BOTH) for form in (exponential, even, bucket)]
     return found
 

@@ -1,22 +1,21 @@
 """Runs without load: keys per server (kind ``hash``), and what links carry (kind ``links``).
 
-`count_keys` and `measure_links` make one run each and leave one record in its folder; `read_keys_record` and `read_links_record` read it
-back. `judge_unloaded` is their gate.
+`count_keys` and `measure_links` make one run each and leave one record in its folder, which `unloaded_records` reads back. `judge_unloaded`
+is their gate.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field
 
 from weir_lab.design import Kind
 from weir_lab.errors import LabError, RecordError, StudyError
-from weir_lab.formats import Count, Record
-from weir_lab.hashing import KeyForm, PlacementCounts, PlacementRule, count_placement, generate_keys, known_placements
-from weir_lab.places import PairRecord
-from weir_lab.records import Verdict, read_json, write_json
+from weir_lab.hashing import KeyForm, generate_keys
+from weir_lab.placing import count_placement, known_placements
+from weir_lab.records import Verdict, write_json
+from weir_lab.unloaded_records import KeysRecord, PairsRecord, read_keys_record, read_pairs_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,50 +24,10 @@ if TYPE_CHECKING:
     from weir_lab.testbeds import Testbed
     from weir_lab.topology import Shape
 
-__all__ = [
-    "DEFAULT_PLACEMENT",
-    "KeysRecord",
-    "PairsRecord",
-    "count_keys",
-    "judge_unloaded",
-    "measure_links",
-    "read_keys_record",
-    "read_pairs_record",
-]
+__all__ = ["DEFAULT_PLACEMENT", "count_keys", "judge_unloaded", "measure_links"]
 
 DEFAULT_PLACEMENT = "libmemcached/ketama-weighted"
 """What ``weir proxy`` takes without ``--placement``."""
-
-
-class KeysRecord(Record):
-    """``weir.keys/1``: how many of a run's keys each server is the primary of."""
-
-    schema_: Annotated[Literal["weir.keys/1"], Field(alias="schema")] = "weir.keys/1"
-    placement: str
-    by_points: bool
-    """Whether the placement gives servers points on a ring: then its own shares are uneven, whatever the keys."""
-    asked: Count
-    keys: list[Count]
-    """Per server, in the order of the servers."""
-    reference: list[Count] | None = None
-    """The same for random keys, asked for rings only."""
-    key_size_bytes: Count
-    seed: int
-
-    @property
-    def counts(self) -> PlacementCounts:
-        """As `hashing` judges them."""
-        reference = tuple(self.reference) if self.reference is not None else None
-        return PlacementCounts(PlacementRule(self.placement, self.by_points), tuple(self.keys), reference)
-
-
-class PairsRecord(Record):
-    """``weir.pairs/1``: rate and round trips between the first machines of each two tiers, in both directions."""
-
-    schema_: Annotated[Literal["weir.pairs/1"], Field(alias="schema")] = "weir.pairs/1"
-    seconds: float
-    """How long each rate was measured."""
-    pairs: list[PairRecord]
 
 
 def count_keys(folder: Path, weir: Path, settings: Settings, seed: int) -> list[str]:
@@ -127,16 +86,6 @@ def judge_unloaded(folder: Path, kind: Kind, problems: list[str]) -> Verdict:
         if not reasons:
             reasons.append(str(error))
     return Verdict(valid=not reasons, reasons=reasons, flags=flags)
-
-
-def read_keys_record(folder: Path) -> KeysRecord:
-    """Keys per server of a run."""
-    return read_json(folder / "keys.json", KeysRecord)
-
-
-def read_pairs_record(folder: Path) -> PairsRecord:
-    """Rates and round trips of a run."""
-    return read_json(folder / "pairs.json", PairsRecord)
 
 
 # What the token bucket counts lies within this of its rate on a quiet machine.

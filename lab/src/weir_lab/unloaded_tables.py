@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Kind, cells_of, content_sha256, schedule
 from weir_lab.hashing import judge_placements
-from weir_lab.unloaded import read_keys_record, read_pairs_record
+from weir_lab.unloaded_records import read_keys_record, read_pairs_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.errors import RecordError
-from weir_lab.generators import load_name
+from weir_lab.formats import load_name
 from weir_lab.histogram import Histogram, merge_histograms
 from weir_lab.stats import warmup_cut
 

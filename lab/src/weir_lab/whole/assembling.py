@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Study, load_study
-from weir_lab.errors import LabError, ReportError
+from weir_lab.errors import ReportError
 from weir_lab.units import count_text
 from weir_lab.whole import beside, clients, effects, models, multigets, placement, replication, smaller, traces
 from weir_lab.whole.blocks import Report, Section, Text
 from weir_lab.whole.claims import judge
 from weir_lab.whole.common import Task, design_rows
 from weir_lab.whole.readings import SweepReadings, read_cells
+from weir_lab.whole.sets import sweep_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
     from weir_lab.whole.blocks import Block
     from weir_lab.whole.sets import SectionSpec, StudySet
 
-__all__ = ["EVENT_SUFFIX", "Sources", "assemble", "reasons_of", "sweep_folder"]
+__all__ = ["Sources", "assemble"]
 
-EVENT_SUFFIX = "-event"
 _SUMMARY_MAX = 10
 
 
@@ -77,11 +77,6 @@ class Sources:
     studies: Path
     only: Mapping[str, tuple[str, ...]] | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
-
-
-def sweep_folder(root: Path, file: str, *, event: bool = False) -> Path:
-    """Where the sweep of a study file lies in the folder of a whole study."""
-    return root / (file.removesuffix(".toml") + (EVENT_SUFFIX if event else ""))
 
 
 def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, strict: bool = False) -> Report:
@@ -305,8 +300,3 @@ def _testbed_notes(sweeps: list[SweepReadings]) -> list[tuple[str, str]]:
 
 def _utc(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def reasons_of(error: LabError) -> str:
-    """An error as the reason in a section: its first sentence."""
-    return str(error).split(". ", maxsplit=1)[0]

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weir_lab.design import cells_of, load_study, parse_study
-from weir_lab.errors import RecordError, StudyError, TestbedError
+from weir_lab.errors import LabError, RecordError, StudyError, TestbedError
 from weir_lab.planning import estimate
 from weir_lab.records import read_run_metas, read_sweep, write_text
 from weir_lab.run import Wanted, run_study
 from weir_lab.testbeds import TestbedKind
-from weir_lab.whole.assembling import EVENT_SUFFIX, reasons_of, sweep_folder
-from weir_lab.whole.sets import StudySet, load_set
+from weir_lab.whole.sets import EVENT_SUFFIX, StudySet, load_set, sweep_folder
 from weir_lab.whole.variants import with_event_engine
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def run_parts(
         try:
             outcome = run_study(part.path, part.folder, executables, ["weir-lab", "study"], observer, asked)
         except (TestbedError, StudyError) as error:
-            reasons[_reason_key(part)] = reasons_of(error)
+            reasons[_reason_key(part)] = _reason(error)
             say(f"{part.name}: passed over: {error}")
             continue
         reasons.pop(_reason_key(part), None)
@@ -181,3 +180,8 @@ def _complete(part: Part, wanted: Wanted) -> bool:
 
 def _kind(testbed: TestbedKind | None) -> str | None:
     return None if testbed is None else str(testbed)
+
+
+def _reason(error: LabError) -> str:
+    """An error as the reason in a section: its first sentence."""
+    return str(error).split(". ", maxsplit=1)[0]

@@ -15,8 +15,20 @@ from weir_lab.errors import StudyError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["KINDS", "Claim", "PublishedSource", "SectionSpec", "StudySet", "known_sets", "load_set"]
+__all__ = [
+    "EVENT_SUFFIX",
+    "KINDS",
+    "Claim",
+    "PublishedSource",
+    "SectionSpec",
+    "StudySet",
+    "known_sets",
+    "load_set",
+    "sweep_folder",
+]
 
+EVENT_SUFFIX = "-event"
+"""Of the folder that has the runs with the event engine."""
 KINDS = (
     "links",
     "hash",
@@ -136,3 +148,8 @@ def load_set(path: Path) -> StudySet:
 def known_sets(folder: Path) -> list[str]:
     """Names of the sets of a folder."""
     return sorted(path.name.removesuffix(".set.toml") for path in folder.glob("*.set.toml"))
+
+
+def sweep_folder(root: Path, file: str, *, event: bool = False) -> Path:
+    """Where the sweep of a study file lies in the folder of a whole study."""
+    return root / (file.removesuffix(".toml") + (EVENT_SUFFIX if event else ""))

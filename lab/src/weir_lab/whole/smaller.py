@@ -8,7 +8,7 @@ from weir_lab.design import Kind, RequestPath
 from weir_lab.oracles import read_table
 from weir_lab.stats import unpaired_change
 from weir_lab.units import count_text
-from weir_lab.unloaded import read_pairs_record
+from weir_lab.unloaded_records import read_pairs_record
 from weir_lab.whole.blocks import Table, Text, Value, over
 from weir_lab.whole.charts import LOOKS, Axis, Line, Panel
 from weir_lab.whole.common import STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
