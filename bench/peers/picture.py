@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from weir_lab.drawing import canvas_of, finish
+from weir_lab.report.single.drawing import canvas_of, finish
 
 from .cells import Cell
 from .table import MEASURES, cells_of, paired, ratio

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weir_lab.capacity import Tier, predict_closed, predict_open
-from weir_lab.queueing import fork_join, replicated_write_response_time
-from weir_lab.simulation import simulate_closed, simulate_fork_join
-from weir_lab.stats import mean_interval
+from weir_lab.theory.capacity import Tier, predict_closed, predict_open
+from weir_lab.theory.capacity.simulation import simulate_closed, simulate_fork_join
+from weir_lab.theory.queueing import fork_join, replicated_write_response_time
+from weir_lab.theory.stats import mean_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from weir_lab.capacity import Tier, plan_capacity
-from weir_lab.queueing import Kind, Station, approximate_closed, finite_source, mmm, solve_closed
+from weir_lab.theory.capacity import Tier, plan_capacity
+from weir_lab.theory.queueing import Kind, Station, approximate_closed, finite_source, mmm, solve_closed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from weir_lab.network import find_cpu_groups, probe
+from weir_lab.bench.network import find_cpu_groups, probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from namespaces import KERNEL, eventually
-from weir_lab.network import Link, Network, connect_in, find_program, this_process
-from weir_lab.processes import Processes
+from weir_lab.bench.machine.processes import Processes
+from weir_lab.bench.network import Link, Network, connect_in, find_program, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from weir_lab.network import Node
+    from weir_lab.bench.network import Node
 
 SSHD = find_program("sshd")
 _PRIVILEGE_SEPARATION = Path("/run/sshd")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weir_lab.bench.programs.generators import MEMCASLAP
+from weir_lab.bench.programs.subjects import NUTCRACKER, WEIR
+from weir_lab.bench.running.verdict import judge
 from weir_lab.design import RequestPath, Role, ScheduledRun, Study, content_sha256, load_seed, parse_study, schedule
-from weir_lab.formats import STAGES
-from weir_lab.generators import MEMCASLAP
-from weir_lab.histogram import Bounds, Histogram
 from weir_lab.records import (
     Command,
     CpuRecord,
@@ -22,8 +22,8 @@ from weir_lab.records import (
     runs_folder,
     write_json,
 )
-from weir_lab.subjects import NUTCRACKER, WEIR
-from weir_lab.verdict import judge
+from weir_lab.records.formats import STAGES
+from weir_lab.theory.histogram import Bounds, Histogram
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,18 +9,18 @@ import numpy as np
 
 from synthetic import EXECUTABLES, SECOND, distribution, phase, run_meta
 from weir_lab.design import Kind, RequestPath, Role, Settings, Study, load_study, schedule
-from weir_lab.formats import STAGES
-from weir_lab.places import MachineRecord, RateRecord, RoundTripRecord, TestbedRecord
+from weir_lab.design.whole.sets import sweep_folder
+from weir_lab.design.whole.variants import with_event_engine
 from weir_lab.records import CpuRecord, RoleCpu, SweepMeta, Verdict, runs_folder, write_json
-from weir_lab.whole.sets import sweep_folder
-from weir_lab.whole.stations import tightest
-from weir_lab.whole.variants import with_event_engine
+from weir_lab.records.formats import STAGES
+from weir_lab.records.places import MachineRecord, RateRecord, RoundTripRecord, TestbedRecord
+from weir_lab.report.numbers.stations import tightest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from weir_lab.design import ScheduledRun
-    from weir_lab.whole.sets import StudySet
+    from weir_lab.design.whole.sets import StudySet
 
 REQUESTS = 1200
 # Few different times make small histograms, which are quick to write and to read.

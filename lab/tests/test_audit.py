@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import weir_lab
-from weir_lab.audit import AuditReport, Finding, Severity, audit_tables, printed, read_tables
 from weir_lab.cli import app
 from weir_lab.errors import RecordError
+from weir_lab.report.audit import AuditReport, Finding, Severity, audit_tables, printed, read_tables
 
-DATA = Path(weir_lab.__path__[0]) / "oracles" / "data"
+DATA = Path(weir_lab.__path__[0]) / "report" / "oracles" / "data"
 HERE = Path(__file__).parent / "oracles"
 FILES = [
     DATA / f"{name}.csv"

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from weir_lab.audit import Finding, Severity, Table, audit_tables, laws_hold, printed, station_exists
-from weir_lab.queueing import mm1, mmm
+from weir_lab.report.audit import Finding, Severity, Table, audit_tables, laws_hold, printed, station_exists
+from weir_lab.theory.queueing import mm1, mmm
 
 ERRORS = ["R for W", "W for R", "R doubled", "C as a power"]
 

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from synthetic import write_sweep
 from test_audit_joint import shown
-from weir_lab.audit import AuditReport, Severity, audit_tables, read_name, read_tables
 from weir_lab.cli import app
 from weir_lab.records import read_sweep
-from weir_lab.summary import write_tables
+from weir_lab.records.tables.summary import write_tables
+from weir_lab.report.audit import AuditReport, Severity, audit_tables, read_name, read_tables
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from weir_lab.calibration import (
+from weir_lab.cli import app
+from weir_lab.theory.capacity import Tier, plan_capacity, predict_open
+from weir_lab.theory.fitting.calibration import (
     ClosedModel,
     Point,
     closed_model_intervals,
@@ -18,9 +20,7 @@ from weir_lab.calibration import (
     hold_out,
     standard_candidates,
 )
-from weir_lab.capacity import Tier, plan_capacity, predict_open
-from weir_lab.cli import app
-from weir_lab.queueing import Station, UnstableError, finite_source, solve_open
+from weir_lab.theory.queueing import Station, UnstableError, finite_source, solve_open
 
 SEED = 20_161_118
 TRUTH = ClosedModel(delay_s=0.004, service_time_s=0.001, servers=4)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from weir_lab.capacity import Tier, plan_capacity, predict_closed, predict_open
 from weir_lab.cli import app
+from weir_lab.cli.tier_text import read_tier
 from weir_lab.errors import StudyError
-from weir_lab.queueing import Kind, Station, fork_join, md1, mm1, solve_closed
-from weir_lab.tier_text import read_tier
+from weir_lab.theory.capacity import Tier, plan_capacity, predict_closed, predict_open
+from weir_lab.theory.queueing import Kind, Station, fork_join, md1, mm1, solve_closed
 
 PROXY, SERVERS = Tier("proxy", 10e-6, servers=4), Tier("memcached", 5e-6, units=3)
 

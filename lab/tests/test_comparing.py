@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from weir_lab.stats import (
+from weir_lab.theory.stats import (
     Alternative,
     equivalence,
     paired_change,

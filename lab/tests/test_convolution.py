@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir_lab.queueing import Kind, Station, convolution, solve_closed
-from weir_lab.queueing.convolution import log_convolution
+from weir_lab.theory.queueing import Kind, Station, solve_closed
+from weir_lab.theory.queueing.networks import convolution
+from weir_lab.theory.queueing.networks.convolution import log_convolution
 
 logs = st.one_of(st.floats(-5000.0, 5000.0), st.just(-math.inf))
 

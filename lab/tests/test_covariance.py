@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir_lab.stats import fit_common_slope, unpaired_change
+from weir_lab.theory.stats import fit_common_slope, unpaired_change
 
 
 def test_a_known_change_comes_back_from_cells_that_met_different_speeds() -> None:

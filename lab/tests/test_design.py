@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthetic import EXECUTABLES, STUDY_TEXT, study
-from weir_lab.analysis import compares_paths, require_reportable
 from weir_lab.design import (
     FaultsError,
     amended,
@@ -24,6 +23,7 @@ from weir_lab.design import (
     study_schema,
 )
 from weir_lab.errors import ReportError, StudyError
+from weir_lab.report.numbers.analysis import compares_paths, require_reportable
 
 if TYPE_CHECKING:
     from weir_lab.design import Study

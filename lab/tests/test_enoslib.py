@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from weir_lab.bench.testbeds.enoslib import emulation_plan, hosts_file_of, hosts_file_text
+from weir_lab.bench.testbeds.hosts import load_hosts
 from weir_lab.cli import app
+from weir_lab.design.topology import Topology
 from weir_lab.errors import StudyError
-from weir_lab.testbeds.enoslib import emulation_plan, hosts_file_of, hosts_file_text
-from weir_lab.testbeds.hosts import load_hosts
-from weir_lab.topology import Topology
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir_lab.factorial import Scale, analyse_factorial, check_residuals, compare_models
+from weir_lab.theory.factorial import Scale, analyse_factorial, check_residuals, compare_models
 
 SQUARE = [[-1, -1], [1, -1], [-1, 1], [1, 1]]
 CUBE = [[a, b, c] for c in (-1, 1) for b in (-1, 1) for a in (-1, 1)]

@@ -11,12 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weir_lab.bench.programs.generators import (
+    generator_refusals,
+    memcaslap_argv,
+    prefill_argv,
+    shares_of,
+    weir_load_argv,
+)
+from weir_lab.bench.programs.subjects import Abilities, ProxyPlace, proxy_command, proxy_config, proxy_records
 from weir_lab.design import Plan, Settings
 from weir_lab.errors import RecordError
-from weir_lab.foreign import GeneratorEntry, load_of_memcaslap
-from weir_lab.generators import generator_refusals, memcaslap_argv, prefill_argv, shares_of, weir_load_argv
-from weir_lab.peers import merge_peers, read_nutcracker
-from weir_lab.subjects import Abilities, ProxyPlace, proxy_command, proxy_config, proxy_records
+from weir_lab.records.formats.foreign import GeneratorEntry, load_of_memcaslap
+from weir_lab.records.formats.peers import merge_peers, read_nutcracker
 
 PLAN = Plan(repetitions=3, order="randomised-blocks", seed=1, warmup_s=2.0, measured_s=5.0, attempts=1, cooldown_s=1.0)
 WEIR = Path("/weir")

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from weir_lab.bench.programs.placing import count_placement, known_placements, read_keys
 from weir_lab.cli import app
 from weir_lab.errors import StudyError, TestbedError
-from weir_lab.hashing import (
+from weir_lab.theory.placements.hashing import (
     KeyForm,
     PlacementCounts,
     PlacementRule,
@@ -23,8 +24,7 @@ from weir_lab.hashing import (
     generate_keys,
     judge_placements,
 )
-from weir_lab.placing import count_placement, known_placements, read_keys
-from weir_lab.stats import same_shares
+from weir_lab.theory.stats import same_shares
 
 if TYPE_CHECKING:
     from typer.testing import Result

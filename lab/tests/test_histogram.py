@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from synthetic import BOUNDS, histogram_of
 from weir_lab.errors import RecordError
-from weir_lab.histogram import PERCENTILE_MIN_COUNTS, Bounds, Histogram, _long_numbers, _numbers, merge_histograms
+from weir_lab.theory.histogram import (
+    PERCENTILE_MIN_COUNTS,
+    Bounds,
+    Histogram,
+    _long_numbers,
+    _numbers,
+    merge_histograms,
+)
 
 values = st.lists(st.integers(1, 3_600_000_000_000), max_size=60)
 

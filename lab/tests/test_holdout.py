@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import synthetic
 from weir_lab.cli import app
 from weir_lab.design import Role, parse_study, schedule
-from weir_lab.holdout import hold_out
-from weir_lab.holdout_forms import Measured, exponent
-from weir_lab.queueing import finite_source, token_bucket
 from weir_lab.records import SweepMeta, runs_folder, write_json
+from weir_lab.theory.fitting.holdout import hold_out
+from weir_lab.theory.fitting.holdout_forms import Measured, exponent
+from weir_lab.theory.queueing import finite_source, token_bucket
 
 THINK_S, TOKEN_S = 5e-3, 345e-6
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from weir_lab.errors import RecordError
-from weir_lab.histogram import Bounds, Histogram
-from weir_lab.importers import (
+from weir_lab.records.importers import (
     log2_percentile,
     parse_memaslap,
     parse_memtier_json,
@@ -20,6 +19,7 @@ from weir_lab.importers import (
     read_results,
     rows_of,
 )
+from weir_lab.theory.histogram import Bounds, Histogram
 
 DATA = Path(__file__).parent / "data"
 WITH = (DATA / "memaslap-with-statistics.txt").read_text()

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from weir_lab.calibration import ClosedModel, Point, closed_model_intervals
-from weir_lab.factorial import analyse_factorial
-from weir_lab.interval_doubts import PlacedRun, interval_doubts, lag1_in_order
-from weir_lab.knee import Curve, find_knee
-from weir_lab.stats import mean_interval, paired_change, unpaired_change
+from weir_lab.report.numbers.interval_doubts import PlacedRun, interval_doubts, lag1_in_order
+from weir_lab.theory.factorial import analyse_factorial
+from weir_lab.theory.fitting.calibration import ClosedModel, Point, closed_model_intervals
+from weir_lab.theory.fitting.knee import Curve, find_knee
+from weir_lab.theory.stats import mean_interval, paired_change, unpaired_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weir_lab.knee import Curve, find_knee
-from weir_lab.queueing import Kind, Station, solve_closed
+from weir_lab.theory.fitting.knee import Curve, find_knee
+from weir_lab.theory.queueing import Kind, Station, solve_closed
 
 # method.md: 8 workers, N* = 15.0, 95 % of the plateau at 18
 EIGHT = [Station("delay", 0.2, kind=Kind.DELAY), Station("eight", 0.229, servers=8)]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from weir_lab.laws import counts_agree, interactive_law, stages_add_up
+from weir_lab.theory.laws import counts_agree, interactive_law, stages_add_up
 
 
 def test_the_law_holds_for_a_closed_system() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from weir_lab.design.lines import KeyPath, key_lines, line_of
+from weir_lab.design.text.lines import KeyPath, key_lines, line_of
 
 STUDIES = [
     file

@@ -9,11 +9,11 @@ import numpy as np
 from rich.console import Console
 
 from synthetic import STUDY_TEXT, World, load_record
+from weir_lab.bench.sweep.live import Shown
 from weir_lab.design import block, cells_of, parse_study
-from weir_lab.formats import LoadRecord
-from weir_lab.live import Shown
-from weir_lab.progress import CellProgress, values_of
 from weir_lab.records import Verdict
+from weir_lab.records.formats import LoadRecord
+from weir_lab.records.progress import CellProgress, values_of
 
 STUDY = parse_study(STUDY_TEXT)
 VALID = Verdict(valid=True, reasons=[], flags=[])

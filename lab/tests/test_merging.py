@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from synthetic import SECOND, World, histogram_of, load_record
 from weir_lab.cli import app
 from weir_lab.errors import RecordError
-from weir_lab.formats import LoadRecord
-from weir_lab.merging import merge_loads
+from weir_lab.records.formats import LoadRecord
+from weir_lab.records.formats.merging import merge_loads
 
 if TYPE_CHECKING:
     from pathlib import Path

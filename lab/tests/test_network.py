@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from namespaces import GROUPS, KERNEL, NAMESPACES, eventually, left_by, needs_network, needs_quota, runs, started
-from weir_lab.errors import TestbedError
-from weir_lab.network import (
+from weir_lab.bench.machine.processes import Processes
+from weir_lab.bench.network import (
     Link,
     Network,
     Node,
@@ -31,9 +31,9 @@ from weir_lab.network import (
     run_in,
     this_process,
 )
-from weir_lab.network import namespaces as module
-from weir_lab.network.quotas import CpuGroups, CpuQuota
-from weir_lab.processes import Processes
+from weir_lab.bench.network import namespaces as module
+from weir_lab.bench.network.quotas import CpuGroups, CpuQuota
+from weir_lab.errors import TestbedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,8 +190,8 @@ def test_a_network_without_machines_is_refused() -> None:
 OWNER = """
 import subprocess, sys, time
 from pathlib import Path
-from weir_lab.network import CpuQuota, Link, Network, find_cpu_groups, this_process
-from weir_lab.processes import Processes
+from weir_lab.bench.network import CpuQuota, Link, Network, find_cpu_groups, this_process
+from weir_lab.bench.machine.processes import Processes
 
 groups = find_cpu_groups()
 with Network(this_process(), {"client-0": Link(201.0), "server-0": Link(101.0)}) as network, Processes(Path(sys.argv[1])) as processes:
@@ -335,7 +335,7 @@ def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_programs_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weir_lab.network.kernel.find_program", lambda name: None if name == "tc" else name)
+    monkeypatch.setattr("weir_lab.bench.network.kernel.find_program", lambda name: None if name == "tc" else name)
     assert "tc is not installed: install the package iproute2, or run scripts/setup" in probe().missing
 
 

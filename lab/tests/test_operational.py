@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir_lab.laws import (
+from weir_lab.theory.laws import (
     LawVerdict,
     cpu_bound_rps,
     demand_law,

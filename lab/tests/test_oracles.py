@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from weir_lab.cli import app
-from weir_lab.oracles import TABLES, VECTORS, Compared, Comparison
-from weir_lab.queueing import mm1
+from weir_lab.report.oracles import TABLES, VECTORS, Compared, Comparison
+from weir_lab.theory.queueing import mm1
 
 
 @pytest.mark.parametrize("name", [*VECTORS, *TABLES])

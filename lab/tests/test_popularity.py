@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir_lab.capacity import Tier, plan_capacity, predict_closed, predict_open
-from weir_lab.popularity import Form, Popularity, hottest_share, key_shares, read_popularity
-from weir_lab.queueing import Kind, Station, UnstableError, solve_closed
+from weir_lab.theory.capacity import Tier, plan_capacity, predict_closed, predict_open
+from weir_lab.theory.placements.popularity import Form, Popularity, hottest_share, key_shares, read_popularity
+from weir_lab.theory.queueing import Kind, Station, UnstableError, solve_closed
 
 FORMS = [
     "uniform",

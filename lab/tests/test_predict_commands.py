@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from test_run import WEIR, needs_programs
-from weir_lab import units
 from weir_lab.cli import app
+from weir_lab.theory import units
 
 CAPACITY = ["capacity", "--p99", "2ms", "--delay", "80us"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from weir_lab import processes
+from weir_lab.bench.machine import processes
+from weir_lab.bench.machine.processes import Processes, cpu_ns, free_ports, machine_busy_ns, prefer_thread, wait_until
 from weir_lab.errors import TestbedError
-from weir_lab.processes import Processes, cpu_ns, free_ports, machine_busy_ns, prefer_thread, wait_until
 
 if TYPE_CHECKING:
     from typing import Any

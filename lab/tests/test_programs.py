@@ -10,12 +10,12 @@ import pytest
 from synthetic import STUDY_TEXT
 from test_report_subjects import study_text
 from test_sweep import Bench
-from weir_lab import attempts as attempts_module
-from weir_lab import run as run_module
+from weir_lab.bench.programs.identity import files_named, identify_programs
+from weir_lab.bench.running import Executables
+from weir_lab.bench.running import attempts as attempts_module
+from weir_lab.bench.sweep import run as run_module
+from weir_lab.bench.sweep.run import run_study
 from weir_lab.design import content_sha256, parse_study, schedule
-from weir_lab.programs import files_named, identify_programs
-from weir_lab.run import run_study
-from weir_lab.testbed import Executables
 
 if TYPE_CHECKING:
     from weir_lab.design import Study

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from weir_lab.errors import RecordError
-from weir_lab.proxy_records import read_trace, read_windows
+from weir_lab.records.formats.proxy_records import read_trace, read_windows
 
 SAMPLES = Path(__file__).resolve().parents[2] / "docs" / "samples"
 

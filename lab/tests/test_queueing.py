@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from weir_lab.queueing import UnstableError, erlang_b, erlang_c, finite_source, mm1, mmm, mmmk
+from weir_lab.theory.queueing import UnstableError, erlang_b, erlang_c, finite_source, mm1, mmm, mmmk
 
 
 def test_the_gateway_of_the_textbook() -> None:

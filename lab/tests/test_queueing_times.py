@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir_lab.queueing import (
+from weir_lab.theory.queueing import (
     FiniteStation,
     GeneralStation,
     Kind,

@@ -9,8 +9,8 @@ import pytest
 from synthetic import SECOND, World, histogram_of, snapshot, study, write_run
 from weir_lab.design import RequestPath, schedule
 from weir_lab.errors import RecordError
-from weir_lab.formats import STAGES, Snapshot, merge_snapshots, subtract_snapshots
 from weir_lab.records import read_json, read_run, read_runs, write_json
+from weir_lab.records.formats import STAGES, Snapshot, merge_snapshots, subtract_snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,13 +11,14 @@ import pytest
 from rich.console import Console
 
 from synthetic import STUDY_TEXT, World, write_sweep
-from weir_lab import drawing, plots, units
-from weir_lab.analysis import Analysis
 from weir_lab.design import RequestPath, Response, parse_study
 from weir_lab.errors import ReportError
-from weir_lab.essence import essence_table
-from weir_lab.findings import answer, judge_predictions
-from weir_lab.report import BYTES_MAX, build_report, load_analysis, require_complete
+from weir_lab.report.numbers.analysis import Analysis
+from weir_lab.report.numbers.essence import essence_table
+from weir_lab.report.numbers.findings import answer, judge_predictions
+from weir_lab.report.single import drawing, plots
+from weir_lab.report.single.report import BYTES_MAX, build_report, load_analysis, require_complete
+from weir_lab.theory import units
 
 if TYPE_CHECKING:
     from pathlib import Path

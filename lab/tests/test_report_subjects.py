@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from synthetic import STUDY_TEXT, write_sweep
-from weir_lab.essence import essence_table
-from weir_lab.report import build_report
-from weir_lab.subjects import NUTCRACKER, WEIR
+from weir_lab.bench.programs.subjects import NUTCRACKER, WEIR
+from weir_lab.report.numbers.essence import essence_table
+from weir_lab.report.single.report import build_report
 
 if TYPE_CHECKING:
     from pathlib import Path

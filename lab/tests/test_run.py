@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from synthetic import STUDY_TEXT
-from weir_lab import cli
+from weir_lab.bench.running import Executables
+from weir_lab.bench.sweep.run import run_study
+from weir_lab.cli import commands
 from weir_lab.design import ScheduledRun, Study, load_study
 from weir_lab.errors import TestbedError
-from weir_lab.formats import Snapshot
-from weir_lab.progress import CellProgress
 from weir_lab.records import Verdict, read_json, read_runs
-from weir_lab.report import build_report
-from weir_lab.run import run_study
-from weir_lab.stats import Decision
-from weir_lab.testbed import Executables
+from weir_lab.records.formats import Snapshot
+from weir_lab.records.progress import CellProgress
+from weir_lab.report.single.report import build_report
+from weir_lab.theory.stats import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -240,9 +240,9 @@ def test_the_command_line_shows_errors_without_a_traceback(tmp_path: Path) -> No
 def test_a_folder_that_vanishes_under_a_sweep_is_named_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "app", lambda: (tmp_path / "gone" / "run.json").write_text("{}"))
+    monkeypatch.setattr(commands, "app", lambda: (tmp_path / "gone" / "run.json").write_text("{}"))
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        commands.main()
     assert ended.value.code == 1
     assert f"weir-lab: {tmp_path}/gone/run.json: No such file or directory. Look whether" in capsys.readouterr().err
 

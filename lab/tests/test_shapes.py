@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from weir_lab.capacity import Tier, plan_capacity, predict_open
-from weir_lab.queueing import HyperexponentialStation, chain_quantile_s, mg1, mm1, shapes
+from weir_lab.theory.capacity import Tier, plan_capacity, predict_open
+from weir_lab.theory.queueing import HyperexponentialStation, chain_quantile_s, mg1, mm1, shapes
 
 
 def simulated_quantile(services: NDArray[np.float64], load: float, q: float, rng: np.random.Generator) -> float:

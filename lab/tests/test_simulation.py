@@ -12,8 +12,9 @@ import ciw
 import numpy as np
 import pytest
 
-from weir_lab.capacity import Tier, plan_capacity, predict_closed, predict_open
-from weir_lab.queueing import (
+from weir_lab.theory.capacity import Tier, plan_capacity, predict_closed, predict_open
+from weir_lab.theory.capacity.simulation import simulate_closed, simulate_fork_join, simulate_network, simulate_open
+from weir_lab.theory.queueing import (
     Kind,
     Station,
     finite_source,
@@ -23,8 +24,7 @@ from weir_lab.queueing import (
     solve_closed,
     station_in_closed,
 )
-from weir_lab.simulation import simulate_closed, simulate_fork_join, simulate_network, simulate_open
-from weir_lab.stats import Interval, mean_interval
+from weir_lab.theory.stats import Interval, mean_interval
 
 SEED = 20_161_118
 SCALE = int(os.environ.get("WEIR_SIMULATIONS", "1"))

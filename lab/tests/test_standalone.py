@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from weir_lab.errors import ReportError
-from weir_lab.whole.blocks import Figure
-from weir_lab.whole.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.whole.page import figure_html
-from weir_lab.whole.standalone import figures_of, standalone_figure
+from weir_lab.report.page.blocks import Figure
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.report.page.html import figure_html
+from weir_lab.report.page.standalone import figures_of, standalone_figure
 
 STYLE = "<style>:root { --paper: #fff; } .l { fill: none; }</style>"
 

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from weir_lab.stats import coefficient_of_variation, holm, mean_interval, paired_change
+from weir_lab.theory.stats import coefficient_of_variation, holm, mean_interval, paired_change
 
 
 def test_t_interval_against_a_hand_computed_example() -> None:

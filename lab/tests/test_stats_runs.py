@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir_lab.stats import (
+from weir_lab.theory.stats import (
     Decision,
     StopRule,
     batch_means,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from weir_lab.analysis import require_reportable
+from weir_lab.bench.planning import doubts, estimate, plan_lines
+from weir_lab.bench.programs.subjects import Abilities, refusals
+from weir_lab.cli.studies import next_step
 from weir_lab.design import Engine, Kind, Study, cells_of, load_study, parse_study
 from weir_lab.errors import ReportError
-from weir_lab.planning import doubts, estimate, plan_lines
-from weir_lab.study_commands import next_step
-from weir_lab.subjects import Abilities, refusals
+from weir_lab.report.numbers.analysis import require_reportable
 
 STUDIES = Path(__file__).parents[2] / "studies"
 TABLE = Path(__file__).parent / "oracles" / "experiments.csv"

@@ -10,11 +10,11 @@ import pytest
 from synthetic import STUDY_TEXT
 from test_run import WEIR, needs_programs, processes_writing_into
 from test_unloaded import Silent
-from weir_lab.foreign import GeneratorsRecord
+from weir_lab.bench.running import Executables
+from weir_lab.bench.sweep.run import run_study
 from weir_lab.records import read_json, read_runs
-from weir_lab.report import build_report
-from weir_lab.run import run_study
-from weir_lab.testbed import Executables
+from weir_lab.records.formats.foreign import GeneratorsRecord
+from weir_lab.report.single.report import build_report
 
 if TYPE_CHECKING:
     from pathlib import Path

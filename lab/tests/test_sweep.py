@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 
 from synthetic import EXECUTABLES, STUDY_TEXT, World, write_measurements
-from weir_lab import attempts as attempts_module
-from weir_lab import run as run_module
+from weir_lab.bench.running import Executables, Job, RunOutcome
+from weir_lab.bench.running import attempts as attempts_module
+from weir_lab.bench.sweep import run as run_module
+from weir_lab.bench.sweep.run import SweepOutcome, Wanted, run_study, selects
 from weir_lab.design import RequestPath, cells_of, load_study, schedule
 from weir_lab.errors import RecordError, StudyError, TestbedError
-from weir_lab.gathering import gather_runs
 from weir_lab.records import read_run_metas
-from weir_lab.run import SweepOutcome, Wanted, run_study, selects
-from weir_lab.stats import Decision
-from weir_lab.testbed import Executables, Job, RunOutcome
-from weir_lab.windows import Cut
+from weir_lab.records.gathering import gather_runs
+from weir_lab.records.windows import Cut
+from weir_lab.theory.stats import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weir_lab.bench.testbeds import Testbed
     from weir_lab.design import ScheduledRun, Study
-    from weir_lab.progress import CellProgress
     from weir_lab.records import Verdict
-    from weir_lab.testbeds import Testbed
+    from weir_lab.records.progress import CellProgress
 
 PROGRAMS = Executables(Path("weir"), "memcached")
 STOP = "[plan.stop]\nrepetitions_max = 8\nrelative_half_width = 0.05\n"

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from synthetic import EXECUTABLES, STUDY_TEXT, World, write_run
-from weir_lab.calibration import ClosedModel, Point, Score, leave_one_out, standard_candidates
 from weir_lab.design import parse_study, schedule
-from weir_lab.essence import essence_table
-from weir_lab.factorial import Scale
-from weir_lab.findings import answer
 from weir_lab.records import SweepMeta, runs_folder, write_json
-from weir_lab.report import build_report
-from weir_lab.sweeps import Observation, client_series, explain_misses, two_level_designs
+from weir_lab.report.numbers.essence import essence_table
+from weir_lab.report.numbers.findings import answer
+from weir_lab.report.numbers.sweeps import Observation, client_series, explain_misses, two_level_designs
+from weir_lab.report.single.report import build_report
+from weir_lab.theory.factorial import Scale
+from weir_lab.theory.fitting.calibration import ClosedModel, Point, Score, leave_one_out, standard_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,19 +19,19 @@ from namespaces import LAB_STARTS_S, eventually, left_by, needs_network, needs_q
 from sshd import folders_of_agents, hosts, needs_sshd
 from synthetic import STUDY_TEXT
 from test_run import LAB, WEIR, Heard, needs_programs, processes_writing_into, small_study
+from weir_lab.bench.links import measure_bounds, read_bounds
+from weir_lab.bench.network import Link, Network, run_in, this_process
+from weir_lab.bench.running import Executables
+from weir_lab.bench.sweep.run import Wanted, run_study
+from weir_lab.bench.testbeds import TestbedKind, open_testbed
 from weir_lab.cli import app
+from weir_lab.design.topology import Cores, Cpus, Shape, Topology
 from weir_lab.errors import RecordError, StudyError, TestbedError
-from weir_lab.links import measure_bounds, read_bounds
-from weir_lab.network import Link, Network, run_in, this_process
 from weir_lab.records import read_runs
-from weir_lab.report import build_report
-from weir_lab.run import Wanted, run_study
-from weir_lab.testbed import Executables
-from weir_lab.testbeds import TestbedKind, open_testbed
-from weir_lab.topology import Cores, Cpus, Shape, Topology
+from weir_lab.report.single.report import build_report
 
 if TYPE_CHECKING:
-    from weir_lab.network import Node
+    from weir_lab.bench.network import Node
     from weir_lab.records import Run
 
 MACHINES = ("client-0", "proxy-0", "server-0", "server-1", "server-2")
@@ -186,9 +186,9 @@ def test_the_same_study_runs_on_hosts(tmp_path: Path) -> None:
 ON_HOSTS = """
 import sys, time
 from pathlib import Path
-from weir_lab.processes import Processes
-from weir_lab.testbeds import TestbedKind, open_testbed
-from weir_lab.topology import Shape, Topology
+from weir_lab.bench.machine.processes import Processes
+from weir_lab.bench.testbeds import TestbedKind, open_testbed
+from weir_lab.design.topology import Shape, Topology
 
 folder, hosts = map(Path, sys.argv[1:])
 with open_testbed(TestbedKind.HOSTS, Topology(), Shape(1, 0, 1), hosts) as testbed, Processes(folder) as processes:
@@ -314,8 +314,8 @@ def test_a_testbed_that_cannot_be_made_says_what_is_missing(
 
     nothing = Nothing()
     nothing.missing = missing  # type: ignore[attr-defined]
-    monkeypatch.setattr("weir_lab.testbeds.netns.probe", lambda: nothing)
-    monkeypatch.setattr("weir_lab.testbeds.netns.clean", list)
+    monkeypatch.setattr("weir_lab.bench.testbeds.netns.probe", lambda: nothing)
+    monkeypatch.setattr("weir_lab.bench.testbeds.netns.clean", list)
     expected = re.escape("; ".join(missing))
     with pytest.raises(TestbedError, match=expected), open_testbed(TestbedKind.NETNS, Topology(), Shape(1, 0, 1)):
         pytest.fail("it was made")

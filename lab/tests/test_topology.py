@@ -7,14 +7,14 @@ import pytest
 from pydantic import ValidationError
 
 from synthetic import STUDY_TEXT
+from weir_lab.bench.links import TRIALS
 from weir_lab.design import parse_study
+from weir_lab.design.topology import Cpus, Links, Shape, Topology, tier_of
 from weir_lab.errors import StudyError
-from weir_lab.links import TRIALS
-from weir_lab.topology import Cpus, Links, Shape, Topology, tier_of
 
 
 def table(name: str) -> list[dict[str, str]]:
-    text = resources.files("weir_lab").joinpath(f"oracles/data/{name}.csv").read_text(encoding="utf-8")
+    text = resources.files("weir_lab.report").joinpath(f"oracles/data/{name}.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

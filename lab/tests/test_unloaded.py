@@ -9,26 +9,26 @@ import pytest
 
 from test_generators import settings
 from test_run import WEIR, needs_programs
+from weir_lab.bench.planning import chosen_testbed, missing_here
+from weir_lab.bench.running import Executables
+from weir_lab.bench.running.unloaded import judge_unloaded, measure_links
+from weir_lab.bench.sweep.run import run_study
+from weir_lab.bench.testbeds import TestbedKind, open_testbed
 from weir_lab.design import Kind, Plan, load_study
+from weir_lab.design.topology import Shape, Topology
 from weir_lab.errors import TestbedError
-from weir_lab.places import PairRecord
-from weir_lab.planning import chosen_testbed, missing_here
 from weir_lab.records import read_run_metas, write_json
-from weir_lab.run import run_study
-from weir_lab.stats import Decision
-from weir_lab.testbed import Executables
-from weir_lab.testbeds import TestbedKind, open_testbed
-from weir_lab.topology import Shape, Topology
-from weir_lab.unloaded import judge_unloaded, measure_links
-from weir_lab.unloaded_records import KeysRecord, PairsRecord
+from weir_lab.records.places import PairRecord
+from weir_lab.records.unloaded_records import KeysRecord, PairsRecord
+from weir_lab.theory.stats import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from weir_lab.design import ScheduledRun, Study
-    from weir_lab.progress import CellProgress
     from weir_lab.records import Verdict
+    from weir_lab.records.progress import CellProgress
 
 STUDY = """
 schema = "weir.study/1"

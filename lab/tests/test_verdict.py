@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from synthetic import World, study, write_run
+from weir_lab.bench.running.verdict import judge
 from weir_lab.design import RequestPath, ScheduledRun, schedule
 from weir_lab.records import Verdict, read_measurements, read_run
-from weir_lab.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from synthetic_whole import HEADERS, Truth, write_whole
+from weir_lab.bench.sweep.sets import take_files
 from weir_lab.errors import ReportError
-from weir_lab.oracles import read_table
-from weir_lab.whole import Sources, assemble, changes, verify, write_report
-from weir_lab.whole.blocks import Figure, Table, Text, Value
-from weir_lab.whole.page import html_page
-from weir_lab.whole.readings import read_cells
-from weir_lab.whole.running import take_files
-from weir_lab.whole.twin import read_twin
+from weir_lab.report.numbers.readings import read_cells
+from weir_lab.report.oracles import read_table
+from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.page.html import html_page
+from weir_lab.report.sets import Sources, assemble, changes, verify, write_report
+from weir_lab.report.sets.twin import read_twin
 
 if TYPE_CHECKING:
-    from weir_lab.whole.blocks import Report, Section
+    from weir_lab.report.page.blocks import Report, Section
 
 DATA = Path(__file__).parent / "data" / "whole"
 

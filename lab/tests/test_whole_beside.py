@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from synthetic_whole import Truth, write_whole
-from weir_lab.whole import Sources, assemble
-from weir_lab.whole.blocks import Figure, Table, Text, Value
-from weir_lab.whole.running import take_files
+from weir_lab.bench.sweep.sets import take_files
+from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.sets import Sources, assemble
 
 if TYPE_CHECKING:
-    from weir_lab.whole.blocks import Report, Section
+    from weir_lab.report.page.blocks import Report, Section
 
 STUDIES = Path(__file__).parents[2] / "studies"
 SET = """

@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from synthetic_whole import testbed as a_testbed
+from weir_lab.bench.sweep.run import Wanted
+from weir_lab.bench.sweep.sets import Part, part_of, plan_parts, take_files
+from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import Kind, Settings, load_study, parse_study
+from weir_lab.design.topology import Links
+from weir_lab.design.whole.sets import Claim, SectionSpec, StudySet, known_sets, load_set
+from weir_lab.design.whole.variants import with_event_engine
 from weir_lab.errors import StudyError
-from weir_lab.oracles import read_table
-from weir_lab.run import Wanted
-from weir_lab.sweeps import TwoLevelFactor
-from weir_lab.testbeds import TestbedKind
-from weir_lab.topology import Links
-from weir_lab.whole import claims
-from weir_lab.whole.charts import LOOKS, Axis, Line, Mark, Panel, draw
-from weir_lab.whole.claims import RULES
-from weir_lab.whole.published import printed_maxima
-from weir_lab.whole.running import Part, part_of, plan_parts, take_files
-from weir_lab.whole.sets import Claim, SectionSpec, StudySet, known_sets, load_set
-from weir_lab.whole.stations import Usage, bottleneck, link_bounds, tightest
-from weir_lab.whole.variants import with_event_engine
+from weir_lab.report.numbers.published import printed_maxima
+from weir_lab.report.numbers.stations import Usage, bottleneck, link_bounds, tightest
+from weir_lab.report.numbers.sweeps import TwoLevelFactor
+from weir_lab.report.oracles import read_table
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel, draw
+from weir_lab.report.sections import claims
+from weir_lab.report.sections.claims import RULES
 
 STUDIES = Path(__file__).parents[2] / "studies"
 SETS = ["s1", "s2", "s3", "s4", "s5"]

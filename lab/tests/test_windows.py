@@ -8,9 +8,9 @@ import pytest
 from synthetic import SECOND, World, distribution, histogram_of, load_record
 from weir_lab.design import Response
 from weir_lab.errors import RecordError
-from weir_lab.formats import LoadRecord
-from weir_lab.progress import values_of
-from weir_lab.windows import NO_CUT, Cut, find_cut, read_hdr_log, windows_of
+from weir_lab.records.formats import LoadRecord
+from weir_lab.records.progress import values_of
+from weir_lab.records.windows import NO_CUT, Cut, find_cut, read_hdr_log, windows_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import os
 import threading
 import time
 
+from weir_lab.bench.testbeds import Pieces, Yardstick, mean_piece_ns
 from weir_lab.records import CpuRecord
-from weir_lab.testbeds import Pieces, Yardstick, mean_piece_ns
 
 
 def test_every_core_is_measured_and_no_thread_stays() -> None:

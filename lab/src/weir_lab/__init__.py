@@ -1,33 +1,16 @@
 """weir-lab: designed experiments on memcached proxies.
 
-The modules import one way only (tests/test_arrows.py): ``errors`` and ``histogram`` first, then
+Five packages and the command line; imports go one way (tests/test_arrows.py), from the last to the first:
 
-``design``      a study file -> cells and their order
-``planning``    what a study will do, before anything runs; ``subjects``: the command lines of proxies and generators
-``formats``     what weir load and weir proxy write; exact differences of snapshots
-``records``     what a run leaves on disk, and reading it
-``stats``       intervals on run means, comparisons, stop rule, warm-up, percentiles, placement
-``laws``        checks that hold for every correct measurement, with verdict and reason
-``queueing``    stations, open and closed networks, bounds, scalability law, fork-join
-``factorial``   2^k r designs: effects, intervals, residual checks, additive against logarithmic
-``knee``        where throughput stops growing, by several labelled rules
-``calibration`` parameters of models from measurements; predictions of what was held out
-``capacity``    what if: response times and sizes of systems that are not built yet
-``audit``       which printed numbers break which law
-``oracles``     numbers whose right value is known, and the check against them
-``verdict``     gates: is a run valid?
-``analysis``    records of a study -> every number of its report
-``plots``       numbers -> figures (SVG)
-``report``      numbers and figures -> one HTML file and its JSON twin; ``essence`` -> the terminal
-``network``     machines out of one: namespaces, links, CPU quotas; what a killed lab left is known and removed
-``testbeds``    where roles run: ``local``, ``netns``, ``hosts``; ``topology`` is what a study says of it, ``places`` what is recorded
-``testbed``     one run of one cell on a testbed's machines; ``links`` loads their links up to their bounds
-``windows``     a run over time: windows, spread, where its steady state begins
-``progress``    how far each cell has come, and whether it needs more runs
-``run``         a study -> records; ``live`` shows it, ``summary`` writes its tables, ``gathering`` joins sweeps
-``importers``   results of other load generators
-``commands``    commands that need no runs; ``study_commands``, ``testbed_commands`` those about studies and testbeds
-``cli``         the command line
+``errors``   what can go wrong, by who can mend it
+``theory``   statistics, queues, laws, designs: pure, and of use without the rest
+``design``   a study file -> cells and their order
+``records``  what runs leave on disk, and how it is read
+``bench``    machines and processes: makes the runs of a study
+``report``   records -> numbers, sentences, tables, figures, pages
+``cli``      the command line
+
+Each names its modules at its head.
 
 Leaves out: the proxy and the load generator, which are Rust; they meet the lab at the command line, the admin port and the
 record formats (docs/formats.md). Read `design.Study` first.

@@ -3,20 +3,19 @@
 Read `load_study` first. A *setting* is anything that a run can vary (`Settings`); the file gives each setting once, either one
 value under ``[fixed]`` or several levels under ``[factors]``. A *cell* is one combination of levels; a *run* is one cell once.
 
-``settings``     what can vary
-``study``        the tables of a study file
-``expressions``  levels that depend on other settings, and exclusions
-``cells``        combinations of levels, and the order of the runs
-``paces``        one study in minutes, hours, or as it was run before
-``content``      when a run is the same run
-``lines``        where in the file a key stands
-``loading``      from the file to the study, or to what is wrong with it
+``settings``  what can vary
+``study``     the tables of a study file
+``topology``  what the machines of a study are like
+``cells``     combinations of levels, and the order of the runs
+``content``   when a run is the same run
+``text``      levels that depend on other settings, and exclusions; where in the file a key stands
+``files``     from the file to the study, or to what is wrong with it; paces
+``whole``     several studies as one
 """
 
-from weir_lab.design.cells import Cell, ScheduledRun, block, cells_of, schedule
+from weir_lab.design.cells import Cell, ScheduledRun, block, cells_of, levels_of_clients, schedule
 from weir_lab.design.content import content_sha256, load_seed, subject_program
-from weir_lab.design.expressions import Expression, ExpressionError
-from weir_lab.design.loading import amended, load_study, parse_study, study_schema
+from weir_lab.design.files.loading import amended, load_study, parse_study, study_schema
 from weir_lab.design.settings import Engine, Level, RequestPath, Response, Role, Settings
 from weir_lab.design.study import (
     PACES,
@@ -33,6 +32,7 @@ from weir_lab.design.study import (
     Study,
     Subject,
 )
+from weir_lab.design.text.expressions import Expression, ExpressionError
 
 __all__ = [
     "PACES",
@@ -62,6 +62,7 @@ __all__ = [
     "block",
     "cells_of",
     "content_sha256",
+    "levels_of_clients",
     "load_seed",
     "load_study",
     "parse_study",

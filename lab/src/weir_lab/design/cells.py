@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import ValidationError
 
-from weir_lab.design.expressions import Expression, ExpressionError
 from weir_lab.design.settings import SYMBOLS, Level, Settings
 from weir_lab.design.study import FaultsError, Study, unknown_setting
+from weir_lab.design.text.expressions import Expression, ExpressionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weir_lab.design.lines import KeyPath
+    from weir_lab.design.text.lines import KeyPath
 
-__all__ = ["CELLS_MAX", "Cell", "ScheduledRun", "block", "cells_of", "schedule"]
+__all__ = ["CELLS_MAX", "Cell", "ScheduledRun", "block", "cells_of", "levels_of_clients", "schedule"]
 
 CELLS_MAX = 10_000
 """More combinations than this are refused before they are built."""
@@ -105,6 +105,11 @@ def cells_of(study: Study) -> list[Cell]:
             [(("factors",), "two cells have the same name: their levels differ only in signs that a name cannot hold")]
         )
     return list(cells.values())
+
+
+def levels_of_clients(study: Study) -> list[int]:
+    """Levels of ``clients``, ascending."""
+    return sorted({cell.settings.clients for cell in cells_of(study)})
 
 
 def schedule(study: Study) -> list[ScheduledRun]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from weir_lab.design.settings import Level, Response, Settings, Strict
-from weir_lab.topology import Topology
+from weir_lab.design.topology import Topology
 
 if TYPE_CHECKING:
-    from weir_lab.design.lines import KeyPath
+    from weir_lab.design.text.lines import KeyPath
 
 __all__ = [
     "PACES",
@@ -233,13 +233,6 @@ class Study(Strict):
         if faults:
             raise FaultsError(faults)
         return self
-
-    @property
-    def levels_of_clients(self) -> list[int]:
-        """Levels of ``clients``, ascending."""
-        from weir_lab.design.cells import cells_of  # cells are made of studies
-
-        return sorted({cell.settings.clients for cell in cells_of(self)})
 
     def _settings_once(self) -> list[tuple[KeyPath, str]]:
         known = set(Settings.model_fields)

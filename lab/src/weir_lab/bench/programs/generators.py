@@ -1,0 +1,162 @@
+"""Load generators of a run: how its clients are shared out to them, and the command line of each. Pure.
+
+A cell has `Settings.generators` generators: ``instances`` on each of ``client_machines``. Start with `shares_of`; then `weir_load_argv` and
+`memcaslap_argv` make command lines of a `Share`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.records.formats import load_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from weir_lab.design import Plan, Settings
+
+__all__ = [
+    "MEMCASLAP",
+    "Share",
+    "generator_doubts",
+    "generator_refusals",
+    "memcaslap_argv",
+    "memcaslap_config",
+    "prefill_argv",
+    "shares_of",
+    "weir_load_argv",
+]
+
+MEMCASLAP = "memcaslap"
+# Generators that ask for the same keys at the same time are no two generators.
+_SEED_STEP = 1_000
+_PREFILL_DEPTH = 16
+
+
+@dataclass(frozen=True)
+class Share:
+    """One generator: where it runs, and its part of the clients. Its connections go to ``targets`` in turn."""
+
+    number: int
+    machine: str
+    connections: int
+    threads: int
+    targets: tuple[str, ...]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Of its process and files: ``load`` for the first, ``load-1`` for the next."""
+        return load_name(self.number)
+
+
+def shares_of(settings: Settings, targets: Sequence[str], seed: int) -> list[Share]:
+    """Share the clients of a cell out to its generators, as evenly as can be.
+
+    Over all generators connections go to the targets in turn, as those of one generator would: each begins where the one before it
+    ended. Otherwise generators of one connection each would all ask the first target.
+    """
+    least, more = divmod(settings.clients, settings.generators)
+    shares, before = [], 0
+    for number in range(settings.generators):
+        connections = least + (number < more)
+        first = before % len(targets)
+        shares.append(
+            Share(
+                number=number,
+                machine=f"client-{number // settings.instances}",
+                connections=connections,
+                threads=min(settings.client_threads, connections),
+                targets=(*targets[first:], *targets[:first]),
+                seed=seed + _SEED_STEP * number,
+            )
+        )
+        before += connections
+    return shares
+
+
+def weir_load_argv(
+    weir: Path, settings: Settings, plan: Plan, share: Share, *, prefilled: bool, start_at: float | None
+) -> list[str]:
+    """``weir load`` of one share; the files of its record are added by who runs it."""
+    argv = _weir_load(weir, settings, share.targets, share.seed)
+    argv += ["--connections", str(share.connections), "--depth", str(settings.depth), "--threads", str(share.threads)]
+    argv += ["--warmup", f"{plan.warmup_s:g}s", "--duration", f"{plan.measured_s:g}s"]
+    argv += ["--writes", f"{settings.write_ratio:g}"]
+    if settings.think_time_ms:
+        argv += ["--think-time", f"exp:{settings.think_time_ms:g}ms"]
+    if prefilled:
+        argv.append("--no-prefill")
+    if start_at is not None:
+        argv += ["--start-at", f"{start_at:.6f}"]
+    return argv
+
+
+def prefill_argv(weir: Path, settings: Settings, target: str, seed: int) -> list[str]:
+    """``weir load`` that sets every key, and ends."""
+    argv = _weir_load(weir, settings, [target], seed)
+    argv += ["--connections", "1", "--depth", str(_PREFILL_DEPTH), "--threads", "1"]
+    return [*argv, "--warmup", "0s", "--duration", "1ms", "--writes", "0"]
+
+
+def memcaslap_argv(plan: Plan, share: Share, config: str) -> list[str]:
+    """``memcaslap`` of one share, a line of text at a time.
+
+    It has no warm-up of its own: who reads its windows of one second leaves the first ones out. It asks one target only, because it
+    binds its threads to servers, and none would ask the second one if there is one thread.
+    """
+    argv = ["stdbuf", "-oL", MEMCASLAP, "--servers", share.targets[0], "--threads", str(share.threads)]
+    # A second more at least, so that its threads are still there when their CPU time is read.
+    seconds = round(plan.warmup_s) + round(plan.measured_s) + max(1, round(plan.cooldown_s))
+    argv += ["--concurrency", str(share.connections), "--cfg_cmd", config, "--time", f"{seconds}s"]
+    return [*argv, "--stat_freq", "1s", "--win_size", "1k"]
+
+
+def memcaslap_config(settings: Settings) -> str:
+    """Its configuration file: sizes of keys and values, and the shares of set (0) and get (1)."""
+    key, value, writes = settings.key_size_bytes, settings.value_size_bytes, settings.write_ratio
+    return f"key\n{key} {key} 1\nvalue\n{value} {value} 1\ncmd\n0 {writes:g}\n1 {1.0 - writes:g}\n"
+
+
+def generator_refusals(settings: Settings) -> list[str]:
+    """What a cell asks of a generator that it cannot do."""
+    if settings.generator == "weir":
+        return []
+    name, found = settings.generator, []
+    targets = settings.proxies if settings.path.value == "proxy" else settings.servers
+    if settings.generators < targets:
+        found.append(
+            f"{name} asks one target, and there are {targets}: give it {targets} instances or machines, or more"
+        )
+    least, more = divmod(settings.clients, settings.generators)
+    if more or least % min(settings.client_threads, least):
+        found.append(
+            f"{name} shares its connections out evenly: make clients a multiple of generators x client_threads"
+        )
+    return found
+
+
+def generator_doubts(settings: Settings) -> list[str]:
+    """What a generator other than ours cannot say of a run."""
+    if settings.generator == "weir":
+        return []
+    return [
+        f"{settings.generator} verifies no reply and gives no histogram: throughput and mean come from its windows of one second, "
+        "and there are no percentiles"
+    ]
+
+
+def _weir_load(weir: Path, settings: Settings, targets: Sequence[str], seed: int) -> list[str]:
+    argv = [str(weir), "load"]
+    for target in targets:
+        argv += ["--target", target]
+    argv += ["--keys", str(settings.keys), "--value-size", str(settings.value_size_bytes), "--seed", str(seed)]
+    if settings.key_size_bytes != 16:
+        argv += ["--key-size", str(settings.key_size_bytes)]
+    if settings.multiget_keys > 1:
+        argv += ["--multiget", str(settings.multiget_keys)]
+    if settings.popularity is not None:
+        argv += ["--popularity", settings.popularity]
+    return argv

@@ -1,0 +1,229 @@
+"""The proxy under test: its command line and configuration, from the settings of a cell.
+
+Also knows what a given ``weir`` binary can do, so that a study that asks for more is refused before it runs. Pure but for
+`abilities_of`, which asks the binary. Read `proxy_command` and `refusals` first.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weir_lab.bench.machine.facts import executable_output
+from weir_lab.bench.programs.generators import MEMCASLAP, generator_refusals
+from weir_lab.design import Engine, RequestPath
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weir_lab.design import Settings, Study, Subject
+
+__all__ = [
+    "NUTCRACKER",
+    "WEIR",
+    "Abilities",
+    "ProxyPlace",
+    "abilities_of",
+    "asks_for_more",
+    "proxy_command",
+    "proxy_config",
+    "proxy_records",
+    "refusals",
+]
+
+NUTCRACKER = "nutcracker"
+WEIR = "weir"
+# Name of its pool, under which its counters stand.
+_NUTCRACKER_POOL = "studied"
+# Without ejection: a server that is slow for a moment must not lose its keys. Connections are made before the first request.
+_NUTCRACKER_CONFIG = """{pool}:
+  listen: {listen}
+  hash: fnv1a_64
+  distribution: {distribution}
+  auto_eject_hosts: false
+  preconnect: true
+  timeout: 5000
+  server_connections: 1
+  servers:
+{servers}
+"""
+_NUTCRACKER_PLACEMENTS = {None: "ketama", "twemproxy/ketama": "ketama", "twemproxy/modula": "modula"}
+# How often it sums up its counters: often enough that its answer at the end of a run is soon complete.
+_NUTCRACKER_STATS_MS = 100
+_FLAG = re.compile(r"^\s+(?:-\w, )?(--[a-z-]+)", re.MULTILINE)
+_OWN_FLAGS = {
+    "--engine": "engine",
+    "--workers": "workers",
+    "--readers": "readers",
+    "--replicas": "replicas",
+    "--multiget": "multiget",
+    "--placement": "placement",
+}
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What the help of ``weir proxy`` says: its flags, and the engines among the values of ``--engine``."""
+
+    flags: frozenset[str]
+    engines: frozenset[Engine]
+
+
+@dataclass(frozen=True)
+class ProxyPlace:
+    """Where a proxy listens, where it answers questions about itself, and the servers behind it."""
+
+    listen: str
+    admin: str
+    servers: tuple[str, ...]
+
+
+def abilities_of(weir: Path) -> Abilities:
+    """Ask a binary."""
+    return _abilities(executable_output([str(weir), "proxy", "--help"]))
+
+
+def asks_for_more(settings: Sequence[Settings]) -> bool:
+    """Whether a cell needs a flag of ``weir proxy`` that an early binary may not have."""
+    return any(cell.path is RequestPath.PROXY and cell.subject == WEIR and _own_flags(cell) for cell in settings)
+
+
+def refusals(study: Study, settings: Sequence[Settings], abilities: Abilities | None) -> list[str]:
+    """Why these cells cannot run with this binary and the programs of this machine; ``None`` leaves the binary out."""
+    found: dict[str, None] = {}
+    proxied = [cell for cell in settings if cell.path is RequestPath.PROXY]
+    for cell in proxied:
+        if cell.subject == WEIR:
+            found.update(dict.fromkeys(_missing_in_weir(cell, abilities) if abilities else []))
+        elif cell.subject in study.subjects:
+            found.update(dict.fromkeys(_missing_program(study.subjects[cell.subject].argv[0])))
+        elif cell.subject == NUTCRACKER:
+            found.update(dict.fromkeys(_missing_program(NUTCRACKER)))
+        else:
+            known = ", ".join([WEIR, NUTCRACKER, *study.subjects])
+            found[f"there is no subject {cell.subject}: there are {known}; others stand under [subjects.NAME]"] = None
+        if cell.subject != WEIR:
+            found.update(dict.fromkeys(_settings_of_weir_alone(cell)))
+    for cell in settings:
+        found.update(dict.fromkeys(generator_refusals(cell)))
+        if cell.generator == MEMCASLAP:
+            found.update(dict.fromkeys(_missing_program(MEMCASLAP)))
+    return list(found)
+
+
+def proxy_command(weir: Path, settings: Settings, subject: Subject | None, place: ProxyPlace, config: str) -> list[str]:
+    """Command line of the proxy; `config` is the path of its file where it has one (`proxy_config`)."""
+    if settings.subject == WEIR:
+        return _weir_proxy(weir, settings, place)
+    if subject is None:
+        host, _, port = place.admin.rpartition(":")
+        stats = ["-a", host, "-s", port, "-i", str(_NUTCRACKER_STATS_MS)]
+        return [NUTCRACKER, "-c", config, "-o", f"{config}.log", "-p", f"{config}.pid", *stats]
+    filled = _placeholders(settings, place, config)
+    return [_fill(word, filled) for word in subject.argv]
+
+
+def proxy_config(settings: Settings, subject: Subject | None, place: ProxyPlace) -> str | None:
+    """Text of the proxy's configuration file, if it has one."""
+    if settings.subject == WEIR:
+        return None
+    if subject is None:
+        servers = "\n".join(f"    - {server}:1" for server in place.servers)
+        distribution = _NUTCRACKER_PLACEMENTS[settings.placement]
+        return _NUTCRACKER_CONFIG.format(
+            pool=_NUTCRACKER_POOL, listen=place.listen, distribution=distribution, servers=servers
+        )
+    return None if subject.config is None else _fill(subject.config, _placeholders(settings, place, ""))
+
+
+def proxy_records(abilities: Abilities, windows: str, trace: str) -> list[str]:
+    """Flags that make ``weir proxy`` write its windows and a sample of its requests, as far as this binary can."""
+    argv = ["--windows", windows] if "--windows" in abilities.flags else []
+    if "--trace" in abilities.flags:
+        argv += ["--trace", trace]
+    return argv
+
+
+def _weir_proxy(weir: Path, settings: Settings, place: ProxyPlace) -> list[str]:
+    argv = [str(weir), "proxy", "--listen", place.listen, "--admin", place.admin]
+    if settings.engine is Engine.EVENT:
+        argv += ["--threads", str(settings.proxy_threads)]
+    elif settings.engine is Engine.POOL:
+        argv += ["--engine", "pool", "--workers", str(settings.workers)]
+    else:
+        argv += ["--engine", "split", "--readers", str(settings.readers)]
+    if settings.replicas > 1:
+        argv += ["--replicas", str(settings.replicas)]
+    if settings.placement is not None:
+        argv += ["--placement", settings.placement]
+    if settings.multiget is not None:
+        argv += ["--multiget", settings.multiget]
+    for server in place.servers:
+        argv += ["--server", server]
+    return argv
+
+
+def _abilities(text: str) -> Abilities:
+    flags = frozenset(_FLAG.findall(text))
+    described = re.search(r"^\s+--engine\b(.*?)(?=^\s+(?:-\w, )?--[a-z]|\Z)", text, re.MULTILINE | re.DOTALL)
+    words = set(re.findall(r"[a-z]+", described[1])) if described else set()
+    return Abilities(flags, frozenset({Engine.EVENT, *(engine for engine in Engine if engine.value in words)}))
+
+
+def _missing_in_weir(cell: Settings, abilities: Abilities) -> list[str]:
+    if cell.engine not in abilities.engines:
+        return [f"this weir has no engine {cell.engine}: build one that has (weir proxy --help lists them)"]
+    return [
+        f"this weir has no {flag}, which {_OWN_FLAGS[flag]} asks for: build one that has"
+        for flag in _own_flags(cell)
+        if flag not in abilities.flags
+    ]
+
+
+def _own_flags(cell: Settings) -> list[str]:
+    return [word for word in _weir_proxy(Path("weir"), cell, ProxyPlace("", "", ())) if word in _OWN_FLAGS]
+
+
+def _missing_program(program: str) -> list[str]:
+    return [] if shutil.which(program) else [f"{program} is not installed, or not on PATH: install it"]
+
+
+def _settings_of_weir_alone(cell: Settings) -> list[str]:
+    others = {
+        "engine": cell.engine is not Engine.EVENT,
+        "replicas": cell.replicas > 1,
+        "multiget": cell.multiget is not None,
+        "placement": cell.placement is not None and cell.subject != NUTCRACKER,
+    }
+    found = [
+        f"{name} is a setting of weir; {cell.subject} knows nothing of it" for name, used in others.items() if used
+    ]
+    if cell.subject == NUTCRACKER and cell.placement not in _NUTCRACKER_PLACEMENTS:
+        known = " and ".join(filter(None, _NUTCRACKER_PLACEMENTS))
+        found.append(f"nutcracker knows no placement {cell.placement}: there are {known}")
+    return found
+
+
+def _placeholders(settings: Settings, place: ProxyPlace, config: str) -> dict[str, str]:
+    host, _, port = place.listen.rpartition(":")
+    return {
+        "listen": place.listen,
+        "host": host,
+        "port": port,
+        "admin": place.admin,
+        "servers": ",".join(place.servers),
+        "threads": str(settings.proxy_threads),
+        "config": config,
+    }
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    """Fill in ``{name}``; braces around anything else are left as they are, since configuration files are full of them."""
+
+    def value(match: re.Match[str]) -> str:
+        return values.get(match[1], match[0])
+
+    return re.sub(r"\{([a-z_]+)\}", value, text)

@@ -1,0 +1,123 @@
+"""The order of a run: `make_run`.
+
+Writes the measurements into the run's folder and says what went wrong; it judges nothing::
+
+    memcached servers -> proxies -> prefill -> load generators: warm-up | measured | drain -> all stop
+                                                    first edge _________|          |____ second edge
+
+At an edge the CPU time of every role is read, and the proxy's counters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.bench.machine.processes import Processes
+from weir_lab.bench.programs.generators import shares_of
+from weir_lab.bench.running.edges import Edge, cpu_between, take_edge
+from weir_lab.bench.running.loads import Fleet, fill, start_loads, watch
+from weir_lab.bench.running.profiling import Profiling
+from weir_lab.bench.running.proxies import RunningProxy, save_all, save_ends, start_proxies
+from weir_lab.bench.running.starting import Executables, Running, Starter, start_servers
+from weir_lab.design import RequestPath, Role
+from weir_lab.errors import RecordError, TestbedError
+from weir_lab.records import Command, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from weir_lab.bench.programs.subjects import Abilities
+    from weir_lab.bench.testbeds import Testbed
+    from weir_lab.design import Plan, Settings, Subject
+
+__all__ = ["Job", "RunOutcome", "make_run"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run is made of: the settings of its cell and the plan of its study."""
+
+    settings: Settings
+    plan: Plan
+    seed: int
+    subject: Subject | None = None
+    """The proxy's command line, where the study gives one."""
+    abilities: Abilities | None = None
+    """What the binary can do; ``None`` for as little as any can."""
+    profile: bool = False
+    """Whether to record where the proxies spend their CPU time."""
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """What was started, and what went wrong."""
+
+    commands: list[Command]
+    problems: list[str]
+
+
+def make_run(testbed: Testbed, folder: Path, executables: Executables, job: Job) -> RunOutcome:
+    """Make one run with fresh processes. Problems with a role end the run and are returned, not raised."""
+    problems: list[str] = []
+    with Processes(folder) as processes:
+        try:
+            _measure(Starter(processes, testbed, executables, folder), job, problems)
+        except (TestbedError, RecordError) as error:
+            problems.append(str(error))
+        except OSError as error:
+            problems.append(f"the operating system refused: {error}")
+    commands = [
+        Command(role=process.role, name=process.name, argv=list(process.argv), exit_status=process.popen.returncode)
+        for process in processes.started
+    ]
+    return RunOutcome(commands, problems)
+
+
+def _measure(starter: Starter, job: Job, problems: list[str]) -> None:
+    settings = job.settings
+    servers, addresses = start_servers(starter, settings)
+    roles: dict[Role, list[Running]] = {Role.SERVERS: servers}
+    proxies: list[RunningProxy] = []
+    targets = addresses
+    if settings.path is RequestPath.PROXY:
+        proxies = start_proxies(starter, settings, job.subject, job.abilities, addresses)
+        roles[Role.PROXY] = [proxy.running for proxy in proxies]
+        targets = [proxy.listen for proxy in proxies]
+    shares = shares_of(settings, targets, job.seed)
+    overhead_s = fill(starter, settings, targets, job.seed)
+    fleet = start_loads(starter, settings, job.plan, shares, overhead_s)
+    edges = _watched(starter, job, fleet, roles, proxies)
+    for members in roles.values():
+        for one in members:
+            one.process.require_alive()
+    problems += fleet.collect()
+    save_ends(proxies, fleet.answered())
+    for proxy in proxies:
+        proxy.collect()
+    if len(edges) == 2:
+        record = fleet.record(job.plan, edges[0], edges[1])
+        write_json(starter.folder / "generators.json", record)
+        client_ns = fleet.cpu_ns(record)
+        write_json(starter.folder / "cpu.json", cpu_between(edges[0], edges[1], client_ns, starter.testbed.cores))
+
+
+def _watched(
+    starter: Starter, job: Job, fleet: Fleet, roles: dict[Role, list[Running]], proxies: list[RunningProxy]
+) -> list[Edge]:
+    """Both edges; CPU time is read inside the interval between the two snapshots, so that the cost of a snapshot is in neither."""
+    edges: list[Edge] = []
+    profiled = [proxy.running for proxy in proxies] if job.profile else []
+    with Profiling(starter, profiled) as profiling, starter.testbed.yardstick() as yardstick:
+
+        def first_edge() -> None:
+            save_all(proxies, "before")
+            edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick))
+            profiling.begin(job.plan.measured_s)
+
+        def second_edge() -> None:
+            edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick))
+            save_all(proxies, "after")
+
+        watch(fleet, job.plan, first_edge, second_edge)
+    return edges

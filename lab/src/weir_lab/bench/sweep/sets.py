@@ -1,0 +1,187 @@
+"""The runs of a whole study: every study file of its set in order, with the event engine beside where the set asks for it.
+
+A part that cannot run here is passed over with its reason, which the report then says. Start with `plan_parts` and `run_parts`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weir_lab.bench.planning import estimate
+from weir_lab.bench.sweep.run import Wanted, run_study
+from weir_lab.bench.testbeds import TestbedKind
+from weir_lab.design import cells_of, load_study, parse_study
+from weir_lab.design.whole.sets import EVENT_SUFFIX, StudySet, load_set, sweep_folder
+from weir_lab.design.whole.variants import with_event_engine
+from weir_lab.errors import LabError, RecordError, StudyError, TestbedError
+from weir_lab.records import read_run_metas, read_sweep, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from weir_lab.bench.running import Executables
+    from weir_lab.bench.sweep.run import Observer
+
+__all__ = ["Part", "Progress", "part_of", "plan_parts", "read_reasons", "run_parts", "take_files"]
+
+_REASONS = "reasons.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One sweep of a whole study; ``seconds`` is what it takes at least, from nothing, ``testbed`` the only one that suits it."""
+
+    file: str
+    event: bool
+    path: Path
+    folder: Path
+    seconds: float
+    testbed: TestbedKind | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.name
+
+    def wanted(self, asked: Wanted) -> Wanted:
+        """What is asked of the whole study, for this sweep."""
+        return asked if self.testbed is None else replace(asked, testbed=self.testbed, hosts=None)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What came of the parts: those made, those left for the next time, and those that cannot run here with the reason."""
+
+    made: tuple[str, ...]
+    left: tuple[str, ...]
+    refused: dict[str, str]
+
+
+def take_files(set_path: Path, root: Path) -> StudySet:
+    """Copy the set and its study files beside the runs, so that the report can be rebuilt from its folder alone."""
+    study_set = load_set(set_path)
+    own = root / "studies"
+    own.mkdir(parents=True, exist_ok=True)
+    for file in [set_path.name, *study_set.files]:
+        write_text(own / file, (set_path.parent / file).read_text(encoding="utf-8"))
+    return study_set
+
+
+def plan_parts(study_set: StudySet, root: Path, pace: str) -> list[Part]:
+    """Every sweep in the order of the sections; that of the event engine right behind its original."""
+    parts = []
+    for file in study_set.files:
+        path = root / "studies" / file
+        testbed = TestbedKind.LOCAL if file in study_set.without_network else None
+        seconds = _seconds(path, pace)
+        parts.append(
+            Part(file, event=False, path=path, folder=sweep_folder(root, file), seconds=seconds, testbed=testbed)
+        )
+        text = with_event_engine(path.read_text(encoding="utf-8")) if study_set.engines_beside(file, pace) else None
+        if text is not None:
+            sibling = path.with_name(path.name.replace(".toml", f"{EVENT_SUFFIX}.toml"))
+            parse_study(text, pace)
+            write_text(sibling, text)
+            folder, seconds = sweep_folder(root, file, event=True), _seconds(sibling, pace)
+            parts.append(Part(file, event=True, path=sibling, folder=folder, seconds=seconds, testbed=testbed))
+    return parts
+
+
+def part_of(parts: Sequence[Part], number: int, seconds: float) -> list[Part]:
+    """The parts of one share of the work, counted from 1: shares hold whole sweeps and at most `seconds` each, if a sweep fits."""
+    shares: list[list[Part]] = [[]]
+    for part in parts:
+        if shares[-1] and sum(one.seconds for one in shares[-1]) + part.seconds > seconds:
+            shares.append([])
+        shares[-1].append(part)
+    if not 1 <= number <= len(shares):
+        raise StudyError(f"--part {number}: this study has parts 1 to {len(shares)}.")
+    return shares[number - 1]
+
+
+def run_parts(
+    parts: Sequence[Part],
+    root: Path,
+    executables: Executables,
+    wanted: Wanted,
+    observer: Observer,
+    *,
+    minutes: float | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    now: Callable[[], float] = time.monotonic,
+) -> Progress:
+    """Make what is missing, sweep by sweep. With `minutes`, no sweep begins that would end behind them, unless nothing was made yet."""
+    began = now()
+    reasons = read_reasons(root)
+    made: list[str] = []
+    left: list[str] = []
+    for part in parts:
+        asked = part.wanted(wanted)
+        if _complete(part, asked):
+            reasons.pop(_reason_key(part), None)
+            continue
+        if minutes is not None and made and now() - began + part.seconds > 60.0 * minutes:
+            left.append(part.name)
+            continue
+        say(f"{part.name}: about {part.seconds / 60:.0f} min")
+        try:
+            outcome = run_study(part.path, part.folder, executables, ["weir-lab", "study"], observer, asked)
+        except (TestbedError, StudyError) as error:
+            reasons[_reason_key(part)] = _reason(error)
+            say(f"{part.name}: passed over: {error}")
+            continue
+        reasons.pop(_reason_key(part), None)
+        made.append(part.name)
+        if outcome.given_up:
+            say(f"{part.name}: {len(outcome.given_up)} runs have no valid attempt; the report says which cells")
+    write_text(root / _REASONS, json.dumps(reasons, indent=1, ensure_ascii=False) + "\n")
+    return Progress(tuple(made), tuple(left), reasons)
+
+
+def read_reasons(root: Path) -> dict[str, str]:
+    """Why parts could not run here, by study file (and that of its event sibling)."""
+    file = root / _REASONS
+    if not file.exists():
+        return {}
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RecordError(f"{file}: not JSON ({error}). Delete it, and run the study again.") from error
+    return {str(name): str(reason) for name, reason in found.items()}
+
+
+def _reason_key(part: Part) -> str:
+    return part.file + (EVENT_SUFFIX if part.event else "")
+
+
+def _seconds(path: Path, pace: str) -> float:
+    return estimate(load_study(path, pace)).seconds_min
+
+
+def _complete(part: Part, wanted: Wanted) -> bool:
+    """Whether every cell has the runs that the pace asks for at least, made with any programs: `run_study` decides about the rest."""
+    study = load_study(part.path, wanted.pace)
+    if study.plan.stop is not None:
+        return False  # the stop rule decides, run by run
+    try:
+        read_sweep(part.folder)
+    except RecordError:
+        return False
+    kept = load_study(part.folder / "study.toml")
+    if (kept.pace, kept.testbed) != (wanted.pace, _kind(wanted.testbed) or kept.testbed):
+        return False
+    valid = {(meta.cell, meta.repetition) for _, meta in read_run_metas(part.folder) if meta.verdict.valid}
+    return all((cell.name, one) in valid for cell in cells_of(study) for one in range(1, study.plan.repetitions + 1))
+
+
+def _kind(testbed: TestbedKind | None) -> str | None:
+    return None if testbed is None else str(testbed)
+
+
+def _reason(error: LabError) -> str:
+    """An error as the reason in a section: its first sentence."""
+    return str(error).split(". ", maxsplit=1)[0]

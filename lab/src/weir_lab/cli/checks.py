@@ -1,0 +1,136 @@
+"""Commands that need no runs: ``weir-lab selfcheck``, ``audit`` and ``merge``."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weir_lab.errors import StudyError
+from weir_lab.records import read_json
+from weir_lab.records.formats import LoadRecord
+from weir_lab.records.formats.merging import MergedOperation, merge_loads
+from weir_lab.report.audit import AuditReport, Severity, audit_tables, read_tables
+from weir_lab.report.oracles import selfcheck as compare_with_oracles
+from weir_lab.theory.units import microseconds, number
+
+__all__ = ["audit", "merge", "read_populations", "selfcheck"]
+
+
+def selfcheck() -> None:
+    """Reproduce every published vector and recomputed table; one line each. Status 1 if one is not reproduced."""
+    comparisons = compare_with_oracles()
+    for comparison in comparisons:
+        typer.echo(comparison.line())
+    failed = sum(not comparison.passed for comparison in comparisons)
+    numbers = sum(comparison.numbers for comparison in comparisons)
+    typer.echo(f"{len(comparisons)} vectors and tables, {numbers} numbers, {failed} failed")
+    if failed:
+        raise typer.Exit(1)
+
+
+def audit(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE.csv...", help="Published tables; docs/lab.md tells their form")
+    ],
+    clients: Annotated[
+        str, typer.Option(metavar="N,N,...", help="Numbers of clients in use, for tables that do not print them")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print findings and what was not looked at as JSON")] = False,
+) -> None:
+    """Say which printed numbers break which law, and which were held against none. Status 3 if some do, or none was held against a law."""
+    report = audit_tables(read_tables(files), read_populations(clients))
+    doubts = sum(finding.severity is Severity.DOUBT for finding in report.findings)
+    if as_json:
+        typer.echo(json.dumps(_plain_audit(report), indent=1, allow_nan=False))
+    else:
+        for finding in report.findings:
+            typer.echo(finding.line())
+        typer.echo(f"{report.numbers} numbers in {report.groups} rows: {report.broken} broken laws, {doubts} doubts")
+        typer.echo(f"{report.looked.held} of {report.numbers} numbers were held against a law")
+        for table, columns in report.looked.never.items():
+            typer.echo(f"never used: {table}: {', '.join(columns)}")
+    if report.looked.held == 0:
+        typer.echo("Nothing was audited: docs/lab.md tells which headings are understood.", err=True)
+    if report.broken or report.looked.held == 0:
+        raise typer.Exit(3)
+
+
+def _plain_audit(report: AuditReport) -> dict[str, Any]:
+    def finite(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    return {
+        "schema": "weir.audit/1",
+        "rows": report.groups,
+        "numbers": report.numbers,
+        "held_against_a_law": report.looked.held,
+        "never_used": {table: list(columns) for table, columns in report.looked.never.items()},
+        "findings": [
+            {
+                "severity": finding.severity.value,
+                "where": finding.where,
+                "key": finding.key,
+                "quantity": finding.quantity,
+                "law": finding.law,
+                "printed": finding.printed,
+                "expected_low": finite(finding.expected_low),
+                "expected_high": finite(finding.expected_high),
+                "deviation_percent": finding.deviation_percent,
+                "message": finding.message,
+            }
+            for finding in report.findings
+        ],
+    }
+
+
+def merge(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE.json...", help="Records of weir load --json, one per generator")
+    ],
+) -> None:
+    """Show what several generators with one --start-at measured together: rates summed, histograms merged."""
+    merged = merge_loads([read_json(file, LoadRecord) for file in files])
+    typer.echo(
+        f"{merged.generators} generators, {merged.connections} connections, "
+        f"together for {merged.overlap * 100:.1f} % of the time; times in µs"
+    )
+    headings = ["", "requests", "rate/s", "mean", "p50", "p90", "p99", "p99.9", "misses", "errors"]
+    rows = [
+        _merged_row(name, operation, merged.throughput_rps * operation.requests / max(1, merged.all.requests))
+        for name, operation in [*merged.operations.items(), ("all", merged.all)]
+    ]
+    for row in [headings, *rows]:
+        typer.echo(f"{row[0]:9}" + "".join(f"{cell:>12}" for cell in row[1:]))
+    for text, count in merged.errors.items():
+        typer.echo(f"{number(count, 0)} x {text}")
+    if merged.failures:
+        typer.echo(f"{number(merged.failures, 0)} replies failed verification, or were lost; the records name them")
+        raise typer.Exit(1)
+
+
+def _merged_row(name: str, operation: MergedOperation, rate: float) -> list[str]:
+    percentiles = operation.percentiles_ns()
+    times = [operation.mean_ns, *(percentiles[percent] for percent in (50.0, 90.0, 99.0, 99.9))]
+    return [
+        name,
+        number(operation.requests, 0),
+        number(rate, 0),
+        *("-" if time is None else microseconds(time) for time in times),
+        number(operation.misses, 0),
+        number(operation.errors, 0),
+    ]
+
+
+def read_populations(text: str) -> list[int]:
+    """Numbers of clients with commas between them; `StudyError` says what is wrong."""
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        numbers = [0]
+    if any(number < 1 for number in numbers):
+        raise StudyError(f"--clients takes whole numbers from 1 up with commas between them, not {text!r}.")
+    return numbers

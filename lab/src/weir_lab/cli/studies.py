@@ -1,0 +1,166 @@
+"""Commands on study files and sweeps: ``weir-lab check``, ``plan``, ``gather`` and ``tables``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weir_lab.bench.planning import chosen_testbed, doubts, duration_text, estimate, missing_here, plan_lines
+from weir_lab.bench.programs.identity import identify_programs
+from weir_lab.bench.programs.subjects import abilities_of
+from weir_lab.bench.testbeds import TestbedKind
+from weir_lab.design import Kind, content_sha256, load_study, schedule, study_schema
+from weir_lab.errors import RecordError, StudyError, TestbedError
+from weir_lab.records import read_run_metas, read_sweep, write_text
+from weir_lab.records.gathering import gather_runs
+from weir_lab.records.importers import read_results, rows_of
+from weir_lab.records.tables.summary import csv_text, write_tables
+from weir_lab.theory.units import count_text
+
+if TYPE_CHECKING:
+    from weir_lab.design import Study
+
+__all__ = ["ONLY_HELP", "PACE_HELP", "check", "gather", "import_results", "next_step", "plan", "sweep_name", "tables"]
+
+PACE_HELP = (
+    "quick (minutes), standard (stop rule) or full (as the earlier study ran it); the file's own choice by default"
+)
+ONLY_HELP = "Make only these cells: a pattern of their names such as '*-S5-*', or a condition such as 'servers == 5'"
+_SHOWN_CELLS = 40
+
+
+def check(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[STUDY.toml...]", help="Study files")] = None,
+    binary: Annotated[Path, typer.Option("--bin", help="The weir binary, asked what it can do")] = Path(
+        "target/release/weir"
+    ),
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of study files instead")] = False,
+) -> None:
+    """Say what is wrong with study files, by line, and what may not be meant. Status 1 if one cannot be run."""
+    if schema:
+        typer.echo(json.dumps(study_schema(), indent=1))
+        return
+    if not files:
+        raise StudyError("Name a study file, such as studies/demo.toml, or --schema.")
+    faulty = 0
+    for file in files:
+        try:
+            study = load_study(file)
+        except StudyError as error:
+            faulty += 1
+            typer.echo(str(error))
+            continue
+        effort = estimate(study)
+        runs = count_text(effort.runs_min, "run")
+        typer.echo(
+            f"{file}: sound; {count_text(effort.cells, 'cell')}, {runs} or more, {duration_text(effort.seconds_min)} or more"
+        )
+        for doubt in doubts(study):
+            typer.echo(f"  doubt: {doubt}")
+        for reason in _missing(study, binary):
+            typer.echo(f"  cannot run here: {reason}")
+    if faulty:
+        raise typer.Exit(1)
+
+
+def plan(
+    study_path: Annotated[Path, typer.Argument(metavar="STUDY", help="Study file (TOML)")],
+    pace: Annotated[str | None, typer.Option(help=PACE_HELP)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of a sweep, to count what is there; runs/NAME by default")
+    ] = None,
+    binary: Annotated[Path, typer.Option("--bin", help="The weir binary, asked what it can do")] = Path(
+        "target/release/weir"
+    ),
+    testbed: Annotated[TestbedKind | None, typer.Option(help="Where it shall run, whatever the study says")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every cell, not only the first 40")] = False,
+) -> None:
+    """Show cells, time and order of a study before anything runs."""
+    study = load_study(study_path, pace)
+    sweep = out or Path("runs") / sweep_name(study, testbed)
+    shown = None if everything else _SHOWN_CELLS
+    lines = plan_lines(study, _missing(study, binary, testbed), _reused(study, sweep, binary), shown, testbed)
+    for line in lines:
+        typer.echo(line)
+
+
+def gather(
+    sweep: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")],
+    others: Annotated[list[Path], typer.Argument(metavar="OTHER...", help="Sweeps of the same study, made elsewhere")],
+) -> None:
+    """Copy the runs of other sweeps of the same study into this one, where it has none of that content."""
+    taken = gather_runs(sweep, others)
+    tables(sweep)
+    typer.echo(f"{count_text(len(taken), 'run')} copied into {sweep}")
+
+
+def import_results(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Outputs of memtier_benchmark (text, JSON) or memaslap")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Write this CSV file instead of standard output")] = None,
+) -> None:
+    """Read results of other load generators into rows like those of our tables. Status 3 if a run is unusable."""
+    runs = [run for file in files for run in read_results(file)]
+    text = csv_text([row for run in runs for row in rows_of(run)])
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
+    for run in runs:
+        for doubt in run.doubts:
+            typer.echo(f"doubt: {run.name}: {doubt}", err=True)
+        for fault in run.faults:
+            typer.echo(f"unusable: {run.name}: {fault}", err=True)
+    if any(run.faults for run in runs):
+        raise typer.Exit(3)
+
+
+def tables(sweep: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")]) -> None:
+    """Write summary.csv, runs.csv, windows.csv and log2.csv of a sweep anew from its runs."""
+    write_tables(sweep, load_study(sweep / "study.toml"), read_sweep(sweep).executables)
+
+
+def sweep_name(study: Study, testbed: TestbedKind | None) -> str:
+    """Name of the folder of a study's runs on a testbed."""
+    kind = chosen_testbed(study, testbed)
+    return study.name if kind is TestbedKind.LOCAL else f"{study.name}-{kind}"
+
+
+def next_step(study: Study, sweep: Path) -> str:
+    """What can be done with a sweep that has all its runs: a report of loads, the tables of what has none."""
+    tables_at = f"Tables: {sweep}/summary.csv"
+    if study.kind is Kind.HASH:
+        return f"{tables_at} has the distance to uniform and the verdict of each cell. Next: weir-lab extend {sweep} N for more keys"
+    if study.kind is Kind.LINKS:
+        return f"{tables_at} has rate and round trip of each pair. Next: weir-lab links FOLDER --study {sweep}/study.toml loads the links"
+    return f"{tables_at}. Next: weir-lab report {sweep}"
+
+
+def _missing(study: Study, binary: Path, testbed: TestbedKind | None = None) -> list[str]:
+    kind = chosen_testbed(study, testbed)
+    if not study.kind.runs_load:
+        return missing_here(study, None, kind)
+    try:
+        abilities = abilities_of(binary)
+    except TestbedError as error:
+        return [str(error), *missing_here(study, None, kind)]
+    return missing_here(study, abilities, kind)
+
+
+def _reused(study: Study, sweep: Path, binary: Path) -> int | None:
+    """Valid runs of the sweep that the study would not make again with the programs of now; None without a sweep."""
+    try:
+        executables = read_sweep(sweep).executables
+    except RecordError:
+        return None
+    try:
+        now = identify_programs(study, binary, "memcached")
+    except TestbedError:  # not built yet, or not here
+        now = {}
+    executables |= {name: state for name, state in now.items() if name != "memcached"}
+    there = {meta.content_sha256 for _, meta in read_run_metas(sweep) if meta.verdict.valid}
+    return sum(content_sha256(study, run, executables) in there for run in schedule(study))

@@ -1,0 +1,115 @@
+"""Commands on whole studies: ``weir-lab study``, ``verify`` and ``compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from weir_lab.bench.planning import duration_text
+from weir_lab.bench.running import Executables
+from weir_lab.bench.sweep.live import Shown
+from weir_lab.bench.sweep.run import Wanted
+from weir_lab.bench.sweep.sets import part_of, plan_parts, read_reasons, run_parts, take_files
+from weir_lab.bench.testbeds import TestbedKind
+from weir_lab.cli.studies import PACE_HELP
+from weir_lab.design.whole.sets import known_sets
+from weir_lab.errors import StudyError
+from weir_lab.report.sets.assembling import Sources, assemble
+from weir_lab.report.sets.twin import changes, read_twin, verify, write_report
+from weir_lab.theory.units import count_text
+
+__all__ = ["compare_reports", "study", "verify_report"]
+
+_PART_S = 20 * 60.0
+
+
+def study(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A set in the folder of studies: s1 to s5, own")],
+    pace: Annotated[str, typer.Option(help=PACE_HELP)] = "quick",
+    testbed: Annotated[
+        TestbedKind, typer.Option(help="Where the roles run; docs/testbeds.md tells what each needs")
+    ] = TestbedKind.LOCAL,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of runs and report; runs/NAME-PACE-TESTBED by default")
+    ] = None,
+    studies: Annotated[Path, typer.Option(help="Folder of the study files and sets")] = Path("studies"),
+    part: Annotated[
+        int | None, typer.Option(help="Make only this part of the runs (of about 20 minutes each), counted from 1")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Begin no sweep that would end later than this")] = None,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Make no runs; build the report of what is there")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail unless every section has all of its runs")] = False,
+    list_parts: Annotated[
+        bool, typer.Option("--list", help="Say which sweeps there are and how long they take; make nothing")
+    ] = False,
+    binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
+    memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
+) -> None:
+    """Make what is missing of a whole study, and write its report: page, Markdown and twin. Status 3 while runs are missing."""
+    set_path = studies / f"{name}.set.toml"
+    if not set_path.exists():
+        raise StudyError(f"{set_path}: no such set. There are: {', '.join(known_sets(studies)) or 'none'}.")
+    root = out or Path("runs") / f"{name}-{pace}-{testbed}"
+    study_set = take_files(set_path, root)
+    parts = plan_parts(study_set, root, pace)
+    console = Console(highlight=False)
+    if list_parts:
+        for one in parts:
+            console.print(f"{one.name:16} {duration_text(one.seconds)}", markup=False)
+        console.print(f"in all {duration_text(sum(one.seconds for one in parts))}")
+        return
+    left: tuple[str, ...] = ()
+    if not report_only:
+        chosen = part_of(parts, part, _PART_S) if part is not None else parts
+        shown = Shown(console)
+        wanted = Wanted(pace, testbed=testbed, hosts=hosts)
+        with shown.watching():
+            progress = run_parts(
+                chosen, root, Executables(binary.absolute(), memcached), wanted, shown, minutes=minutes,
+                say=lambda text: console.print(text, markup=False, soft_wrap=True),
+            )  # fmt: skip
+        left = (*progress.left, *(one.name for one in parts if one not in chosen and not one.folder.exists()))
+    report = assemble(
+        study_set, Sources(root, root / "studies", None, read_reasons(root)), pace, str(testbed), strict=strict
+    )
+    files = write_report(report, root)
+    for line in report.summary:
+        console.print(f"- {line}", markup=False)
+    if left:
+        console.print(f"Not made yet: {', '.join(left)}. The same command goes on from here.", markup=False)
+    typer.echo(files.html)
+    if left:
+        raise typer.Exit(3)
+
+
+def verify_report(
+    report: Annotated[Path, typer.Argument(metavar="REPORT", help="The page or the twin of a whole study's report")],
+) -> None:
+    """Compute every number of a report again from its raw records. Status 3 if one differs."""
+    found = verify(report)
+    for difference in found.differences[:100]:
+        typer.echo(f"differs: {difference}")
+    if len(found.differences) > 100:
+        typer.echo(f"... and {len(found.differences) - 100} more")
+    typer.echo(f"{found.numbers:,} numbers computed again, {count_text(len(found.differences), 'difference')}")
+    if found.differences:
+        raise typer.Exit(3)
+
+
+def compare_reports(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A report of a whole study, page or twin")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="A later report of the same study")],
+) -> None:
+    """Name the conclusions that changed from one report to another. Status 3 if any did."""
+    found = changes(read_twin(old), read_twin(new))
+    for change in found:
+        typer.echo(change)
+    typer.echo(f"{count_text(len(found), 'conclusion')} changed")
+    if found:
+        raise typer.Exit(3)

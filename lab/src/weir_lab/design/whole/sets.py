@@ -1,0 +1,155 @@
+"""A whole study as data: which sections its report has, and which study files each of them needs.
+
+The files ``studies/*.set.toml`` hold one set each. Start with `load_set`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from weir_lab.errors import StudyError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = [
+    "EVENT_SUFFIX",
+    "KINDS",
+    "Claim",
+    "PublishedSource",
+    "SectionSpec",
+    "StudySet",
+    "known_sets",
+    "load_set",
+    "sweep_folder",
+]
+
+EVENT_SUFFIX = "-event"
+"""Of the folder that has the runs with the event engine."""
+KINDS = (
+    "links",
+    "hash",
+    "clients",
+    "overhead",
+    "replication",
+    "writes",
+    "multigets",
+    "trace",
+    "effects",
+    "models",
+    "micro",
+    "beside",
+)
+"""What a section looks at; each has a module of its own."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Claim(_Strict):
+    """A sentence of the earlier study, and the rule that holds it against data (`claims`)."""
+
+    name: str
+    claim: Annotated[str, Field(min_length=10)]
+    rule: str
+    at: dict[str, int | float | str] = Field(default_factory=dict)
+    args: dict[str, str | float | int | bool] = Field(default_factory=dict)
+
+
+class PublishedSource(_Strict):
+    """Rows of a table in ``report/oracles/data`` that were printed for this section."""
+
+    table: str
+    where: dict[str, str] = Field(default_factory=dict)
+
+
+class SectionSpec(_Strict):
+    """One section. ``beside`` runs the same designs with the event engine at pace quick, too; ``redraws`` says what our figures replace."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{1,40}$")]
+    title: str
+    kind: Literal[
+        "links",
+        "hash",
+        "clients",
+        "overhead",
+        "replication",
+        "writes",
+        "multigets",
+        "trace",
+        "effects",
+        "models",
+        "micro",
+        "beside",
+    ]
+    files: Annotated[list[str], Field(min_length=1)]
+    beside: bool = False
+    published: list[PublishedSource] = Field(default_factory=list)
+    errors: list[str] = Field(default_factory=list)
+    redraws: dict[str, str] = Field(default_factory=dict)
+    claims: list[Claim] = Field(default_factory=list)
+
+
+class StudySet(_Strict):
+    """A whole study. ``engine`` is its original one; ``published`` its label in the tables of printed numbers.
+
+    ``without_network`` names study files that asked what happens on one machine without a network: they run on `local` whatever testbed
+    the others have.
+    """
+
+    schema_: Annotated[Literal["weir.set/1"], Field(alias="schema")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9]{1,20}$")]
+    title: str
+    about: str
+    engine: Literal["event", "pool", "split"]
+    published: str = ""
+    without_network: list[str] = Field(default_factory=list)
+    sections: Annotated[list[SectionSpec], Field(min_length=1)]
+
+    @property
+    def files(self) -> list[str]:
+        """Every study file, once, in the order in which the sections need it."""
+        return list(dict.fromkeys(file for section in self.sections for file in section.files))
+
+    def engines_beside(self, file: str, pace: str) -> bool:
+        """Whether a file is run with the event engine, too: for one figure at pace quick, for every figure at the others."""
+        if self.engine == "event":
+            return False
+        return any(file in section.files and (section.beside or pace != "quick") for section in self.sections)
+
+
+def load_set(path: Path) -> StudySet:
+    """Read and check a set, and that its study files stand beside it."""
+    try:
+        found = StudySet.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise StudyError(
+            f"{path}: no such set ({error.strerror}). There are: {', '.join(known_sets(path.parent))}."
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path}: not valid TOML: {error}. Mend the line.") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the whole file"
+        raise StudyError(f"{path}: {key}: {first['msg']}. docs/whole-studies.md lists the keys of a set.") from error
+    strangers = sorted(set(found.without_network) - set(found.files))
+    if strangers:
+        raise StudyError(f"{path}: without_network: {', '.join(strangers)} stands in no section. Mend the names.")
+    absent = [file for file in found.files if not (path.parent / file).exists()]
+    if absent:
+        raise StudyError(f"{path}: no such study beside it: {', '.join(absent)}. Mend the names.")
+    return found
+
+
+def known_sets(folder: Path) -> list[str]:
+    """Names of the sets of a folder."""
+    return sorted(path.name.removesuffix(".set.toml") for path in folder.glob("*.set.toml"))
+
+
+def sweep_folder(root: Path, file: str, *, event: bool = False) -> Path:
+    """Where the sweep of a study file lies in the folder of a whole study."""
+    return root / (file.removesuffix(".toml") + (EVENT_SUFFIX if event else ""))

@@ -1,0 +1,92 @@
+"""What a run's record says about where it ran: ``testbed.json`` of a sweep, and what each machine did in a run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from weir_lab.records.formats import Count, Record
+
+__all__ = ["MachineRecord", "MachineUse", "PairRecord", "RateRecord", "RoundTripRecord", "TestbedRecord"]
+
+
+class RateRecord(Record):
+    """How fast a machine was measured to send."""
+
+    to: str
+    payload_mbit_s: float
+    wire_mbit_s: float | None = None
+    """Bits on the wire, packets' headers included; ``None`` where only the payload can be counted."""
+
+
+class RoundTripRecord(Record):
+    """A byte there and back between two machines."""
+
+    between: tuple[str, str]
+    count: Annotated[int, Field(ge=1)]
+    min_ms: float
+    median_ms: float
+
+
+class PairRecord(Record):
+    """What one machine can send to another, and how long a byte takes there and back."""
+
+    sender: str
+    receiver: str
+    asked_mbit_s: float | None = None
+    """What the sender's link was given; ``None`` where nothing limits it."""
+    payload_mbit_s: float
+    wire_mbit_s: float | None = None
+    round_trips: Annotated[int, Field(ge=1)]
+    min_ms: float
+    median_ms: float
+
+
+class MachineRecord(Record):
+    """One machine of a testbed."""
+
+    name: str
+    address: str
+    link_mbit_s: float | None = None
+    """What it was to send at most; ``None`` where nothing limits it."""
+    delay_ms: float | None = None
+    """How long what it receives is delayed; ``None`` where nothing delays it."""
+    cpus: float | None = None
+    """Its CPU quota; ``None`` where it shares all CPUs with the others."""
+    cores: list[int] = Field(default_factory=list)
+    """Cores it is pinned to; empty where it is not."""
+    sends: RateRecord | None = None
+    clock_offset_ms: float | None = None
+    """Its clock minus the lab's, where they are not the same."""
+
+
+class TestbedRecord(Record):
+    """``weir.testbed/1``: machines and links, asked for and measured before the first run."""
+
+    __test__ = False  # pytest must not take the name for a test class
+
+    schema_: Annotated[Literal["weir.testbed/1"], Field(alias="schema")] = "weir.testbed/1"
+    kind: str
+    machines: list[MachineRecord]
+    round_trips: list[RoundTripRecord] = Field(default_factory=list)
+    measured_unix_ns: int | None = None
+    notes: list[str] = Field(default_factory=list)
+    """What the study asked for and the testbed could not build, and what else a reader must know."""
+
+    @property
+    def shares_cpu(self) -> bool:
+        """Whether machines compete for the same CPUs, so that nothing can be concluded about how the system scales."""
+        return self.kind != "hosts" and any(machine.cpus is None for machine in self.machines)
+
+
+class MachineUse(Record):
+    """What a machine did between the two edges of the measured phase."""
+
+    sent_bytes: Count | None = None
+    received_bytes: Count | None = None
+    dropped_packets: Count | None = None
+    throttled_ns: Count | None = None
+    """Time for which its CPU quota held it, summed over CPUs; ``None`` without a quota."""
+    resident_bytes: Count | None = None
+    """Memory of its processes at the second edge."""

@@ -1,0 +1,309 @@
+"""What sections share: lines of cells, words for workloads and levels, captions, design tables.
+
+A section's builder takes a `Task` and gives blocks. Cells are grouped by workload (a panel each) and by what else varies (a line each);
+the event engine's cells stand beside the original's as a line of their own, always in the same look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.design import Kind, RequestPath, Settings
+from weir_lab.records.formats import STAGES
+from weir_lab.report.numbers.readings import Reading
+from weir_lab.report.page.blocks import Figure, Table, Value
+from weir_lab.report.page.charts import LOOKS, Bar, Line, Look, Mark, Panel
+from weir_lab.theory.stats import fit_common_slope, mean_interval, paired_change, unpaired_change
+from weir_lab.theory.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weir_lab.design import Study
+    from weir_lab.design.whole.sets import SectionSpec
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
+    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.theory.stats import Change, CommonSlope
+
+__all__ = [
+    "BOUND",
+    "EVENT",
+    "OPERATION_LOOKS",
+    "PRINTED",
+    "STAGE_LOOKS",
+    "Series",
+    "Task",
+    "by_workload",
+    "change_between",
+    "design_rows",
+    "equal_speed",
+    "figure",
+    "level_name",
+    "line_over",
+    "mark",
+    "method",
+    "series_of",
+    "stage_bar",
+    "table_of",
+    "with_tables",
+    "workload_name",
+]
+
+EVENT = Look("cx", "*", "")
+PRINTED = Look("c1", "D", "2 4")
+BOUND = Look("cp", "", "7 4")
+# Operations and stages have the same colour in every figure of every report.
+OPERATION_LOOKS = {"get": Look("c0", "o", ""), "set": Look("c1", "s", "6 3"), "multiget": Look("c2", "D", "2 2")}
+STAGE_LOOKS = {stage: Look(f"s{place}", "s", "") for place, stage in enumerate((*STAGES, "outside"))}
+_OF_PROXIES = {
+    "subject",
+    "engine",
+    "proxies",
+    "proxy_threads",
+    "workers",
+    "readers",
+    "replicas",
+    "placement",
+    "multiget",
+}
+_OUT_OF_NAMES = {"clients", "clients_per_thread", "client_machines", "client_threads", "instances", "write_ratio"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a builder is given: its part of the set, the sweeps of its files, and those with the event engine beside them."""
+
+    spec: SectionSpec
+    sweeps: tuple[SweepReadings, ...]
+    beside: tuple[SweepReadings, ...] = ()
+    label: str = ""
+
+    @property
+    def first(self) -> SweepReadings:
+        """The sweep of the first file."""
+        return self.sweeps[0]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Cells that form a line, ascending by the setting ``over``; ``workload`` names their panel."""
+
+    workload: str
+    name: str
+    look: Look
+    cells: tuple[CellReadings, ...]
+    sweep: SweepReadings
+    event: bool = False
+    over: str = "clients"
+
+    def x(self, cell: CellReadings) -> float:
+        """Where a cell stands on the x axis."""
+        return float(str(cell.level(self.over)))
+
+
+def series_of(task: Task, over: str = "clients") -> list[Series]:
+    """The lines of a section over one setting."""
+    found: list[Series] = []
+    # A name has its look in every panel, whichever series come first there.
+    places: dict[str, int] = {}
+    for sweep in (*task.sweeps, *task.beside):
+        event = sweep in task.beside
+        groups: dict[tuple[str, str], list[CellReadings]] = {}
+        for cell in sweep.cells:
+            name = ", ".join(_names(cell, [one for one in sweep.varied if one != over]))
+            label = "event engine" + (f", {name}" if name else "") if event else name
+            groups.setdefault((workload_name(cell.settings), label), []).append(cell)
+        for (workload, label), cells in groups.items():
+            ordered = tuple(sorted(cells, key=lambda cell: _sortable(cell.level(over))))
+            own = label or (_engine(sweep) if task.beside else _path(sweep))
+            look = EVENT if event else LOOKS[places.setdefault(own, len(places)) % len(LOOKS)]
+            found.append(Series(workload, own, look, ordered, sweep, event, over))
+    return found
+
+
+def by_workload(lines: Sequence[Series]) -> dict[str, list[Series]]:
+    """The lines of each panel."""
+    found: dict[str, list[Series]] = {}
+    for one in lines:
+        found.setdefault(one.workload, []).append(one)
+    return found
+
+
+def _names(cell: CellReadings, varied: Sequence[str]) -> list[str]:
+    """What tells a cell's line from others. Direct access has no settings of a proxy, and a subject says by itself that it is one."""
+    if "path" in varied and cell.settings.path is RequestPath.DIRECT:
+        varied = [name for name in varied if name not in _OF_PROXIES]
+    elif "subject" in varied:
+        varied = [name for name in varied if name != "path"]
+    return [level_name(one, cell.level(one)) for one in varied if one not in _OUT_OF_NAMES]
+
+
+def _engine(sweep: SweepReadings) -> str:
+    return f"{sweep.cells[0].settings.engine} engine" if sweep.cells else "measured"
+
+
+def _path(sweep: SweepReadings) -> str:
+    return "through the proxy" if sweep.cells and sweep.cells[0].settings.path.value == "proxy" else "direct"
+
+
+def workload_name(settings: Settings) -> str:
+    """``reads``, ``writes``, ``5 % writes``."""
+    if settings.write_ratio == 0.0:
+        return "reads" if settings.multiget_keys == 1 else "multi-gets"
+    return "writes" if settings.write_ratio == 1.0 else f"{100 * settings.write_ratio:g} % writes"
+
+
+def level_name(factor: str, level: object) -> str:
+    """``8 workers``, ``3 servers``, ``R = 3``."""
+    if factor == "replicas":
+        return f"R = {level}"
+    if factor == "path":
+        return {"proxy": "through the proxy"}.get(str(level), str(level))
+    if factor == "subject":
+        return str(level)
+    if factor in ("workers", "readers", "servers", "proxies", "keys"):
+        noun = {"proxies": "proxy"}.get(factor, factor.removesuffix("s"))
+        return count_text(int(str(level)), noun).replace("proxys", "proxies")
+    return f"{factor.replace('_', ' ')} {level}"
+
+
+def mark(cell: CellReadings, x: float, value: Callable[[Reading], float | None], scale: float = 1.0) -> Mark | None:
+    """A point of a line: the mean over runs with its interval; ``None`` where no run has the number."""
+    found = [one * scale for one in cell.of(value)]
+    if not found:
+        return None
+    note = count_text(len(found), "run")
+    if len(found) == 1:
+        return Mark(x, found[0], note=note)
+    interval = mean_interval(found)
+    return Mark(x, interval.mean, interval.low, interval.high, note)
+
+
+def change_between(base: CellReadings, cell: CellReadings, value: Callable[[Reading], float | None]) -> Change | None:
+    """Change of a number from one cell to another; ``None`` with fewer than two runs of each.
+
+    Cells of one sweep are paired by block, whose runs were made close in time; those of two sweeps have nothing in common (Welch).
+    """
+    if base.runs[0].run.folder.parent != cell.runs[0].run.folder.parent:
+        values = base.of(value), cell.of(value)
+        return unpaired_change(*values) if min(map(len, values)) >= 2 else None
+    before, after = (_by_block(one, value) for one in (base, cell))
+    blocks = sorted(before.keys() & after.keys())
+    if len(blocks) < 2:
+        return None
+    return paired_change([before[block] for block in blocks], [after[block] for block in blocks])
+
+
+def equal_speed(cells: Sequence[CellReadings]) -> CommonSlope | None:
+    """Throughputs of these cells over what the yardstick took, by name; ``None`` where it was not read, or tells nothing."""
+    read = {cell.cell.name: (cell.throughputs, cell.of(Reading.slowness_ns)) for cell in cells if len(cell.runs) >= 2}
+    if len(read) < 2 or any(len(throughputs) != len(slowness) for throughputs, slowness in read.values()):
+        return None
+    try:
+        return fit_common_slope(read)
+    except ValueError:
+        return None
+
+
+def _by_block(cell: CellReadings, value: Callable[[Reading], float | None]) -> dict[int, float]:
+    return {run.run.meta.repetition: found for run in cell.runs if (found := value(run)) is not None}
+
+
+def line_over(series: Series, value: Callable[[Reading], float | None], scale: float = 1.0, name: str = "") -> Line:
+    """One line with its intervals."""
+    marks = [mark(cell, series.x(cell), value, scale) for cell in series.cells]
+    return Line(name or series.name, tuple(one for one in marks if one is not None), series.look)
+
+
+def stage_bar(label: str, cell: CellReadings, operation: str | None = None, *, outside: bool = False) -> Bar | None:
+    """Mean time in each stage in ms, and what the client waits outside the proxy."""
+    stages = [run.stages_s(operation) for run in cell.runs]
+    known = [one for one in stages if one is not None]
+    if not known:
+        return None
+    parts = [(stage, 1e3 * sum(one[stage] for one in known) / len(known)) for stage in STAGES]
+    if outside:
+        seen = cell.mean_response_s * 1e3
+        parts.append(("outside", max(0.0, seen - sum(value for _, value in parts))))
+    return Bar(label, tuple(parts))
+
+
+def method(cells: Sequence[CellReadings], what: str = "bars are 95 % t intervals over run means") -> str:
+    """How many runs stand behind each point, and what the bars are."""
+    counts = sorted({len(cell.runs) for cell in cells})
+    shown = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"n = {shown} runs per point; {what}." if counts != [1] else "One run per point, so no intervals."
+
+
+def figure(
+    task: Task, name: str, title: str, panels: Sequence[Panel], text: str, sweeps: Sequence[SweepReadings] = ()
+) -> Figure | None:
+    """A figure of the panels that have data; ``None`` where none has."""
+    shown = tuple(panel for panel in panels if panel.has_data)
+    if not shown:
+        return None
+    runs = tuple(
+        f"{sweep.folder.name}: {count_text(len(sweep.run_names), 'run')}"
+        for sweep in sweeps or (*task.sweeps, *task.beside)
+    )
+    return Figure(f"{task.spec.name}-{name}", title, text, shown, task.spec.redraws.get(name, ""), runs)
+
+
+def table_of(panel_figure: Figure, caption: str = "") -> Table:
+    """The numbers behind a figure of lines: one row per mark."""
+    rows: list[tuple[Entry, ...]] = []
+    for panel in panel_figure.panels:
+        measured = [line for line in panel.lines if line.kind in ("line", "points", "level")]
+        for line in measured or [line for line in panel.lines if line.kind == "plain"]:
+            for one in line.marks:
+                where = panel.x.names[round(one.x)] if panel.x.names else Value(one.x)
+                rows.append((panel.title, line.name, where, Value(one.y, one.low, one.high), one.note))
+        for bar in panel.bars:
+            rows += [(panel.title, name, bar.label, Value(value), "") for name, value in bar.parts]
+    x, y = panel_figure.panels[0].x.label, panel_figure.panels[0].y.label
+    return Table(
+        f"{panel_figure.name}-data",
+        caption or f"The numbers behind the figure: {panel_figure.title}",
+        ("Panel", "Series", x or "At", y, "Note"),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def design_rows(study: Study) -> tuple[tuple[str, str], ...]:
+    """Factors with their levels, fixed settings, and the plan."""
+    titles = {name: str(field.title) for name, field in Settings.model_fields.items()}
+    plan = study.plan
+    rows = [(f"{titles[name]}, factor", ", ".join(map(str, levels))) for name, levels in study.factors.items()]
+    rows += [(titles[name], str(value)) for name, value in study.fixed.items()]
+    if study.kind in (Kind.LOAD, Kind.TRACE, Kind.MICRO):
+        runs = (
+            f"{plan.repetitions}"
+            if plan.stop is None
+            else f"{plan.repetitions} to {plan.repetitions_max}, by stop rule"
+        )
+        rows += [
+            ("repetitions", f"{runs}, {plan.order.replace('-', ' ')}"),
+            ("phases", f"{plan.warmup_s:g} s warm-up, {plan.measured_s:g} s measured, {plan.cooldown_s:g} s cool-down"),
+        ]
+    rows += [("pace", study.pace or "as written")]
+    if study.assumed:
+        rows.append(("assumed, not printed by the study", ", ".join(study.assumed)))
+    return tuple(rows)
+
+
+def with_tables(blocks: Sequence[Block | None]) -> list[Block]:
+    """Every figure followed by its raw numbers."""
+    out: list[Block] = []
+    for block in blocks:
+        if block is None:
+            continue
+        out.append(block)
+        if isinstance(block, Figure):
+            out.append(table_of(block))
+    return out
+
+
+def _sortable(level: object) -> tuple[bool, float, str]:
+    return (isinstance(level, str), 0.0 if isinstance(level, str) else float(str(level)), str(level))

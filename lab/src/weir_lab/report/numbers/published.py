@@ -1,0 +1,96 @@
+"""What the earlier studies printed, beside ours: maxima by configuration, and which of their numbers are known to be wrong.
+
+All of it is read from ``oracles/data``; nothing is typed in again here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.report.oracles import read_table
+
+if TYPE_CHECKING:
+    from weir_lab.design import Level
+    from weir_lab.design.whole.sets import PublishedSource
+    from weir_lab.report.numbers.readings import CellReadings
+
+__all__ = ["KnownError", "Printed", "errors_at", "printed_maxima"]
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A printed maximum: the settings that it belongs to, and where it stands."""
+
+    at: tuple[tuple[str, Level], ...]
+    throughput: float
+    response_ms: float | None
+    where: str
+
+    def fits(self, cell: CellReadings) -> bool:
+        """Whether a cell has these settings."""
+        return all(getattr(cell.settings, name) == level for name, level in self.at)
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """A wrong number or sentence of an earlier study, with what is right."""
+
+    location: str
+    quantity: str
+    printed: str
+    right: str
+    explanation: str
+
+
+def printed_maxima(study: str, source: PublishedSource) -> list[Printed]:
+    """Maxima that the study printed for a section."""
+    rows = [row for row in read_table(source.table) if row["study"] == study and _has(row, source.where)]
+    if source.table == "max_throughput_baseline":
+        return [Printed(_workload(row), float(row["throughput_ops_s"]), None, row["configuration"]) for row in rows]
+    if source.table == "max_throughput_middleware":
+        return [
+            Printed(
+                _workload(row),
+                float(row["throughput_ops_s"]),
+                float(row["response_time_ms"]),
+                f"at the {row['measured_at']}",
+            )
+            for row in rows
+        ]
+    if source.table == "max_throughput_full_system":
+        return [
+            Printed(
+                (("workers", int(row["worker_threads"])),), float(row["value"]), None, row["quantity"].replace("_", " ")
+            )
+            for row in rows
+            if row["unit"] == "ops/s"
+        ]
+    if source.table in ("s1_quoted", "s4_quoted"):
+        return [_quoted(row) for row in rows if row["quantity"] == "throughput"]
+    raise ValueError(f"No maxima are known in {source.table}.")
+
+
+def errors_at(study: str, locations: list[str]) -> list[KnownError]:
+    """Known errors at these places of a study."""
+    return [
+        KnownError(row["location"], row["quantity"], row["published"], row["correct"], row["explanation"])
+        for row in read_table("known_errors")
+        if row["study"] == study and row["location"] in locations
+    ]
+
+
+def _has(row: Row, where: dict[str, str]) -> bool:
+    return all(row[name] == value for name, value in where.items())
+
+
+def _workload(row: Row) -> tuple[tuple[str, Level], ...]:
+    return (("write_ratio", 1.0 if row["workload"] == "write" else 0.0),)
+
+
+def _quoted(row: Row) -> Printed:
+    threads = row.get("read_threads") or row.get("threads_per_pool") or "0"
+    told = [f"{row['total_clients']} clients", row.get("note"), row.get("experiment")]
+    return Printed((("readers", int(threads)),), float(row["value"]), None, ", ".join(one for one in told if one))

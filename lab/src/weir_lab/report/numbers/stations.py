@@ -1,0 +1,189 @@
+"""Where requests wait: what each link can carry, how busy each station is, and which one limits. Pure.
+
+Reference for the link bounds: payload alone, as docs/method.md says; a write leaves a proxy once for each replica.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.design import Engine, RequestPath, Role
+from weir_lab.theory.laws import link_bound_rps
+
+if TYPE_CHECKING:
+    from weir_lab.design import Settings
+    from weir_lab.design.topology import Links
+    from weir_lab.report.numbers.readings import CellReadings
+
+__all__ = ["Bound", "Limit", "Usage", "bottleneck", "link_bounds", "tightest", "usages"]
+
+# From this share on a station is called full. Links are counted by payload alone, and headers take 5 % of 4 KiB values.
+FULL = 0.9
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Requests per second that one tier's uplinks carry together."""
+
+    tier: str
+    requests_per_s: float
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How busy a station was, 0 to 1: mean over runs.
+
+    ``holds`` marks those that wait inside for others, such as workers; ``shared`` what all roles and strangers use together.
+    """
+
+    station: str
+    share: float
+    evidence: str
+    holds: bool = False
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Which station limits, and why we say so; ``station`` is empty where none is full."""
+
+    station: str
+    sentence: str
+
+
+def link_bounds(settings: Settings, links: Links) -> list[Bound]:
+    """What the uplinks of each tier allow for this mix of requests.
+
+    Writes come from the clients and go on to each replica; values of reads come from the servers and go on to the clients.
+    """
+    writes = settings.write_ratio
+    reads = (1.0 - writes) * settings.multiget_keys
+    proxied = settings.path is RequestPath.PROXY
+    size = float(settings.value_size_bytes)
+    copies = settings.replicas if proxied else 1
+    found = []
+    if writes > 0:
+        found.append(_bound("client uplinks", links.client_mbit_s, size * writes, settings.client_machines))
+    if proxied:
+        through = size * (writes * copies + reads)
+        found.append(_bound("proxy uplinks", links.proxy_mbit_s, through, settings.proxies))
+    if reads > 0:
+        found.append(_bound("server uplinks", links.server_mbit_s, size * reads, settings.servers))
+    return found
+
+
+def _bound(tier: str, mbit_s: float, bytes_per_request: float, links: int) -> Bound:
+    return Bound(tier, link_bound_rps(mbit_s * 1e6, bytes_per_request, links))
+
+
+def tightest(settings: Settings, links: Links) -> Bound:
+    """The bound that a plateau would show first."""
+    return min(link_bounds(settings, links), key=lambda bound: bound.requests_per_s)
+
+
+def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
+    """Every station of a cell that the records tell of, busiest first."""
+    settings, rate = cell.settings, cell.mean_throughput
+    found = []
+    for bound in link_bounds(settings, links) if links is not None else ():
+        share = rate / bound.requests_per_s
+        found.append(Usage(bound.tier, share, f"{rate:,.0f} of {bound.requests_per_s:,.0f} requests/s by payload"))
+    servers = _mean(cell.of(lambda run: run.cores(Role.SERVERS)))
+    if servers is not None:
+        threads = settings.servers * settings.server_threads
+        found.append(Usage("memcached threads", servers / threads, f"{servers:.2f} cores of {threads} threads"))
+    client = _mean(cell.of(lambda run: run.cores(Role.CLIENT)))
+    if client is not None:
+        threads = settings.client_threads * settings.generators
+        found.append(Usage("load generators", client / threads, f"{client:.2f} cores of {threads} threads"))
+    found += _inside_proxy(cell, rate)
+    busy = _mean(cell.of(lambda run: run.machine_busy))
+    if busy is not None:
+        found.append(Usage("CPUs of this machine", busy, "share of its CPU time, whoever used it", shared=True))
+    return sorted(found, key=lambda usage: -usage.share)
+
+
+def _inside_proxy(cell: CellReadings, rate: float) -> list[Usage]:
+    settings = cell.settings
+    if settings.path is not RequestPath.PROXY:
+        return []
+    found = []
+    spent = _mean(cell.of(lambda run: run.cores(Role.PROXY)))
+    if spent is not None:
+        threads = settings.proxies * (settings.proxy_threads if settings.engine is Engine.EVENT else _threads(settings))
+        found.append(Usage("proxy threads", spent / threads, f"{spent:.2f} cores of {threads} threads"))
+    stages = [run.stages_s() for run in cell.runs]
+    known = [stage for stage in stages if stage is not None]
+    if known and settings.engine is Engine.POOL and settings.workers:
+        held = sum(one["send"] + one["backend"] + one["reply"] for one in known) / len(known)
+        workers = settings.workers * settings.proxies
+        found.append(
+            Usage(
+                "workers",
+                rate * held / workers,
+                f"each request holds one of {workers} for {1e3 * held:.2f} ms",
+                holds=True,
+            )
+        )
+    gets = [one for run in cell.runs if (one := run.stages_s("get")) is not None]
+    if gets and settings.engine is Engine.SPLIT and settings.readers:
+        held = sum(one["send"] + one["backend"] + one["reply"] for one in gets) / len(gets)
+        readers = settings.readers * settings.servers * settings.proxies
+        reads = _mean(cell.of(lambda run: run.operation_rate("get"))) or 0.0
+        found.append(
+            Usage(
+                "readers",
+                reads * held / readers,
+                f"each GET holds one of {readers} for {1e3 * held:.2f} ms",
+                holds=True,
+            )
+        )
+    return found
+
+
+def _threads(settings: Settings) -> int:
+    """Threads of one proxy with a threaded engine: the network thread, and workers or readers and writers."""
+    if settings.engine is Engine.POOL:
+        return 1 + (settings.workers or 1)
+    return 1 + settings.servers * ((settings.readers or 1) + 1)
+
+
+def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
+    """The full station that nothing behind it explains: links and processors before workers, which wait for them."""
+    full = [usage for usage in found if usage.share >= FULL]
+    own = [usage for usage in full if not usage.holds and not usage.shared]
+    common = [usage for usage in full if usage.shared]
+    grown = {
+        True: " The queue in the proxy grows with the clients.",
+        False: " The queue in the proxy does not grow.",
+        None: "",
+    }
+    if own or common:
+        first = (own or common)[0]
+        waiting = [usage.station for usage in full if usage.holds]
+        held = f"; the {waiting[0]} are held by it" if waiting else ""
+        beside = f" The {common[0].station} were {100 * common[0].share:.0f} % busy, too." if own and common else ""
+        return Limit(
+            first.station,
+            f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}){held}.{beside}{grown[queue_grows]}",
+        )
+    if full:
+        first = full[0]
+        return Limit(
+            first.station,
+            f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}), while no link and no processor is full."
+            f"{grown[queue_grows]}",
+        )
+    if not found:
+        return Limit("", "Nothing in the records tells how busy any station was.")
+    busiest = found[0]
+    return Limit(
+        "",
+        f"No station is full: the busiest are the {busiest.station} with "
+        f"{100 * busiest.share:.0f} % ({busiest.evidence}).{grown[queue_grows]}",
+    )
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

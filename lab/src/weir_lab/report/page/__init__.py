@@ -1,0 +1,9 @@
+"""What a page is made of, and the page.
+
+``blocks``      values with intervals, tables, figures, sections
+``charts``      panels as inline SVG
+``html``        the page, and Markdown
+``standalone``  a figure of a report as a file of its own
+"""
+
+__all__: list[str] = []

@@ -1,0 +1,177 @@
+"""What a report is made of, before it is text: values with intervals, tables, figures, sections.
+
+Everything that a reader sees passes through here, so that page, Markdown and twin show the same, and `verifying` can recompute it.
+A `Value` refuses what is not a finite number: a missing number cannot reach a reader.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from weir_lab.errors import ReportError
+from weir_lab.theory.stats import Interval, mean_interval
+from weir_lab.theory.units import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.report.page.charts import Panel
+
+__all__ = ["Block", "Entry", "Figure", "Finding", "Report", "Section", "Table", "Text", "Value", "over"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number with the digits to show, and its 95 % interval where there were at least two runs."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    digits: int | None = None
+    signed: bool = False
+
+    def __post_init__(self) -> None:
+        for part in (self.value, self.low, self.high):
+            if part is not None and not math.isfinite(part):
+                raise ReportError(f"A number of the report is not finite ({part!r}). Look for a run without data.")
+
+    @classmethod
+    def of(cls, interval: Interval, digits: int | None = None) -> Value:
+        """An interval over runs."""
+        return cls(interval.mean, interval.low, interval.high, digits)
+
+    @property
+    def text(self) -> str:
+        """``12.3 ± 0.4``; digits that suit the number where none are given."""
+        whole = self.low is None and float(self.value).is_integer()
+        places = self.digits if self.digits is not None else 0 if whole else _places(self.value)
+        shown = number(self.value, places)
+        if self.signed and self.value > 0 and not shown.startswith("+"):
+            shown = f"+{shown}"
+        if self.low is None or self.high is None:
+            return shown
+        if abs((self.high + self.low) / 2 - self.value) > 1e-6 * max(1.0, abs(self.value)):
+            return f"{shown} ({number(self.low, places)} to {number(self.high, places)})"
+        return f"{shown} ± {number((self.high - self.low) / 2, places)}"
+
+
+Entry = str | int | Value
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; ``points`` follow it as a list."""
+
+    text: str
+    points: tuple[str, ...] = ()
+    note: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings. ``folded`` tables stand behind a figure and open on demand."""
+
+    name: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Entry, ...], ...]
+    folded: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.rows or not self.caption:
+            raise ReportError(f"Table {self.name} has no rows or no caption. Look at the records that should fill it.")
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ReportError(f"Table {self.name}: a row has not as many entries as there are columns.")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels side by side under one caption; ``redraws`` names the earlier study's figures, ``method`` n, interval and source."""
+
+    name: str
+    title: str
+    method: str
+    panels: tuple[Panel, ...]
+    redraws: str = ""
+    runs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.panels or not self.title or not self.method:
+            raise ReportError(f"Figure {self.name} has no panel, title or method.")
+        if any(not panel.has_data for panel in self.panels):
+            raise ReportError(f"Figure {self.name} has an empty panel. Look at the records that should fill it.")
+
+
+Block = Text | Table | Figure
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence of the earlier study held against our data: ``holds``, ``does not hold``, ``undecided`` or ``no data``."""
+
+    name: str
+    claim: str
+    verdict: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report about one question. ``missing`` says what is not there, and then there are no numbers."""
+
+    name: str
+    title: str
+    question: str
+    hypothesis: str
+    design: tuple[tuple[str, str], ...] = ()
+    blocks: tuple[Block, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    missing: str = ""
+    runs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    conclusions: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Attempts that failed a gate, by sweep folder: counted, and nothing is computed from them."""
+
+    @property
+    def missing_as(self) -> str:
+        """How a heading says that something is missing."""
+        return "in part" if self.runs else "not there"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole study. ``summary`` has at most ten lines; ``runs`` names the run folders of each sweep that were used."""
+
+    name: str
+    title: str
+    about: str
+    pace: str
+    testbed: str
+    summary: tuple[str, ...]
+    sections: tuple[Section, ...]
+    facts: tuple[tuple[str, str], ...]
+    sweeps: dict[str, str]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All of all sections."""
+        return [finding for section in self.sections for finding in section.findings]
+
+
+def over(values: Sequence[float], scale: float = 1.0, digits: int | None = None) -> Value:
+    """Mean over runs, with its 95 % t interval from two runs on."""
+    if not values:
+        raise ReportError("A mean over no runs was asked for. Look for a cell without valid runs.")
+    if len(values) == 1:
+        return Value(values[0] * scale, digits=digits)
+    return Value.of(mean_interval(values).scaled(scale), digits)
+
+
+def _places(value: float) -> int:
+    """Decimals for three significant digits, none from 1,000 up."""
+    size = abs(value)
+    if size == 0.0 or size >= 100.0:
+        return 0
+    return min(4, 2 - math.floor(math.log10(size)))

@@ -1,0 +1,109 @@
+"""Times inside the middleware that study S4 printed, beside ours: its three times are sums of our stages.
+
+=========  =====================================================================
+T_queue    queue
+T_server   send and backend: S4 counts from the first send to the last reply
+T_left     read, dispatch and reply: everything else between first and last stamp
+=========  =====================================================================
+
+The machines differ, so shares and their order can be compared, not values.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from weir_lab.report.numbers.readings import OPERATION_NAMES
+from weir_lab.report.oracles import read_table
+from weir_lab.report.page.blocks import Table, Value, over
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.report.common import Task
+    from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.report.page.blocks import Entry
+
+__all__ = ["means_beside", "quartiles_beside"]
+
+_PARTS = {
+    "t_queue_us": ("queue",),
+    "t_server_us": ("send", "backend"),
+    "t_left_us": ("read", "dispatch", "reply"),
+}
+# Client machines of S4; its tables count clients per machine.
+_MACHINES = 3
+
+
+def means_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
+    """Means of the three times for the read threads and clients that both have; ``None`` without such."""
+    rows: list[tuple[Entry, ...]] = []
+    for row in read_table("s4_mean_timestamps"):
+        clients, readers, operation = (
+            _MACHINES * int(row["clients_per_machine"]),
+            int(row["threads_per_pool"]),
+            row["op"],
+        )
+        fitting = [one for one in cells if (one.settings.clients, one.settings.readers) == (clients, readers)]
+        if row["study"] != task.label or not fitting:
+            continue
+        ours = [fitting[0].of(partial(_sum_s, operation=operation, stages=stages)) for stages in _PARTS.values()]
+        if not all(ours):
+            continue  # an operation that this cell has none of
+        pairs = [(Value(float(row[name]) / 1e3), over(found, 1e3)) for name, found in zip(_PARTS, ours, strict=True)]
+        rows.append(
+            (Value(readers), Value(clients), OPERATION_NAMES.get(operation, operation), *(entry for pair in pairs for entry in pair))
+        )  # fmt: skip
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-printed-means",
+        "Mean ms inside the middleware, the study's beside ours (95 % t intervals over runs): T_queue is our queue, T_server send and "
+        "backend, T_left read, dispatch and reply. Other machines: compare the shares.",
+        ("Threads", "Clients", "", "T_queue", "ours", "T_server", "ours", "T_left", "ours"),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def quartiles_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
+    """Median and 95th percentile of the queue for the servers, replicas and writes that both have; ``None`` without such."""
+    rows: list[tuple[Entry, ...]] = []
+    for row in read_table("s4_percentiles"):
+        if row["study"] != task.label or row["quantity"] != "t_queue" or not row["replication"]:
+            continue
+        at = (int(row["servers"]), int(row["replication"]), float(row["write_percent"]))
+        for cell in cells:
+            settings = cell.settings
+            if (settings.servers, settings.replicas, round(100 * settings.write_ratio, 6)) != at:
+                continue
+            ours = [cell.of(partial(_queue_s, operation=row["op"], percent=percent)) for percent in (50.0, 95.0)]
+            if all(ours):
+                rows.append(
+                    (
+                        Value(at[0]), Value(at[1]), Value(at[2], digits=0), OPERATION_NAMES.get(row["op"], row["op"]),
+                        Value(float(row["p50_us"]) / 1e3), over(ours[0], 1e3),
+                        Value(float(row["p95_us"]) / 1e3), over(ours[1], 1e3),
+                    )
+                )  # fmt: skip
+            break
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-printed-quartiles",
+        "Time in the queue, the study's beside ours (percentiles per run, 95 % t intervals over runs). Other machines: compare patterns.",
+        ("S", "R", "Writes (%)", "Operation", "Median (ms)", "ours", "p95 (ms)", "ours"),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def _sum_s(run: Reading, operation: str, stages: Sequence[str]) -> float | None:
+    found = run.stages_s(operation)
+    return sum(found[stage] for stage in stages) if found is not None else None
+
+
+def _queue_s(run: Reading, operation: str, percent: float) -> float | None:
+    times = run.stage_times(operation, "queue")
+    value = times.percentile(percent) if times is not None else None
+    return None if value is None else value / 1e9

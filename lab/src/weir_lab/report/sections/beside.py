@@ -1,0 +1,200 @@
+"""Subjects side by side over clients: direct access and proxies of different makers, and what each costs against the others.
+
+All subjects should be levels of one sweep: then every block has each of them within a minute, and changes are paired by block. Where a
+yardstick was read, throughput is also compared at equal speed of the machine, by analysis of covariance over all cells.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.design import RequestPath, Role
+from weir_lab.report.common import (
+    Series,
+    Task,
+    by_workload,
+    change_between,
+    equal_speed,
+    figure,
+    mark,
+    method,
+    series_of,
+    with_tables,
+)
+from weir_lab.report.numbers.readings import Reading
+from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
+from weir_lab.theory.units import change_text, count_text, number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.theory.stats import Change, CommonSlope
+
+__all__ = ["build", "summary"]
+
+
+def build(task: Task) -> list[Block]:
+    """Throughput and response time over clients, one line per subject; changes between them at the same clients."""
+    lines = series_of(task)
+    fit = equal_speed([cell for one in lines for cell in one.cells])
+    return [
+        Text("What the data say:", tuple(_points(lines, fit))),
+        *with_tables([_changes(task, lines, fit), _figure(task, lines)]),
+        _levels(task, lines),
+    ]
+
+
+def summary(task: Task) -> str:
+    """What each subject answers at the most clients."""
+    parts = []
+    for workload, group in by_workload(series_of(task)).items():
+        clients = max(cell.settings.clients for one in group for cell in one.cells)
+        found = [
+            f"{one.name} {over(cell.throughputs, digits=0).text} requests/s"
+            for one in group
+            for cell in one.cells
+            if cell.settings.clients == clients
+        ]
+        parts.append(f"{workload} at {count_text(clients, 'client')}: {', '.join(found)}")
+    return f"{task.spec.title}: {'; '.join(parts)}."
+
+
+def _figure(task: Task, lines: Sequence[Series]) -> Figure | None:
+    looks = {name: LOOKS[place % len(LOOKS)] for place, name in enumerate(dict.fromkeys(one.name for one in lines))}
+    panels: list[Panel] = []
+    for workload, group in by_workload(lines).items():
+        ticks = tuple(sorted({float(cell.settings.clients) for one in group for cell in one.cells}))
+        axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
+        for title, label, value, scale in (
+            ("throughput", "Throughput (requests/s)", _throughput, 1.0),
+            ("response time", "Response time (ms)", _response_s, 1e3),
+        ):
+            drawn = []
+            for one in group:
+                marks = [mark(cell, cell.settings.clients, value, scale) for cell in one.cells]
+                drawn.append(Line(one.name, tuple(found for found in marks if found), looks[one.name]))
+            panels.append(Panel(f"{workload}: {title}", axis, Axis(label), tuple(drawn)))
+    cells = [cell for one in lines for cell in one.cells]
+    return figure(task, "side-by-side", "Side by side over clients", panels, method(cells))
+
+
+def _throughput(run: Reading) -> float:
+    return run.throughput
+
+
+def _response_s(run: Reading) -> float:
+    return run.response_s
+
+
+def _pairs(group: Sequence[Series]) -> list[tuple[Series, Series]]:
+    """Each subject against each that stands before it: the plainest is the base."""
+    return [(base, one) for place, one in enumerate(group) for base in group[:place]]
+
+
+def _at(series: Series, clients: int) -> CellReadings | None:
+    return next((cell for cell in series.cells if cell.settings.clients == clients), None)
+
+
+def _changes(task: Task, lines: Sequence[Series], fit: CommonSlope | None) -> Table | None:
+    rows: list[tuple[Entry, ...]] = []
+    for workload, group in by_workload(lines).items():
+        for base, one in _pairs(group):
+            for cell in one.cells:
+                other = _at(base, cell.settings.clients)
+                if other is None:
+                    continue
+                told: list[Entry] = [_value(fit.change(other.cell.name, cell.cell.name))] if fit else ["–"]
+                for value in (_throughput, _response_s, _p99_s):
+                    change = change_between(other, cell, value)
+                    told.append(_value(change) if change else "too few")
+                rows.append((workload, one.name, base.name, Value(cell.settings.clients), *told, Value(len(cell.runs))))
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-changes",
+        "Each subject against the others at the same clients: changes in percent with 95 % t intervals, paired by block where all are of "
+        "one sweep, Welch's otherwise. At equal speed: of the throughput, with one slope over what the yardstick took.",
+        (
+            "Workload", "Subject", "Against", "Clients", "At equal speed (%)", "Throughput (%)", "Mean R (%)", "p99 (%)", "Runs",
+        ),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def _value(change: Change) -> Value:
+    return Value(change.percent, change.low, change.high, 1, signed=True)
+
+
+def _p99_s(run: Reading) -> float | None:
+    found = run.times.percentile(99.0)
+    return None if found is None else found / 1e9
+
+
+def _levels(task: Task, lines: Sequence[Series]) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    for one in lines:
+        for cell in one.cells:
+            spent = cell.of(lambda run: run.cpu_s(Role.PROXY)) if cell.settings.path is RequestPath.PROXY else []
+            tail = cell.percentile_s(99.0)
+            rows.append(
+                (
+                    one.workload, one.name, Value(cell.settings.clients), over(cell.throughputs, digits=0),
+                    over(cell.of(_response_s), 1e3), over(tail, 1e3) if tail else "too few",
+                    over(spent, 1e6, digits=1) if spent else "–", _speed(cell), Value(len(cell.runs)),
+                )
+            )  # fmt: skip
+    return Table(
+        f"{task.spec.name}-table",
+        "All levels with 95 % t intervals over runs. Yardstick: what a fixed piece of work took on the cores during the same runs; where "
+        "it differs, the machine was not equally fast for all.",
+        (
+            "Workload", "Subject", "Clients", "X (requests/s)", "R (ms)", "p99 (ms)", "Proxy CPU (µs per request)", "Yardstick (µs)",
+            "Runs",
+        ),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def _speed(cell: CellReadings) -> Entry:
+    found = cell.of(Reading.slowness_ns)
+    return over(found, 1e-3, digits=0) if found else "–"
+
+
+def _points(lines: Sequence[Series], fit: CommonSlope | None) -> list[str]:
+    points = []
+    how = ", at equal speed of the machine" if fit else ""
+    for workload, group in by_workload(lines).items():
+        parts = []
+        for one in group:
+            best = max(one.cells, key=lambda cell: cell.mean_throughput)
+            parts.append(
+                f"{one.name} {over(best.throughputs, digits=0).text} requests/s at {count_text(best.settings.clients, 'client')}"
+            )
+        points.append(f"{workload.capitalize()}, largest throughput: {'; '.join(parts)}.")
+        for base, one in _pairs(group):
+            told = [
+                f"{change_text(change)} at {count_text(cell.settings.clients, 'client')}"
+                for cell in one.cells
+                if (other := _at(base, cell.settings.clients)) is not None
+                and (change := _change(other, cell, fit)) is not None
+            ]
+            if told:
+                points.append(
+                    f"{workload.capitalize()}, throughput of {one.name} against {base.name}{how}: {'; '.join(told)}."
+                )
+    return points if fit is None else [*points, _slope_text(fit)]
+
+
+def _slope_text(fit: CommonSlope) -> str:
+    return (
+        "The machine was not equally fast in all runs: where the yardstick took 1 % longer, throughput was "
+        f"{number(-fit.slope, 2)} % lower ({number(-fit.slope_high, 2)} to {number(-fit.slope_low, 2)}), which explains "
+        f"{number(100 * fit.explained, 0)} % of the variance between runs of a cell."
+    )
+
+
+def _change(base: CellReadings, cell: CellReadings, fit: CommonSlope | None) -> Change | None:
+    return fit.change(base.cell.name, cell.cell.name) if fit else change_between(base, cell, _throughput)

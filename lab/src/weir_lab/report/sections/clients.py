@@ -1,0 +1,602 @@
+"""Throughput and response time over clients: baselines, one and two proxies, the full system, the maximum."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weir_lab.design import RequestPath
+from weir_lab.report.common import (
+    BOUND,
+    PRINTED,
+    STAGE_LOOKS,
+    Series,
+    Task,
+    by_workload,
+    figure,
+    line_over,
+    method,
+    series_of,
+    stage_bar,
+    with_tables,
+)
+from weir_lab.report.numbers.published import Printed, printed_maxima
+from weir_lab.report.numbers.readings import stage_s, stage_times
+from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest, usages
+from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
+from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
+from weir_lab.report.printed_times import means_beside
+from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
+from weir_lab.theory.histogram import Histogram
+from weir_lab.theory.units import count_text, number, rate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.page.blocks import Block, Entry
+
+__all__ = ["best_cell", "build", "conclusions", "knee_of", "queue_grows", "stage_histograms", "summary"]
+
+# What can stand on the x axis, and how it is named there and in titles.
+_AXES = {
+    "clients": ("Clients (connections)", "clients"),
+    "readers": ("Read threads per server", "read threads"),
+    "workers": ("Workers per proxy", "workers"),
+}
+# A bound this many times above all that was measured would leave no room for the data.
+_BOUND_SHOWN_MAX = 2.5
+_RATE, _TIME = "Throughput (requests/s)", "Response time (ms)"
+_PERCENTS = (1.0, 5.0, 50.0, 95.0, 99.0)
+_BINS = 30
+
+
+def build(task: Task) -> list[Block]:
+    """Everything that a sweep over clients tells."""
+    lines = series_of(task)
+    own = [one for one in lines if not one.event]
+    drawn = series_of(task, _swept(task))
+    drawn_own = [one for one in drawn if not one.event]
+    figures: list[Block | None] = [_throughput(task, drawn), _response(task, drawn), _percentiles(task, drawn_own)]
+    figures += [_rate_of_change(task, drawn_own)]
+    if any(cell.settings.path is RequestPath.PROXY for one in own for cell in one.cells):
+        figures += [_proxy_side(task, drawn_own), _queue_and_service(task, drawn_own), _queue_length(task, drawn_own)]
+        figures += [_stages(task, drawn_own), stage_histograms(task, best_cell(own))]
+    maxima = _maxima(task, lines)
+    tables: list[Block | None] = [maxima, _knees(task, own), _laws(task, own), _stations(task, own)]
+    tables.append(means_beside(task, [cell for one in own for cell in one.cells]))
+    return [*_sentences(task, own), *with_tables([*tables[:1], *figures, *tables[1:]]), _log2(task, best_cell(own))]
+
+
+def _swept(task: Task) -> str:
+    """The setting on the x axis: clients, or what else varies where their number is the same everywhere."""
+    cells = [cell for sweep in task.sweeps for cell in sweep.cells]
+    others = [name for name in _AXES if any(name in sweep.varied for sweep in task.sweeps)]
+    if len({cell.settings.clients for cell in cells}) > 1 or len(others) != 1 or task.beside:
+        return "clients"
+    return others[0]
+
+
+def summary(task: Task) -> str:
+    """One line of the report's summary: the largest throughput per workload, and what limits it."""
+    parts = []
+    lines = [one for one in series_of(task) if not one.event]
+    for workload in dict.fromkeys(one.workload for one in lines):
+        cell = best_cell([one for one in lines if one.workload == workload])
+        links = task.first.study.topology.links if task.first.links_built else None
+        limit = bottleneck(usages(cell, links), queue_grows=None)
+        by = f", limited by the {limit.station}" if limit.station else ""
+        parts.append(
+            f"{workload} {rate(cell.mean_throughput)} requests/s at {count_text(cell.settings.clients, 'client')}{by}"
+        )
+    return f"{task.spec.title}: {'; '.join(parts)}."
+
+
+def best_cell(lines: Sequence[Series]) -> CellReadings:
+    """The cell with the largest mean throughput."""
+    return max((cell for one in lines for cell in one.cells), key=lambda cell: cell.mean_throughput)
+
+
+def queue_grows(series: Series) -> bool | None:
+    """Whether the mean number of requests in the proxy's queue grows more than twofold from the fewest clients to the most."""
+    lengths = [_waiting(cell) for cell in (series.cells[0], series.cells[-1])]
+    known = [length for length in lengths if length is not None]
+    return known[1] > max(2.0 * known[0], 1.0) if len(known) == 2 else None
+
+
+def _waiting(cell: CellReadings) -> float | None:
+    """Mean number of requests in the queue of the proxies: X times the time in the stage queue (Little's law)."""
+    found = [run.throughput * stages["queue"] for run in cell.runs if (stages := run.stages_s()) is not None]
+    return sum(found) / len(found) if found else None
+
+
+def _axis(lines: Sequence[Series]) -> Axis:
+    levels = sorted({one.x(cell) for one in lines for cell in one.cells})
+    label, _ = _AXES[lines[0].over]
+    return Axis(label, log=len(levels) > 2 and levels[-1] >= 8 * levels[0], ticks=tuple(levels))
+
+
+def _over_words(lines: Sequence[Series]) -> str:
+    return f"over {_AXES[lines[0].over][1]}"
+
+
+def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
+    panels, above = [], []
+    for workload, group in by_workload(lines).items():
+        drawn = [line_over(one, lambda run: run.throughput) for one in group]
+        # The law from the measured response times: N / R.
+        drawn += [
+            Line(
+                "N / R, interactive law",
+                tuple(
+                    Mark(
+                        one.x(cell),
+                        cell.settings.population / (cell.mean_response_s + cell.settings.think_time_s),
+                    )
+                    for cell in one.cells
+                ),
+                one.look,
+                "dotted",
+            )
+            for one in group
+        ]
+        left = group[0].x(group[0].cells[0])
+        bound = tightest(group[0].cells[-1].settings, group[0].sweep.study.topology.links)
+        largest = best_cell(group).mean_throughput
+        if task.first.links_built and bound.requests_per_s > _BOUND_SHOWN_MAX * largest:
+            above.append(
+                f"{workload}: the {bound.tier} would carry {rate(bound.requests_per_s)} requests/s, far above what is drawn"
+            )
+        elif task.first.links_built:
+            drawn.append(Line(f"bound of {bound.tier}", (Mark(left, bound.requests_per_s),), BOUND, "level"))
+        if task.first.links_built and len(group) == 1:
+            drawn += [
+                Line("printed by the study", (Mark(left, one.throughput),), PRINTED, "level")
+                for one in [found for found in _printed(task) if found.fits(group[0].cells[-1])][:1]
+            ]
+        panels.append(Panel(workload, _axis(group), Axis(_RATE), tuple(drawn)))
+    cells = [cell for one in lines for cell in one.cells]
+    text = (
+        method(cells)
+        + " Dotted: N / R from the measured response times; where it leaves the line, clients or time are lost."
+    )
+    if above:
+        text += f" {'; '.join(above).capitalize()}."
+    return figure(task, "throughput", f"Throughput {_over_words(lines)}", panels, text)
+
+
+def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
+    panels = []
+    for workload, group in by_workload(lines).items():
+        drawn = [line_over(one, lambda run: run.response_s, 1e3) for one in group]
+        drawn += [
+            Line(
+                "N / X, interactive law",
+                tuple(
+                    Mark(
+                        one.x(cell),
+                        1e3 * (cell.settings.population / cell.mean_throughput - cell.settings.think_time_s),
+                    )
+                    for cell in one.cells
+                ),
+                one.look,
+                "dotted",
+            )
+            for one in group
+        ]
+        panels.append(Panel(workload, _axis(group), Axis(_TIME), tuple(drawn)))
+    cells = [cell for one in lines for cell in one.cells]
+    return figure(
+        task, "response", f"Mean response time {_over_words(lines)}", panels, method(cells) + " Dotted: N / X."
+    )
+
+
+def _percentiles(task: Task, lines: Sequence[Series]) -> Figure | None:
+    panels = []
+    for one in _chosen(lines):
+        drawn = []
+        for place, percent in enumerate(_PERCENTS):
+            found = [(cell, cell.percentile_s(percent)) for cell in one.cells]
+            marks = tuple(_mark_of(one.x(cell), values, 1e3) for cell, values in found if values)
+            if marks:
+                drawn.append(Line(f"{percent:g} %", marks, LOOKS[place]))
+        panels.append(Panel(f"{one.workload}, {one.name}", _axis([one]), Axis(_TIME, log=True), tuple(drawn)))
+    cells = [cell for one in lines for cell in one.cells]
+    text = (
+        method(cells, "percentiles of each run's merged histograms, mean and 95 % t interval over runs")
+        + " Logarithmic axes."
+    )
+    return figure(task, "percentiles", f"Percentiles of the response time {_over_words(lines)}", panels, text)
+
+
+def _chosen(lines: Sequence[Series], most: int = 4) -> list[Series]:
+    """At most four lines: the ends and those between, as the paces choose levels."""
+    if len(lines) <= most:
+        return list(lines)
+    return [lines[index] for index in sorted(set(np.linspace(0, len(lines) - 1, most).round().astype(int).tolist()))]
+
+
+def _mark_of(x: float, values: Sequence[float], scale: float) -> Mark:
+    value = over(values, scale)
+    return Mark(x, value.value, value.low, value.high, count_text(len(values), "run"))
+
+
+def _rate_of_change(task: Task, lines: Sequence[Series]) -> Figure | None:
+    """dR/dN between neighbouring levels: flat from where each further client only waits (S3's rule)."""
+    if lines[0].over != "clients":
+        return None
+    panels = []
+    for workload, group in by_workload(lines).items():
+        drawn = []
+        for one in group:
+            marks = []
+            for left, right in zip(one.cells, one.cells[1:], strict=False):
+                n = (left.settings.clients, right.settings.clients)
+                if n[1] > n[0]:
+                    slope = 1e3 * (right.mean_response_s - left.mean_response_s) / (n[1] - n[0])
+                    marks.append(Mark((n[0] + n[1]) / 2, slope, note=f"between {n[0]} and {n[1]} clients"))
+            if marks:
+                drawn.append(Line(one.name, tuple(marks), one.look))
+        panels.append(Panel(workload, _axis(group), Axis("dR/dN (ms per client)"), tuple(drawn)))
+    text = "Differences of neighbouring means, drawn between the two levels; saturated where the line is flat."
+    return figure(task, "slope", "Rate of change of the response time", panels, text)
+
+
+def _proxy_side(task: Task, lines: Sequence[Series]) -> Figure | None:
+    """What the proxy counted and timed, beside the clients' view."""
+    panels = []
+    for workload, group in by_workload(lines).items():
+        rates = [line_over(one, lambda run: run.proxy_throughput) for one in group]
+        panels.append(Panel(f"{workload}: counted at the proxy", _axis(group), Axis(_RATE), tuple(rates)))
+        times = [line_over(one, lambda run: run.residence_s, 1e3) for one in group]
+        times += [
+            Line("at the clients", line_over(one, lambda run: run.response_s, 1e3).marks, one.look, "dotted")
+            for one in group
+        ]
+        panels.append(Panel(f"{workload}: time in the proxy", _axis(group), Axis(_TIME), tuple(times)))
+    cells = [cell for one in lines for cell in one.cells]
+    text = (
+        method(cells)
+        + " Dotted: at the clients; the distance is network, load generator and bytes that no stamp saw yet."
+    )
+    return figure(task, "proxy", "Throughput and response time at the proxy", panels, text)
+
+
+def _queue_and_service(task: Task, lines: Sequence[Series]) -> Figure | None:
+    panels = []
+    for workload, group in by_workload(lines).items():
+        for stage, title in (("queue", "time in the queue"), ("backend", "time waiting for memcached")):
+            drawn = [line_over(one, stage_s(stage), 1e3) for one in group]
+            panels.append(Panel(f"{workload}: {title}", _axis(group), Axis("Time (ms)"), tuple(drawn)))
+    cells = [cell for one in lines for cell in one.cells]
+    return figure(task, "queue-service", "Queueing and service time in the proxy", panels, method(cells))
+
+
+def _queue_length(task: Task, lines: Sequence[Series]) -> Figure | None:
+    panels = []
+    for workload, group in by_workload(lines).items():
+        drawn = [
+            line_over(one, lambda run: run.throughput * stages["queue"] if (stages := run.stages_s()) else None)
+            for one in group
+        ]
+        panels.append(Panel(workload, _axis(group), Axis("Requests queued (requests)"), tuple(drawn)))
+    cells = [cell for one in lines for cell in one.cells]
+    text = method(cells) + " By Little's law from throughput and time in the queue, all proxies together."
+    return figure(task, "queue-length", "Requests in the queue of the proxies", panels, text)
+
+
+def _stages(task: Task, lines: Sequence[Series]) -> Figure | None:
+    panels = []
+    for workload, group in by_workload(lines).items():
+        for place, words in ((0, "fewest"), (-1, "most")):
+            bars = [stage_bar(one.name, one.cells[place], outside=True) for one in group]
+            shown = tuple(bar for bar in bars if bar is not None)
+            level = group[0].x(group[0].cells[place])
+            panels.append(
+                Panel(
+                    f"{workload}, {words} {_AXES[group[0].over][1]} ({number(level, 0)})",
+                    Axis(""),
+                    Axis("Mean time (ms)"),
+                    bars=shown,
+                    parts=STAGE_LOOKS,
+                )
+            )
+    text = "Means over runs per request; the stages add up to the time in the proxy, and with what is outside to the clients' mean."
+    return figure(task, "stages", "Where the time of a request goes", panels, text)
+
+
+def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
+    """Distribution of each stage at one cell, over all its runs."""
+    operations = [name for name in ("get", "set", "multiget") if any(run.operation_s(name) for run in cell.runs)]
+    panels = []
+    for stage in ("dispatch", "queue", "backend", "reply"):
+        bars: list[Bar] = []
+        for operation in operations[:1]:
+            merged = cell.merged(stage_times(operation, stage))
+            if merged is not None and merged.total:
+                bars = _bins(merged, stage)
+        if bars:
+            panels.append(
+                Panel(f"stage {stage}", Axis("Time up to (ms)"), Axis("Share (%)"), bars=tuple(bars), parts=STAGE_LOOKS)
+            )
+    text = (
+        f"All {operations[0].upper() if operations else ''} requests of {count_text(len(cell.runs), 'run')} of the cell {cell.cell.name}; "
+        "bins of equal width up to the 99.5th percentile, what lies above is left out."
+    )
+    return figure(
+        task, "stage-histograms", f"Distribution of the stages at the best cell ({cell.cell.name})", panels, text
+    )
+
+
+def _bins(times: Histogram, part: str) -> list[Bar]:
+    top = times.percentile(99.5) or times.percentile(50.0) or 1
+    edges = [top * (index + 1) / _BINS for index in range(_BINS)]
+    counts = [times.count_up_to(int(edge)) for edge in edges]
+    shares = np.diff([0, *counts]) / times.total * 100.0
+    return [Bar(_edge(edge), ((part, float(share)),)) for edge, share in zip(edges, shares, strict=True)]
+
+
+def _edge(ns: float) -> str:
+    return f"{ns / 1e6:.3g}"
+
+
+def _printed(task: Task) -> list[Printed]:
+    return [one for source in task.spec.published for one in printed_maxima(task.label, source)]
+
+
+def _maxima(task: Task, lines: Sequence[Series]) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    for one in lines:
+        cell = max(one.cells, key=lambda cell: cell.mean_throughput)
+        bound = tightest(cell.settings, one.sweep.study.topology.links) if one.sweep.links_built else None
+        fitting = [found for found in _printed(task) if not one.event and found.fits(cell)]
+        printed: list[Printed | None] = [*fitting] or [None]
+        for found in printed:
+            rows.append(
+                (
+                    one.workload,
+                    one.name,
+                    Value(cell.settings.clients),
+                    over(cell.throughputs, digits=0),
+                    over(cell.of(lambda run: run.response_s), 1e3),
+                    bound.tier if bound else "no links here",
+                    Value(100 * cell.mean_throughput / bound.requests_per_s, digits=1) if bound else "–",
+                    Value(found.throughput, digits=0) if found else "–",
+                    Value(100 * (cell.mean_throughput / found.throughput - 1), digits=1, signed=True)
+                    if found and bound
+                    else "–",
+                    found.where if found else "–",
+                )
+            )
+    note = (
+        "The testbed gives each machine the study's link: values are comparable where links limit, and not where processors do."
+        if task.first.links_built
+        else "Set-ups differ: no link is limited here, so printed values stand beside ours without a comparison."
+    )
+    return Table(
+        f"{task.spec.name}-maxima",
+        f"Maximum throughput: the level of clients with the largest mean, with 95 % t intervals over runs. {note}",
+        (
+            "Workload",
+            "Series",
+            "Clients",
+            "X (requests/s)",
+            "R (ms)",
+            "Tightest link",
+            "X of it (%)",
+            "Printed X",
+            "Ours against it (%)",
+            "Printed as",
+        ),
+        tuple(rows),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def knee_of(series: Series) -> Knee | None:
+    """Where throughput stops growing, by all rules; ``None`` with fewer than four levels of two runs each."""
+    cells = [cell for cell in series.cells if len(cell.runs) >= 2]
+    populations = tuple(cell.settings.population for cell in cells)
+    if len(cells) < 4 or len(set(populations)) != len(cells):
+        return None
+    tails = [cell.percentile_s(99.0) for cell in cells]
+    curve = Curve(
+        populations,
+        tuple(tuple(cell.throughputs) for cell in cells),
+        tuple(tuple(cell.of(lambda run: run.response_s)) for cell in cells),
+        tuple(tuple(tail) for tail in tails) if all(tails) else None,
+    )
+    return find_knee(curve)
+
+
+def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
+    rows: list[tuple[Entry, ...]] = []
+    for one in lines:
+        knee = knee_of(one)
+        if knee is None:
+            continue
+        rows.append((one.workload, one.name, "bracket by the data", knee.verdict, ""))
+        rows += [
+            (
+                one.workload,
+                one.name,
+                estimate.name.replace("_", " "),
+                Value(estimate.population, estimate.low, estimate.high, 1)
+                if estimate.population is not None
+                else "no answer",
+                estimate.rule,
+            )
+            for estimate in knee.estimates
+        ]
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-knees",
+        "Saturation and knee by several rules, in clients, with 95 % intervals over runs where a rule has one that holds. "
+        "They answer different questions; "
+        "the bracket is what the runs can tell: the last level certainly below 95 "
+        "% of the largest throughput, and the first certainly above.",
+        ("Workload", "Series", "Estimator", "N", "Rule"),
+        tuple(rows),
+        folded=len(rows) > 20,
+    )
+
+
+def _laws(task: Task, lines: Sequence[Series]) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    for one in lines:
+        for cell in one.cells:
+            counted = cell.of(lambda run: run.proxy_throughput)
+            outside = cell.of(lambda run: run.response_s - run.residence_s if run.residence_s is not None else None)
+            deviation = cell.of(lambda run: 100 * run.law_deviation)
+            holds = abs(sum(deviation) / len(deviation)) <= 100 * one.sweep.study.gates.law_deviation_max
+            rows.append(
+                (
+                    one.workload,
+                    one.name,
+                    Value(cell.settings.clients),
+                    over(cell.throughputs, digits=0),
+                    over(cell.of(lambda run: run.response_s), 1e3),
+                    _signed(deviation),
+                    "holds" if holds else "broken",
+                    _signed([100 * (there / here - 1) for there, here in zip(counted, cell.throughputs, strict=False)])
+                    if counted
+                    else "–",
+                    over(outside, 1e3) if outside else "–",
+                    Value(len(cell.runs)),
+                )
+            )
+    return Table(
+        f"{task.spec.name}-laws",
+        "All cells, and the laws on them: response time against N / X (interactive law), throughput at the proxy against the clients', "
+        "and the part of the clients' time that lies outside the proxy. 95 % t intervals over runs.",
+        (
+            "Workload",
+            "Series",
+            "Clients",
+            "X (requests/s)",
+            "R (ms)",
+            "R against N/X (%)",
+            "Law",
+            "Proxy against client X (%)",
+            "Outside the proxy (ms)",
+            "Runs",
+        ),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def _signed(values: Sequence[float]) -> Value:
+    found = over(values)
+    return Value(found.value, found.low, found.high, 2, signed=True)
+
+
+def _stations(task: Task, lines: Sequence[Series]) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    for one in lines:
+        cell = max(one.cells, key=lambda cell: cell.mean_throughput)
+        links = one.sweep.study.topology.links if one.sweep.links_built else None
+        rows += [
+            (
+                one.workload,
+                one.name,
+                Value(cell.settings.clients),
+                usage.station,
+                Value(100 * usage.share, digits=1),
+                usage.evidence,
+            )
+            for usage in usages(cell, links)
+        ]
+    if not task.first.links_built:
+        settings = lines[0].cells[-1].settings
+        rows += [
+            (
+                one.tier,
+                "on the study's links",
+                "–",
+                "bound, not built here",
+                Value(one.requests_per_s, digits=0),
+                "requests/s by payload",
+            )
+            for one in link_bounds(settings, lines[0].sweep.study.topology.links)
+        ]
+    return Table(
+        f"{task.spec.name}-stations",
+        "How busy each station was at the largest throughput of each series: mean over runs. Workers and readers wait inside for others.",
+        ("Workload", "Series", "Clients", "Station", "Used (%)", "Evidence"),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
+    points = []
+    for workload, group in by_workload(lines).items():
+        cell = best_cell(group)
+        series = next(one for one in group if cell in one.cells)
+        links = series.sweep.study.topology.links if series.sweep.links_built else None
+        limit = bottleneck(usages(cell, links), queue_grows=queue_grows(series))
+        knee = knee_of(series)
+        told = (
+            f" Throughput stops growing {knee.verdict}."
+            if knee is not None and knee.verdict.startswith("between")
+            else ""
+        )
+        if knee is not None and not told:
+            told = f" Knee: {knee.verdict}."
+        best = over(cell.throughputs, digits=0)
+        points.append(
+            f"{workload.capitalize()}: at most {best.text} requests/s ({series.name}, {count_text(cell.settings.clients, 'client')}), "
+            f"with a mean response time of {over(cell.of(lambda run: run.response_s), 1e3).text} ms.{told} {limit.sentence}"
+        )
+    cells = [cell for one in lines for cell in one.cells]
+    worst = max(cells, key=lambda cell: abs(_law(cell)))
+    broken = [cell for cell in cells if abs(_law(cell)) > task.first.study.gates.law_deviation_max]
+    points.append(
+        f"The interactive law holds within {100 * task.first.study.gates.law_deviation_max:g} % on {len(cells) - len(broken)} of "
+        f"{count_text(len(cells), 'cell')}; the largest deviation is {number(100 * _law(worst), 2)} % ({worst.cell.name})."
+    )
+    return [Text("What the data say:", tuple(points))]
+
+
+def _law(cell: CellReadings) -> float:
+    found = cell.of(lambda run: run.law_deviation)
+    return sum(found) / len(found)
+
+
+def _log2(task: Task, cell: CellReadings) -> Table:
+    """The distribution as the generators of the studies printed it: cumulative, by powers of two."""
+    merged = cell.merged(lambda run: run.times)
+    rows: list[tuple[Entry, ...]] = []
+    for power in range(27):
+        share = 100.0 * merged.count_up_to(1000 << power) / merged.total if merged is not None else 0.0
+        if share > 0.0:
+            rows.append((Value(float(1 << power), digits=0), Value(share, digits=3)))
+        if share == 100.0:
+            break
+    return Table(
+        f"{task.spec.name}-log2",
+        f"Cumulative distribution of the response time at the best cell ({cell.cell.name}), all runs together.",
+        ("Up to (µs)", "Requests (%)"),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def conclusions(task: Task) -> dict[str, str]:
+    """Best level, bottleneck and knee of each series."""
+    found = {}
+    for one in series_of(task):
+        if one.event:
+            continue
+        cell = best_cell([one])
+        links = one.sweep.study.topology.links if one.sweep.links_built else None
+        name = f"{one.workload}, {one.name}"
+        found[f"bottleneck of {name}"] = bottleneck(usages(cell, links), queue_grows=None).station or "none is full"
+        knee = knee_of(one)
+        if knee is not None:
+            found[f"knee of {name}"] = knee.verdict
+    return found

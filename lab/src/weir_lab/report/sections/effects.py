@@ -1,0 +1,285 @@
+"""2^k r designs: effects with intervals, allocation of variation, residuals, beside what the study printed and what is right of it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from weir_lab.report.common import Task, figure, with_tables
+from weir_lab.report.numbers.sweeps import TwoLevelDesign, two_level_designs
+from weir_lab.report.oracles import read_table
+from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.theory.units import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.design import Level
+    from weir_lab.report.numbers.readings import SweepReadings
+    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.theory.factorial import Effect
+
+__all__ = ["build", "conclusions", "designs_of", "summary"]
+
+# Names in the printed tables -> settings.
+_FACTORS = {"memcached servers": "servers", "middlewares": "proxies", "worker threads per middleware": "workers"}
+
+
+def build(task: Task) -> list[Block]:
+    """For each workload and response: the table of effects, what it says, and its residuals."""
+    blocks: list[Block] = []
+    for workload, designs, reason in designs_of(task.first):
+        if not designs:
+            blocks.append(Text(f"{workload.capitalize()}: no 2^k r table, because {reason}."))
+            continue
+        for design in designs:
+            blocks += [Text(_sentence(workload, design)), _table(task, workload, design)]
+            residuals = _residuals(task, workload, design)
+            if residuals is not None:
+                blocks += with_tables([residuals])
+            blocks.append(_cells(task, workload, design))
+    return blocks
+
+
+def summary(task: Task) -> str:
+    """The strongest effect of each workload on throughput."""
+    parts = [f"{workload}: {_strongest_text(designs[0])}" for workload, designs, _ in designs_of(task.first) if designs]
+    return f"{task.spec.title}: {'; '.join(parts) or 'no table could be made'}."
+
+
+def designs_of(sweep: SweepReadings) -> list[tuple[str, list[TwoLevelDesign], str]]:
+    """One entry per level of what the study analyses apart, such as reads and writes."""
+    apart = sweep.study.apart
+    groups: dict[tuple[Level, ...], list[str]] = {}
+    for cell in sweep.cells:
+        groups.setdefault(tuple(cell.level(name) for name in apart), []).append(cell.cell.name)
+    found = []
+    for levels, names in groups.items():
+        observations = sweep.observations(lambda cell, names=names: cell.cell.name in names)  # type: ignore[misc]
+        designs, reason = two_level_designs(observations)
+        found.append((_workload(dict(zip(apart, levels, strict=True))), designs, reason))
+    return found
+
+
+def _workload(levels: dict[str, Level]) -> str:
+    if "write_ratio" in levels:
+        return {0.0: "reads", 1.0: "writes"}.get(
+            float(levels["write_ratio"]), f"{100 * float(levels['write_ratio']):g} % writes"
+        )
+    return ", ".join(f"{name} {level}" for name, level in levels.items()) or "all requests"
+
+
+def _terms(design: TwoLevelDesign) -> list[Effect]:
+    return sorted(
+        (one for one in design.read.effects if one.percent_of_variation is not None),
+        key=lambda one: -(one.percent_of_variation or 0.0),
+    )
+
+
+def _strongest_text(design: TwoLevelDesign) -> str:
+    first = _terms(design)[0]
+    word = "significant" if first.significant else "not significant"
+    share = number(first.percent_of_variation or 0.0, 1)
+    return f"most of the variation of {design.response} comes from {design.name_of(first.term)} ({share} %, {word})"
+
+
+def _sentence(workload: str, design: TwoLevelDesign) -> str:
+    terms = _terms(design)
+    shares = ", ".join(
+        f"{design.name_of(one.term)} {number(one.percent_of_variation or 0.0, 1)} %" for one in terms[:3]
+    )
+    weak = [design.name_of(one.term) for one in terms if not one.significant]
+    scale = " on logarithms" if design.on_logarithms else ""
+    reasons = f" ({'; '.join(design.choice.reasons)})" if design.choice.reasons and design.on_logarithms else ""
+    doubts = (
+        f" Residuals: {'; '.join(design.checks.warnings)}."
+        if design.checks.warnings
+        else " The residuals show no fault."
+    )
+    return (
+        f"{workload.capitalize()}, {design.response}{scale}{reasons}: the variation comes from {shares}; "
+        f"{number(design.read.percent_error, 2)} % is error. "
+        + (f"Not significant at 95 %: {', '.join(weak)}." if weak else "All effects are significant at 95 %.")
+        + doubts
+    )
+
+
+def _letters(task: Task, design: TwoLevelDesign) -> dict[str, str]:
+    """Our terms in the letters of the printed table: S5 names proxies X, servers Y and workers Z."""
+    printed = {
+        _FACTORS[row["factor"]]: row["letter"]
+        for row in read_table("twok_r_factors")
+        if row["study"] == task.label and row["factor"] in _FACTORS
+    }
+    order = list(printed.values())
+    ours = {factor.letter: printed.get(factor.name, "") for factor in design.factors}
+    found = {"I": "I"}
+    for effect in design.read.effects:
+        if effect.term != "I":
+            letters = sorted(
+                (ours[letter] for letter in effect.term), key=lambda one: order.index(one) if one in order else 9
+            )
+            found[effect.term] = "".join(letters)
+    return found
+
+
+def _printed(task: Task, workload: str, response: str) -> dict[str, tuple[float, float]]:
+    """Percent of variation by term: as printed, and recomputed from the printed raw values."""
+    key = ("read" if workload == "reads" else "write", "response_time" if "response" in response else "throughput")
+    tables = []
+    for name, column in (
+        ("twok_r_published_effects", "percent_of_sst"),
+        ("recomputed_twok_r_effects", "percent_of_sst"),
+    ):
+        tables.append(
+            {
+                row["term"]: float(row[column])
+                for row in read_table(name)
+                if row["study"] == task.label
+                and "repeats" not in row.get("note", "")
+                and (row["workload"], row["response"].replace(" ", "_")) == key
+                and row[column]
+            }
+        )
+    # Where the study printed no raw data of its own, nothing can be held against its shares.
+    return {term: (share, tables[1].get(term, share)) for term, share in tables[0].items()}
+
+
+def _table(task: Task, workload: str, design: TwoLevelDesign) -> Table:
+    additive, logs = design.choice.additive, design.choice.logarithmic
+    letters, printed = _letters(task, design), _printed(task, workload, design.response)
+    rows: list[tuple[Entry, ...]] = []
+    for place, effect in enumerate(additive.effects):
+        interval = effect.interval
+        other = logs.effects[place] if logs is not None else None
+        share = printed.get(letters.get(effect.term, ""))
+        wrong = share is not None and abs(share[0] - share[1]) > 0.06 * max(1.0, abs(share[1]))
+        rows.append(
+            (
+                effect.term,
+                design.name_of(effect.term),
+                Value(effect.effect, interval.low if interval else None, interval.high if interval else None),
+                Value(effect.percent_of_variation, digits=2) if effect.percent_of_variation is not None else "–",
+                ("yes" if effect.significant else "no") if effect.term != "I" else "–",
+                Value(other.percent_of_variation, digits=2)
+                if other and other.percent_of_variation is not None
+                else "–",
+                Value(share[0], digits=2) if share else "–",
+                f"printed wrongly: {number(share[1], 2)}" if wrong and share else "",
+            )
+        )
+    rows.append(
+        (
+            "",
+            "error",
+            "–",
+            Value(additive.percent_error, digits=2),
+            "–",
+            Value(logs.percent_error, digits=2) if logs else "–",
+            "–",
+            "",
+        )
+    )
+    factors = "; ".join(
+        f"{one.letter} = {one.name.replace('_', ' ')} {one.low} to {one.high}" for one in design.factors
+    )
+    return Table(
+        f"{task.spec.name}-{workload}-{design.response}".replace(" ", "-").replace("%", "percent"),
+        f"{workload.capitalize()}, {design.response} ({design.unit}): 2^k r with "
+        f"{additive.repetitions} repetitions, {factors}. Effect q: half "
+        "of the change from −1 to +1, with its 95 % t interval; share: of the variation around the mean (importance); significant: the "
+        "interval is without 0. Read: " + str(design.choice.scale) + ".",
+        (
+            "Term",
+            "Factors",
+            f"Effect ({design.unit})",
+            "Share (%)",
+            "Significant",
+            "Share on logs (%)",
+            "Printed share (%)",
+            "Known error",
+        ),
+        tuple(rows),
+    )
+
+
+def _cells(task: Task, workload: str, design: TwoLevelDesign) -> Table:
+    fit = design.choice.additive
+    names = [factor.name.replace("_", " ") for factor in design.factors]
+    rows: list[tuple[Entry, ...]] = []
+    corners = _corners(design)
+    for index, corner in enumerate(corners):
+        values = [float(fit.predicted[index] + residual) for residual in fit.residuals[index]]
+        rows.append(
+            (*(str(level) for level in corner), *(Value(value) for value in values), Value(float(np.mean(values))))
+        )
+    return Table(
+        f"{task.spec.name}-{workload}-{design.response}-runs".replace(" ", "-").replace("%", "percent"),
+        f"Raw values of {design.response} ({design.unit}), {workload}",
+        (*names, *(f"Run {place + 1}" for place in range(fit.repetitions)), "Mean"),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def _corners(design: TwoLevelDesign) -> list[tuple[Level, ...]]:
+    return list(itertools.product(*((factor.low, factor.high) for factor in design.factors)))
+
+
+def _residuals(task: Task, workload: str, design: TwoLevelDesign) -> Figure | None:
+    fit = design.read
+    residuals = fit.residuals.ravel()
+    predicted = np.repeat(fit.predicted, fit.repetitions)
+    places = ndtri((np.arange(1, residuals.size + 1) - 0.375) / (residuals.size + 0.25))
+    order = np.array(design.run_order).ravel()
+    unit = "logarithm" if design.on_logarithms else design.unit
+    ordered = np.sort(residuals)
+    spread = float(residuals.std())
+    line = Line(
+        "normal errors", tuple(Mark(float(x), spread * float(x)) for x in (places[0], places[-1])), LOOKS[1], "plain"
+    )
+
+    def points(x: Sequence[float], y: Sequence[float]) -> Line:
+        return Line("one run", tuple(Mark(float(a), float(b)) for a, b in zip(x, y, strict=True)), LOOKS[0], "points")
+
+    axis = Axis(f"Residual ({unit})")
+    panels = [
+        Panel("over predicted", Axis(f"Predicted ({unit})"), axis, (points(predicted.tolist(), residuals.tolist()),)),
+        Panel(
+            "over normal quantiles", Axis("Normal quantile"), axis, (line, points(places.tolist(), ordered.tolist()))
+        ),
+        Panel(
+            "over the order of runs",
+            Axis("Place in the order of runs"),
+            axis,
+            (points(order.tolist(), residuals.tolist()),),
+        ),
+    ]
+    text = (
+        f"{residuals.size} runs, {fit.repetitions} in each of {len(fit.predicted)} "
+        "cells; observed less the mean of the cell. The first should "
+        "have the same spread everywhere, the second lie on the line, the third show no trend."
+    )
+    return figure(
+        task,
+        f"residuals-{workload}-{design.response}".replace(" ", "-").replace("%", "percent"),
+        f"Residuals: {workload}, {design.response}",
+        panels,
+        text,
+    )
+
+
+def conclusions(task: Task) -> dict[str, str]:
+    """What varies each response most, and which effects are significant."""
+    found = {}
+    for workload, designs, _ in designs_of(task.first):
+        for design in designs:
+            terms = _terms(design)
+            found[f"most variation of {design.response}, {workload}"] = design.name_of(terms[0].term)
+            significant = sorted(design.name_of(one.term) for one in terms if one.significant)
+            found[f"significant for {design.response}, {workload}"] = ", ".join(significant) or "nothing"
+    return found

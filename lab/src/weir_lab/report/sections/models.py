@@ -1,0 +1,385 @@
+"""Queueing models, predicted against observed, with the reason of each miss.
+
+Each model takes what it needs from some levels of clients and predicts others: M/M/1 and M/M/m the arrival rate of the level itself and
+the service rate of the lightest load; the network of queues its demands at the lightest load and the links' capacity; the calibrated
+closed model all levels but the one that it predicts (`sweeps.client_series`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weir_lab.design import Engine
+from weir_lab.report.common import Series, Task, figure, line_over, series_of, with_tables
+from weir_lab.report.numbers.stations import link_bounds
+from weir_lab.report.numbers.sweeps import ClientSeries, client_series
+from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.theory.queueing import Kind, Station, UnstableError, mm1, mmm, solve_closed
+from weir_lab.theory.units import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.page.blocks import Block, Entry
+
+__all__ = ["Guess", "build", "network_of", "network_predictions", "open_predictions", "summary"]
+
+_MISS_PERCENT = 10.0
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A model's prediction for one cell; ``x`` per second, ``r`` in seconds; ``None`` where the model has no steady state."""
+
+    model: str
+    clients: int
+    x: float | None
+    r: float | None
+    x_seen: float
+    r_seen: float
+    utilization: float | None
+    reason: str
+
+    @property
+    def r_error_percent(self) -> float | None:
+        """(predicted - observed) / observed."""
+        return None if self.r is None else 100.0 * (self.r / self.r_seen - 1.0)
+
+
+def build(task: Task) -> list[Block]:
+    """Tables and figures for each series over clients that goes through a proxy."""
+    lines = [
+        one
+        for one in series_of(task)
+        if not one.event and len(one.cells) >= 2 and one.cells[0].runs[0].proxy is not None
+    ]
+    if not lines:
+        return [Text("No series over clients goes through a proxy, so no model has its stages.")]
+    blocks: list[Block] = [_open_table(task, lines), _stations_table(task, lines)]
+    figures = [_figure(task, one, place) for place, one in enumerate(lines)]
+    calibrated = [(one, found) for one in lines if (found := _calibrated(one)) is not None]
+    if calibrated:
+        blocks += _calibrated_blocks(task, calibrated)
+    return [Text("What the models say:", tuple(_points(lines))), *with_tables(figures), *blocks]
+
+
+def summary(task: Task) -> str:
+    """How far the models are off at the largest load."""
+    lines = [
+        one
+        for one in series_of(task)
+        if not one.event and len(one.cells) >= 2 and one.cells[0].runs[0].proxy is not None
+    ]
+    return f"{task.spec.title}: {' '.join(_points(lines)[:1])}" if lines else f"{task.spec.title}: nothing to model."
+
+
+def _workers(cell: CellReadings) -> int:
+    settings = cell.settings
+    if settings.engine is Engine.POOL and settings.workers:
+        return settings.workers * settings.proxies
+    if settings.engine is Engine.SPLIT and settings.readers:
+        return settings.readers * settings.servers * settings.proxies
+    return settings.proxy_threads * settings.proxies
+
+
+def _held_s(cell: CellReadings) -> float:
+    """Time for which a request holds a worker: from its dequeuing to its answer."""
+    found = [
+        sum(stages[name] for name in ("send", "backend", "reply"))
+        for run in cell.runs
+        if (stages := run.stages_s()) is not None
+    ]
+    return sum(found) / len(found)
+
+
+def _outside_s(cell: CellReadings) -> float:
+    """Everything else but the queue: network, load generator, reading and dispatch."""
+    found = [
+        run.response_s - sum(stages[name] for name in ("queue", "send", "backend", "reply"))
+        for run in cell.runs
+        if (stages := run.stages_s()) is not None
+    ]
+    return max(1e-9, sum(found) / len(found))
+
+
+def _inside_s(cell: CellReadings) -> float:
+    """Queue and service together: what M/M/1 and M/M/m call the response time."""
+    found = [
+        sum(stages[name] for name in ("queue", "send", "backend", "reply"))
+        for run in cell.runs
+        if (stages := run.stages_s()) is not None
+    ]
+    return sum(found) / len(found)
+
+
+def open_predictions(series: Series) -> list[Guess]:
+    """M/M/1 and M/M/m at the most clients; the service rates are of the lightest load, never of the run that is predicted."""
+    light, heavy = series.cells[0], series.cells[-1]
+    workers, held = _workers(heavy), _held_s(light)
+    rate = heavy.mean_throughput
+    found = []
+    for name, servers, service in (("M/M/1", 1, workers / held), ("M/M/m", workers, 1.0 / held)):
+        try:
+            model = mm1(rate, service) if servers == 1 else mmm(rate, service, servers)
+        except UnstableError:
+            reason = (
+                f"no steady state: {number(rate, 0)} requests/s arrive and "
+                f"{number(servers * service, 0)} could be served at the lightest load's "
+                "pace; an open model knows no clients that wait"
+            )
+            found.append(
+                Guess(
+                    name, heavy.settings.clients, None, None, rate, _inside_s(heavy), rate / (servers * service), reason
+                )
+            )
+            continue
+        seen = _inside_s(heavy)
+        error = 100.0 * (model.mean_response_time_s / seen - 1.0)
+        reason = _open_reason(error, model.utilization, held, _held_s(heavy))
+        found.append(
+            Guess(name, heavy.settings.clients, rate, model.mean_response_time_s, rate, seen, model.utilization, reason)
+        )
+    return found
+
+
+def _open_reason(error: float, utilization: float, light_s: float, heavy_s: float) -> str:
+    if abs(error) <= _MISS_PERCENT:
+        return f"within {_MISS_PERCENT:g} %"
+    slower = 100.0 * (heavy_s / light_s - 1.0)
+    if slower > 20.0:
+        return (
+            f"a request holds its worker {number(slower, 0)} % longer under load than at the lightest: it waits for something behind the "
+            "workers (links, memcached, CPU), which the model does not have"
+        )
+    if error > 0 and utilization > 0.8:
+        return "a closed system cannot queue more than its clients; an open one at this utilization can"
+    return "arrivals of a closed system are not Poisson, and service is not exponential"
+
+
+def network_of(light: CellReadings, heavy: CellReadings, series: Series) -> list[Station]:
+    """Delay outside, workers with what the lightest load tells of them, and the tightest link, if links are built.
+
+    What the link takes is taken off the workers' time: at the lightest load a request waits for its transmission inside.
+    """
+    held, outside = _held_s(light), _outside_s(light)
+    stations = []
+    link = 0.0
+    if series.sweep.links_built:
+        bound = min(link_bounds(heavy.settings, series.sweep.study.topology.links), key=lambda one: one.requests_per_s)
+        link = 1.0 / bound.requests_per_s
+        stations.append(Station(bound.tier, link))
+        if bound.tier == "client uplinks":
+            outside = max(1e-9, outside - link)
+        else:
+            held = max(1e-9, held - link)
+    stations.append(Station("workers", held, servers=_workers(heavy)))
+    stations.append(Station("outside", outside + light.settings.think_time_s, kind=Kind.DELAY))
+    return stations
+
+
+def network_predictions(series: Series) -> list[Guess]:
+    """The network of queues for every level but the lightest, from which its demands are."""
+    light = series.cells[0]
+    found = []
+    for cell in series.cells[1:]:
+        stations = network_of(light, cell, series)
+        solved = solve_closed(stations, cell.settings.population)
+        x = float(solved.throughput_per_s[-1])
+        r = cell.settings.population / x - cell.settings.think_time_s
+        queues = [place for place, station in enumerate(stations) if station.kind is not Kind.DELAY]
+        busiest = max(queues, key=lambda place: float(solved.utilization[place][-1]))
+        utilization = float(solved.utilization[busiest][-1])
+        found.append(
+            Guess(
+                "network of queues", cell.settings.clients, x, r, cell.mean_throughput, cell.mean_response_s, utilization,
+                _network_reason(100.0 * (x / cell.mean_throughput - 1.0), stations[busiest].name, _held_s(light), _held_s(cell)),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _network_reason(error: float, busiest: str, light_s: float, heavy_s: float) -> str:
+    if abs(error) <= _MISS_PERCENT:
+        return f"within {_MISS_PERCENT:g} %; the model's busiest station: {busiest}"
+    slower = 100.0 * (heavy_s / light_s - 1.0)
+    if error > 0:
+        return (
+            f"too fast by {number(error, 0)} %: a request holds its worker {number(slower, 0)} "
+            "% longer than at the lightest load; CPU that the "
+            "roles share, or memcached, is no station here"
+        )
+    return f"too slow by {number(-error, 0)} %: batches make requests cheaper under load than at the lightest"
+
+
+def _open_table(task: Task, lines: Sequence[Series]) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    for one in lines:
+        for guess in [*open_predictions(one), *network_predictions(one)[-1:]]:
+            rows.append(
+                (
+                    f"{one.workload}, {one.name}",
+                    guess.model,
+                    Value(guess.clients),
+                    Value(100 * guess.utilization, digits=1) if guess.utilization is not None else "–",
+                    Value(1e3 * guess.r) if guess.r is not None else "–",
+                    Value(1e3 * guess.r_seen),
+                    Value(guess.r_error_percent, digits=1, signed=True) if guess.r_error_percent is not None else "–",
+                    guess.reason,
+                )
+            )
+    return Table(
+        f"{task.spec.name}-predicted",
+        "Predicted against observed at the most clients. M/M/1: all workers as one "
+        "server of their joint rate; M/M/m: m workers; both are held "
+        "against queue and service time in the proxy. Network of queues: held against "
+        "the clients' response time. Service times are those of "
+        "the fewest clients.",
+        ("Series", "Model", "Clients", "Utilization (%)", "R predicted (ms)", "R observed (ms)", "Error (%)", "Reason"),
+        tuple(rows),
+    )
+
+
+def _stations_table(task: Task, lines: Sequence[Series]) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    for one in lines:
+        heavy = one.cells[-1]
+        stations = network_of(one.cells[0], heavy, one)
+        solved = solve_closed(stations, heavy.settings.population)
+        for place, station in enumerate(stations):
+            rows.append(
+                (
+                    f"{one.workload}, {one.name}",
+                    station.name,
+                    Value(station.servers) if station.kind is not Kind.DELAY else "delay",
+                    Value(1e3 * station.service_time_s),
+                    Value(float(solved.throughput_per_s[-1]), digits=0),
+                    Value(100 * float(solved.utilization[place][-1]), digits=1)
+                    if station.kind is not Kind.DELAY
+                    else "–",
+                    Value(float(solved.jobs[place][-1]), digits=1),
+                )
+            )
+    return Table(
+        f"{task.spec.name}-stations",
+        "The network of queues at the most clients, solved exactly: visit ratio 1 everywhere, so the demand is the service time.",
+        ("Series", "Station", "Servers", "Service time (ms)", "X (requests/s)", "Utilization (%)", "Requests there"),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def _figure(task: Task, series: Series, place: int) -> Figure | None:
+    light = series.cells[0]
+    most = max(cell.settings.population for cell in series.cells)
+    stations = network_of(light, series.cells[-1], series)
+    solved = solve_closed(stations, most)
+    sizes = sorted(set(np.geomspace(1, most, 50).round().astype(int).tolist()))
+    x = tuple(Mark(float(n), float(solved.throughput_per_s[n - 1])) for n in sizes)
+    r = tuple(Mark(float(n), 1e3 * n / float(solved.throughput_per_s[n - 1])) for n in sizes)
+    ticks = tuple(float(cell.settings.clients) for cell in series.cells)
+    axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
+    keep = [mark for mark in x if mark.x >= ticks[0]], [mark for mark in r if mark.x >= ticks[0]]
+    observed = (
+        line_over(series, lambda run: run.throughput, name="observed"),
+        line_over(series, lambda run: run.response_s, 1e3, name="observed"),
+    )
+    panels = [
+        Panel(
+            "throughput",
+            axis,
+            Axis("Throughput (requests/s)"),
+            (observed[0], Line("network of queues", tuple(keep[0]), LOOKS[7], "plain")),
+        ),
+        Panel(
+            "response time",
+            axis,
+            Axis("Response time (ms)"),
+            (observed[1], Line("network of queues", tuple(keep[1]), LOOKS[7], "plain")),
+        ),
+    ]
+    text = "Bars: 95 % t intervals over run means. Line: closed network with the demands of the fewest clients; it saw nothing else."
+    return figure(
+        task, f"network-{place}", f"Network of queues against observed: {series.workload}, {series.name}", panels, text
+    )
+
+
+def _calibrated(series: Series) -> ClientSeries | None:
+    cells = [cell for cell in series.cells if len(cell.runs) >= 2]
+    if len({cell.settings.population for cell in cells}) < 4:
+        return None
+    names = {cell.cell.name for cell in cells}
+    observations = series.sweep.observations(lambda cell: cell.cell.name in names)
+    found = client_series(observations, _over(series))
+    return found[0] if found and found[0].best is not None else None
+
+
+def _over(series: Series) -> str:
+    """The factor that carries the clients: `clients` itself, or clients per thread."""
+    return "clients" if "clients" in series.sweep.study.factors else "clients_per_thread"
+
+
+def _calibrated_blocks(task: Task, calibrated: Sequence[tuple[Series, ClientSeries]]) -> list[Block]:
+    rows: list[tuple[Entry, ...]] = []
+    points: list[str] = []
+    for series, found in calibrated:
+        best = found.best
+        if best is None:
+            continue
+        for made in best.predictions:
+            rows.append(
+                (
+                    f"{series.workload}, {series.name}", best.name, Value(made.population), "seen" if made.fitted else "predicted",
+                    Value(made.observed_per_s, digits=0), Value(made.predicted_per_s, digits=0),
+                    Value(made.error_percent, digits=1, signed=True),
+                    Value(1e3 * made.observed_response_s), Value(1e3 * made.predicted_response_s),
+                )
+            )  # fmt: skip
+        points += [f"{series.workload}, {series.name}: {miss}" for miss in found.misses]
+    table = Table(
+        f"{task.spec.name}-calibrated",
+        "The model that predicted best what it had not seen: each level of clients but "
+        "the ends is predicted from a fit to all others. R by N / X − Z.",
+        (
+            "Series",
+            "Model",
+            "N",
+            "",
+            "X observed (requests/s)",
+            "X predicted",
+            "Error (%)",
+            "R observed (ms)",
+            "R predicted (ms)",
+        ),
+        tuple(rows),
+    )
+    told = (
+        Text("Misses of the calibrated models, above 5 % and outside the interval of the runs:", tuple(points))
+        if points
+        else Text(
+            "No prediction of the calibrated models misses by more than 5 % and lies outside the interval of its runs."
+        )
+    )
+    return [table, told]
+
+
+def _points(lines: Sequence[Series]) -> list[str]:
+    points = []
+    for one in lines:
+        heavy = one.cells[-1]
+        parts = []
+        for guess in [*open_predictions(one), *network_predictions(one)[-1:]]:
+            if guess.r is None:
+                parts.append(f"{guess.model} has no steady state")
+            else:
+                error = Value(guess.r_error_percent or 0.0, digits=0, signed=True).text
+                parts.append(f"{guess.model} {number(1e3 * guess.r, 1)} ms ({error} %)")
+        seen = over(heavy.of(lambda run: run.response_s), 1e3).text
+        points.append(
+            f"{one.workload}, {one.name}, {heavy.settings.clients} clients, observed {seen} ms at the clients: {'; '.join(parts)}."
+        )
+    return points

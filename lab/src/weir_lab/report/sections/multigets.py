@@ -1,0 +1,244 @@
+"""Multi-gets: sharded against whole over the number of keys, with the size from which splitting pays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weir_lab.report.common import EVENT, STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
+from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
+from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
+from weir_lab.theory.stats import holm, unpaired_change
+
+if TYPE_CHECKING:
+    from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.theory.histogram import Histogram
+    from weir_lab.theory.stats import Change
+
+__all__ = ["build", "conclusions", "pays_from", "reading_s", "summary"]
+
+_PERCENTS = (25.0, 50.0, 75.0, 90.0, 99.0)
+_HISTOGRAM_KEYS = 6
+_BINS = 30
+
+
+def build(task: Task) -> list[Block]:
+    """Everything over the number of keys, by mode."""
+    modes = _modes(task)
+    figures: list[Block | None] = [
+        _throughput(task, modes),
+        _percentiles(task, modes),
+        _composition(task, modes),
+        _histograms(task, modes),
+    ]
+    return [Text(f"The data say: {_sentence(modes)}"), *with_tables([_comparison(task, modes), *figures])]
+
+
+def summary(task: Task) -> str:
+    """From which size splitting pays."""
+    return f"{task.spec.title}: {_sentence(_modes(task))}"
+
+
+def reading_s(run: Reading) -> float | None:
+    """Mean response time of the gets: multi-gets, or single ones where each get has one key."""
+    found = run.operation_s("multiget")
+    return found if found is not None else run.operation_s("get")
+
+
+def _times(run: Reading) -> Histogram | None:
+    return run.operation_times("multiget") or run.operation_times("get")
+
+
+def _modes(task: Task) -> dict[str, list[CellReadings]]:
+    found: dict[str, list[CellReadings]] = {}
+    for sweep in (*task.sweeps, *task.beside):
+        for cell in sweep.cells:
+            mode = str(cell.settings.multiget or "sharded") + (", event engine" if sweep in task.beside else "")
+            found.setdefault(mode, []).append(cell)
+    return {mode: sorted(cells, key=lambda cell: cell.settings.multiget_keys) for mode, cells in found.items()}
+
+
+def _axis(modes: dict[str, list[CellReadings]]) -> Axis:
+    return Axis(
+        "Keys per get",
+        ticks=tuple(sorted({float(cell.settings.multiget_keys) for cells in modes.values() for cell in cells})),
+    )
+
+
+def _throughput(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | None:
+    panels = []
+    for title, axis, value in (
+        ("requests", "Throughput (requests/s)", lambda run: run.throughput),
+        ("keys", "Keys asked for (keys/s)", lambda run: run.keys_per_s),
+    ):
+        lines = []
+        for place, (mode, cells) in enumerate(modes.items()):
+            marks = [mark(cell, cell.settings.multiget_keys, value) for cell in cells]
+            lines.append(Line(mode, tuple(one for one in marks if one), EVENT if "event" in mode else LOOKS[place]))
+        panels.append(Panel(title, _axis(modes), Axis(axis), tuple(lines)))
+    cells = [cell for group in modes.values() for cell in group]
+    return figure(task, "throughput", "Throughput over keys per get", panels, method(cells))
+
+
+def _percentiles(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | None:
+    panels = []
+    for mode, cells in modes.items():
+        lines = []
+        for place, percent in enumerate(_PERCENTS):
+            marks = []
+            for cell in cells:
+                found = [times.percentile(percent) for run in cell.runs if (times := _times(run)) is not None]
+                known = [value / 1e6 for value in found if value is not None]
+                if known and len(known) == len(found):
+                    value = over(known)
+                    marks.append(Mark(cell.settings.multiget_keys, value.value, value.low, value.high))
+            if marks:
+                lines.append(Line(f"{percent:g} %", tuple(marks), LOOKS[place + 1]))
+        mean = [mark(cell, cell.settings.multiget_keys, reading_s, 1e3) for cell in cells]
+        lines.append(Line("mean", tuple(one for one in mean if one), LOOKS[0]))
+        panels.append(Panel(mode, _axis({mode: cells}), Axis("Response time of gets (ms)"), tuple(lines)))
+    cells = [cell for group in modes.values() for cell in group]
+    text = method(cells, "percentiles of each run's histogram of gets, mean and 95 % t interval over runs")
+    return figure(task, "percentiles", "Percentiles of the response time of gets over their keys", panels, text)
+
+
+def _composition(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | None:
+    panels = []
+    for mode, cells in modes.items():
+        bars = []
+        for cell in cells:
+            operation = "multiget" if cell.settings.multiget_keys > 1 else "get"
+            bar = stage_bar(str(cell.settings.multiget_keys), cell, operation)
+            if bar is not None:
+                bars.append(bar)
+        panels.append(Panel(mode, Axis("Keys per get"), Axis("Mean time (ms)"), bars=tuple(bars), parts=STAGE_LOOKS))
+    return figure(
+        task, "stages", "Stages of gets over their keys", panels, "Means over runs of each stage in the proxy, per get."
+    )
+
+
+def _histograms(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | None:
+    """Client and proxy, for six keys: the same bins on both sides, so that they can be laid over each other."""
+    panels = []
+    for mode, cells in modes.items():
+        cell = next((one for one in cells if one.settings.multiget_keys == _HISTOGRAM_KEYS), None)
+        if cell is None or "event" in mode:
+            continue
+        client = cell.merged(_times)
+        proxy = cell.merged(lambda run: _total(run))
+        top = client.percentile(99.0) if client is not None else None
+        if top is None:
+            continue
+        for name, times, look in (("at the clients", client, "c0"), ("in the proxy", proxy, "c1")):
+            if times is not None and times.total:
+                panels.append(
+                    Panel(
+                        f"{mode}, {_HISTOGRAM_KEYS} keys, {name}",
+                        Axis("Time up to (ms)"),
+                        Axis("Share (%)", top=None),
+                        bars=tuple(_bins(times, top, name)),
+                        parts={name: LOOKS[int(look[1])]},
+                    )
+                )
+    text = f"{_BINS} bins of equal width up to the 99th percentile at the clients, all runs together. In the proxy: all requests."
+    return figure(task, "histograms", f"Distribution for {_HISTOGRAM_KEYS} keys, at clients and proxy", panels, text)
+
+
+def _total(run: Reading) -> Histogram | None:
+    return run.proxy_times
+
+
+def _bins(times: Histogram, top: int, part: str) -> list[Bar]:
+    edges = [top * (index + 1) / _BINS for index in range(_BINS)]
+    shares = np.diff([0, *(times.count_up_to(int(edge)) for edge in edges)]) / times.total * 100.0
+    return [Bar(f"{edge / 1e6:.3g}", ((part, float(share)),)) for edge, share in zip(edges, shares, strict=True)]
+
+
+def _pairs(modes: dict[str, list[CellReadings]]) -> list[tuple[int, Change, Change, float]]:
+    """Keys, change of response time and of throughput from whole to sharded, and the adjusted p of the first."""
+    if "whole" not in modes or "sharded" not in modes:
+        return []
+    whole = {cell.settings.multiget_keys: cell for cell in modes["whole"]}
+    found = []
+    for cell in modes["sharded"]:
+        other = whole.get(cell.settings.multiget_keys)
+        if other is None or min(len(cell.runs), len(other.runs)) < 2:
+            continue
+        times = unpaired_change(other.of(reading_s), cell.of(reading_s))
+        found.append((cell.settings.multiget_keys, times, unpaired_change(other.throughputs, cell.throughputs)))
+    adjusted = holm([times.p for _, times, _ in found]) if found else []
+    return [(keys, times, rates, p) for (keys, times, rates), p in zip(found, adjusted, strict=True)]
+
+
+def pays_from(task: Task) -> tuple[int | None, bool]:
+    """The size from which on splitting is faster at every larger size, and whether there was anything to compare."""
+    pairs = _pairs(_modes(task))
+    pays = None
+    for keys, times, _, p in reversed(pairs):
+        if keys > 1 and p < 0.05 and times.percent < 0.0:
+            pays = keys
+        else:
+            break
+    return pays, bool(pairs)
+
+
+def _sentence(modes: dict[str, list[CellReadings]]) -> str:
+    pairs = _pairs(modes)
+    if not pairs:
+        return "Only one mode is there, so nothing can be said about splitting."
+    pays = None
+    for keys, times, _, p in reversed(pairs):
+        if keys > 1 and p < 0.05 and times.percent < 0.0:
+            pays = keys
+        else:
+            break
+    largest, times, _, p = pairs[-1]
+    size = Value(times.percent, times.low, times.high, 1, signed=True).text
+    if pays is not None:
+        return (
+            f"splitting a multi-get over the servers pays from {pays} keys on; with "
+            f"{largest} keys its mean response time changes by {size} %."
+        )
+    if p < 0.05:
+        return (
+            f"splitting costs time at the largest size: with {largest} keys the mean response time changes by {size} %."
+        )
+    return (
+        f"splitting shows no gain at any size up to {largest} keys; there the mean response time changes by {size} %."
+    )
+
+
+def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    pairs = {keys: (times, rates, p) for keys, times, rates, p in _pairs(modes)}
+    for mode, cells in modes.items():
+        for cell in cells:
+            keys = cell.settings.multiget_keys
+            compared = pairs.get(keys) if mode == "sharded" else None
+            rows.append(
+                (
+                    mode,
+                    Value(keys),
+                    over(cell.of(reading_s), 1e3),
+                    over(cell.throughputs, digits=0),
+                    over(cell.of(lambda run: run.keys_per_s), digits=0),
+                    Value(compared[0].percent, compared[0].low, compared[0].high, 1, signed=True) if compared else "–",
+                    ("yes" if compared[2] < 0.05 else "no difference shown") if compared else "–",
+                    Value(len(cell.runs)),
+                )
+            )
+    return Table(
+        f"{task.spec.name}-comparison",
+        "Gets over their keys, by mode, with 95 % t intervals over runs. Change: of the mean response time from whole to sharded at the "
+        "same size, Welch interval on the log ratio; shown: at 5 % after Holm's adjustment over the sizes.",
+        ("Mode", "Keys", "Gets (ms)", "X (requests/s)", "Keys (keys/s)", "Change (%)", "Shown", "Runs"),
+        tuple(rows),
+    )
+
+
+def conclusions(task: Task) -> dict[str, str]:
+    """From which size splitting pays."""
+    pays, known = pays_from(task)
+    return {"splitting pays from": f"{pays} keys" if pays is not None else "no size"} if known else {}

@@ -1,0 +1,494 @@
+"""Replicas and writes: what each operation pays for copies, for servers and for the share of writes, against an ideal system.
+
+`build_replication` is over servers and replicas at one share of writes, `build_writes` over all three.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.design import RequestPath
+from weir_lab.report.common import OPERATION_LOOKS, STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
+from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, operation_times, stage_times
+from weir_lab.report.oracles import read_table
+from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.report.printed_times import quartiles_beside
+from weir_lab.theory.stats import unpaired_change
+from weir_lab.theory.units import change_text, count_text, signed_percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.page.charts import Bar
+    from weir_lab.theory.histogram import Histogram
+
+__all__ = ["build_replication", "build_writes", "conclusions", "relative_rows", "replication_summary", "writes_summary"]
+
+_QUARTILES = (25.0, 50.0, 75.0, 95.0)
+_OPERATIONS = ("get", "set")
+
+
+def build_replication(task: Task) -> list[Block]:
+    """Throughput, response times per operation and stages over replicas, for each number of servers."""
+    cells = list(task.first.cells)
+    figures: list[Block | None] = [
+        _response_over_replicas(task, cells),
+        _throughput_over_replicas(task, cells),
+        _stages_over_replicas(task, cells),
+        _scalability(task, cells),
+        _stage_percentiles(task, cells),
+    ]
+    return [
+        *_replication_sentences(cells),
+        *with_tables([_cells_table(task, cells), *figures, _effects(task, cells), quartiles_beside(task, cells)]),
+    ]
+
+
+def build_writes(task: Task) -> list[Block]:
+    """Throughput and response times over the share of writes, for each number of servers and replicas."""
+    cells = list(task.first.cells)
+    figures: list[Block | None] = [
+        _over_writes(task, cells, "throughput", "Throughput (requests/s)", lambda run: run.throughput, 1.0),
+        *(
+            _over_writes(
+                task,
+                cells,
+                f"response-{name}",
+                f"{OPERATION_NAMES[name]} response time (ms)",
+                operation_s(name),
+                1e3,
+            )
+            for name in _OPERATIONS
+        ),
+        _stages_over_writes(task, cells),
+        _relative(task, cells),
+        _set_percentiles(task, cells),
+    ]
+    return [
+        *_writes_sentences(cells),
+        *with_tables([_cells_table(task, cells), *figures, _relative_table(task, cells)]),
+    ]
+
+
+def replication_summary(task: Task) -> str:
+    """What full replication does to each operation, at the most servers."""
+    return f"{task.spec.title}: {' '.join(_replication_points(list(task.first.cells))[-1:])}"
+
+
+def writes_summary(task: Task) -> str:
+    """What more writes do to throughput, at the fewest servers without copies."""
+    return f"{task.spec.title}: {' '.join(_writes_points(list(task.first.cells))[:1])}"
+
+
+def _servers(cells: Sequence[CellReadings]) -> list[int]:
+    return sorted({cell.settings.servers for cell in cells})
+
+
+def _of(cells: Sequence[CellReadings], **settings: float) -> list[CellReadings]:
+    found = [cell for cell in cells if all(getattr(cell.settings, name) == value for name, value in settings.items())]
+    return sorted(found, key=lambda cell: (cell.settings.replicas, cell.settings.write_ratio))
+
+
+def _response_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    panels = []
+    for operation in _OPERATIONS:
+        for servers in _servers(cells):
+            group = _of(cells, servers=servers)
+            look = OPERATION_LOOKS[operation]
+            mean = [mark(cell, cell.settings.replicas, operation_s(operation), 1e3) for cell in group]
+            band, median = [], []
+            for cell in group:
+                times = cell.merged(operation_times(operation))
+                found = [times.percentile(percent) for percent in (25.0, 50.0, 75.0)] if times is not None else [None]
+                known = [value / 1e6 for value in found if value is not None]
+                if len(known) == 3:
+                    band.append(Mark(cell.settings.replicas, known[1], known[0], known[2]))
+                    median.append(Mark(cell.settings.replicas, known[1], note="median of all runs"))
+            lines = [
+                Line("25 to 75 % of the requests", tuple(band), look, "band"),
+                Line(f"{OPERATION_NAMES[operation]}, mean", tuple(one for one in mean if one), look),
+                Line("median", tuple(median), LOOKS[7], "points"),
+            ]
+            ticks = tuple(float(cell.settings.replicas) for cell in group)
+            panels.append(
+                Panel(
+                    f"{OPERATION_NAMES[operation]}, {servers} servers",
+                    Axis("Replicas R", ticks=ticks),
+                    Axis("Response time (ms)"),
+                    tuple(line for line in lines if line.marks),
+                )
+            )
+    text = method(cells) + " Band: 25 to 75 % of the requests of all runs; open marks: their median."
+    return figure(task, "response", "Response time per operation over replicas", panels, text)
+
+
+def _throughput_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    lines = []
+    for place, servers in enumerate(_servers(cells)):
+        marks = [mark(cell, cell.settings.replicas, lambda run: run.throughput) for cell in _of(cells, servers=servers)]
+        lines.append(Line(f"{servers} servers", tuple(one for one in marks if one), LOOKS[place]))
+    ticks = tuple(sorted({float(cell.settings.replicas) for cell in cells}))
+    panel = Panel("all requests", Axis("Replicas R", ticks=ticks), Axis("Throughput (requests/s)"), tuple(lines))
+    return figure(task, "throughput", "Throughput over replicas", [panel], method(cells))
+
+
+def _stages_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    panels = []
+    for operation in _OPERATIONS:
+        bars: list[Bar | None] = []
+        for servers in _servers(cells):
+            bars += [
+                stage_bar(f"S{servers} R{cell.settings.replicas}", cell, operation)
+                for cell in _of(cells, servers=servers)
+            ]
+        shown = tuple(bar for bar in bars if bar is not None)
+        panels.append(
+            Panel(OPERATION_NAMES[operation], Axis(""), Axis("Mean time (ms)"), bars=shown, parts=STAGE_LOOKS)
+        )
+    text = "Mean time in each stage of the proxy per request, over all runs of a cell; S servers, R replicas."
+    return figure(task, "stages", "Stages per operation over servers and replicas", panels, text)
+
+
+def _scalability(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    """Response time over servers for no, half and full replication, beside what ideal servers would do."""
+    panels = []
+    kinds: list[tuple[str, Callable[[int], int]]] = [
+        ("R = 1", lambda _: 1),
+        ("half, R = S/2 rounded up", lambda servers: -(-servers // 2)),
+        ("full, R = S", lambda servers: servers),
+    ]
+    servers = _servers(cells)
+    if len(servers) < 2:
+        return None
+    for operation in _OPERATIONS:
+        lines = []
+        for place, (name, replicas) in enumerate(kinds):
+            chosen = [cell for count in servers for cell in _of(cells, servers=count, replicas=replicas(count))]
+            marks = [mark(cell, cell.settings.servers, operation_s(operation), 1e3) for cell in chosen]
+            known = tuple(one for one in marks if one)
+            if known:
+                lines.append(Line(name, known, LOOKS[place]))
+        if lines:
+            first = lines[0].marks[0]
+            ideal = tuple(Mark(float(count), first.y * first.x / count) for count in servers)
+            lines.append(Line("ideal: time falls as 1/S", ideal, LOOKS[7], "plain"))
+        panels.append(
+            Panel(
+                OPERATION_NAMES[operation],
+                Axis("Servers S", ticks=tuple(map(float, servers))),
+                Axis("Response time (ms)"),
+                tuple(lines),
+            )
+        )
+    text = (
+        method(cells)
+        + " Ideal: servers share the work of R = 1 at the fewest servers, so that response time falls as 1/S."
+    )
+    return figure(task, "scalability", "Scalability over servers against the ideal system", panels, text)
+
+
+def _stage_percentiles(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    """25, 50, 75 and 95 % of queue and server time per operation."""
+    panels = []
+    for stage in ("queue", "backend"):
+        for operation in _OPERATIONS:
+            names, lines = [], []
+            ordered = [cell for servers in _servers(cells) for cell in _of(cells, servers=servers)]
+            found: list[Histogram | None] = [cell.merged(stage_times(operation, stage)) for cell in ordered]
+            names = [f"S{cell.settings.servers} R{cell.settings.replicas}" for cell in ordered]
+            for place, percent in enumerate(_QUARTILES):
+                marks = tuple(
+                    Mark(index, value / 1e6, note="all runs")
+                    for index, times in enumerate(found)
+                    if times is not None and times.total and (value := times.percentile(percent)) is not None
+                )
+                lines.append(Line(f"{percent:g} %", marks, LOOKS[place], "points"))
+            panels.append(
+                Panel(
+                    f"{OPERATION_NAMES[operation]}: stage {stage}",
+                    Axis("", names=tuple(names)),
+                    Axis("Time (ms)", log=True),
+                    tuple(line for line in lines if line.marks),
+                )
+            )
+    text = "Percentiles of the requests of all runs of a cell; logarithmic axis; S servers, R replicas."
+    return figure(task, "stage-percentiles", "Queue and server time per operation", panels, text)
+
+
+def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    for cell in cells:
+        settings = cell.settings
+        outside = cell.of(lambda run: run.response_s - run.residence_s if run.residence_s is not None else None)
+        rows.append(
+            (
+                Value(settings.servers),
+                Value(settings.replicas),
+                Value(100 * settings.write_ratio, digits=0),
+                over(cell.throughputs, digits=0),
+                *(over(found, 1e3) if (found := cell.of(operation_s(name))) else "–" for name in _OPERATIONS),
+                over(cell.of(lambda run: 100 * run.law_deviation)),
+                over(outside, 1e3) if outside else "–",
+                Value(len(cell.runs)),
+            )
+        )
+    return Table(
+        f"{task.spec.name}-cells",
+        "All cells: means over runs with 95 % t intervals. Law: response time against N / X. Outside: the clients' mean less the proxy's.",
+        ("S", "R", "Writes (%)", "X (requests/s)", "GET (ms)", "SET (ms)", "Law (%)", "Outside (ms)", "Runs"),
+        tuple(rows),
+    )
+
+
+def _effects(task: Task, cells: Sequence[CellReadings]) -> Table | None:
+    rows: list[tuple[Entry, ...]] = []
+    for servers in _servers(cells):
+        group = _of(cells, servers=servers)
+        if len(group) < 2 or min(len(group[0].runs), len(group[-1].runs)) < 2:
+            continue
+        for name, value in _responses():
+            change = _change(group[0], group[-1], value)
+            if change is not None:
+                rows.append(
+                    (
+                        Value(servers),
+                        name,
+                        f"R {group[0].settings.replicas} to {group[-1].settings.replicas}",
+                        change[0],
+                        change[1],
+                    )
+                )
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-effects",
+        "What full replication changes, in percent, with 95 % Welch intervals on the log ratio of run means.",
+        ("S", "Response", "Change of", "Change (%)", "Shown"),
+        tuple(rows),
+    )
+
+
+def _responses() -> list[tuple[str, Callable[[Reading], float | None]]]:
+    return [
+        ("throughput", lambda run: run.throughput),
+        ("GET response time", lambda run: run.operation_s("get")),
+        ("SET response time", lambda run: run.operation_s("set")),
+    ]
+
+
+def _change(
+    before: CellReadings, after: CellReadings, value: Callable[[Reading], float | None]
+) -> tuple[Value, str] | None:
+    runs = (before.of(value), after.of(value))
+    if min(map(len, runs)) < 2:
+        return None
+    change = unpaired_change(*runs)
+    shown = "yes" if not change.low <= 0.0 <= change.high else "no difference shown"
+    return Value(change.percent, change.low, change.high, 1, signed=True), shown
+
+
+def _replication_sentences(cells: Sequence[CellReadings]) -> list[Text]:
+    return [Text("What the data say:", tuple(_replication_points(cells)))]
+
+
+def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
+    points = []
+    for servers in _servers(cells):
+        group = _of(cells, servers=servers)
+        if len(group) < 2 or min(len(group[0].runs), len(group[-1].runs)) < 2:
+            continue
+        parts = []
+        for name, value in _responses():
+            runs = (group[0].of(value), group[-1].of(value))
+            if min(map(len, runs)) >= 2:
+                change = unpaired_change(*runs)
+                doubt = "" if not change.low <= 0.0 <= change.high else ", no difference shown"
+                parts.append(f"{name} {change_text(change)}{doubt}")
+        stages = [_dominant(cell, "set") for cell in (group[0], group[-1])]
+        told = (
+            f" A SET waits longest in stage {stages[0]} at R = {group[0].settings.replicas}, "
+            f"{stages[1]} at R = {group[-1].settings.replicas}."
+        )
+        points.append(
+            f"{count_text(servers, 'server')}, R = {group[0].settings.replicas} to {group[-1].settings.replicas}: {'; '.join(parts)}."
+            + (told if all(stages) else "")
+        )
+    return points or ["No number of servers has two levels of replicas with two runs each."]
+
+
+def _dominant(cell: CellReadings, operation: str) -> str:
+    bar = stage_bar("", cell, operation)
+    return max(bar.parts, key=lambda part: part[1])[0] if bar is not None else ""
+
+
+def _groups(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
+    found: dict[str, list[CellReadings]] = {}
+    for cell in sorted(
+        cells, key=lambda cell: (cell.settings.servers, cell.settings.replicas, cell.settings.write_ratio)
+    ):
+        found.setdefault(f"S = {cell.settings.servers}, R = {cell.settings.replicas}", []).append(cell)
+    return found
+
+
+def _percent_axis(cells: Sequence[CellReadings]) -> Axis:
+    return Axis("Writes (%)", ticks=tuple(sorted({100 * cell.settings.write_ratio for cell in cells})))
+
+
+def _over_writes(
+    task: Task,
+    cells: Sequence[CellReadings],
+    name: str,
+    axis: str,
+    value: Callable[[Reading], float | None],
+    scale: float,
+) -> Figure | None:
+    lines = []
+    for place, (label, group) in enumerate(_groups(cells).items()):
+        marks = [mark(cell, 100 * cell.settings.write_ratio, value, scale) for cell in group]
+        lines.append(Line(label, tuple(one for one in marks if one), LOOKS[place % len(LOOKS)]))
+    panel = Panel("", _percent_axis(cells), Axis(axis), tuple(line for line in lines if line.marks))
+    title = axis.split(" (", maxsplit=1)[0]
+    return figure(task, name, f"{title} over the share of writes", [panel], method(cells))
+
+
+def _stages_over_writes(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    panels = []
+    if not any(cell.settings.path is RequestPath.PROXY for cell in cells):
+        return None
+    for label, group in _groups(cells).items():
+        bars = [stage_bar(f"{100 * cell.settings.write_ratio:g} %", cell, "set") for cell in group]
+        panels.append(
+            Panel(
+                f"SET, {label}",
+                Axis(""),
+                Axis("Mean time (ms)"),
+                bars=tuple(bar for bar in bars if bar),
+                parts=STAGE_LOOKS,
+            )
+        )
+    text = "Mean time of a SET in each stage of the proxy, over the share of writes; all runs of a cell."
+    return figure(task, "stages", "Stages of SETs over the share of writes", panels, text)
+
+
+def _relative(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    """SET response time in units of the smallest share of writes of the same servers and replicas."""
+    lines = []
+    for place, (label, group) in enumerate(_groups(cells).items()):
+        base = group[0].of(lambda run: run.operation_s("set"))
+        marks = []
+        for cell in group:
+            values = cell.of(lambda run: run.operation_s("set"))
+            if min(len(base), len(values)) >= 2:
+                change = unpaired_change(base, values)
+                marks.append(
+                    Mark(
+                        100 * cell.settings.write_ratio,
+                        1 + change.percent / 100,
+                        1 + change.low / 100,
+                        1 + change.high / 100,
+                    )
+                    if cell is not group[0]
+                    else Mark(100 * cell.settings.write_ratio, 1.0, note="the base")
+                )
+        if marks:
+            lines.append(Line(label, tuple(marks), LOOKS[place % len(LOOKS)]))
+    panel = Panel("", _percent_axis(cells), Axis("SET response time (times the base)"), tuple(lines))
+    text = method(cells, "bars are 95 % Welch intervals on the ratio to the smallest share of writes of the same line")
+    return figure(task, "relative", "SET response time relative to the fewest writes", [panel], text)
+
+
+def _set_percentiles(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    panels = []
+    for label, group in _groups(cells).items():
+        lines = []
+        for place, percent in enumerate(_QUARTILES):
+            marks = []
+            for cell in group:
+                times = cell.merged(lambda run: run.operation_times("set"))
+                value = times.percentile(percent) if times is not None else None
+                if value is not None:
+                    marks.append(Mark(100 * cell.settings.write_ratio, value / 1e6, note="all runs"))
+            if marks:
+                lines.append(Line(f"{percent:g} %", tuple(marks), LOOKS[place]))
+        panels.append(Panel(f"SET, {label}", _percent_axis(group), Axis("Response time (ms)"), tuple(lines)))
+    text = "Percentiles of the response time of SETs at the clients, all runs of a cell."
+    return figure(task, "percentiles", "Percentiles of SETs over the share of writes", panels, text)
+
+
+def relative_rows(cells: Sequence[CellReadings]) -> list[tuple[CellReadings, Value]]:
+    """Throughput of every cell in units of the base: fewest servers, one replica, fewest writes."""
+    ordered = sorted(cells, key=lambda cell: (cell.settings.servers, cell.settings.replicas, cell.settings.write_ratio))
+    base = ordered[0]
+    rows = []
+    for cell in ordered:
+        if cell is base:
+            rows.append((cell, Value(1.0, digits=2)))
+        elif min(len(base.runs), len(cell.runs)) >= 2:
+            change = unpaired_change(base.throughputs, cell.throughputs)
+            rows.append((cell, Value(1 + change.percent / 100, 1 + change.low / 100, 1 + change.high / 100, 2)))
+    return rows
+
+
+def _relative_table(task: Task, cells: Sequence[CellReadings]) -> Table:
+    printed = {
+        (int(row["servers"]), int(row["replication"]), float(row["write_percent"])): float(row["relative_throughput"])
+        for row in read_table("s4_relative_performance")
+        if row["study"] == task.label
+    }
+    rows: list[tuple[Entry, ...]] = []
+    for cell, value in relative_rows(cells):
+        settings = cell.settings
+        found = printed.get((settings.servers, settings.replicas, round(100 * settings.write_ratio, 6)))
+        rows.append(
+            (
+                Value(settings.servers), Value(settings.replicas), Value(100 * settings.write_ratio, digits=0), value,
+                Value(found, digits=2) if found is not None else "–",
+            )
+        )  # fmt: skip
+    return Table(
+        f"{task.spec.name}-relative",
+        "Throughput relative to the base case (fewest servers, no copies, fewest writes), with 95 % Welch intervals on the ratio, "
+        "beside what the study printed (other machines and links: only the pattern can be compared).",
+        ("S", "R", "Writes (%)", "Relative X", "Printed"),
+        tuple(rows),
+    )
+
+
+def _writes_sentences(cells: Sequence[CellReadings]) -> list[Text]:
+    return [Text("What the data say:", tuple(_writes_points(cells)))]
+
+
+def _writes_points(cells: Sequence[CellReadings]) -> list[str]:
+    points = []
+    for label, group in _groups(cells).items():
+        if len(group) < 2 or min(len(group[0].runs), len(group[-1].runs)) < 2:
+            continue
+        parts = []
+        for name, value in _responses():
+            runs = (group[0].of(value), group[-1].of(value))
+            if min(map(len, runs)) >= 2:
+                change = unpaired_change(*runs)
+                doubt = "" if not change.low <= 0.0 <= change.high else " (no difference shown)"
+                parts.append(f"{name} {signed_percent(change.percent)} %{doubt}")
+        ends = [f"{100 * cell.settings.write_ratio:g}" for cell in (group[0], group[-1])]
+        points.append(f"{label}, from {ends[0]} to {ends[1]} % writes: {'; '.join(parts)}.")
+    return points or ["No line has two shares of writes with two runs each."]
+
+
+def conclusions(task: Task) -> dict[str, str]:
+    """Which way each response goes with replicas, or with writes."""
+    found = {}
+    cells = list(task.first.cells)
+    groups = _groups(cells)
+    if len({cell.settings.write_ratio for cell in cells}) < 2:
+        groups = {f"S = {servers}": _of(cells, servers=servers) for servers in _servers(cells)}
+    for label, group in groups.items():
+        for name, value in _responses():
+            change = _change(group[0], group[-1], value) if len(group) > 1 else None
+            if change is not None:
+                direction = "rises" if change[0].value > 0 else "falls"
+                found[f"{name}, {label}"] = direction if change[1] == "yes" else change[1]
+    return found

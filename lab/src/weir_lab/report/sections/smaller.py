@@ -1,0 +1,286 @@
+"""The smaller sections: links, overhead, what placing a key costs, and what a study printed wrongly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.design import Kind, RequestPath
+from weir_lab.records.unloaded_records import read_pairs_record
+from weir_lab.report.common import STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
+from weir_lab.report.numbers.published import errors_at
+from weir_lab.report.numbers.readings import stage_s
+from weir_lab.report.oracles import read_table
+from weir_lab.report.page.blocks import Table, Text, Value, over
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
+from weir_lab.theory.stats import unpaired_change
+from weir_lab.theory.units import count_text
+
+if TYPE_CHECKING:
+    from weir_lab.records.places import PairRecord, TestbedRecord
+    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.page.blocks import Block, Entry
+
+__all__ = [
+    "build_links",
+    "build_micro",
+    "build_overhead",
+    "error_table",
+    "micro_summary",
+    "overhead_summary",
+]
+
+
+def build_links(task: Task, testbed: TestbedRecord) -> list[Block]:
+    """What each machine may send and was measured to send, round trips, and what the links allow for each layout of the study."""
+    rows: list[tuple[Entry, ...]] = []
+    printed = {(row["from"], row["to"]): row for row in read_table("network") if row["study"] == task.label}
+    for machine in testbed.machines:
+        if machine.link_mbit_s is None:
+            continue
+        tier = machine.name.partition("-")[0]
+        known = [
+            float(row["bandwidth_mbit_s"])
+            for (begin, _), row in printed.items()
+            if begin == tier.replace("proxy", "middleware")
+        ]
+        rows.append(
+            (
+                machine.name,
+                Value(machine.link_mbit_s, digits=0),
+                Value(machine.sends.payload_mbit_s, digits=1) if machine.sends else "not measured",
+                machine.sends.to if machine.sends else "–",
+                Value(known[0], digits=0) if known else "–",
+            )
+        )
+    blocks: list[Block] = [
+        Table(
+            f"{task.spec.name}-rates",
+            "What each machine may send, what of it arrived as payload over TCP before the first run, and what the study measured.",
+            ("Machine", "Link (Mbit/s)", "Payload (Mbit/s)", "To", "Study (Mbit/s)"),
+            tuple(rows),
+        )
+    ]
+    if testbed.round_trips:
+        trips = tuple(
+            (
+                " and ".join(trip.between),
+                Value(trip.count),
+                Value(trip.min_ms, digits=3),
+                Value(trip.median_ms, digits=3),
+            )
+            for trip in testbed.round_trips
+        )
+        caption = "Round trips of one byte over an open TCP connection, one after the other."
+        blocks.append(
+            Table(f"{task.spec.name}-trips", caption, ("Between", "Round trips", "Least (ms)", "Median (ms)"), trips)
+        )
+    return [*blocks, *_pairs(task)]
+
+
+def _pairs(task: Task) -> list[Table]:
+    """What a study of kind links measured between each two tiers, in both directions; nothing where it was not run."""
+    if task.first.study.kind is not Kind.LINKS or not task.first.unloaded:
+        return []
+    printed = {(row["from"], row["to"]): row for row in read_table("network") if row["study"] == task.label}
+    found: dict[tuple[str, str], list[PairRecord]] = {}
+    for run in task.first.unloaded:
+        for pair in read_pairs_record(run.folder).pairs:
+            found.setdefault((pair.sender, pair.receiver), []).append(pair)
+    rows: list[tuple[Entry, ...]] = []
+    for (sender, receiver), pairs in found.items():
+        known = printed.get((_printed_name(sender), _printed_name(receiver)))
+        rows.append(
+            (
+                sender, receiver,
+                Value(pairs[0].asked_mbit_s, digits=0) if pairs[0].asked_mbit_s is not None else "–",
+                over([pair.payload_mbit_s for pair in pairs]),
+                Value(float(known["bandwidth_mbit_s"]), digits=0) if known else "–",
+                over([pair.min_ms for pair in pairs]), over([pair.median_ms for pair in pairs]),
+                Value(float(known["min_latency_ms"]), digits=2) if known and known["min_latency_ms"] else "–",
+            )
+        )  # fmt: skip
+    seconds = read_pairs_record(task.first.unloaded[0].folder).seconds
+    caption = (
+        f"Between each two tiers, measured by runs of their own ({seconds:g} s per rate): payload over one TCP connection, round trips of "
+        "a byte, and what the study measured."
+    )
+    heads = (
+        "From",
+        "To",
+        "Link (Mbit/s)",
+        "Payload (Mbit/s)",
+        "Study (Mbit/s)",
+        "Least (ms)",
+        "Median (ms)",
+        "Study, least (ms)",
+    )
+    return [Table(f"{task.spec.name}-pairs", caption, heads, tuple(rows))]
+
+
+def _printed_name(machine: str) -> str:
+    return machine.partition("-")[0].replace("proxy", "middleware")
+
+
+def build_overhead(task: Task) -> list[Block]:
+    """Direct against through the proxy, at the same load on each server: changes, not ratios."""
+    found = _overhead(task)
+    if found is None:
+        return [
+            Text(
+                "Direct access and the proxy have no level in common (the same clients per server), so nothing can be compared."
+            )
+        ]
+    direct, proxied, rows = found
+    table = Table(
+        f"{task.spec.name}-overhead",
+        "From direct access to the proxy at the same clients per server, with 95 % "
+        "Welch intervals on the log ratio where both have two runs. "
+        "The study printed ratios as overheads; its changes are computed from its own numbers.",
+        ("Response", "Direct", "Through the proxy", "Change (%)", "Study, change (%)", "Study printed (%)"),
+        tuple(rows),
+    )
+    sentence = (
+        f"{direct.settings.clients} clients on {count_text(direct.settings.servers, 'server')} without a proxy against "
+        f"{proxied.settings.clients} clients on {count_text(proxied.settings.servers, 'server')} "
+        f"(R = {proxied.settings.replicas}) through it."
+    )
+    return [Text(sentence), *with_tables([table])]
+
+
+def overhead_summary(task: Task) -> str:
+    """The two changes."""
+    found = _overhead(task)
+    if found is None:
+        return f"{task.spec.title}: no level in common."
+    parts = [f"{row[0]} {row[3].text if isinstance(row[3], Value) else row[3]} %" for row in found[2]]
+    return f"{task.spec.title}: from direct access to the proxy {', '.join(parts)}."
+
+
+def _overhead(task: Task) -> tuple[CellReadings, CellReadings, list[tuple[Entry, ...]]] | None:
+    cells = [cell for sweep in task.sweeps for cell in sweep.cells]
+    direct = [cell for cell in cells if cell.settings.path is RequestPath.DIRECT]
+    proxied = [cell for cell in cells if cell.settings.path is RequestPath.PROXY]
+    pairs = [
+        (one, other)
+        for other in proxied
+        for one in direct
+        if one.settings.clients * other.settings.servers == other.settings.clients * one.settings.servers
+    ]
+    if not pairs and direct and proxied:
+        # No level at exactly the same load per server: the nearest there is.
+        other = proxied[0]
+        wanted = other.settings.clients / other.settings.servers
+        pairs = [(min(direct, key=lambda one: abs(one.settings.clients / one.settings.servers - wanted)), other)]
+    if not pairs:
+        return None
+    one, other = pairs[0]
+    printed = {row["quantity"]: row for row in read_table("recomputed_overhead") if row["study"] == task.label}
+    quoted = {row["quantity"]: row for row in read_table("s2_overhead") if row["study"] == task.label}
+    rows: list[tuple[Entry, ...]] = []
+    for name, key, scale, values in (
+        ("throughput (requests/s)", "throughput", 1.0, (one.throughputs, other.throughputs)),
+        (
+            "response time (ms)",
+            "response_time",
+            1e3,
+            (one.of(lambda run: run.response_s), other.of(lambda run: run.response_s)),
+        ),
+    ):
+        means = [sum(part) / len(part) for part in values]
+        change = Value(100 * (means[1] / means[0] - 1), digits=1, signed=True)
+        if min(map(len, values)) >= 2:
+            found = unpaired_change(*values)
+            change = Value(found.percent, found.low, found.high, 1, signed=True)
+        rows.append(
+            (
+                name, over(values[0], scale), over(values[1], scale), change,
+                Value(float(printed[key]["change_percent"]), digits=1, signed=True) if key in printed else "–",
+                Value(float(quoted[key]["published_overhead_percent"]), digits=1) if key in quoted else "–",
+            )
+        )  # fmt: skip
+    return one, other, rows
+
+
+def build_micro(task: Task) -> list[Block]:
+    """Dispatch: from the complete request to its queue, over servers."""
+    rows: list[tuple[Entry, ...]] = []
+    quoted = {
+        int(row["servers"]): float(row["value"])
+        for row in read_table("s4_quoted")
+        if row["study"] == task.label and row["quantity"] == "hashing_time"
+    }
+    marks, bars = [], []
+    for cell in task.first.cells:
+        value = [1e6 * stages["dispatch"] for run in cell.runs if (stages := run.stages_s()) is not None]
+        if not value:
+            continue
+        share = [
+            100 * stages["dispatch"] / sum(stages.values())
+            for run in cell.runs
+            if (stages := run.stages_s()) is not None
+        ]
+        servers = cell.settings.servers
+        rows.append(
+            (
+                Value(servers),
+                over(value),
+                over(share),
+                Value(quoted[servers], digits=1) if servers in quoted else "–",
+                Value(len(cell.runs)),
+            )
+        )
+        found = mark(cell, servers, stage_s("dispatch"), 1e6)
+        marks += [found] if found else []
+        bar = stage_bar(f"{servers} servers", cell)
+        bars += [bar] if bar else []
+    if not rows:
+        return [Text("No run has the stages of a proxy.")]
+    table = Table(
+        f"{task.spec.name}-dispatch",
+        "Time from the complete request to its queue (parsing, hashing, choosing a "
+        "server): mean over runs with 95 % t intervals, its share of "
+        "the time in the proxy, and what the study quoted for hashing alone.",
+        ("Servers", "Dispatch (µs)", "Share (%)", "Study (µs)", "Runs"),
+        tuple(rows),
+    )
+    ticks = tuple(one.x for one in marks)
+    panels = [
+        Panel(
+            "dispatch", Axis("Servers", ticks=ticks), Axis("Dispatch (µs)"), (Line("measured", tuple(marks), LOOKS[0]),)
+        ),
+        Panel("all stages", Axis(""), Axis("Mean time (ms)"), bars=tuple(bars), parts=STAGE_LOOKS),
+    ]
+    return [
+        Text(micro_summary(task)),
+        *with_tables(
+            [table, figure(task, "dispatch", "What placing a key costs", panels, method(list(task.first.cells)))]
+        ),
+    ]
+
+
+def micro_summary(task: Task) -> str:
+    """The range of dispatch times."""
+    found = [
+        1e6 * sum(values) / len(values)
+        for cell in task.first.cells
+        if (values := [stages["dispatch"] for run in cell.runs if (stages := run.stages_s()) is not None])
+    ]
+    if not found:
+        return f"{task.spec.title}: no run has stages."
+    return f"{task.spec.title}: dispatch takes {Value(min(found)).text} to {Value(max(found)).text} µs per request."
+
+
+def error_table(task: Task) -> Table | None:
+    """What the study is known to have printed wrongly in this section."""
+    found = errors_at(task.label, task.spec.errors)
+    if not found:
+        return None
+    return Table(
+        f"{task.spec.name}-known-errors",
+        "Printed wrongly in the study, with what is right.",
+        ("Where", "What", "Printed", "Right", "Why"),
+        tuple(
+            (one.location, one.quantity, one.printed or "–", one.right or "–", one.explanation or "–") for one in found
+        ),
+        folded=True,
+    )

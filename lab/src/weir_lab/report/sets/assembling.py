@@ -1,0 +1,312 @@
+"""Sweeps and a set become a `Report`: every section from its own sweeps, with what is missing said in its place. Start with `assemble`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from weir_lab.design import Study, load_study
+from weir_lab.design.whole.sets import sweep_folder
+from weir_lab.errors import ReportError
+from weir_lab.report.common import Task, design_rows
+from weir_lab.report.numbers.readings import SweepReadings, read_cells
+from weir_lab.report.page.blocks import Report, Section, Text
+from weir_lab.report.sections import (
+    beside,
+    clients,
+    effects,
+    models,
+    multigets,
+    placement,
+    replication,
+    smaller,
+    traces,
+)
+from weir_lab.report.sections.claims import judge
+from weir_lab.theory.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from weir_lab.design.whole.sets import SectionSpec, StudySet
+    from weir_lab.records.places import TestbedRecord
+    from weir_lab.report.page.blocks import Block
+
+__all__ = ["Sources", "assemble"]
+
+_SUMMARY_MAX = 10
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a kind of section is built, summed up in a line, and what it concludes."""
+
+    build: Callable[[Task], list[Block]]
+    summary: Callable[[Task], str] | None = None
+    conclusions: Callable[[Task], dict[str, str]] | None = None
+
+
+_BUILDERS = {
+    "clients": _Kind(clients.build, clients.summary, clients.conclusions),
+    "replication": _Kind(replication.build_replication, replication.replication_summary, replication.conclusions),
+    "writes": _Kind(replication.build_writes, replication.writes_summary, replication.conclusions),
+    "multigets": _Kind(multigets.build, multigets.summary, multigets.conclusions),
+    "trace": _Kind(traces.build, traces.summary, traces.conclusions),
+    "effects": _Kind(effects.build, effects.summary, effects.conclusions),
+    "models": _Kind(models.build, models.summary),
+    "overhead": _Kind(smaller.build_overhead, smaller.overhead_summary),
+    "micro": _Kind(smaller.build_micro, smaller.micro_summary),
+    "beside": _Kind(beside.build, beside.summary, clients.conclusions),
+    "hash": _Kind(placement.build, placement.summary, placement.conclusions),
+}
+# The manager's ten lines take these first.
+_WEIGHT = (
+    "clients",
+    "beside",
+    "effects",
+    "multigets",
+    "replication",
+    "writes",
+    "overhead",
+    "trace",
+    "models",
+    "hash",
+    "micro",
+)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where sweeps are, and, to verify, which of their runs were used; ``studies`` has the study files of sections without runs."""
+
+    root: Path
+    studies: Path
+    only: Mapping[str, tuple[str, ...]] | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, strict: bool = False) -> Report:
+    """The report of what is there. Strict: a section without runs, or with a part of them, is an error."""
+    readings = {
+        (file, event): found
+        for file in study_set.files
+        for event in (False, True)
+        if (found := _read(sources, file, event=event)) is not None
+    }
+    known = [one.testbed for one in readings.values() if one.testbed is not None and one.links_built]
+    sections = [
+        _section(study_set, spec, readings, sources, known[0] if known else None, pace) for spec in study_set.sections
+    ]
+    if strict:
+        absent = [f"{section.title}: {section.missing}" for section, *_ in sections if section.missing]
+        if absent:
+            raise ReportError("Not everything is there: " + "; ".join(absent))
+    whole = tuple(section for section, *_ in sections)
+    lines = {section.name: line for section, line in sections if line}
+    if not any(section.runs for section in whole):
+        raise ReportError(
+            f"{sources.root}: no runs of {study_set.name} here. Make them with `weir-lab study {study_set.name}`."
+        )
+    return Report(
+        study_set.name,
+        study_set.title,
+        study_set.about,
+        pace,
+        testbed,
+        _summary(study_set, whole, lines, list(readings.values())),
+        whole,
+        tuple(_facts(list(readings.values()))),
+        {
+            file + (" (event engine)" if event else ""): sweep_folder(sources.root, file, event=event).name
+            for file, event in readings
+        },
+    )
+
+
+def _read(sources: Sources, file: str, *, event: bool) -> SweepReadings | None:
+    folder = sweep_folder(sources.root, file, event=event)
+    if not (folder / "sweep.json").exists():
+        return None
+    only = None
+    if sources.only is not None:
+        only = sources.only.get(folder.name)
+        if only is None:
+            return None
+    found = read_cells(file, folder, only)
+    return found if found.cells or found.unloaded else None
+
+
+def _section(
+    study_set: StudySet,
+    spec: SectionSpec,
+    readings: Mapping[tuple[str, bool], SweepReadings],
+    sources: Sources,
+    testbed: TestbedRecord | None,
+    pace: str,
+) -> tuple[Section, str]:
+    sweeps = tuple(readings[file, False] for file in spec.files if (file, False) in readings)
+    shown = spec.beside or pace != "quick"
+    events = tuple(readings[file, True] for file in spec.files if (file, True) in readings and shown)
+    study = sweeps[0].study if sweeps else load_study(sources.studies / spec.files[0], None)
+    missing = _missing(spec, sweeps, sources)
+    blocks: list[Block] = []
+    line, concluded = "", {}
+    task = Task(spec, sweeps, events, study_set.published) if sweeps else None
+    if spec.kind == "links":
+        stand_in = Task(spec, sweeps or tuple(list(readings.values())[:1]), (), study_set.published)
+        if testbed is not None:
+            blocks, missing = smaller.build_links(stand_in, testbed), ""
+        elif not missing:
+            missing = "the testbed has no limited links"
+    elif task is not None:
+        try:
+            kind = _BUILDERS[spec.kind]
+            blocks = kind.build(task)
+            line = kind.summary(task) if kind.summary is not None else ""
+            concluded = kind.conclusions(task) if kind.conclusions is not None else {}
+        except (ValueError, ReportError) as error:
+            blocks, missing = [], f"what is there is too thin: {error}"
+    errors = smaller.error_table(Task(spec, sweeps, (), study_set.published))
+    if errors is not None:
+        blocks.append(errors)
+    note = _note(sweeps + events)
+    if note:
+        blocks.insert(0, Text(note, note=True))
+    return (
+        Section(
+            spec.name,
+            spec.title,
+            study.question,
+            study.hypothesis,
+            _design(study),
+            tuple(blocks),
+            tuple(judge(claim, task, missing) for claim in spec.claims),
+            missing,
+            {_key(sources, one): one.run_names for one in sweeps + events},
+            concluded,
+            {_key(sources, one): one.invalid_names for one in sweeps + events if one.invalid},
+        ),
+        line,
+    )
+
+
+def _key(sources: Sources, sweep: SweepReadings) -> str:
+    return sweep.folder.relative_to(sources.root).as_posix()
+
+
+def _design(study: Study) -> tuple[tuple[str, str], ...]:
+    source = ((("design of the study", study.source),)) if study.source else ()
+    return (*source, *design_rows(study))
+
+
+def _missing(spec: SectionSpec, sweeps: tuple[SweepReadings, ...], sources: Sources) -> str:
+    there = {sweep.file for sweep in sweeps}
+    parts = []
+    for file in spec.files:
+        if file not in there:
+            reason = sources.reasons.get(file)
+            parts.append(f"{file} has no valid runs here" + (f" ({reason})" if reason else ""))
+    for sweep in sweeps:
+        if sweep.absent:
+            shown = ", ".join(sweep.absent[:3]) + (" and others" if len(sweep.absent) > 3 else "")
+            parts.append(
+                f"{sweep.file}: {len(sweep.absent)} of {len(sweep.absent) + len(sweep.cells)} cells have no valid run ({shown})"
+            )
+    return "; ".join(parts)
+
+
+def _note(sweeps: tuple[SweepReadings, ...]) -> str:
+    parts = []
+    for sweep in sweeps:
+        runs = len(sweep.run_names)
+        told = f"{sweep.folder.name}: {count_text(runs, 'run')}"
+        if sweep.flagged:
+            told += f", {sweep.flagged} flagged ({_flag(sweep)})"
+        if sweep.invalid:
+            told += f", {count_text(sweep.invalid, 'invalid attempt')} left out"
+        if sweep.testbed is not None:
+            told += f", testbed {sweep.testbed.kind}" + ("" if sweep.links_built else " without limited links")
+        parts.append(told)
+    return f"Runs: {'; '.join(parts)}." if parts else ""
+
+
+def _flag(sweep: SweepReadings) -> str:
+    """The commonest kind of flag, without its number."""
+    kinds = Counter(
+        re.sub(r"[-+]?[\d.]+ % (of )?", "", flag.split(":", maxsplit=1)[0]).strip(" .")
+        for cell in sweep.cells
+        for run in cell.runs
+        for flag in run.run.meta.verdict.flags
+    )
+    return f"most often: {kinds.most_common(1)[0][0]}" if kinds else ""
+
+
+def _summary(
+    study_set: StudySet, sections: tuple[Section, ...], lines: dict[str, str], sweeps: list[SweepReadings]
+) -> tuple[str, ...]:
+    runs = sum(len(one.run_names) for one in sweeps)
+    flagged, invalid = sum(one.flagged for one in sweeps), sum(one.invalid for one in sweeps)
+    testbeds = sorted({one.testbed.kind for one in sweeps if one.testbed is not None})
+    first = (
+        f"{count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on "
+        f"the testbed {' and '.join(testbeds) or 'of this machine'}; "
+        f"{flagged} {'carries' if flagged == 1 else 'carry'} a flag, {count_text(invalid, 'attempt')} failed a gate and "
+        f"{'is' if invalid == 1 else 'are'} left out."
+    )
+    kinds = {spec.name: spec.kind for spec in study_set.sections}
+    ranked = sorted(lines, key=lambda name: (_WEIGHT.index(kinds[name]), list(kinds).index(name)))
+    findings = [finding for section in sections for finding in section.findings]
+    last = []
+    if findings:
+        counted = Counter(finding.verdict for finding in findings)
+        verbs = {
+            "holds": ("holds", "hold"),
+            "does not hold": ("does not hold", "do not hold"),
+            "undecided": ("is undecided", "are undecided"),
+            "no data": ("has no data", "have no data"),
+        }
+        told = ", ".join(
+            f"{counted[word]} {one if counted[word] == 1 else more}"
+            for word, (one, more) in verbs.items()
+            if counted[word]
+        )
+        last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {told}.")
+    missing = [section.title for section in sections if section.missing]
+    if missing:
+        last.append(f"Not there, or only in part: {'; '.join(missing)}.")
+    room = _SUMMARY_MAX - 1 - len(last)
+    kept = set(ranked[:room])
+    return (first, *(lines[name] for name in lines if name in kept), *last)
+
+
+def _facts(sweeps: list[SweepReadings]) -> list[tuple[str, str]]:
+    found: dict[str, dict[str, None]] = {}
+    for sweep in sweeps:
+        for name, value in sweep.facts.items():
+            found.setdefault(name, {})[value] = None
+    facts = [(name, "; ".join(values)) for name, values in found.items()]
+    times = [
+        run.meta
+        for sweep in sweeps
+        for run in [*(one.run for cell in sweep.cells for one in cell.runs), *sweep.unloaded]
+    ]
+    first, last = min(one.started_unix_ns for one in times), max(one.ended_unix_ns for one in times)
+    return [*facts, ("runs made", f"{_utc(first)} to {_utc(last)} UTC"), *_testbed_notes(sweeps)]
+
+
+def _testbed_notes(sweeps: list[SweepReadings]) -> list[tuple[str, str]]:
+    notes: dict[str, None] = {}
+    for sweep in sweeps:
+        if sweep.testbed is not None:
+            notes.update(dict.fromkeys(sweep.testbed.notes))
+            if sweep.testbed.shares_cpu:
+                notes["roles share this machine's CPUs: a busy role takes time from the others"] = None
+    return [(f"note {place}", note) for place, note in enumerate(notes, start=1)]
+
+
+def _utc(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M")

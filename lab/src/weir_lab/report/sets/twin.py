@@ -1,0 +1,228 @@
+"""The machine-readable twin of a report, and the two things that it is for: verifying the report, and comparing two of them.
+
+`verify` computes every number again from the raw records of the runs that the twin names, and tells each that differs, in the twin and on
+the page. `changes` names conclusions that differ between two twins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weir_lab import __version__
+from weir_lab.design.whole.sets import load_set
+from weir_lab.errors import RecordError, ReportError
+from weir_lab.records import write_json, write_text
+from weir_lab.report.page.html import html_page, markdown_page
+from weir_lab.report.sets.assembling import Sources, assemble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weir_lab.report.page.blocks import Report
+
+__all__ = ["SCHEMA", "Verified", "WrittenReport", "changes", "read_twin", "twin_of", "verify", "write_report"]
+
+SCHEMA = "weir.whole/1"
+_TOLERANCE = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenReport:
+    """The three files of a report."""
+
+    html: Path
+    markdown: Path
+    json: Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Verified:
+    """How many numbers were computed again, and every difference that was found."""
+
+    numbers: int
+    differences: tuple[str, ...]
+
+
+def write_report(report: Report, folder: Path) -> WrittenReport:
+    """Write page, Markdown and twin; raises before anything is written where the page would not be complete."""
+    page, text = html_page(report), markdown_page(report)
+    files = WrittenReport(*(folder / f"{report.name}.{ending}" for ending in ("html", "md", "json")))
+    write_text(files.html, page)
+    write_text(files.markdown, text)
+    write_json(files.json, twin_of(report))
+    return files
+
+
+def twin_of(report: Report) -> dict[str, Any]:
+    """Every number of the report as plain JSON."""
+    plain = _plain(report)
+    return {"schema": SCHEMA, "weir_lab_version": __version__, **plain}
+
+
+def read_twin(path: Path) -> dict[str, Any]:
+    """Read a twin by its own name or by that of its page."""
+    path = path.with_suffix(".json")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(
+            f"{path}: cannot be read ({error.strerror}). Give a report made by `weir-lab study`."
+        ) from error
+    except ValueError as error:
+        raise RecordError(f"{path}: not JSON ({error}). Build the report again with `weir-lab study`.") from error
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise RecordError(f"{path}: no twin of a whole study's report ({SCHEMA}). Give one made by `weir-lab study`.")
+    return found
+
+
+def verify(path: Path) -> Verified:
+    """Compute every number of a report again from the raw records beside it."""
+    twin = read_twin(path)
+    root = path.parent
+    used: dict[str, tuple[str, ...]] = {}
+    for section in _parts(twin, "sections"):
+        for name in ("runs", "left_out"):
+            for folder, runs in section.get(name, {}).items():
+                used[folder] = tuple(dict.fromkeys([*used.get(folder, ()), *runs]))
+    studies = root / "studies"
+    study_set = load_set(studies / f"{twin['name']}.set.toml")
+    reasons = (
+        json.loads((root / "reasons.json").read_text(encoding="utf-8")) if (root / "reasons.json").exists() else {}
+    )
+    again = assemble(study_set, Sources(root, studies, used, reasons), str(twin["pace"]), str(twin["testbed"]))
+    fresh = json.loads(json.dumps(twin_of(again)))
+    differences = list(_different(twin, fresh, ""))
+    for ending, text in (("html", html_page(again)), ("md", markdown_page(again))):
+        file = path.with_suffix(f".{ending}")
+        if not file.exists():
+            differences.append(f"{file.name}: not there")
+            continue
+        differences += [f"{file.name}: {one}" for one in _lines_that_differ(file.read_text(encoding="utf-8"), text)]
+    return Verified(sum(1 for _ in _numbers(fresh)), tuple(differences))
+
+
+def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Conclusions that changed, appeared or went away from one twin to another."""
+    if old.get("name") != new.get("name"):
+        raise ReportError(f"These are reports of different studies: {old.get('name')} and {new.get('name')}.")
+    before, after = _conclusions(old), _conclusions(new)
+    found = []
+    for name in dict.fromkeys([*before, *after]):
+        if name not in after:
+            found.append(f"gone: {name} (was: {before[name]})")
+        elif name not in before:
+            found.append(f"new: {name}: {after[name]}")
+        elif before[name] != after[name]:
+            found.append(f"changed: {name}: {before[name]} -> {after[name]}")
+    return found
+
+
+def _conclusions(twin: dict[str, Any]) -> dict[str, str]:
+    found = {}
+    for section in _parts(twin, "sections"):
+        title = section.get("title", "")
+        for finding in section.get("findings", []):
+            found[f"{title}: “{finding['claim']}”"] = str(finding["verdict"])
+        for name, value in section.get("conclusions", {}).items():
+            found[f"{title}: {name}"] = str(value)
+    return found
+
+
+def _parts(twin: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = twin.get(name)
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise RecordError(f"The twin has no list of {name}: it is damaged. Build the report again.")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as JSON; blocks say what they are."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        kind = type(value).__name__.lower()
+        return (
+            {"block": kind, **fields}
+            if kind in ("text", "table", "figure")
+            else {k: v for k, v in fields.items() if v is not None}
+        )
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _different(printed: Any, fresh: Any, where: str) -> Iterator[str]:
+    """Every place where a printed number or text is not what the records give."""
+    if isinstance(printed, dict) and isinstance(fresh, dict):
+        for key in dict.fromkeys([*printed, *fresh]):
+            if key in ("weir_lab_version",):
+                continue
+            if key not in printed or key not in fresh:
+                yield f"{where}/{key}: {'not in the records' if key in printed else 'missing in the report'}"
+            else:
+                yield from _different(printed[key], fresh[key], f"{where}/{key}")
+    elif isinstance(printed, list) and isinstance(fresh, list):
+        if len(printed) != len(fresh):
+            yield f"{where}: {len(printed)} entries, the records give {len(fresh)}"
+        for place, (one, other) in enumerate(zip(printed, fresh, strict=False)):
+            name = _name_of(one) or str(place)
+            yield from _different(one, other, f"{where}/{name}")
+    elif not _same(printed, fresh):
+        yield f"{where}: the report says {_short(printed)}, the records give {_short(fresh)}"
+
+
+def _name_of(value: Any) -> str:
+    if isinstance(value, dict):
+        return str(value.get("name") or "")
+    return ""
+
+
+def _same(printed: Any, fresh: Any) -> bool:
+    if isinstance(printed, int | float) and isinstance(fresh, int | float) and not isinstance(printed, bool):
+        return math.isclose(printed, fresh, rel_tol=_TOLERANCE, abs_tol=1e-12)
+    return bool(printed == fresh)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _numbers(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+
+
+def _lines_that_differ(printed: str, fresh: str) -> list[str]:
+    """Lines of the page that are not what the records give, each with the table or figure that it stands in."""
+    old, new = printed.splitlines(), fresh.splitlines()
+    if old == new:
+        return []
+    found = []
+    for kind, first, last, other, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        place = next(
+            (name for line in reversed(old[: last or 1]) for name in re.findall(r'id="([^"]+)"', line)), "head"
+        )
+        shown = " ".join(_visible(line) for line in old[first:last])[:120]
+        meant = " ".join(_visible(line) for line in new[other:end])[:120]
+        found.append(f"in {place}: {shown!r} should be {meant!r}")
+    return found
+
+
+def _visible(line: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", line)).strip()
