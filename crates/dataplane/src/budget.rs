@@ -201,8 +201,7 @@ impl Dataplane {
     /// Once per turn, with what all backends hold.
     pub(crate) fn publish_held(&mut self, mut backends: usize, now: Instant) {
         if self.held.is_pressed() {
-            self.backends.iter_mut().for_each(Backend::give_memory_back);
-            backends = self.backends.iter().map(Backend::held_bytes).sum();
+            backends = self.backends.give_memory_back();
         }
         self.held.publish(backends);
         if self.held.total() > three_quarters(self.held.limit()) {

@@ -45,7 +45,10 @@ impl Dataplane {
     /// The next server that is to be greeted, if it comes before the next one for which requests wait.
     #[cold]
     pub(crate) fn next_greeted(&self, first: usize) -> Option<usize> {
-        let next = (first..self.backends.len())
+        let busy =
+            std::iter::successors(self.backends.next_busy(first), |&it| self.backends.next_busy(it + 1));
+        let next = busy
+            .into_iter()
             .find(|&server| self.backends[server].wants_to_greet() || self.backends[server].wants_write())?;
         self.backends[next].wants_to_greet().then_some(next)
     }
@@ -166,6 +169,16 @@ impl Dataplane {
         backend.failures = backend.failures.saturating_add(1);
         backend.state = State::Down { until: now.plus(delay) };
         self.note_change(server, ServerChange::Down(reason));
+    }
+
+    /// [`Dataplane::expire`] for all servers.
+    #[cold]
+    pub(crate) fn expire_all(&mut self, now: Instant) {
+        let mut next = 0;
+        while let Some(server) = self.backends.next_busy(next) {
+            self.expire(server, now);
+            next = server + 1;
+        }
     }
 
     /// Gives up what of this server is late, and connects to it if it is needed.

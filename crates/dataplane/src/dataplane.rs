@@ -18,6 +18,7 @@ use crate::{
     replica::Ending,
     replicate::retire,
     second_opinion::SecondOpinions,
+    servers::Servers,
     service::Answer,
     services::Services,
     session::Session,
@@ -73,7 +74,7 @@ pub struct Dataplane {
     /// Whether the connection of any of them is to be ended when it is settled.
     pub(crate) settling: bool,
     pub(crate) sessions: Slab<Session>,
-    pub(crate) backends: Vec<Backend>,
+    pub(crate) backends: Servers,
     /// How many of them are being greeted (`greeting.rs`).
     pub(crate) greetings: usize,
     /// Whether any of them has a journal.
@@ -136,7 +137,7 @@ impl Dataplane {
             generation: 0,
             slots: Vec::new(),
             settling: false,
-            backends: Vec::new(),
+            backends: Servers::default(),
             greetings: 0,
             keeps_journals: false,
             recorder: Recorder::new(now, 0),
@@ -373,7 +374,7 @@ impl Dataplane {
             return self.take_greeting(server, bytes, now);
         }
         let delivered = self.deliver_replies(server, bytes, now);
-        self.backends[server].note_replied(now);
+        self.backends.at(server).note_replied(now);
         if let Err(reason) = delivered {
             self.give_up_connection(server, reason, now);
         }
@@ -381,7 +382,7 @@ impl Dataplane {
 
     /// Whether [`Dataplane::poll_server_output`] would name a server.
     pub fn has_server_output(&self) -> bool {
-        self.greetings > 0 || self.backends.iter().any(Backend::wants_write)
+        self.greetings > 0 || self.backends.next_to_write(0).is_some()
     }
 
     /// The next server after `after` for which there are bytes to write. What is queued for it now counts as taken from the queue.
@@ -392,9 +393,9 @@ impl Dataplane {
         {
             return Some(server);
         }
-        let server = (first..self.backends.len()).find(|&server| self.backends[server].wants_write())?;
+        let server = self.backends.next_to_write(first)?;
         let Self { backends, services, slots, .. } = self;
-        backends[server].dequeue(now, |key, queue_length| {
+        backends.at(server).dequeue(now, |key, queue_length| {
             let service = &mut services[key];
             if let Some(traced) = &mut service.traced {
                 // A queue of the driver's is the one that it waited in.
@@ -437,7 +438,7 @@ impl Dataplane {
             return;
         }
         let Self { backends, services, config, .. } = self;
-        backends[server].handle_written(count, config.progress_bytes_min, now, |key| {
+        backends.at(server).handle_written(count, config.progress_bytes_min, now, |key| {
             let service = &mut services[key];
             if !service.first_sent {
                 service.first_sent = true;
@@ -454,13 +455,9 @@ impl Dataplane {
     /// Time has passed: gives up what is late, tries dead servers again, lets paused clients go on, closes windows. To be
     /// called once per turn.
     pub fn handle_time(&mut self, now: Instant) {
-        let (mut is_any_late, mut held_by_backends) = (false, 0);
-        for backend in &self.backends {
-            is_any_late |= backend.may_be_late(now);
-            held_by_backends += backend.held_bytes();
-        }
+        let (is_any_late, held_by_backends) = self.backends.look(now);
         if is_any_late {
-            (0..self.backends.len()).for_each(|server| self.expire(server, now));
+            self.expire_all(now);
         }
         self.pursue_second_opinions(now);
         self.settle_all(now);
@@ -487,11 +484,13 @@ impl Dataplane {
             return Some(Instant::ZERO);
         }
         let timeout = self.config.timeout_ns;
-        let busy = self.backends.iter().filter(|backend| !backend.waits_for_nothing());
         let waits = sooner(sooner(self.memory_due, self.clients_due), self.next_settled());
         let waits = sooner(waits, self.second_opinions.due());
-        let others = sooner(waits, self.window_ends());
-        busy.fold(others, |earliest, backend| {
+        let mut earliest = sooner(waits, self.window_ends());
+        self.backends.for_each_busy(|backend| {
+            if backend.waits_for_nothing() {
+                return;
+            }
             let connection = match backend.state {
                 State::Down { until } => Some(until),
                 State::Connecting { since } | State::Greeting { since, .. } | State::Probing { since } => {
@@ -500,8 +499,9 @@ impl Dataplane {
                 State::Idle | State::Up | State::Silent => None,
             };
             let errands = sooner(connection, backend.errands_due());
-            sooner(sooner(earliest, errands), backend.next_deadline(timeout))
-        })
+            earliest = sooner(sooner(earliest, errands), backend.next_deadline(timeout));
+        });
+        earliest
     }
 
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is told to

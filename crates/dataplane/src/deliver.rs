@@ -46,7 +46,7 @@ impl Dataplane {
                 goes_on &= taken == 0;
             }
         }
-        let backend = &mut self.backends[server];
+        let backend = self.backends.at(server);
         backend.late_in_a_row = 0;
         backend.note_progress(bytes.len(), goes_on, self.config.progress_bytes_min, now);
         let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
@@ -69,7 +69,7 @@ impl Dataplane {
 
     /// Takes the bytes that belong to a value that is thrown away; returns those behind it.
     fn skip<'a>(&mut self, server: usize, bytes: &'a [u8]) -> Result<&'a [u8], Violation> {
-        let backend = &mut self.backends[server];
+        let backend = self.backends.at(server);
         let skipped = backend.skip.min(bytes.len());
         backend.skip -= skipped;
         let was_last = skipped > 0 && backend.skip == 0;
@@ -84,7 +84,7 @@ impl Dataplane {
     fn deliver_from(&mut self, server: usize, input: &[u8], now: Instant) -> Result<usize, Violation> {
         let mut at = 0;
         while at < input.len() {
-            let backend = &mut self.backends[server];
+            let backend = self.backends.at(server);
             let Some(expected) = backend.head().map(|part| part.expected) else {
                 let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
                 return Err(Violation::UnexpectedLine(line));
@@ -115,7 +115,7 @@ impl Dataplane {
         rest: &[u8],
         now: Instant,
     ) -> Result<Option<usize>, Violation> {
-        let backend = &mut self.backends[server];
+        let backend = self.backends.at(server);
         let Some((reply, is_whole)) = backend.scan_joined(rest)? else { return Ok(None) };
         let (len, bytes) = (reply.len, &rest[..reply.len]);
         if is_whole {
@@ -142,7 +142,7 @@ impl Dataplane {
             }
             return;
         };
-        let backend = &mut self.backends[server];
+        let backend = self.backends.at(server);
         backend.times.record_between(part.sent, now);
         if matches!(part.repeated, Repeated::ByProxy | Repeated::Wrong) {
             return self.deliver_odd(server, (key, part), (reply, bytes), now);
@@ -168,7 +168,7 @@ impl Dataplane {
         (reply, bytes): (Reply, &[u8]),
         now: Instant,
     ) {
-        let backend = &mut self.backends[server];
+        let backend = self.backends.at(server);
         backend.observe(now.saturating_since(part.sent));
         if part.repeated == Repeated::Wrong {
             self.counters.server_echoes_wrong += 1;
@@ -191,7 +191,7 @@ impl Dataplane {
         (reply, bytes, values): (Reply, &[u8], Option<&[ValueSpan]>),
         now: Instant,
     ) {
-        let backend = &mut self.backends[server];
+        let backend = self.backends.at(server);
         let service = &mut self.services[key];
         service.outstanding -= 1;
         if service.write.is_some() {
@@ -227,7 +227,7 @@ impl Dataplane {
                 if self.is_rescued(key, (server, part), reply.status, now) {
                     return;
                 }
-                (&mut self.services[key], &mut self.backends[server])
+                (&mut self.services[key], self.backends.at(server))
             } else {
                 (service, backend)
             };

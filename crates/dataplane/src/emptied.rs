@@ -20,6 +20,7 @@ use crate::{
     backend::{Backend, RequestKey},
     config::Config,
     read::first_readable,
+    servers::Servers,
 };
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -120,7 +121,7 @@ impl Config {
 pub(crate) fn next_for_miss(
     replicas: &[u16],
     server: usize,
-    backends: &[Backend],
+    backends: &Servers,
     config: &Config,
 ) -> Option<usize> {
     let decider = first_readable(replicas, backends, config).ok()?;

@@ -118,9 +118,13 @@ impl Dataplane {
     pub fn serve(&mut self, id: SessionId, parsed: Parsed<'_>, taken: Taken, denied: Option<Fault>) {
         self.memory_is_used(taken.dequeued);
         self.sessions[id].hosted = Some(taken);
-        self.backends.iter_mut().for_each(|backend| backend.requests_before = backend.requests);
+        self.backends.note_requests();
         if denied.is_none() && !self.holds.is_empty() && self.waits_for_key(id, &parsed, taken.dequeued) {
             return self.stall_hosted(id, parsed);
+        }
+        if denied.is_none() {
+            self.take(id, parsed, taken.first_byte, taken.dequeued);
+            return;
         }
         self.deny(denied);
         self.take(id, parsed, taken.first_byte, taken.dequeued);
@@ -179,12 +183,12 @@ impl Dataplane {
     /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
     pub fn is_given_up(&self) -> bool {
         // Replies come in the order of the messages, so what is owed includes the last.
-        self.backends.iter().any(|it| it.requests > it.requests_before && it.may_undo())
+        self.backends.busy().any(|it| it.requests > it.requests_before && it.may_undo())
     }
 
     /// Whether a server still owes a reply. While no request is in service, that is one to a request that was given up.
     pub fn is_owed_replies(&self) -> bool {
-        self.backends.iter().any(Backend::may_undo)
+        self.backends.busy().any(Backend::may_undo)
     }
 
     /// The longest value that is taken from clients, in bytes: it changes when a server tells what it stores.

@@ -29,6 +29,7 @@
 //! | `deliver` | a reply of a server becomes, or becomes part of, the reply to a client |
 //! | `session` | one client: partial requests, and the order of the replies |
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
+//! | `servers` | all of them, and which are to be looked at |
 //! | `greeting` | the first exchange on a connection to a server |
 //! | `intake` | what a client sends becomes requests |
 //! | `in_step` | whether the replies of a connection are in step with its requests |
@@ -100,6 +101,7 @@ mod replicate;
 mod report;
 mod second_opinion;
 mod sequence;
+mod servers;
 mod service;
 mod services;
 mod session;

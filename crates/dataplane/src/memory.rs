@@ -38,8 +38,8 @@ impl Dataplane {
             charged += session.charged;
         }
         self.held.set_sessions(charged);
-        self.backends.iter_mut().for_each(Backend::give_memory_back);
-        self.held.set_backends(self.backends.iter().map(Backend::held_bytes).sum());
+        let held = self.backends.give_memory_back();
+        self.held.set_backends(held);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     Config, Dataplane, Fault, ReadPolicy,
     backend::{Backend, State},
     dispatch::REPLICAS_MAX,
+    servers::Servers,
 };
 
 impl Dataplane {
@@ -57,7 +58,7 @@ const TRIAL_EVERY: usize = 32;
 #[cold]
 pub(crate) fn first_readable(
     replicas: &[u16],
-    backends: &[Backend],
+    backends: &Servers,
     config: &Config,
 ) -> Result<usize, (Fault, usize)> {
     let servers = || replicas.iter().map(|&server| usize::from(server));

@@ -88,10 +88,12 @@ impl Dataplane {
 
     /// Once per turn: makes servers forget what they missed.
     pub(crate) fn work_on_journals(&mut self, now: Instant) {
-        for server in 0..self.backends.len() {
+        let mut next = 0;
+        while let Some(server) = self.backends.next_busy(next) {
             if self.backends[server].is_unclean() {
                 self.work_on_journal(server, now);
             }
+            next = server + 1;
         }
     }
 

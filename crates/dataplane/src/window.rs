@@ -161,10 +161,7 @@ impl Dataplane {
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_times_over(&mut self) {
-        for backend in self.backends.iter_mut().filter(|it| !it.times.is_empty()) {
-            self.recorder.add_server_times(backend.timed_as, &backend.times);
-            backend.times.clear();
-        }
+        self.backends.take_times(|server, times| self.recorder.add_server_times(server, times));
     }
 
     pub(crate) fn window_ends(&self) -> Option<Instant> {

@@ -4,7 +4,7 @@
 
 use weir_testkit::steady::{Load, Steady};
 
-const ONE: Load = Load { clients: 1, depth: 1, keys: 1, set_every: 10, value_bytes: 128 };
+const ONE: Load = Load { clients: 1, depth: 1, keys: 1, set_every: 10, value_bytes: 128, servers: 3 };
 
 /// Turns before counting: buffers and tables grow to their size in them.
 const WARM_UP: usize = 500;

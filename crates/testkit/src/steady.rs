@@ -20,10 +20,9 @@ pub struct Load {
     pub set_every: usize,
     /// Length of each value, in bytes.
     pub value_bytes: usize,
+    /// Servers behind the proxy.
+    pub servers: usize,
 }
-
-/// Servers behind the proxy.
-const SERVERS: usize = 3;
 
 /// Different keys.
 const KEYS: usize = 1_000;
@@ -51,8 +50,9 @@ pub struct Steady {
 impl Steady {
     /// All are connected, and nothing was asked for yet.
     pub fn new(load: Load) -> Self {
-        let servers = (1..=SERVERS).map(|number| Server::new(format!("127.0.0.1:{number}"), 1)).collect();
-        let router = Router::new(servers, Placement::Ketama, 1).expect("three servers are a pool");
+        let servers =
+            (1..=load.servers).map(|number| Server::new(format!("127.0.0.1:{number}"), 1)).collect();
+        let router = Router::new(servers, Placement::Ketama, 1).expect("servers are a pool");
         let mut dataplane = Dataplane::new(Config::default(), Arc::new(router.into()), Instant::ZERO);
         while let Some(event) = dataplane.poll_event() {
             if let Event::Connect(server) = event {

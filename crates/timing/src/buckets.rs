@@ -189,7 +189,7 @@ impl Buckets {
 
     /// Number and count of every bucket that was met, in order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, u64)> {
-        let inner = self.counts.iter().enumerate().map(|(index, count)| (self.begin + index, count));
+        let inner = self.counts.met().map(|(index, count)| (self.begin + index, count));
         let [shortest, longest] = [self.shortest, self.longest].map(|it| (it.place, it.count));
         let all = iter::once(shortest).chain(inner).chain(iter::once(longest));
         let met = all.filter(|(_, count)| *count > 0).map(|(place, count)| (index_at(place), count));

@@ -15,6 +15,9 @@ pub(crate) struct Counts {
 const LOW_BITS: u32 = u16::BITS - 1;
 const LOW_MAX: u16 = (1 << LOW_BITS) - 1;
 
+/// How many are looked at together.
+const RUN: usize = 64;
+
 impl Counts {
     pub(crate) const fn new() -> Self {
         Self { low: Vec::new(), high: Vec::new() }
@@ -119,6 +122,19 @@ impl Counts {
         self.low.iter().zip(high).map(|(&low, high)| u64::from(low) + (high << LOW_BITS))
     }
 
+    /// Those that are not 0, with their numbers, in order. Of most seconds that is a small part, so what is 0 is passed over in runs.
+    pub(crate) fn met(&self) -> impl Iterator<Item = (usize, u64)> {
+        let at =
+            |index: usize| u64::from(self.low[index]) + (self.high.get(index).map_or(0, |it| it << LOW_BITS));
+        let is_met = |run: usize, low: &[u16]| {
+            let high = self.high.get(run * RUN..).unwrap_or_default();
+            low.iter().fold(0, |all, &low| all | low) > 0 || high.iter().take(RUN).any(|&high| high > 0)
+        };
+        let runs = self.low.chunks(RUN).enumerate().filter(move |(run, low)| is_met(*run, low));
+        let places = runs.flat_map(|(run, low)| run * RUN..run * RUN + low.len());
+        places.map(move |index| (index, at(index))).filter(|(_, count)| *count > 0)
+    }
+
     /// From now on there are `length` of them, the new ones 0 and behind the others. If memory is needed, it is for `capacity` at least.
     pub(crate) fn lengthen(&mut self, length: usize, capacity: usize) {
         if length > self.low.capacity() {
@@ -204,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_those_of_64_bits(mut expected in values(), mut more in values(), begin in 0usize..5, up in 0usize..5, unsettled: bool) {
+        fn they_are_those_of_64_bits(mut expected in values(), mut more in values(), begin in 0usize..200, up in 0usize..200, unsettled: bool) {
             let mut found = counts(&expected);
             prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected.clone());
             let length = expected.len();
@@ -221,6 +237,8 @@ mod tests {
             found.add_all(begin, &more_counts);
             expected[begin..].iter_mut().zip(&more).for_each(|(mine, theirs)| *mine += theirs);
             prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected.clone());
+            let met: Vec<_> = expected.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
+            prop_assert_eq!(found.met().collect::<Vec<_>>(), met);
             (0..expected.len()).for_each(|index| assert!(found.increment(index)));
             prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected.iter().map(|it| it + 1).collect::<Vec<_>>());
             let capacity = found.capacity();

@@ -3,7 +3,7 @@
 use super::Queue;
 use crate::clock;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, mem, sync::Arc};
 use weir_dataplane::{Counters, LoopWindow, ServerWindow};
 use weir_timing::{CompactDistribution, Distribution, Measurements, Operation, QueueReport, Stage};
 
@@ -42,12 +42,7 @@ impl Sum {
 
     pub(super) fn add(&mut self, thread: usize, part: &LoopWindow) {
         self.counters.merge(&part.counters);
-        for server in &part.servers {
-            match self.servers.iter_mut().find(|mine| mine.server == server.server) {
-                Some(mine) => mine.merge(server),
-                None => self.servers.push(server.clone()),
-            }
-        }
+        add_servers(&mut self.servers, &part.servers);
         let turns = self.threads.entry(thread).or_default();
         turns.count += part.measured.turn_time().count();
         turns.busy_ns += part.measured.turn_time().sum();
@@ -68,13 +63,10 @@ impl Sum {
         before.latest.append(&mut self.latest);
         // Servers stand in the order of who knows the table; those of threads that were silent are added with what they are now.
         let silent = before.latest.iter().filter(|(thread, _)| !self.threads.contains_key(thread));
-        for server in silent.flat_map(|(_, latest)| &latest.servers) {
-            match self.servers.iter_mut().find(|mine| mine.server == server.server) {
-                Some(mine) => mine.merge(server),
-                None => self.servers.push(server.clone()),
-            }
-        }
-        let queue_reports: Vec<_> = std::mem::take(&mut self.queues);
+        let mut sum = mem::take(&mut self.servers);
+        silent.for_each(|(_, latest)| add_servers(&mut sum, &latest.servers));
+        self.servers = sum;
+        let queue_reports: Vec<_> = mem::take(&mut self.queues);
         let cpu_now = clock::process_cpu_ns();
         let window = Window {
             index,
@@ -104,6 +96,21 @@ impl Sum {
         before.cpu_ns = cpu_now;
         before.queues = queue_reports;
         window
+    }
+}
+
+/// While a table is taken by one thread after the other, they do not have the same servers; else they do, in the same order.
+fn add_servers(sum: &mut Vec<ServerWindow>, more: &[ServerWindow]) {
+    if sum.is_empty() {
+        return sum.extend_from_slice(more);
+    }
+    for (place, server) in more.iter().enumerate() {
+        let same = |mine: &ServerWindow| mine.server == server.server;
+        let known = if sum.get(place).is_some_and(same) { Some(place) } else { sum.iter().position(same) };
+        match known {
+            Some(place) => sum[place].merge(server),
+            None => sum.push(server.clone()),
+        }
     }
 }
 
