@@ -66,7 +66,7 @@ fn parse(limits: Limits, bytes: &[u8], ends: impl Iterator<Item = usize>) -> Str
                     assert!(needed > buffer.len(), "asks for bytes that are there");
                     break;
                 }
-                Parsed::Hangup { .. } => {
+                Parsed::Foreign { .. } | Parsed::Hangup { .. } => {
                     messages.push((at, parsed));
                     return Stream { messages, taken: at };
                 }

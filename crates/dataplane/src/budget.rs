@@ -21,7 +21,6 @@ use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
-use weir_protocol::{Limits, Parsed, Refusal, RequestParser};
 use weir_timing::Instant;
 
 /// What all dataplanes of a process may hold together.
@@ -224,46 +223,13 @@ impl Dataplane {
     pub(crate) fn release(&mut self, id: SessionId) {
         self.held.sessions -= std::mem::take(&mut self.sessions[id].charged);
     }
-
-    /// More of a request is to come than has arrived, `needed` bytes in all: whether there is room for them.
-    pub(crate) fn has_room(&mut self, id: SessionId, needed: usize) -> bool {
-        let session = &mut self.sessions[id];
-        if needed > ROOM_CHECKED_MIN && needed > session.expected {
-            // It lies here, and then also among what waits for its server.
-            if !self.held.admits(2 * needed, false) {
-                return false;
-            }
-            session.expected = needed;
-        }
-        true
-    }
-
-    /// There is no room for the request at the front of `bytes`.
-    pub(crate) fn turn_away<'a>(&mut self, id: SessionId, bytes: &'a [u8]) -> Parsed<'a> {
-        self.counters.requests_refused_memory += 1;
-        self.sessions[id].parser = RequestParser::new(self.config.limits);
-        without_room(bytes, self.config.limits)
-    }
-}
-
-/// What becomes of a request that begins with `bytes` and for which there is no memory: what is still to come of a value is thrown
-/// away; a line without end cannot be answered in its place and ends the connection.
-pub fn without_room(bytes: &[u8], limits: Limits) -> Parsed<'_> {
-    let stricter = Limits { value_bytes_max: 0, ..limits };
-    match RequestParser::new(stricter).parse(bytes) {
-        Parsed::TooLarge { key, base64, silent, erases, len, swallow, .. } => {
-            let refusal = Refusal::OutOfMemory;
-            Parsed::TooLarge { refusal, key, base64, silent, erases, len, swallow }
-        }
-        _ => Parsed::Hangup { refusal: Some(Refusal::OutOfMemory) },
-    }
 }
 
 impl Session {
     /// The memory that its buffers keep, and that its requests in service take while it does not read their replies.
     pub(crate) fn held_bytes(&self) -> usize {
         let services = if self.blocked { self.in_service * size_of::<Service>() } else { 0 };
-        beyond_idle(self.input.capacity())
+        beyond_idle(self.intake.capacity())
             + beyond_idle(self.out.capacity())
             + self.parked_bytes
             + self.gathered_bytes
@@ -295,10 +261,6 @@ pub(crate) const SCARCE_UNREAD_NS: u64 = 500_000_000;
 
 /// How often such clients are looked for. Nanoseconds.
 pub const SCARCE_LOOK_NS: u64 = SCARCE_UNREAD_NS / 4;
-
-/// Requests that are no longer than this, headers included, are taken whatever is held: a client that is within its rights gets its
-/// answer. There are as many at once as there may be sessions.
-pub const ROOM_CHECKED_MIN: usize = 64 << 10;
 
 /// Replies that are no longer than this are never refused to a client that reads them.
 pub(crate) const SMALL_REPLY_BYTES: usize = 4 << 10;

@@ -255,7 +255,7 @@ impl Dataplane {
             return self.send_slice(key, retrieval, None, now);
         }
         // Nothing is taken from the client before the last slice is there, and it does not wait for what it could send.
-        session.paused = true;
+        session.intake.pause();
         session.slicing = Slicing::InService;
         let (slice, rest) = retrieval.split(count);
         let slices = Slices::of(rest, service.stamps.created);

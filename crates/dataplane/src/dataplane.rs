@@ -194,21 +194,9 @@ impl Dataplane {
     pub fn handle_client_bytes(&mut self, id: SessionId, bytes: &[u8], now: Instant) {
         self.counters.client_bytes_read += bytes.len() as u64;
         self.memory_is_used(now);
-        let session = &mut self.sessions[id];
-        if session.input.is_empty() {
-            if session.swallow == 0 {
-                session.input_since = now;
-            }
-            let taken = self.consume(id, bytes, now);
-            if taken < bytes.len() {
-                self.sessions[id].keep_input(&bytes[taken..]);
-            }
-        } else {
-            session.keep_input(bytes);
-            self.consume_input(id, now);
-        }
-        let session = &self.sessions[id];
-        if !session.input.is_empty() || session.swallow > 0 {
+        let input = self.sessions[id].intake.read(bytes, now);
+        self.consume(id, input, now);
+        if self.sessions[id].intake.is_within_request() {
             self.watch_clients(self.config.patience.request_ns, now);
         }
         self.recharge(id);
@@ -216,15 +204,13 @@ impl Dataplane {
 
     /// Whether the driver should read from this client. Turns true again with [`Event::Resume`].
     pub fn wants_read(&self, id: SessionId) -> bool {
-        self.sessions.get(id).is_some_and(|session| !session.paused && !session.closing)
+        self.sessions.get(id).is_some_and(|session| session.intake.wants_read())
     }
 
     /// The client will send no more. What it sent is answered, then its connection is closed by [`Event::Close`].
     pub fn handle_client_finished(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.get_mut(id) {
-            // Complete requests may wait because the session is paused; they are still served.
-            session.closing = !session.paused;
-            session.finished = true;
+            session.intake.finish();
         }
         self.close_if_settled(id);
     }
@@ -294,7 +280,7 @@ impl Dataplane {
             answered += 1;
         });
         session.in_service -= answered;
-        if session.paused && may_go_on(session, config, held) {
+        if session.intake.is_paused() && may_go_on(session, config, held) {
             resumable.push_back(id);
         }
         if session.blocked {
@@ -566,7 +552,7 @@ impl Dataplane {
         if session.hosted.is_some() {
             return;
         }
-        if session.closing && session.is_settled() && !session.close_asked && !session.gone {
+        if session.intake.is_closed() && session.is_settled() && !session.close_asked && !session.gone {
             session.close_asked = true;
             self.events.push_back(Event::Close(id));
         }

@@ -361,7 +361,7 @@ impl Dataplane {
             service.stamps.answered = now;
             self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
             self.tracer.note_answer(service);
-            if session.paused && may_take(session, &self.config, &self.held) {
+            if session.intake.is_paused() && may_take(session, &self.config, &self.held) {
                 self.resumable.push_back(id);
             }
             self.close_if_settled(id);

@@ -24,9 +24,7 @@ use crate::{
     service::Service,
     session::Session,
 };
-use weir_protocol::{
-    Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch, door::Foreign,
-};
+use weir_protocol::{Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch};
 use weir_routing::Table;
 use weir_timing::{Instant, Operation, Outcome, Stamps};
 
@@ -131,12 +129,6 @@ impl Dataplane {
         self.deny(None);
     }
 
-    /// The same for a client whose first bytes are of another protocol; its connection is to be closed after the answer.
-    pub fn serve_foreign(&mut self, id: SessionId, foreign: &Foreign, taken: Taken) {
-        self.sessions[id].hosted = Some(taken);
-        self.refuse_foreign(id, foreign, taken.first_byte, taken.dequeued);
-    }
-
     /// The reply, as soon as the request needs nothing more; empty where the client asked for silence. Of a large one what is to be written
     /// next: after [`Dataplane::finish_hosted`] the rest is handed out.
     pub fn hosted_reply(&self, id: SessionId) -> Option<&[u8]> {
@@ -204,10 +196,8 @@ impl Dataplane {
 
     /// The request is taken again when its key is free.
     fn stall_hosted(&mut self, id: SessionId, parsed: Parsed<'_>) {
-        let session = &mut self.sessions[id];
-        session.paused = true;
         if let Parsed::Request { request, .. } = parsed {
-            request.write_to(&mut session.input);
+            self.sessions[id].intake.put_aside(|buffer| request.write_to(buffer));
         }
     }
 

@@ -23,7 +23,7 @@ impl Dataplane {
         let bytes = largest.min(config.session_buffer_bytes_max);
         if bytes != config.limits.value_bytes_max {
             config.limits.value_bytes_max = bytes;
-            sessions.iter_mut().for_each(|(_, session)| session.parser.set_value_bytes_max(bytes));
+            sessions.iter_mut().for_each(|(_, session)| session.intake.set_value_bytes_max(bytes));
         }
     }
 }

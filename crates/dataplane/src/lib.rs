@@ -31,7 +31,7 @@
 //! | `backend` | one server: what is queued and in flight, deadlines, the state of its connection |
 //! | `servers` | all of them, and which are to be looked at |
 //! | `greeting` | the first exchange on a connection to a server |
-//! | `intake` | what a client sends becomes requests |
+//! | `clients` | what clients send becomes requests, and these are taken into service |
 //! | `in_step` | whether the replies of a connection are in step with its requests |
 //! | `changes` | what becomes of servers, told to the driver |
 //! | `begun` | from when a deadline runs |
@@ -67,6 +67,7 @@ mod budget;
 mod buffer;
 mod bulk_reads;
 mod changes;
+mod clients;
 mod config;
 mod connection;
 mod counters;
@@ -83,7 +84,6 @@ mod greeting;
 mod hold;
 mod hosted;
 mod in_step;
-mod intake;
 mod item_size;
 mod journal;
 mod key;
@@ -115,8 +115,9 @@ mod version;
 mod window;
 mod words;
 
-pub use budget::{Budget, Charge, ROOM_CHECKED_MIN, SCARCE_LOOK_NS, without_room};
+pub use budget::{Budget, Charge, SCARCE_LOOK_NS};
 pub use changes::{Change, DownReason, ReplacedReason, ServerChange};
+pub use clients::intake::{Input, Intake};
 pub use config::Config;
 #[cfg(feature = "mutations")]
 pub use config::Mutation;
@@ -126,7 +127,7 @@ pub use fault::Fault;
 pub use hosted::{Taken, Unsent, parse_whole, read_key, written_key};
 pub use multiget::{Multiget, NotWhole, OnFailure};
 pub use ownership::{Mail, owner_of};
-pub use patience::{Doing, Overdue, Patience, choose_unread};
+pub use patience::{Doing, Overdue, Patience};
 pub use policy::{JoinGets, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 pub use report::{Report, ServerReport, StationEntry};
 pub use standing::Standing;

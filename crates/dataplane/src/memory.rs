@@ -53,7 +53,7 @@ impl Planner {
 
 impl Session {
     fn give_memory_back(&mut self) {
-        give_back(&mut self.input);
+        self.intake.give_memory_back();
         self.out.give_back();
         self.sequence.take_if(|sequence| sequence.is_empty());
         self.give_order_back();

@@ -57,7 +57,7 @@ pub struct Doing {
 
 impl Patience {
     /// When a client that goes on like this is overdue, and why.
-    pub fn deadline(&self, doing: Doing) -> Option<(Instant, Overdue)> {
+    fn deadline(&self, doing: Doing) -> Option<(Instant, Overdue)> {
         let limit = |since: Option<Instant>, nanos: u64, why| {
             since.filter(|_| nanos > 0).map(|since| (since.plus(nanos), why))
         };
@@ -73,10 +73,47 @@ impl Patience {
 
     /// When clients must be looked at again, if the first of them is overdue at `earliest`: not much more often than the shortest
     /// of the limits asks for.
-    pub fn next_look(&self, earliest: Option<Instant>, now: Instant) -> Option<Instant> {
+    fn next_look(&self, earliest: Option<Instant>, now: Instant) -> Option<Instant> {
         let limits = [self.idle_ns, self.request_ns, self.unread_ns];
         let shortest = limits.into_iter().filter(|&nanos| nanos > 0).min()?;
         earliest.map(|at| at.max(now.plus(shortest / 8)))
+    }
+}
+
+/// What was found when clients were looked at.
+#[derive(Debug)]
+pub struct Found {
+    /// Those whose connections are to be closed, and why.
+    pub overdue: Vec<(usize, Overdue)>,
+    /// When to look again, if anybody goes on like this.
+    pub next_look: Option<Instant>,
+}
+
+impl Patience {
+    /// Looks at clients: what each is doing, and how many bytes it makes us hold. If `excess` bytes are to be given up, those that have left
+    /// replies unread are closed for it, the longest silent first; but nobody as long as others are overdue anyway.
+    pub fn look(
+        &self,
+        clients: impl Iterator<Item = (usize, Doing, usize)>,
+        excess: usize,
+        now: Instant,
+    ) -> Found {
+        let (mut overdue, mut unread) = (Vec::new(), Vec::new());
+        let mut earliest: Option<Instant> = None;
+        for (id, doing, held_bytes) in clients {
+            match self.deadline(doing) {
+                Some((at, why)) if at <= now => overdue.push((id, why)),
+                Some((at, _)) => earliest = Some(earliest.map_or(at, |it| it.min(at))),
+                None => {}
+            }
+            if let Some(since) = doing.unread_since.filter(|_| excess > 0) {
+                unread.push((since, id, held_bytes));
+            }
+        }
+        if overdue.is_empty() {
+            overdue.extend(choose_unread(unread, excess, now).map(|id| (id, Overdue::Memory)));
+        }
+        Found { overdue, next_look: self.next_look(earliest, now) }
     }
 }
 
@@ -95,14 +132,9 @@ impl Dataplane {
         if self.clients_due.is_none_or(|due| now < due) {
             return;
         }
-        let patience = self.config.patience;
-        let mut overdue = Vec::new();
-        let mut unread = Vec::new();
-        let mut earliest: Option<Instant> = None;
-        let excess = self.held.excess();
         let mut are_paused = false;
         for (id, session) in &self.sessions {
-            if session.paused && session.blocked {
+            if session.intake.is_paused() && session.blocked {
                 // Perhaps because of what all buffers held.
                 if may_go_on(session, &self.config, &self.held) {
                     self.resumable.push_back(id);
@@ -110,24 +142,15 @@ impl Dataplane {
                     are_paused = true;
                 }
             }
-            let Some(doing) = session.doing() else { continue };
-            match patience.deadline(doing) {
-                Some((at, why)) if at <= now => overdue.push((id, why)),
-                Some((at, _)) => earliest = Some(earliest.map_or(at, |it| it.min(at))),
-                None => {}
-            }
-            if let Some(since) = doing.unread_since.filter(|_| excess > 0) {
-                unread.push((since, id, session.held_bytes()));
-            }
         }
-        self.clients_due = patience.next_look(earliest, now);
-        if overdue.is_empty() {
-            overdue.extend(choose_unread(unread, excess, now).map(|id| (id, Overdue::Memory)));
-        }
+        let doing = |(id, session): (usize, &Session)| Some((id, session.doing()?, session.held_bytes()));
+        let clients = self.sessions.iter().filter_map(doing);
+        let found = self.config.patience.look(clients, self.held.excess(), now);
+        self.clients_due = found.next_look;
         if are_paused && self.held.is_pressed() {
             self.watch_clients(SCARCE_LOOK_NS, now);
         }
-        overdue.into_iter().for_each(|(id, why)| self.close_for(id, why));
+        found.overdue.into_iter().for_each(|(id, why)| self.close_for(id, why));
     }
 
     fn close_for(&mut self, id: SessionId, why: Overdue) {
@@ -139,7 +162,7 @@ impl Dataplane {
 
 /// Of clients that take nothing of their replies since then, and make us hold so many bytes: those that are closed to give up `excess`
 /// bytes, the longest silent first.
-pub fn choose_unread(
+fn choose_unread(
     mut unread: Vec<(Instant, usize, usize)>,
     excess: usize,
     now: Instant,
@@ -172,13 +195,9 @@ impl Session {
         if self.gone || self.close_asked || self.hosted.is_some() {
             return None;
         }
-        // While we do not read it, it is not the client that takes long.
-        let arrived = if self.swallow > 0 { self.swallowed() } else { self.input.len() };
-        let is_arriving = !self.paused && !self.closing && (arrived > 0 || self.swallow > 0);
-        let is_owed_nothing = self.is_settled() && self.input.is_empty() && self.swallow == 0;
         Some(Doing {
-            idle_since: is_owed_nothing.then_some(self.input_since),
-            request: is_arriving.then_some((self.input_since, arrived)),
+            idle_since: self.intake.idle_since().filter(|_| self.is_settled()),
+            request: self.intake.arriving(),
             unread_since: self.blocked.then_some(self.unread_since),
         })
     }

@@ -1,4 +1,4 @@
-//! One client connection: the bytes of a request that is not complete, and the order of the replies.
+//! One client connection: what it sends, and the order of the replies.
 //!
 //! ```text
 //!   order:   ┌──── in `out`, not yet in the kernel ────┬──── in service, or complete and waiting for earlier ones ────┐
@@ -9,7 +9,7 @@
 //! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
 
 use crate::{
-    Arrivals, Config, Taken,
+    Arrivals, Config, Intake, Taken,
     backend::RequestKey,
     bulk_reads::{Habits, Slicing},
     hold::Stalled,
@@ -18,7 +18,6 @@ use crate::{
     sequence::Sequence,
 };
 use std::collections::VecDeque;
-use weir_protocol::RequestParser;
 use weir_timing::Instant;
 
 /// A reply that is owed to the client.
@@ -31,19 +30,8 @@ struct Owed {
 
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) parser: RequestParser,
-    /// The beginning of a request that is not complete, or requests that wait while the session is paused.
-    pub(crate) input: Vec<u8>,
-    /// When the first byte of `input` was read.
-    pub(crate) input_since: Instant,
-    /// Nothing was taken from it yet.
-    pub(crate) is_new: bool,
-    /// How many bytes of a refused value are still to be thrown away.
-    pub(crate) swallow: usize,
-    /// How many there were.
-    swallow_from: usize,
-    /// How long the request that is arriving will be, as far as there is room for that.
-    pub(crate) expected: usize,
+    /// What it sends becomes requests.
+    pub(crate) intake: Intake,
     /// Memory that was counted for it, in bytes.
     pub(crate) charged: usize,
     order: VecDeque<Owed>,
@@ -72,12 +60,6 @@ pub(crate) struct Session {
     pub(crate) is_in_line: bool,
     /// Its next request waits for a key.
     pub(crate) stalled: Option<Box<Stalled>>,
-    /// Nothing is read while this is set.
-    pub(crate) paused: bool,
-    /// Nothing more is taken; the connection ends when all replies are out.
-    pub(crate) closing: bool,
-    /// The client said that it will send no more.
-    pub(crate) finished: bool,
     /// The driver was asked to close the connection.
     pub(crate) close_asked: bool,
     /// The connection is gone; the session stays until its requests are done.
@@ -105,13 +87,7 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         Self {
-            parser: RequestParser::new(config.limits),
-            input: Vec::new(),
-            input_since: now,
-            is_new: true,
-            swallow: 0,
-            swallow_from: 0,
-            expected: 0,
+            intake: Intake::new(config.limits, now),
             charged: 0,
             order: VecDeque::new(),
             appended: 0,
@@ -128,9 +104,6 @@ impl Session {
             slicing: Slicing::No,
             is_in_line: false,
             stalled: None,
-            paused: false,
-            closing: false,
-            finished: false,
             close_asked: false,
             gone: false,
             blocked: false,
@@ -143,25 +116,6 @@ impl Session {
             sequence: None,
             waits: false,
         }
-    }
-
-    /// So many bytes that are still to come are thrown away.
-    pub(crate) fn begin_to_swallow(&mut self, count: usize) {
-        self.swallow = count;
-        self.swallow_from = count;
-    }
-
-    /// How many of them have come.
-    pub(crate) fn swallowed(&self) -> usize {
-        self.swallow_from - self.swallow
-    }
-
-    /// Bytes of a request that is not complete were read. The rest will find its place without moving them again and again.
-    pub(crate) fn keep_input(&mut self, bytes: &[u8]) {
-        if self.expected > self.input.capacity() {
-            self.input.reserve_exact(self.expected - self.input.len());
-        }
-        self.input.extend_from_slice(bytes);
     }
 
     /// The request's reply will come after all that are owed now.
@@ -227,7 +181,7 @@ impl Session {
     /// reply was already appended.
     pub(crate) fn abandon(&mut self, mut orphaned: impl FnMut(RequestKey, bool)) {
         self.gone = true;
-        self.input = Vec::new();
+        self.intake.forget();
         self.out = Outbox::default();
         for (index, owed) in self.order.drain(..).enumerate() {
             orphaned(owed.request, index < self.appended);

@@ -191,7 +191,7 @@ impl Dataplane {
     /// `arrived`. To be called for every read of a session, or for none.
     pub fn note_arrival(&mut self, id: crate::SessionId, now: Instant, arrived: Option<Instant>) {
         if let Some(session) = self.sessions.get_mut(id) {
-            session.arrivals.note(session.input_since, now, arrived);
+            session.arrivals.note(session.intake.since(), now, arrived);
         }
     }
 

@@ -21,7 +21,7 @@ pub use retrieval::{Keys, Retrieval, RetrievalVerb};
 pub use storage::{Storage, StorageVerb};
 pub use touch::Touch;
 
-use crate::{KEY_BYTES_MAX, Refusal, near, tokens::Tokens};
+use crate::{KEY_BYTES_MAX, Refusal, door::Foreign, near, tokens::Tokens};
 
 /// One complete and valid request, borrowing from the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +164,12 @@ pub enum Parsed<'a> {
         /// Length that the buffer must reach before another call can tell more.
         needed: usize,
     },
+    /// The client speaks another protocol: it is told so in that one's words, and the connection is closed. A parser never says this; who
+    /// judges a connection's first bytes does ([`crate::door`]).
+    Foreign {
+        /// Which one.
+        foreign: Foreign,
+    },
     /// The connection must be closed, after `refusal` if there is one.
     Hangup {
         /// What to answer first.
@@ -213,6 +219,11 @@ impl RequestParser {
     /// A parser with these limits.
     pub const fn new(limits: Limits) -> Self {
         Self { limits, searched: 0, needed: 0 }
+    }
+
+    /// What a client may send at most.
+    pub const fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Sets the longest value that is taken, from the next call on.

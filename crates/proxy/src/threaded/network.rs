@@ -31,9 +31,7 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{
-    Budget, Dataplane, Event, Fault, Overdue, Report, SCARCE_LOOK_NS, SessionId, choose_unread,
-};
+use weir_dataplane::{Budget, Dataplane, Event, Fault, Report, SCARCE_LOOK_NS, SessionId};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -274,7 +272,7 @@ impl Network {
         let (shared, client) = (&self.shared, Arc::clone(&session.client));
         // Replies count as much again, so that one client cannot make the proxy keep more than it may.
         let bytes_max = self.config.session_buffer_bytes_max / 2;
-        session.set_value_bytes_max(shared.value_bytes_max.load(Ordering::Relaxed));
+        session.intake.set_value_bytes_max(shared.value_bytes_max.load(Ordering::Relaxed));
         cut(session, self.clock.now(), &mut |request| {
             let offered = client.offer(request, bytes_max);
             if let Some(request) = offered.request {
@@ -284,10 +282,10 @@ impl Network {
         });
         let counters = self.dataplane.counters_mut();
         counters.requests += mem::take(&mut session.quits);
-        counters.sessions_paused += u64::from(session.paused);
+        counters.sessions_paused += u64::from(session.intake.is_paused());
         counters.requests_refused_memory += mem::take(&mut session.turned_away);
-        let is_within_request = session.is_within_request();
-        if session.paused && self.dataplane.budget().is_pressed() {
+        let is_within_request = session.intake.is_within_request();
+        if session.intake.is_paused() && self.dataplane.budget().is_pressed() {
             self.watch_clients(SCARCE_LOOK_NS);
         }
         if is_within_request {
@@ -300,9 +298,7 @@ impl Network {
     /// The client will send no more: what it sent is answered.
     fn handle_finished(&mut self, id: usize) {
         let Some(session) = self.sessions.get_mut(id) else { return };
-        session.finished = true;
-        // Complete requests may wait because the session is paused; they are still served.
-        session.closing |= !session.paused;
+        session.intake.finish();
         self.close_if_settled(id);
     }
 
@@ -411,7 +407,7 @@ impl Network {
             let Some(session) = self.sessions.get(id) else { continue };
             if session.gone || session.client.is_broken() {
                 self.lose(id);
-            } else if session.paused && !session.client.is_full() {
+            } else if session.intake.is_paused() && !session.client.is_full() {
                 self.resume(id);
             } else {
                 self.close_if_settled(id);
@@ -439,26 +435,17 @@ impl Network {
         if now < due {
             return;
         }
-        let patience = self.config.patience;
-        let doing = || self.sessions.iter().filter_map(|(id, session)| Some((id, session.doing()?)));
-        let deadlines = doing().filter_map(|(id, doing)| {
-            let (at, why) = patience.deadline(doing)?;
-            Some((at, why, id))
-        });
-        let (mut overdue, later): (Vec<_>, Vec<_>) = deadlines.partition(|(at, ..)| *at <= now);
-        self.clients_due = patience.next_look(later.into_iter().map(|(at, ..)| at).min(), now);
         let budget = self.dataplane.budget();
         let excess = budget.excess_of(budget.held());
+        let doing =
+            |(id, session): (usize, &Session)| Some((id, session.doing()?, session.client.unsent_bytes()));
+        let found = self.config.patience.look(self.sessions.iter().filter_map(doing), excess, now);
+        self.clients_due = found.next_look;
         if excess > 0 {
-            let unread = doing().filter_map(|(id, doing)| {
-                Some((doing.unread_since?, id, self.sessions[id].client.unsent_bytes()))
-            });
-            let chosen = choose_unread(unread.collect(), excess, now);
-            overdue.extend(chosen.map(|id| (now, Overdue::Memory, id)));
             self.watch_clients(SCARCE_LOOK_NS);
         }
         self.look_at_paused();
-        for (_, why, id) in overdue {
+        for (id, why) in found.overdue {
             self.dataplane.counters_mut().note_overdue(why);
             self.lose(id);
         }
@@ -466,7 +453,7 @@ impl Network {
 
     /// Clients that are not read because of what all buffers held are read again when less is held.
     fn look_at_paused(&mut self) {
-        let paused = self.sessions.iter().filter(|(_, session)| session.paused && !session.gone);
+        let paused = self.sessions.iter().filter(|(_, session)| session.intake.is_paused() && !session.gone);
         let (relaxed, others): (Vec<_>, Vec<_>) =
             paused.map(|(id, _)| id).partition(|&id| self.sessions[id].client.relax());
         relaxed.into_iter().for_each(|id| self.resume(id));
@@ -476,10 +463,11 @@ impl Network {
     }
 
     fn resume(&mut self, id: usize) {
-        self.sessions[id].paused = false;
-        self.cut(id, |session, now, offer| session.consume_input(now, offer));
-        let Some(session) = self.sessions.get(id).filter(|session| !session.paused) else { return };
-        if session.finished {
+        self.cut(id, |session, now, offer| session.resume(now, offer));
+        let Some(session) = self.sessions.get(id).filter(|session| !session.intake.is_paused()) else {
+            return;
+        };
+        if session.intake.is_finished() {
             self.handle_finished(id);
         } else {
             self.unread.push(id);
@@ -505,7 +493,7 @@ impl Network {
     /// Ends a connection whose replies are all out, if it is to end then.
     fn close_if_settled(&mut self, id: usize) {
         let Some(session) = self.sessions.get(id) else { return };
-        if session.closing && !session.gone && session.client.finish() {
+        if session.intake.is_closed() && !session.gone && session.client.finish() {
             self.sessions.remove(id);
             self.dataplane.counters_mut().sessions_closed += 1;
         }

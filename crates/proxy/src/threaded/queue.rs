@@ -520,7 +520,7 @@ mod tests {
     };
     use mio::{Poll, net::UnixStream};
     use std::sync::mpsc::{Receiver, TryRecvError, channel};
-    use weir_protocol::door::Foreign;
+    use weir_protocol::{Parsed, door::Foreign};
     use weir_routing::{Placement, Router};
 
     fn queue(workers: usize, clock: Clock) -> (Queue, Poll) {
@@ -544,7 +544,11 @@ mod tests {
         let admitted = Admitted::new(Stream::Unix(stream), place);
         let client = Arc::new(Client::new(0, admitted, &weir_dataplane::Budget::new(usize::MAX)));
         let now = clock.now();
-        Job::new(client, Request::foreign(Foreign::Tls, now, now))
+        Job::new(
+            client,
+            Request::new(&Parsed::Foreign { foreign: Foreign::Tls }, b"", now, now)
+                .expect("it wants an answer"),
+        )
     }
 
     fn routing(timeout_ns: u64) -> (Routing, Receiver<std::convert::Infallible>) {

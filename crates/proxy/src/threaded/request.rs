@@ -42,6 +42,7 @@ impl Request {
                 What::TooLarge { refusal, key: key.into(), base64, silent, erases }
             }
             Parsed::Hangup { refusal: Some(refusal) } => What::Refused { refusal, silent: false },
+            Parsed::Foreign { foreign } => What::Foreign(foreign),
             Parsed::Hangup { refusal: None } | Parsed::Incomplete { .. } => return None,
         };
         let writes = match parsed {
@@ -51,11 +52,6 @@ impl Request {
             _ => written_key(parsed).map(|key| Scope::Key(key.into())),
         };
         Some(Self { what, writes, taken: stamped(first_byte, created), charge: None })
-    }
-
-    /// The first bytes of a client that speaks another protocol.
-    pub(crate) fn foreign(foreign: Foreign, first_byte: Instant, created: Instant) -> Self {
-        Self { what: What::Foreign(foreign), writes: None, taken: stamped(first_byte, created), charge: None }
     }
 
     /// Counts it, if it is long, until it is dropped.
@@ -103,7 +99,7 @@ impl Request {
                 len: 0,
                 swallow: 0,
             },
-            What::Foreign(foreign) => return dataplane.serve_foreign(session, foreign, self.taken),
+            What::Foreign(foreign) => Parsed::Foreign { foreign: *foreign },
         };
         dataplane.serve(session, parsed, self.taken, denied);
     }

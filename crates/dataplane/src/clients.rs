@@ -1,0 +1,137 @@
+//! What clients send is taken into service, while their sessions may have more there.
+//!
+//! Their bytes are cut into requests by an [`Intake`], which the threaded engines use as well; here is what this engine adds: whether a
+//! session may have more in service, and what its next request must wait for.
+
+pub(crate) mod intake;
+
+use crate::{
+    Dataplane, Event, SessionId, budget::SCARCE_LOOK_NS, bulk_reads::Slicing, dataplane::may_take,
+    dispatch::Large,
+};
+use intake::Input;
+use weir_protocol::Parsed;
+use weir_timing::Instant;
+
+impl Dataplane {
+    /// Takes what was kept, as far as it may be taken now.
+    fn consume_kept(&mut self, id: SessionId, now: Instant) {
+        let input = self.sessions[id].intake.reread();
+        self.consume(id, input, now);
+    }
+
+    /// Takes requests from the front of `input` while the session may have more in service, and keeps the rest.
+    pub(crate) fn consume(&mut self, id: SessionId, input: Input<'_>, now: Instant) {
+        loop {
+            let Self { sessions, config, held, counters, .. } = self;
+            let session = &mut sessions[id];
+            if !session.intake.skip(&input, now) {
+                break;
+            }
+            // Who has waited for a key was let in before.
+            if !may_take(session, config, held) && session.stalled.is_none() {
+                self.pause(id, now);
+                break;
+            }
+            let parsed = session.intake.look(&input, |bytes| {
+                let is_admitted = held.admits(bytes, false);
+                counters.requests_refused_memory += u64::from(!is_admitted);
+                is_admitted
+            });
+            if let Parsed::Incomplete { .. } = parsed {
+                break;
+            }
+            if self.waits(id, &parsed, now) {
+                self.sessions[id].intake.pause();
+                break;
+            }
+            let first_byte = self.sessions[id].intake.take(&input, &parsed, now);
+            self.take(id, parsed, first_byte, now);
+        }
+        let intake = &mut self.sessions[id].intake;
+        intake.keep(input);
+        if intake.capacity() > 0 && self.held.is_pressed() {
+            intake.give_all_memory_back();
+        }
+    }
+
+    /// The session has as much in service as it may, or leaves too much unread.
+    fn pause(&mut self, id: SessionId, now: Instant) {
+        let session = &mut self.sessions[id];
+        session.intake.pause();
+        self.counters.sessions_paused += 1;
+        if session.blocked && self.held.is_pressed() {
+            self.counters.sessions_paused_memory += 1;
+            self.watch_clients(SCARCE_LOOK_NS, now);
+        }
+    }
+
+    /// Whether the next request of a session waits for something before it.
+    #[inline]
+    fn waits(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
+        (self.is_spread() && self.waits_for_earlier(id, parsed))
+            || (self.may_go_apart(length_of(parsed)) && self.waits_to_go_apart(id, parsed))
+            || (self.concerns_bulk_reads(id, parsed) && self.waits_for_bulk_reads(id, parsed, now))
+            || (!self.holds.is_empty() && self.waits_for_key(id, parsed, now))
+    }
+
+    /// Takes what was parsed into service, or refuses it.
+    pub(crate) fn take(&mut self, id: SessionId, parsed: Parsed<'_>, first_byte: Instant, now: Instant) {
+        match parsed {
+            Parsed::Request { request, len } => {
+                self.tracer.request_bytes = len as u64;
+                self.dispatch(id, request, first_byte, now);
+            }
+            Parsed::Refused { refusal, silent, len } => {
+                self.tracer.request_bytes = len as u64;
+                self.refuse(id, refusal, silent, first_byte, now);
+            }
+            Parsed::TooLarge { refusal, key, base64, silent, erases, len, .. } => {
+                self.tracer.request_bytes = len as u64;
+                let large = Large { key, base64, silent, erases, refusal };
+                self.refuse_large(id, large, first_byte, now);
+            }
+            Parsed::Incomplete { .. } => {}
+            Parsed::Hangup { refusal } => {
+                if let Some(refusal) = refusal {
+                    self.refuse(id, refusal, false, first_byte, now);
+                }
+                self.hang_up(id);
+            }
+            Parsed::Foreign { foreign } => self.refuse_foreign(id, &foreign, first_byte, now),
+        }
+    }
+
+    /// Takes nothing more from this client, and closes its connection when all replies are out.
+    pub(crate) fn hang_up(&mut self, id: SessionId) {
+        self.sessions[id].intake.close();
+        self.close_if_settled(id);
+    }
+
+    pub(crate) fn resume(&mut self, id: SessionId, now: Instant) {
+        let Some(session) =
+            self.sessions.get_mut(id).filter(|session| session.intake.is_paused() && !session.gone)
+        else {
+            return;
+        };
+        if session.slicing != Slicing::No {
+            return self.go_on_with_slices(id, now);
+        }
+        session.intake.resume();
+        session.habits.grow(self.config.session_requests_max);
+        self.consume_kept(id, now);
+        let session = &self.sessions[id];
+        if session.intake.is_paused() {
+            return;
+        }
+        if session.intake.is_finished() {
+            self.hang_up(id);
+        } else if session.hosted.is_none() {
+            self.events.push_back(Event::Resume(id));
+        }
+    }
+}
+
+fn length_of(parsed: &Parsed<'_>) -> usize {
+    if let Parsed::Request { len, .. } = *parsed { len } else { 0 }
+}

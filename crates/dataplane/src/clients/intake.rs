@@ -1,0 +1,336 @@
+//! What one connection sends becomes requests: the same whoever serves them.
+//!
+//! ```text
+//!   read ─▶ Input ─▶ skip ─▶ look ─▶ Parsed ─┬─ take ─▶ it is served, or answered in its place
+//!             ▲                   ▲          │     │
+//!             │                   └──────────┼─────┘
+//!             │                              └─ it must wait: pause
+//!             └── reread when it goes on ◀── keep: what is left when nothing more may be taken
+//! ```
+//!
+//! Owns: the parser, the bytes that wait, when the first of them came, what is still to be thrown away of a value that is too large, and
+//! whether the connection's first bytes were judged. Nothing else knows how any of them is kept.
+//!
+//! Asked: what the front of the bytes is, whether more should be read, how long a request has been arriving.
+//!
+//! Answers: one [`Parsed`] at a time, which stays at the front until it is taken. A client that speaks another protocol and a request for
+//! which there is no memory are answers like others.
+//!
+//! It knows nobody who uses it. Whether a request may be taken now, and what becomes of it, is theirs to say.
+
+use crate::buffer::give_back;
+use std::{cell::Cell, mem};
+use weir_protocol::{
+    Limits, Parsed, Refusal, RequestParser,
+    door::{self, Opening},
+};
+use weir_timing::Instant;
+
+/// The bytes of one connection, on their way to become requests.
+#[derive(Debug)]
+pub struct Intake {
+    parser: RequestParser,
+    /// The beginning of a request that is not complete, or requests that wait while nothing is taken.
+    buffer: Vec<u8>,
+    /// When the first byte of `buffer` was read; when the last request was taken if nothing waits.
+    since: Instant,
+    /// Of a value that is thrown away: how many bytes are still to come, and how many there were.
+    swallow: usize,
+    swallow_from: usize,
+    /// How long the request that is arriving will be, as far as there is room for that.
+    expected: usize,
+    state: State,
+    /// Nothing is read or taken while this is set.
+    is_paused: bool,
+    /// The client said that it will send no more.
+    is_finished: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing was taken yet: the first bytes are still to be judged.
+    New,
+    Open,
+    /// Nothing more is taken.
+    Closed,
+}
+
+/// Bytes in hand: those that were kept and those that were read just now. To be given to [`Intake::keep`] in the end.
+#[derive(Debug)]
+#[must_use = "what is not taken of it must be kept"]
+pub struct Input<'a> {
+    kept: Vec<u8>,
+    /// Used where nothing was kept.
+    read: &'a [u8],
+    /// How many were taken.
+    at: Cell<usize>,
+}
+
+impl Input<'_> {
+    /// What was not taken yet.
+    #[inline]
+    pub fn rest(&self) -> &[u8] {
+        let bytes = if self.kept.is_empty() { self.read } else { &self.kept };
+        &bytes[self.at.get()..]
+    }
+
+    #[inline]
+    fn advance(&self, count: usize) {
+        self.at.set(self.at.get() + count);
+    }
+}
+
+impl Intake {
+    /// Of a connection from which nothing was read.
+    pub const fn new(limits: Limits, now: Instant) -> Self {
+        Self {
+            parser: RequestParser::new(limits),
+            buffer: Vec::new(),
+            since: now,
+            swallow: 0,
+            swallow_from: 0,
+            expected: 0,
+            state: State::New,
+            is_paused: false,
+            is_finished: false,
+        }
+    }
+
+    /// Sets the longest value that is taken, from the next request on.
+    pub const fn set_value_bytes_max(&mut self, bytes: usize) {
+        self.parser.set_value_bytes_max(bytes);
+    }
+
+    // ── bytes ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Bytes were read; `now` is when that read returned.
+    #[inline]
+    pub fn read<'a>(&mut self, bytes: &'a [u8], now: Instant) -> Input<'a> {
+        if self.buffer.is_empty() {
+            if self.swallow == 0 {
+                self.since = now;
+            }
+            return Input { kept: Vec::new(), read: bytes, at: Cell::new(0) };
+        }
+        self.append(bytes);
+        self.reread()
+    }
+
+    /// Looks again at what was kept.
+    pub fn reread<'a>(&mut self) -> Input<'a> {
+        Input { kept: mem::take(&mut self.buffer), read: &[], at: Cell::new(0) }
+    }
+
+    /// Keeps what was not taken.
+    #[inline]
+    pub fn keep(&mut self, input: Input<'_>) {
+        let Input { mut kept, read, at } = input;
+        let at = at.get();
+        if kept.capacity() > 0 {
+            kept.drain(..at);
+            self.buffer = kept;
+        } else if at < read.len() {
+            self.append(&read[at..]);
+        }
+    }
+
+    /// The rest of a request that is not complete will find its place without moving what is there again and again.
+    fn append(&mut self, bytes: &[u8]) {
+        if self.expected > self.buffer.capacity() {
+            self.buffer.reserve_exact(self.expected - self.buffer.len());
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Puts a request that was taken elsewhere behind what is kept, and pauses until it may be taken.
+    pub fn put_aside(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.is_paused = true;
+        write(&mut self.buffer);
+    }
+
+    /// The connection is gone: forgets what waits.
+    pub fn forget(&mut self) {
+        self.buffer = Vec::new();
+    }
+
+    /// Frees the memory of an empty buffer, unless it is small.
+    pub fn give_memory_back(&mut self) {
+        give_back(&mut self.buffer);
+    }
+
+    /// Frees the memory of an empty buffer, however small.
+    pub fn give_all_memory_back(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer = Vec::new();
+        }
+    }
+
+    /// How much memory the bytes that wait take, in bytes.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    // ── requests ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Throws away what is to be thrown away; whether something is left to be looked at.
+    #[inline]
+    pub fn skip(&mut self, input: &Input<'_>, now: Instant) -> bool {
+        if self.swallow > 0 {
+            let swallowed = self.swallow.min(input.rest().len());
+            self.swallow -= swallowed;
+            input.advance(swallowed);
+            if self.swallow == 0 {
+                self.since = now;
+            }
+        }
+        if self.state == State::Closed {
+            input.advance(input.rest().len());
+        }
+        !input.rest().is_empty()
+    }
+
+    /// What the front of the bytes is. [`Parsed::Incomplete`]: nothing can be said before more bytes have come. A long request is taken
+    /// only if there is memory for it, which `admits` says; it is asked with how much will be held.
+    #[inline]
+    pub fn look<'i>(&mut self, input: &'i Input<'_>, admits: impl FnOnce(usize) -> bool) -> Parsed<'i> {
+        let bytes = input.rest();
+        if self.state == State::New {
+            match door::judge(bytes) {
+                Opening::Undecided => return Parsed::Incomplete { needed: bytes.len() + 1 },
+                Opening::Text => self.state = State::Open,
+                Opening::Foreign(foreign) => return Parsed::Foreign { foreign },
+            }
+        }
+        let parsed = self.parser.parse(bytes);
+        match parsed {
+            Parsed::Incomplete { needed } if !self.has_room(needed, admits) => self.turn_away(bytes),
+            parsed => parsed,
+        }
+    }
+
+    /// More of a request is to come than has arrived, `needed` bytes in all: whether there is room for them.
+    fn has_room(&mut self, needed: usize, admits: impl FnOnce(usize) -> bool) -> bool {
+        if needed > ROOM_CHECKED_MIN && needed > self.expected {
+            // It lies here, and then also among what waits for its server.
+            if !admits(2 * needed) {
+                return false;
+            }
+            self.expected = needed;
+        }
+        true
+    }
+
+    /// What becomes of a request that begins with `bytes` and for which there is no memory: what is still to come of a value is thrown
+    /// away; a line without end cannot be answered in its place and ends the connection.
+    #[cold]
+    fn turn_away<'i>(&mut self, bytes: &'i [u8]) -> Parsed<'i> {
+        let limits = self.parser.limits();
+        self.parser = RequestParser::new(limits);
+        let refusal = Refusal::OutOfMemory;
+        match RequestParser::new(Limits { value_bytes_max: 0, ..limits }).parse(bytes) {
+            Parsed::TooLarge { key, base64, silent, erases, len, swallow, .. } => {
+                Parsed::TooLarge { refusal, key, base64, silent, erases, len, swallow }
+            }
+            _ => Parsed::Hangup { refusal: Some(refusal) },
+        }
+    }
+
+    /// What [`Intake::look`] found is taken from the front. Returns when its first byte was read.
+    #[inline]
+    pub fn take(&mut self, input: &Input<'_>, parsed: &Parsed<'_>, now: Instant) -> Instant {
+        self.expected = 0;
+        match *parsed {
+            Parsed::Request { len, .. } | Parsed::Refused { len, .. } => input.advance(len),
+            Parsed::TooLarge { len, swallow, .. } => {
+                input.advance(len);
+                (self.swallow, self.swallow_from) = (swallow, swallow);
+            }
+            Parsed::Hangup { .. } | Parsed::Foreign { .. } => self.close(),
+            Parsed::Incomplete { .. } => {}
+        }
+        mem::replace(&mut self.since, now)
+    }
+
+    // ── what may come ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Nothing is read or taken for now.
+    #[inline]
+    pub const fn pause(&mut self) {
+        self.is_paused = true;
+    }
+
+    /// Goes on. What was kept is to be looked at again.
+    pub const fn resume(&mut self) {
+        self.is_paused = false;
+    }
+
+    /// Whether it was told to pause.
+    #[inline]
+    pub const fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Takes nothing more: hangs up.
+    pub const fn close(&mut self) {
+        self.state = State::Closed;
+    }
+
+    /// Whether nothing more is taken.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// The client will send no more. Complete requests may wait because of a pause; they are still taken.
+    pub const fn finish(&mut self) {
+        self.is_finished = true;
+        if !self.is_paused {
+            self.close();
+        }
+    }
+
+    /// Whether the client said that it will send no more.
+    pub const fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    /// Whether more should be read.
+    #[inline]
+    pub fn wants_read(&self) -> bool {
+        !self.is_paused && !self.is_closed()
+    }
+
+    // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// When the first byte of what is arriving was read.
+    #[inline]
+    pub const fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Whether a request has begun to arrive and is not complete.
+    #[inline]
+    pub const fn is_within_request(&self) -> bool {
+        !self.buffer.is_empty() || self.swallow > 0
+    }
+
+    /// Since when a request has been arriving, and how many bytes of it are there. While nothing is read it is not the client that takes
+    /// long.
+    pub fn arriving(&self) -> Option<(Instant, usize)> {
+        let arrived = if self.swallow > 0 { self.swallow_from - self.swallow } else { self.buffer.len() };
+        (self.is_within_request() && self.wants_read()).then_some((self.since, arrived))
+    }
+
+    /// Since when nothing has come, if the last request is complete.
+    pub fn idle_since(&self) -> Option<Instant> {
+        (!self.is_within_request()).then_some(self.since)
+    }
+}
+
+/// Requests that are no longer than this, headers included, are taken whatever is held: a client that is within its rights gets its
+/// answer. There are as many at once as there may be sessions.
+const ROOM_CHECKED_MIN: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests;
