@@ -3,11 +3,16 @@
 //! Their bytes are cut into requests by an [`Intake`], which the threaded engines use as well; here is what this engine adds: whether a
 //! session may have more in service, and what its next request must wait for.
 
+pub(crate) mod outbox;
+pub(crate) mod patience;
+pub(crate) mod sequence;
+pub(crate) mod session;
+
 pub(crate) mod intake;
 
 use crate::{
-    Dataplane, Event, SessionId, budget::SCARCE_LOOK_NS, bulk_reads::Slicing, dataplane::may_take,
-    dispatch::Large,
+    Dataplane, Event, SessionId, dataplane::may_take, memory::budget::SCARCE_LOOK_NS,
+    requests::bulk_reads::Slicing, requests::dispatch::Large,
 };
 use intake::Input;
 use weir_protocol::Parsed;

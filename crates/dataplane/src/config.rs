@@ -1,8 +1,11 @@
 //! What bounds the dataplane. Every queue and buffer in this crate has its limit here.
 
+pub(crate) mod policy;
+pub(crate) mod words;
+
 use crate::{
     JoinGets, Multiget, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
-    follow::Follow, replica::Ending,
+    replication::follow::Follow, replication::replica::Ending,
 };
 use weir_protocol::{Limits, Request};
 #[cfg(feature = "mutations")]

@@ -3,7 +3,14 @@
 //! Buffers keep their memory when they run empty: a reply of a megabyte would otherwise cost a page fault for each of its pages, every
 //! time. Now and then all that are empty give it back; a second later nothing shows any more that a peer was once busy.
 
-use crate::{Dataplane, backend::Backend, buffer::give_back, multiget::Planner, session::Session};
+pub(crate) mod budget;
+pub(crate) mod buffer;
+pub(crate) mod spare;
+
+use crate::{
+    Dataplane, clients::session::Session, memory::buffer::give_back, requests::multiget::Planner,
+    servers::backend::Backend,
+};
 use weir_routing::Balance;
 use weir_timing::Instant;
 
@@ -78,7 +85,7 @@ const SPARE_BYTES_MAX: usize = 4 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Event, buffer::IDLE_BYTES_MAX};
+    use crate::{Config, Event, memory::buffer::IDLE_BYTES_MAX};
     use std::sync::Arc;
     use weir_routing::{Placement, Router, Server, Table};
 

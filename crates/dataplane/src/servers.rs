@@ -4,9 +4,21 @@
 //! it until the turn in which nothing is to be written to it, it owes nothing, and no time means anything to it. Only busy ones are looked
 //! at: for what is to be written, for what is late, and for the memory that they hold.
 
+pub(crate) mod apart;
+pub(crate) mod backend;
+pub(crate) mod begun;
+pub(crate) mod changes;
+pub(crate) mod connection;
+pub(crate) mod greeting;
+pub(crate) mod in_step;
+pub(crate) mod item_size;
+pub(crate) mod mark_down;
+pub(crate) mod second_opinion;
+pub(crate) mod version;
+
 mod slot_set;
 
-use crate::backend::Backend;
+use crate::servers::backend::Backend;
 use slot_set::SlotSet;
 use std::ops::{Index, IndexMut};
 use weir_timing::{Distribution, Instant};

@@ -18,7 +18,7 @@
 //!
 //! It knows nobody who uses it. Whether a request may be taken now, and what becomes of it, is theirs to say.
 
-use crate::buffer::give_back;
+use crate::memory::buffer::give_back;
 use std::{cell::Cell, mem};
 use weir_protocol::{
     Limits, Parsed, Refusal, RequestParser,

@@ -1,0 +1,238 @@
+//! How long a client may say nothing, take over one request, and leave its replies unread.
+//!
+//! Nothing of this is looked at while requests come and go: the time at which the first client may be overdue is remembered when a
+//! request does not arrive whole or a reply is not taken whole, and all clients are looked at then.
+
+use crate::{
+    Dataplane, Event, SessionId,
+    clients::session::Session,
+    dataplane::may_go_on,
+    memory::budget::{SCARCE_LOOK_NS, SCARCE_UNREAD_NS},
+};
+use weir_timing::Instant;
+
+/// What is expected of clients. A time of 0 means for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// How long a client may send nothing while it is owed nothing. Nanoseconds.
+    pub idle_ns: u64,
+    /// How long a request may take from its first byte until it is complete; as long again for each `progress_bytes` of it that
+    /// have arrived. Nanoseconds.
+    pub request_ns: u64,
+    /// How long a client may take nothing of the replies that wait for it. Nanoseconds.
+    pub unread_ns: u64,
+    /// What of a long request must arrive within each `request_ns`.
+    pub progress_bytes: usize,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { idle_ns: 0, request_ns: 10_000_000_000, unread_ns: 30_000_000_000, progress_bytes: 64 << 10 }
+    }
+}
+
+/// Why a client's connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Overdue {
+    /// It said nothing for too long.
+    Idle,
+    /// Its request took too long to arrive.
+    Request,
+    /// It took nothing of its replies for too long.
+    Unread,
+    /// It took nothing of its replies for a while, and their memory is needed.
+    Memory,
+}
+
+/// What a client is doing, as far as it may take too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doing {
+    /// It owes us a request, is owed nothing, and has said nothing since then.
+    pub idle_since: Option<Instant>,
+    /// A request began to arrive then, and so many bytes of it have.
+    pub request: Option<(Instant, usize)>,
+    /// Replies wait for it, and it has taken nothing of them since then.
+    pub unread_since: Option<Instant>,
+}
+
+impl Patience {
+    /// When a client that goes on like this is overdue, and why.
+    fn deadline(&self, doing: Doing) -> Option<(Instant, Overdue)> {
+        let limit = |since: Option<Instant>, nanos: u64, why| {
+            since.filter(|_| nanos > 0).map(|since| (since.plus(nanos), why))
+        };
+        let (since, arrived) = doing.request.unzip();
+        let pieces = 1 + (arrived.unwrap_or(0) / self.progress_bytes.max(1)) as u64;
+        let limits = [
+            limit(doing.idle_since, self.idle_ns, Overdue::Idle),
+            limit(since, self.request_ns.saturating_mul(pieces), Overdue::Request),
+            limit(doing.unread_since, self.unread_ns, Overdue::Unread),
+        ];
+        limits.into_iter().flatten().min()
+    }
+
+    /// When clients must be looked at again, if the first of them is overdue at `earliest`: not much more often than the shortest
+    /// of the limits asks for.
+    fn next_look(&self, earliest: Option<Instant>, now: Instant) -> Option<Instant> {
+        let limits = [self.idle_ns, self.request_ns, self.unread_ns];
+        let shortest = limits.into_iter().filter(|&nanos| nanos > 0).min()?;
+        earliest.map(|at| at.max(now.plus(shortest / 8)))
+    }
+}
+
+/// What was found when clients were looked at.
+#[derive(Debug)]
+pub struct Found {
+    /// Those whose connections are to be closed, and why.
+    pub overdue: Vec<(usize, Overdue)>,
+    /// When to look again, if anybody goes on like this.
+    pub next_look: Option<Instant>,
+}
+
+impl Patience {
+    /// Looks at clients: what each is doing, and how many bytes it makes us hold. If `excess` bytes are to be given up, those that have left
+    /// replies unread are closed for it, the longest silent first; but nobody as long as others are overdue anyway.
+    pub fn look(
+        &self,
+        clients: impl Iterator<Item = (usize, Doing, usize)>,
+        excess: usize,
+        now: Instant,
+    ) -> Found {
+        let (mut overdue, mut unread) = (Vec::new(), Vec::new());
+        let mut earliest: Option<Instant> = None;
+        for (id, doing, held_bytes) in clients {
+            match self.deadline(doing) {
+                Some((at, why)) if at <= now => overdue.push((id, why)),
+                Some((at, _)) => earliest = Some(earliest.map_or(at, |it| it.min(at))),
+                None => {}
+            }
+            if let Some(since) = doing.unread_since.filter(|_| excess > 0) {
+                unread.push((since, id, held_bytes));
+            }
+        }
+        if overdue.is_empty() {
+            overdue.extend(choose_unread(unread, excess, now).map(|id| (id, Overdue::Memory)));
+        }
+        Found { overdue, next_look: self.next_look(earliest, now) }
+    }
+}
+
+impl Dataplane {
+    /// Something of a client's has begun that may take this long and no longer.
+    #[inline]
+    pub(crate) fn watch_clients(&mut self, limit_ns: u64, now: Instant) {
+        if limit_ns > 0 {
+            let at = now.plus(limit_ns);
+            self.clients_due = Some(self.clients_due.map_or(at, |due| due.min(at)));
+        }
+    }
+
+    /// Closes the connections of clients that are overdue, if it is time to look for any.
+    pub(crate) fn close_overdue(&mut self, now: Instant) {
+        if self.clients_due.is_none_or(|due| now < due) {
+            return;
+        }
+        let mut are_paused = false;
+        for (id, session) in &self.sessions {
+            if session.intake.is_paused() && session.blocked {
+                // Perhaps because of what all buffers held.
+                if may_go_on(session, &self.config, &self.held) {
+                    self.resumable.push_back(id);
+                } else {
+                    are_paused = true;
+                }
+            }
+        }
+        let doing = |(id, session): (usize, &Session)| Some((id, session.doing()?, session.held_bytes()));
+        let clients = self.sessions.iter().filter_map(doing);
+        let found = self.config.patience.look(clients, self.held.excess(), now);
+        self.clients_due = found.next_look;
+        if are_paused && self.held.is_pressed() {
+            self.watch_clients(SCARCE_LOOK_NS, now);
+        }
+        found.overdue.into_iter().for_each(|(id, why)| self.close_for(id, why));
+    }
+
+    fn close_for(&mut self, id: SessionId, why: Overdue) {
+        self.counters.note_overdue(why);
+        self.sessions[id].close_asked = true;
+        self.events.push_back(Event::Close(id));
+    }
+}
+
+/// Of clients that take nothing of their replies since then, and make us hold so many bytes: those that are closed to give up `excess`
+/// bytes, the longest silent first.
+fn choose_unread(
+    mut unread: Vec<(Instant, usize, usize)>,
+    excess: usize,
+    now: Instant,
+) -> impl Iterator<Item = usize> {
+    unread.retain(|(since, ..)| since.plus(SCARCE_UNREAD_NS) <= now);
+    unread.sort_unstable();
+    let mut freed = 0;
+    unread.into_iter().map_while(move |(_, id, bytes)| {
+        let is_needed = freed < excess;
+        freed += bytes;
+        is_needed.then_some(id)
+    })
+}
+
+impl crate::Counters {
+    /// A client's connection is closed for this reason.
+    pub fn note_overdue(&mut self, why: Overdue) {
+        match why {
+            Overdue::Idle => self.sessions_closed_idle += 1,
+            Overdue::Request => self.sessions_closed_slow += 1,
+            Overdue::Unread => self.sessions_closed_unread += 1,
+            Overdue::Memory => self.sessions_closed_memory += 1,
+        }
+    }
+}
+
+impl Session {
+    /// `None`: nothing of it can be overdue.
+    fn doing(&self) -> Option<Doing> {
+        if self.gone || self.close_asked || self.hosted.is_some() {
+            return None;
+        }
+        Some(Doing {
+            idle_since: self.intake.idle_since().filter(|_| self.is_settled()),
+            request: self.intake.arriving(),
+            unread_since: self.blocked.then_some(self.unread_since),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_request_has_as_much_time_as_it_makes_progress() {
+        let patience = Patience { idle_ns: 0, request_ns: 10, unread_ns: 30, progress_bytes: 100 };
+        let at = |nanos| Some(Instant::from_nanos(nanos));
+        let request =
+            |arrived| Doing { request: Some((Instant::from_nanos(5), arrived)), ..Doing::default() };
+        let due = |doing| patience.deadline(doing).map(|(at, why)| (at.as_nanos(), why));
+        assert_eq!(due(request(0)), Some((15, Overdue::Request)));
+        assert_eq!(due(request(99)), Some((15, Overdue::Request)));
+        assert_eq!(due(request(250)), Some((35, Overdue::Request)));
+        assert_eq!(due(Doing { unread_since: at(1), ..request(250) }), Some((31, Overdue::Unread)));
+        assert_eq!(due(Doing { idle_since: at(1), ..Doing::default() }), None, "for ever");
+        let unread = vec![
+            (Instant::from_nanos(9), 1, 100),
+            (Instant::from_nanos(5), 2, 100),
+            (Instant::from_nanos(7), 3, 100),
+        ];
+        let chosen = |excess| {
+            choose_unread(unread.clone(), excess, Instant::from_nanos(SCARCE_UNREAD_NS + 8))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (chosen(0), chosen(1), chosen(101), chosen(999)),
+            (vec![], vec![2], vec![2, 3], vec![2, 3])
+        );
+        assert_eq!(patience.next_look(None, Instant::ZERO), None);
+        assert_eq!(patience.next_look(at(2), Instant::from_nanos(100)), at(101));
+    }
+}

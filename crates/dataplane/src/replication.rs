@@ -1,0 +1,12 @@
+//! Keys that several servers hold: who decides a write, what the others hear of it, and which of them may be read.
+
+pub(crate) mod emptied;
+pub(crate) mod follow;
+pub(crate) mod hold;
+pub(crate) mod journal;
+pub(crate) mod ownership;
+pub(crate) mod repair;
+pub(crate) mod replica;
+pub(crate) mod replicate;
+pub(crate) mod standing;
+pub(crate) mod token;

@@ -1,0 +1,156 @@
+//! Servers that may have come back empty: what they miss is asked of another copy.
+//!
+//! A memcached that was killed and started anew holds nothing. The other servers of its keys hold them, but a miss at the decider counted as
+//! a miss. From outside a restart looks like any other end of a connection by the server, so each such end makes the server *doubted*:
+//!
+//! ```text
+//!   trusted ──closed or refused a connection──▶ doubted ──16,384 questions in a row found nothing elsewhere──▶ trusted
+//!                                                  │ ▲
+//!                                                  └─┘ a question found something: counted anew
+//! ```
+//!
+//! What a read misses at a doubted server is asked of another that may be read, and that became doubted earlier, or is not: whoever was
+//! emptied last knows least. What is found is the answer, and is put back where it was missing (`repair.rs`), if this dataplane knows whose the
+//! key is and clients may not flush. Nothing else is different: a doubted server decides as before, and no request but a miss costs more.
+//!
+//! All dataplanes of a process share the doubt (`standing.rs`). It is read without a lock.
+
+use crate::{
+    Dataplane, ReadRepair,
+    config::Config,
+    requests::read::first_readable,
+    servers::Servers,
+    servers::backend::{Backend, RequestKey},
+};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// After so many questions in a row that found nothing, a server is trusted again. Of what it is asked for then, less than one key in
+/// some thousands is one that another server has; and a load that mostly misses has paid for no more questions than these.
+pub(crate) const IN_VAIN_MAX: u32 = 16_384;
+
+/// What is doubted of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Doubt {
+    /// The number of its last end among all servers', from 1; none if it is trusted.
+    since: AtomicU64,
+    /// Questions in a row that found nothing.
+    in_vain: AtomicU32,
+}
+
+impl Doubt {
+    /// It may have come back empty: the end of a connection with this number says so. Returns whether it had been trusted.
+    pub(crate) fn begin(&self, number: u64) -> bool {
+        self.in_vain.store(0, Ordering::Relaxed);
+        self.since.swap(number, Ordering::Relaxed) == 0
+    }
+
+    /// 0 if it is trusted; more for who was emptied later.
+    #[inline]
+    pub(crate) fn rank(&self) -> u64 {
+        self.since.load(Ordering::Relaxed)
+    }
+
+    /// Of so many keys that it missed others had `found`. Returns whether it is trusted again.
+    pub(crate) fn learn(&self, asked: u32, found: u32) -> bool {
+        if found > 0 {
+            self.in_vain.store(0, Ordering::Relaxed);
+            return false;
+        }
+        let before = self.in_vain.fetch_add(asked, Ordering::Relaxed);
+        before.saturating_add(asked) >= IN_VAIN_MAX && self.since.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+impl Dataplane {
+    /// A server has closed or refused a connection.
+    pub(crate) fn note_may_be_empty(&mut self, server: usize) {
+        if let Some(replica) = &self.backends[server].replica {
+            self.counters.servers_doubted += u64::from(replica.share.doubt());
+        }
+    }
+
+    /// A read has its answer that has asked others for what a doubted server missed.
+    pub(crate) fn learn_of_doubted(&mut self, server: usize, asked: u32, found: u32) {
+        self.counters.misses_rescued += u64::from(found);
+        if let Some(replica) = &self.backends[server].replica {
+            self.counters.servers_trusted += u64::from(replica.share.learn(asked, found));
+        }
+    }
+
+    /// The same for a multi-get, or a `get` of one key. What was found is put back.
+    #[cold]
+    pub(crate) fn learn_from_second_step(&mut self, key: RequestKey, now: weir_timing::Instant) {
+        let Some(mut gather) = self.services[key].gather.take() else { return };
+        let doubted = gather.again.doubted();
+        if let Some((server, asked)) = doubted {
+            let mut found = 0;
+            gather.again.for_each_found(|_| found += 1);
+            self.learn_of_doubted(server, asked, found.min(asked));
+        }
+        self.services[key].gather = Some(gather);
+        let is_rescued = doubted.is_some() && self.config.puts_back();
+        if is_rescued || self.config.read_repair == ReadRepair::On {
+            self.repair_missing(key, now);
+        }
+    }
+}
+
+impl Backend {
+    /// Whether what it misses is asked of others.
+    #[inline]
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubt_rank() > 0
+    }
+
+    #[inline]
+    pub(crate) fn doubt_rank(&self) -> u64 {
+        self.replica.as_ref().map_or(0, |replica| replica.share.doubt_rank())
+    }
+}
+
+impl Config {
+    /// Whether what is found elsewhere is put back. A copy that is under way could outlive a client's `flush_all`, and without owners a
+    /// newer write.
+    pub(crate) fn puts_back(&self) -> bool {
+        self.owns_keys && !self.limits.flush_allowed
+    }
+}
+
+/// Who is asked in a second step for a key that `server` missed: the decider, if that was another and one of the two is trusted, because it
+/// alone may have the key; or, if `server` is doubted, who is doubted least.
+pub(crate) fn next_for_miss(
+    replicas: &[u16],
+    server: usize,
+    backends: &Servers,
+    config: &Config,
+) -> Option<usize> {
+    let decider = first_readable(replicas, backends, config).ok()?;
+    if decider != server && !(backends[decider].is_doubted() && backends[server].is_doubted()) {
+        return Some(decider);
+    }
+    let others = replicas.iter().map(|&replica| usize::from(replica)).filter(|&other| other != server);
+    let readable = others.filter(|&other| backends[other].is_readable(config));
+    let best = readable.min_by_key(|&other| backends[other].doubt_rank());
+    best.filter(|&other| decider != server || backends[other].doubt_rank() < backends[server].doubt_rank())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_trusted_again_when_questions_find_nothing_for_long() {
+        let doubt = Doubt::default();
+        assert!(!doubt.learn(IN_VAIN_MAX, 0), "it was trusted");
+        assert!(doubt.begin(7));
+        assert!(!doubt.begin(9), "it was doubted");
+        assert_eq!(doubt.rank(), 9);
+        assert!(!doubt.learn(IN_VAIN_MAX - 1, 0));
+        assert!(!doubt.learn(5, 1), "something was found");
+        assert!(!doubt.learn(IN_VAIN_MAX - 1, 0));
+        assert_eq!(doubt.rank(), 9);
+        assert!(doubt.learn(1, 0));
+        assert_eq!(doubt.rank(), 0);
+        assert!(!doubt.learn(1, 0), "once is enough");
+    }
+}

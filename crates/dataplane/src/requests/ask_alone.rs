@@ -1,0 +1,80 @@
+//! Gets that shared a message and got no answer, asked for again in messages of their own.
+//!
+//! A server that answers one key with an error, or with a value that nobody asked for, says so in the reply to all that share the
+//! message (`backend/joined.rs`). Whoever has no answer then is asked for again alone, within its deadline: so it gets what it would have got
+//! without the others. A message of one get is asked for again when it is lost behind the reply that cannot be read, and no more: an error
+//! is its answer.
+//!
+//! Nothing but `get` is asked twice. A session that has sent a change behind its get is not asked for again, because it would read what it
+//! wrote later.
+
+use crate::{
+    Dataplane, Fault,
+    requests::failover::Names,
+    servers::backend::{NewPart, Part},
+};
+use weir_protocol::Expected;
+use weir_timing::Instant;
+
+/// A part of a message that others share, with its keys, each after its length.
+#[derive(Debug)]
+pub(crate) struct Sharer {
+    pub(crate) part: Part,
+    pub(crate) keys: Box<[u8]>,
+}
+
+/// A get is asked for alone so often: once because it shared a message, and once because it stood behind one that is the trouble.
+const TRIES_MAX: u8 = 2;
+
+impl Dataplane {
+    /// Asks the server for the part again, in a message of its own. Returns whether that may be.
+    #[cold]
+    pub(crate) fn ask_alone(&mut self, sharer: &Sharer, server: usize, now: Instant) -> bool {
+        let Self { services, sessions, backends, config, counters, .. } = self;
+        let Sharer { part, keys } = sharer;
+        let Some(key) = part.request else { return false };
+        let (service, backend) = (&mut services[key], &mut backends[server]);
+        let session = &sessions[service.session];
+        let created = service.begun();
+        let may = part.tries < TRIES_MAX
+            && !service.error
+            && !session.gone
+            && session.changes == service.changes_before
+            && created.deadline(config.timeout_ns, false) > now
+            && backend.admit_read(config).is_ok();
+        if !may {
+            return false;
+        }
+        let (decides, index) = (part.decides, part.index);
+        let new = NewPart { request: Some(key), expected: Expected::Retrieval, decides, index, created };
+        backend.begin_message(new, config, now);
+        backend.message().extend_from_slice(b"get");
+        Names(keys).for_each(|name| backend.push_key(name));
+        backend.message().extend_from_slice(b"\r\n");
+        backend.finish_message();
+        backend.note_try(part.tries + 1);
+        // What was sent first is a part of the time at the servers.
+        service.following |= service.first_sent;
+        counters.gets_asked_alone += 1;
+        true
+    }
+
+    /// A reply cannot be read. Those who have only shared a message with the trouble are taken from the connection before it is lost.
+    pub(crate) fn take_sharers(&mut self, server: usize) -> Vec<Sharer> {
+        let mut sharers = Vec::new();
+        self.backends[server].take_sharers(|part, keys| sharers.push(Sharer { part, keys: keys.into() }));
+        sharers
+    }
+
+    /// The connection is lost: another replica, or the same server, is asked for what they want.
+    pub(crate) fn ask_sharers(&mut self, server: usize, sharers: Vec<Sharer>, now: Instant) {
+        // The first is most likely the trouble. Asked last, it costs the others no second connection.
+        for sharer in sharers.into_iter().rev() {
+            let Sharer { part, keys } = &sharer;
+            let Some(key) = part.request else { continue };
+            if !self.fail_over(key, *part, server, keys, now) && !self.ask_alone(&sharer, server, now) {
+                self.part_failed((key, part.index), Fault::Protocol, server, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Reads that bring much: over a server's bulk connection, in slices, a few at a time.
+//!
+//! A reply of megabytes keeps a connection busy, and every reply behind it waits, whoever asked. Who asks for many of them and reads none
+//! makes servers and proxy work for nothing. How long a reply will be is not known when it is asked for; what the session's last reads
+//! brought is. A read that is expected to bring much, or names many keys, is carried out like this:
+//!
+//! ```text
+//!   intake ──▶ alone in its session? ──▶ room in this loop? ──▶ first slice ──▶ its values go to the client ──▶ next slice … ──▶ END
+//!              waits for what is in        waits in line         about 1 MiB     ▲ waits while the client leaves much unread
+//!              service
+//! ```
+//!
+//! A slice goes over the connection for large values (`apart.rs`), where only its like waits behind it. Two connections to one server
+//! keep no order between them: so such a read begins when nothing else of its session is in service, and nothing else of the session
+//! begins before it is answered, except other such reads of one slice each. Where keys have several replicas a slice stays on the one connection, which orders
+//! it with the writes of the same keys.
+//!
+//! Slices are asked for one after the other, so a read may see some keys before and others after a write of somebody else. So may every
+//! read of several keys. If a slice fails, the client gets the values before it and then the error.
+//!
+//! Of a new session nothing is known: its first slice has 16 keys, and only some requests of it are in service until replies
+//! have come.
+
+mod habits;
+
+use crate::{
+    Dataplane, Fault, SessionId,
+    requests::multiget::Plan,
+    routes::SlotState,
+    servers::backend::{RequestKey, State},
+};
+pub(crate) use habits::Habits;
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+    sync::Arc,
+};
+use weir_protocol::{Parsed, Request, Retrieval, RetrievalVerb};
+use weir_timing::Instant;
+
+/// What slices in service are expected to bring at most, in slices.
+const SLICES_IN_SERVICE: usize = 4;
+
+/// Whether a session's read is being carried out in slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slicing {
+    No,
+    /// A slice is in service.
+    InService,
+    /// The next slice of this request waits until the client has taken what came before.
+    Ready(RequestKey),
+}
+
+/// A read in service that is carried out with care.
+#[derive(Debug)]
+struct BulkRead {
+    /// Of the slice in service: how many keys, and how many bytes they were expected to bring.
+    keys: usize,
+    bytes: usize,
+    /// What is to be asked for behind it; `None` if it was never more than one.
+    slices: Option<Slices>,
+}
+
+/// What is still to be asked for of a read.
+#[derive(Clone, Debug)]
+struct Slices {
+    verb: RetrievalVerb,
+    /// The keys with spaces between them, of which those before `at` were asked for.
+    keys: Arc<[u8]>,
+    at: usize,
+    key_count: usize,
+    /// When the request was taken. Its stamp says when the slice was, whose deadline runs from then.
+    created: Instant,
+}
+
+impl Slices {
+    fn of(rest: Retrieval<'_>, created: Instant) -> Self {
+        let mut keys = Vec::new();
+        for key in rest.keys() {
+            keys.extend_from_slice(key);
+            keys.push(b' ');
+        }
+        Self { verb: rest.verb, keys: keys.into(), at: 0, key_count: rest.key_count(), created }
+    }
+
+    /// What is to be asked for next: no more than so many keys.
+    fn next(&self, count: usize) -> Retrieval<'_> {
+        let rest = Retrieval::of(self.verb, &self.keys[self.at..], self.key_count);
+        rest.split(count.min(self.key_count)).0
+    }
+
+    /// The rest when this was asked for.
+    fn without(&self, slice: Retrieval<'_>) -> Self {
+        let at = self.at + slice.keys().map(|key| key.len() + 1).sum::<usize>();
+        Self { at, key_count: self.key_count - slice.key_count(), ..self.clone() }
+    }
+}
+
+/// The reads of one dataplane that are carried out with care.
+#[derive(Debug, Default)]
+pub(crate) struct BulkReads {
+    reads: HashMap<RequestKey, BulkRead>,
+    /// What slices in service are expected to bring.
+    bytes_in_service: usize,
+    /// Sessions that wait until there is room, in the order in which they came.
+    line: VecDeque<SessionId>,
+    /// The table whose servers were connected to a second time.
+    generation: Option<u64>,
+    /// Some of these connections are being made for the first time.
+    is_opening: bool,
+}
+
+impl BulkReads {
+    /// Whether another slice may be asked for.
+    fn has_room(&self, slice_bytes: usize) -> bool {
+        !self.is_opening && self.bytes_in_service < SLICES_IN_SERVICE * slice_bytes
+    }
+
+    /// Whether there is anything to do when a turn ends.
+    #[inline]
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.line.is_empty() || self.is_opening
+    }
+
+    /// Nothing waits and nothing is in service: for tests.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.line.is_empty() && self.reads.is_empty() && self.bytes_in_service == 0
+    }
+}
+
+impl Dataplane {
+    /// Whether this may be a read that is carried out with care, or one that such a read of its session keeps waiting.
+    #[inline]
+    pub(crate) fn concerns_bulk_reads(&self, id: SessionId, parsed: &Parsed<'_>) -> bool {
+        let session = &self.sessions[id];
+        session.reads_apart > 0
+            || matches!(parsed, Parsed::Request { request: Request::Retrieval(retrieval), .. }
+                if retrieval.key_count() >= session.habits.keys_min())
+    }
+
+    /// Whether this read is carried out with care.
+    #[inline]
+    pub(crate) fn is_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
+        retrieval.key_count() >= self.sessions[id].habits.keys_min() && self.may_be_bulk_read(id, retrieval)
+    }
+
+    fn as_bulk_read<'a>(&self, id: SessionId, parsed: &Parsed<'a>) -> Option<Retrieval<'a>> {
+        match parsed {
+            Parsed::Request { request: Request::Retrieval(retrieval), .. } => {
+                self.is_bulk_read(id, retrieval).then_some(*retrieval)
+            }
+            _ => None,
+        }
+    }
+
+    #[cold]
+    fn may_be_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
+        matches!(retrieval.verb, RetrievalVerb::Get | RetrievalVerb::Gets)
+            && self.sessions[id].hosted.is_none()
+    }
+
+    /// Whether a request waits because of reads that bring much: it is one, and there is no room, or its session has one in service.
+    #[cold]
+    pub(crate) fn waits_for_bulk_reads(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
+        let session = &self.sessions[id];
+        let Some(read) = self.as_bulk_read(id, parsed).filter(|_| session.slicing == Slicing::No) else {
+            let waits = session.reads_apart > 0;
+            self.counters.bulk_read_waits += u64::from(waits);
+            return waits;
+        };
+        let habits = &session.habits;
+        // The values of a slice are the next that the client gets.
+        let is_sliced = read.key_count() > habits.keys_per_slice();
+        let is_alone = is_sliced || !habits.is_known();
+        let others = session.in_service - if is_alone { 0 } else { session.reads_apart };
+        if others > 0 && self.config.reads_much_alone() {
+            self.counters.bulk_read_waits += 1;
+            return true;
+        }
+        // The few keys of a client of which nothing is known most likely bring little, and every connection is looked at in every turn.
+        if is_sliced || habits.is_known() {
+            self.open_for_bulk_reads(now);
+        }
+        self.waits_in_line(id)
+    }
+
+    fn waits_in_line(&mut self, id: SessionId) -> bool {
+        if self.bulk_reads.has_room(self.config.slice_bytes) {
+            return false;
+        }
+        let session = &mut self.sessions[id];
+        if !mem::replace(&mut session.is_in_line, true) {
+            self.counters.bulk_read_waits += 1;
+            self.bulk_reads.line.push_back(id);
+        }
+        true
+    }
+
+    /// Connects to every server a second time, once for each table. Reads wait for these connections while they are made, and are sent
+    /// over the first ones where that fails.
+    fn open_for_bulk_reads(&mut self, now: Instant) {
+        let has_none = self.router.is_replicated() || self.config.large_value_bytes == usize::MAX;
+        if has_none || self.bulk_reads.generation == Some(self.generation) {
+            return;
+        }
+        self.bulk_reads.generation = Some(self.generation);
+        for server in 0..self.slots.len() {
+            let slot = &self.slots[server];
+            let is_up = self.backends[server].state == State::Up;
+            if slot.beside.is_none()
+                && slot.state == SlotState::Serving
+                && is_up
+                && self.apart_from(server).is_none()
+            {
+                self.open_apart(server, now);
+            }
+        }
+        self.look_whether_opening();
+    }
+
+    fn look_whether_opening(&mut self) {
+        let is_opening = |slot: u16| {
+            let backend = &self.backends[usize::from(slot)];
+            let is_on_its_way =
+                matches!(backend.state, State::Connecting { .. } | State::Greeting { is_probe: false, .. });
+            is_on_its_way && backend.failures == 0
+        };
+        self.bulk_reads.is_opening = self.apart.iter().flatten().any(|&slot| is_opening(slot));
+    }
+
+    /// Once per turn: lets sessions go on for which there is room.
+    #[cold]
+    pub(crate) fn serve_bulk_reads(&mut self, now: Instant) {
+        if self.bulk_reads.is_opening {
+            self.look_whether_opening();
+        }
+        while self.bulk_reads.has_room(self.config.slice_bytes) {
+            let Some(id) = self.bulk_reads.line.pop_front() else { break };
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.is_in_line = false;
+            }
+            self.resume(id, now);
+        }
+    }
+
+    /// A read that is carried out with care was taken into service.
+    #[cold]
+    pub(crate) fn begin_bulk_read(&mut self, key: RequestKey, retrieval: Retrieval<'_>, now: Instant) {
+        self.counters.bulk_reads += 1;
+        let service = &mut self.services[key];
+        let session = &mut self.sessions[service.session];
+        session.reads_apart += 1;
+        let count = session.habits.keys_per_slice();
+        if retrieval.key_count() <= count {
+            return self.send_slice(key, retrieval, None, now);
+        }
+        // Nothing is taken from the client before the last slice is there, and it does not wait for what it could send.
+        session.intake.pause();
+        session.slicing = Slicing::InService;
+        let (slice, rest) = retrieval.split(count);
+        let slices = Slices::of(rest, service.stamps.created);
+        self.send_slice(key, slice, Some(slices), now);
+    }
+
+    fn send_slice(&mut self, key: RequestKey, slice: Retrieval<'_>, slices: Option<Slices>, now: Instant) {
+        let keys = slice.key_count();
+        let service = &mut self.services[key];
+        let bytes = keys.saturating_mul(self.sessions[service.session].habits.bytes_per_key());
+        service.apart = true;
+        let is_sliced = slices.is_some();
+        self.bulk_reads.reads.insert(key, BulkRead { keys, bytes, slices });
+        self.bulk_reads.bytes_in_service += bytes;
+        let mut plan = self.plan(key, slice);
+        match &mut plan {
+            Plan::One(Ok(server)) => {
+                *server = self.way_of_read(*server);
+                if is_sliced {
+                    let mut gather = self.spare_gathers.pop().unwrap_or_default();
+                    (0..keys).for_each(|_| gather.assign(*server));
+                    plan = Plan::Parts(gather);
+                }
+            }
+            Plan::One(Err(_)) => {}
+            Plan::Parts(gather) => gather.redirect(|server| self.way_of_read(server)),
+        }
+        if is_sliced {
+            // How long a slice takes says nothing of a whole request.
+            self.services[key].chosen = None;
+        }
+        self.send_plan(key, plan, slice, now);
+    }
+
+    /// The connection over which a server is asked: the second one if it serves.
+    fn way_of_read(&self, server: usize) -> usize {
+        let serves = |slot: &usize| {
+            let backend = &self.backends[*slot];
+            backend.state == State::Up && backend.admit(&self.config).is_ok()
+        };
+        let is_up = self.backends[server].state == State::Up;
+        self.apart_from(server).filter(|slot| is_up && serves(slot)).unwrap_or(server)
+    }
+
+    /// A request that went over a bulk connection, or could have, has all that it was waiting for. Returns whether it goes on with another
+    /// slice.
+    #[cold]
+    pub(crate) fn come_back(&mut self, key: RequestKey, reply_len: Option<usize>) -> bool {
+        let service = &mut self.services[key];
+        let session = &mut self.sessions[service.session];
+        service.apart = false;
+        let Some(read) = self.bulk_reads.reads.get(&key) else {
+            session.apart -= 1;
+            return false;
+        };
+        self.bulk_reads.bytes_in_service -= read.bytes;
+        let gathered = service.gather.as_ref().map(|gather| gather.values_len());
+        if let Some(bytes) = reply_len.or(gathered).filter(|_| !service.error) {
+            session.habits.note_slice(read.keys, bytes);
+        }
+        let goes_on = read.slices.as_ref().is_some_and(|slices| slices.key_count > 0);
+        if goes_on && !service.error && !session.gone && self.take_slice(key) {
+            return true;
+        }
+        let service = &mut self.services[key];
+        let session = &mut self.sessions[service.session];
+        session.reads_apart -= 1;
+        if let Some(BulkRead { slices: Some(slices), .. }) = self.bulk_reads.reads.remove(&key) {
+            session.slicing = Slicing::No;
+            service.stamps.created = slices.created;
+        }
+        false
+    }
+
+    /// The client of a read that waits for it between two slices is gone.
+    #[cold]
+    pub(crate) fn drop_sliced(&mut self, slicing: Slicing) {
+        if let Slicing::Ready(key) = slicing {
+            self.bulk_reads.reads.remove(&key);
+        }
+    }
+
+    /// The values of a slice go to the client, whose first request in service this is. Returns whether there was room for them.
+    fn take_slice(&mut self, key: RequestKey) -> bool {
+        let Self { services, sessions, config, counters, held, .. } = self;
+        let service = &mut services[key];
+        let id = service.session;
+        let session = &mut sessions[id];
+        let Some(mut gather) = service.gather.take() else { return false };
+        session.gathered_bytes -= mem::take(&mut service.gathered_bytes);
+        let len = gather.len();
+        let is_too_much = session.buffered_bytes() + len > config.session_buffer_bytes_max;
+        if is_too_much || !held.admits(len, session.blocked) {
+            counters.session_refusals_full += u64::from(is_too_much);
+            counters.buffer_refusals_full += u64::from(!is_too_much);
+            service.fail(Fault::Buffer, &Arc::from(if is_too_much { "client" } else { "proxy" }));
+            self.recycle(gather);
+            return false;
+        }
+        gather.merge_values_into(&mut session.out);
+        session.slicing = Slicing::Ready(key);
+        if session.output().is_empty() {
+            self.resumable.push_back(id);
+        } else if !mem::replace(&mut session.dirty, true) {
+            self.dirty.push_back(id);
+        }
+        self.recycle(gather);
+        self.recharge(id);
+        true
+    }
+
+    /// The client has taken something of the values that came before.
+    #[cold]
+    pub(crate) fn go_on_with_slices(&mut self, id: SessionId, now: Instant) {
+        let session = &mut self.sessions[id];
+        let Slicing::Ready(key) = session.slicing else { return };
+        if self.waits_in_line(id) {
+            return;
+        }
+        let session = &mut self.sessions[id];
+        session.slicing = Slicing::InService;
+        let service = &mut self.services[key];
+        (service.stamps.created, service.following) = (now, true);
+        self.counters.bulk_read_slices += 1;
+        let Some(BulkRead { slices: Some(before), .. }) = self.bulk_reads.reads.remove(&key) else { return };
+        let slice = before.next(session.habits.keys_per_slice());
+        let rest = before.without(slice);
+        self.send_slice(key, slice, Some(rest), now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_come_to_all_keys_in_their_order() {
+        let text: Vec<u8> = (0..100).flat_map(|number| format!("k{number}  ").into_bytes()).collect();
+        let all = Retrieval::of(RetrievalVerb::Gets, &text, 100);
+        let (first, rest) = all.split(7);
+        assert_eq!((first.key_count(), rest.key_count(), rest.verb), (7, 93, RetrievalVerb::Gets));
+        let mut keys: Vec<_> = first.keys().map(<[u8]>::to_vec).collect();
+        let mut slices = Slices::of(rest, Instant::ZERO);
+        for count in [1, 2, 30, 1000] {
+            let slice = slices.next(count);
+            assert_eq!(slice.key_count(), slice.keys().count());
+            keys.extend(slice.keys().map(<[u8]>::to_vec));
+            slices = slices.without(slice);
+        }
+        assert_eq!(slices.key_count, 0);
+        assert_eq!(keys, all.keys().map(<[u8]>::to_vec).collect::<Vec<_>>());
+    }
+}

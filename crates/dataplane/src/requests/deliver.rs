@@ -1,0 +1,519 @@
+//! A server's reply becomes, or becomes part of, the reply to a client.
+
+mod large;
+mod shared;
+
+use crate::{
+    Dataplane, Fault, SessionId,
+    clients::outbox::{LARGE_REPLY_BYTES, Outbox, SharedBytes},
+    dataplane::may_take,
+    memory::budget::SMALL_REPLY_BYTES,
+    meter::counters::has_result,
+    replication::replicate::retire,
+    replication::token::Tagged,
+    requests::service::Answer,
+    servers::backend::{Part, Purpose, Repeated, RequestKey},
+};
+use std::{mem, sync::Arc};
+use weir_protocol::{Expected, Reply, Status, ValueSpan, Violation};
+use weir_timing::Instant;
+
+impl Dataplane {
+    /// Takes all replies that are complete; keeps the beginning of one that is not.
+    pub(crate) fn deliver_replies(
+        &mut self,
+        server: usize,
+        bytes: &[u8],
+        now: Instant,
+    ) -> Result<(), Violation> {
+        let bytes = self.skip(server, bytes)?;
+        let mut kept = mem::take(&mut self.backends[server].input);
+        let mut goes_on = !kept.is_empty();
+        let mut rest = bytes;
+        if !kept.is_empty() && self.backends[server].scanner.needed() >= LARGE_REPLY_BYTES {
+            rest = self.deliver_large(server, &mut kept, rest, now)?;
+            goes_on = !kept.is_empty();
+        }
+        if kept.is_empty() {
+            let taken = self.deliver_from(server, rest, now)?;
+            kept.extend_from_slice(&rest[taken..]);
+        } else {
+            kept.extend_from_slice(rest);
+            // Looking is cheap only when there is something to find.
+            if !rest.is_empty() && kept.len() >= self.backends[server].scanner.needed() {
+                let taken = self.deliver_from(server, &kept, now)?;
+                kept.drain(..taken);
+                goes_on &= taken == 0;
+            }
+        }
+        let backend = self.backends.at(server);
+        backend.late_in_a_row = 0;
+        backend.note_progress(bytes.len(), goes_on, self.config.progress_bytes_min, now);
+        let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
+        backend.input = kept;
+        if needed > self.config.server_buffer_bytes_max {
+            self.throw_reply_away(server, now);
+        } else if needed >= LARGE_REPLY_BYTES {
+            self.limit_large(server, needed, now);
+        }
+        Ok(())
+    }
+
+    /// A reply is coming of which more would have to be kept than is allowed. Its request fails; those behind it do not.
+    fn throw_reply_away(&mut self, server: usize, now: Instant) {
+        if let Some((request, part)) = self.backends[server].throw_reply_away() {
+            self.counters.server_replies_too_large += 1;
+            self.part_failed((request, part), Fault::Buffer, server, now);
+        }
+    }
+
+    /// Takes the bytes that belong to a value that is thrown away; returns those behind it.
+    fn skip<'a>(&mut self, server: usize, bytes: &'a [u8]) -> Result<&'a [u8], Violation> {
+        let backend = self.backends.at(server);
+        let skipped = backend.skip.min(bytes.len());
+        backend.skip -= skipped;
+        let was_last = skipped > 0 && backend.skip == 0;
+        if was_last && backend.head().is_some_and(|head| head.expected == Expected::Meta) {
+            // Nothing follows the value in a meta reply.
+            backend.complete_head(b"")?;
+            self.counters.server_replies_late += 1;
+        }
+        Ok(&bytes[skipped..])
+    }
+
+    fn deliver_from(&mut self, server: usize, input: &[u8], now: Instant) -> Result<usize, Violation> {
+        let mut at = 0;
+        while at < input.len() {
+            let backend = self.backends.at(server);
+            let Some(expected) = backend.head().map(|part| part.expected) else {
+                let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
+                return Err(Violation::UnexpectedLine(line));
+            };
+            let rest = &input[at..];
+            if backend.is_head_followed() {
+                let Some(len) = self.deliver_joined(server, rest, now)? else { break };
+                at += len;
+                continue;
+            }
+            let Some(reply) = backend.scanner.scan(expected, rest)? else { break };
+            let bytes = &rest[..reply.len];
+            at += reply.len;
+            if reply.status.is_error() && backend.is_within_message() {
+                self.deliver_shared(server, reply, bytes, now);
+                continue;
+            }
+            let part = backend.complete_head(bytes)?;
+            self.deliver(server, part, reply, bytes, now);
+        }
+        Ok(at)
+    }
+
+    /// Delivers what is complete of the reply to several gets that share a message; returns its length if anything is.
+    fn deliver_joined(
+        &mut self,
+        server: usize,
+        rest: &[u8],
+        now: Instant,
+    ) -> Result<Option<usize>, Violation> {
+        let backend = self.backends.at(server);
+        let Some((reply, is_whole)) = backend.scan_joined(rest)? else { return Ok(None) };
+        let (len, bytes) = (reply.len, &rest[..reply.len]);
+        if is_whole {
+            let part = backend.complete_joined();
+            self.deliver(server, part, reply, bytes, now);
+        } else {
+            self.deliver_shared(server, reply, bytes, now);
+        }
+        Ok(Some(len))
+    }
+
+    // As a call of its own it costs every request a hundred instructions.
+    #[inline(always)]
+    fn deliver(&mut self, server: usize, part: Part, reply: Reply, bytes: &[u8], now: Instant) {
+        let Some(key) = part.request else {
+            match part.purpose {
+                Purpose::Request => {
+                    self.counters.server_replies_late += 1;
+                    self.backends[server].in_step.note_late_reply(now);
+                }
+                Purpose::Step => self.backends[server].in_step.note_confirmed(),
+                Purpose::Barrier => self.mark_up(server, now),
+                Purpose::Delete | Purpose::Flush => self.errand_replied(server, part.purpose, reply, now),
+            }
+            return;
+        };
+        let backend = self.backends.at(server);
+        backend.times.record_between(part.sent, now);
+        if matches!(part.repeated, Repeated::ByProxy | Repeated::Wrong) {
+            return self.deliver_odd(server, (key, part), (reply, bytes), now);
+        }
+        let mut tagged = None;
+        if backend.replica.is_some() {
+            backend.observe(now.saturating_since(part.sent));
+            tagged = self.tag_reply(key, (server, part.expected), reply, bytes);
+        }
+        let taken = match &tagged {
+            Some(Tagged { reply, bytes, values }) => (*reply, bytes.as_slice(), Some(values.as_slice())),
+            None => (reply, bytes, None),
+        };
+        self.take_reply(server, (key, part), taken, now);
+    }
+
+    /// A reply into which the proxy puts the key, or that names another one.
+    #[cold]
+    fn deliver_odd(
+        &mut self,
+        server: usize,
+        (key, part): (RequestKey, Part),
+        (reply, bytes): (Reply, &[u8]),
+        now: Instant,
+    ) {
+        let backend = self.backends.at(server);
+        backend.observe(now.saturating_since(part.sent));
+        if part.repeated == Repeated::Wrong {
+            self.counters.server_echoes_wrong += 1;
+            return self.part_failed((key, part.index), Fault::Protocol, server, now);
+        }
+        let spelled = backend.spelling.put_into(reply, bytes);
+        let (reply, bytes) = spelled.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
+        let tagged = self.tag_reply(key, (server, part.expected), reply, bytes);
+        let (reply, bytes) = tagged.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
+        self.take_reply(server, (key, part), (reply, bytes, None), now);
+    }
+
+    /// What becomes of a reply that a request waited for. `values`: where its values lie, if not where the scanner has found them.
+    // As a call of its own it costs every request some fifty instructions, for a case that most never have.
+    #[inline(always)]
+    fn take_reply(
+        &mut self,
+        server: usize,
+        (key, part): (RequestKey, Part),
+        (reply, bytes, values): (Reply, &[u8], Option<&[ValueSpan]>),
+        now: Instant,
+    ) {
+        let backend = self.backends.at(server);
+        let service = &mut self.services[key];
+        service.outstanding -= 1;
+        if service.write.is_some() {
+            return self.copy_replied((key, part.index), server, (reply, bytes), now);
+        }
+        let mut deciding = None;
+        if reply.status.is_error() {
+            backend.errors += 1;
+            let line = &bytes[reply.last_line..reply.answer_len];
+            self.fail_with_line((key, part.index), line, reply.status);
+        } else if let Some(gather) = &mut service.gather {
+            service.hits += backend.ordinals.len() as u32;
+            let session = &mut self.sessions[service.session];
+            let more = session.buffered_bytes() + bytes.len() > self.config.session_buffer_bytes_max;
+            let small = bytes.len() <= SMALL_REPLY_BYTES && !session.blocked;
+            if !small && (more || !self.held.admits(bytes.len(), session.blocked)) {
+                let whose = if more { "client" } else { "proxy" };
+                self.counters.session_refusals_full += u64::from(more);
+                self.counters.buffer_refusals_full += u64::from(!more);
+                service.fail(Fault::Buffer, &Arc::from(whose));
+            } else {
+                let values = values.unwrap_or_else(|| backend.scanner.values());
+                let large = self.large_input.as_ref().and_then(|all| SharedBytes::of(all, bytes));
+                gather.store(part.index, (bytes, large), values, &backend.ordinals);
+                let id = service.session;
+                session.gathered_bytes += gather.values_len() - service.gathered_bytes;
+                service.gathered_bytes = gather.values_len();
+                self.recharge(id);
+            }
+        } else if part.decides {
+            let is_meta = matches!(part.expected, Expected::Meta | Expected::MetaThenNoop);
+            let (service, backend) = if is_meta && service.reread.is_some() {
+                if self.is_rescued(key, (server, part), reply.status, now) {
+                    return;
+                }
+                (&mut self.services[key], self.backends.at(server))
+            } else {
+                (service, backend)
+            };
+            service.hits = match reply.status {
+                Status::MetaValue | Status::MetaDone => 1,
+                _ => backend.ordinals.len() as u32,
+            };
+            service.lacks_end = reply.status == Status::Values;
+            deciding = Some(&bytes[..reply.answer_len]);
+        }
+        let service = &mut self.services[key];
+        if service.outstanding == 0 {
+            self.finish(key, deciding, now);
+        } else if let Some(bytes) = deciding {
+            service.answer = Answer::Owned(bytes.to_vec());
+        }
+    }
+
+    /// One of the servers that a request needs did not answer its part.
+    pub(crate) fn part_failed(
+        &mut self,
+        (key, part): (RequestKey, u32),
+        fault: Fault,
+        server: usize,
+        now: Instant,
+    ) {
+        self.backends[server].errors += 1;
+        self.backends[server].observe(self.config.timeout_ns);
+        self.services[key].outstanding -= 1;
+        if self.services[key].write.is_some() {
+            return self.copy_failed((key, part), fault, server, now);
+        }
+        self.fail_part((key, part), fault, server);
+        if self.services[key].outstanding == 0 {
+            self.finish(key, None, now);
+        }
+    }
+
+    /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
+    pub(crate) fn finish(&mut self, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
+        if self.services[key].gather.is_some() {
+            if self.ask_again(key, now) {
+                return;
+            }
+            if self.services[key].gather.as_ref().is_some_and(|gather| gather.again.is_under_way()) {
+                self.learn_from_second_step(key, now);
+            }
+            self.learn_way(key, now);
+        }
+        let service = &mut self.services[key];
+        service.stamps.received = now;
+        let id = service.session;
+        if service.is_decided_alone {
+            self.sessions[id].undecided -= 1;
+        }
+        if service.apart && self.come_back(key, reply.map(<[u8]>::len)) {
+            return;
+        }
+        let service = &mut self.services[key];
+        if let Some(sender) = service.sender {
+            return self.answer_by_mail(key, sender, reply);
+        }
+        let blame = service.has_failed().then(|| service.fault());
+        self.conclude(key, blame, reply, now);
+    }
+
+    /// A request of a client is done. `blame`: a server is to blame for that it failed, and why, unless it said so itself.
+    pub(crate) fn conclude(
+        &mut self,
+        key: RequestKey,
+        blame: Option<Option<Fault>>,
+        reply: Option<&[u8]>,
+        now: Instant,
+    ) {
+        let service = &mut self.services[key];
+        let (id, claim, operation) = (service.session, service.claim, service.operation);
+        if let Some(fault) = blame {
+            self.counters.count_failure(fault);
+            self.counters.requests_failed_silently += u64::from(service.silent);
+        }
+        if has_result(operation) {
+            self.note_result(key, reply);
+        }
+        if !claim.is_empty() {
+            self.leave_claim(id, claim);
+        }
+        if self.sessions[id].gone || self.services[key].silent {
+            return self.finish_silently(key, now);
+        }
+        self.answer(key, reply);
+        self.append_parked(id);
+        let session = &mut self.sessions[id];
+        if session.output().is_empty() {
+            // The answer was to say nothing (a quiet meta command), so there is no write that would end the request.
+            return self.handle_client_written(id, 0, now);
+        }
+        let lingers = session.blocked;
+        if !session.dirty {
+            session.dirty = true;
+            self.dirty.push_back(id);
+        }
+        if lingers {
+            self.recharge(id);
+        }
+    }
+
+    // Apart, so that what a retrieval needs stays in registers.
+    #[cold]
+    fn note_result(&mut self, key: RequestKey, reply: Option<&[u8]>) {
+        let service = &self.services[key];
+        if !service.error {
+            self.counters.note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
+        }
+    }
+
+    fn finish_silently(&mut self, key: RequestKey, now: Instant) {
+        let service = &mut self.services[key];
+        let id = service.session;
+        if let Some(gather) = service.gather.take() {
+            self.sessions[id].gathered_bytes -= service.gathered_bytes;
+            self.recycle(gather);
+            self.recharge(id);
+        }
+        self.advance(now);
+        let session = &mut self.sessions[id];
+        session.in_service -= 1;
+        if session.gone {
+            self.counters.requests_orphaned += 1;
+        } else {
+            let service = &mut self.services[key];
+            service.stamps.answered = now;
+            self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            self.tracer.note_answer(service);
+            if session.intake.is_paused() && may_take(session, &self.config, &self.held) {
+                self.resumable.push_back(id);
+            }
+            self.close_if_settled(id);
+        }
+        retire(&mut self.services, key);
+        self.free_if_done(id);
+    }
+
+    /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
+    fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
+        let Self { services, sessions, config, counters, spare_answers, held, large_input, .. } = self;
+        let service = &mut services[key];
+        let session = &mut sessions[service.session];
+        let mut gather = service.gather.take();
+        if gather.is_some() {
+            session.gathered_bytes -= mem::take(&mut service.gathered_bytes);
+        }
+        let kept = mem::take(&mut service.answer);
+        let failure = if service.error { service.failure_line() } else { None };
+        // `None`: what was gathered.
+        let mut bytes = match (&failure, &gather) {
+            (Some(line), _) => Some(line.as_slice()),
+            (None, Some(_)) => None,
+            (None, None) => Some(reply.unwrap_or_else(|| kept.as_slice())),
+        };
+        let mut end = if failure.is_none() && service.lacks_end { END } else { b"" };
+        let mut len = bytes.map_or_else(|| gather.as_ref().map_or(0, |gather| gather.len()), <[u8]>::len);
+        len += end.len();
+        let whose = if session.buffered_bytes() + len > config.session_buffer_bytes_max {
+            counters.session_refusals_full += 1;
+            Some("client")
+        } else if len > SMALL_REPLY_BYTES || session.blocked {
+            if len >= config.large_value_bytes {
+                session.habits.note_large(len / service.keys.max(1) as usize);
+            }
+            let is_refused = !held.admits(len, session.blocked);
+            counters.buffer_refusals_full += u64::from(is_refused);
+            is_refused.then_some("proxy")
+        } else {
+            None
+        };
+        let refusal;
+        if let Some(whose) = whose {
+            service.error = true;
+            refusal = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
+            len = refusal.len();
+            (bytes, end) = (Some(refusal.as_slice()), b"");
+        }
+        if let Some(traced) = &mut service.traced {
+            traced.reply_bytes = len as u64;
+        }
+        let is_next = session.next_to_append() == Some(key);
+        if let Some(bytes) = bytes.filter(|_| is_next && large_input.is_none()) {
+            session.append_reply(|out| {
+                out.append(len, |out| {
+                    out.extend_from_slice(bytes);
+                    out.extend_from_slice(end);
+                });
+            });
+        } else if is_next {
+            session.append_reply(|out| write_answer(out, (bytes, end), &mut gather, large_input.as_ref()));
+        } else {
+            let mut parked = spare_answers.take();
+            if let Some(bytes) = bytes.filter(|_| large_input.is_none()) {
+                parked.reserve(len);
+                parked.extend_from_slice(bytes);
+                parked.extend_from_slice(end);
+                session.parked_bytes += parked.len();
+                service.answer = Answer::Owned(parked);
+            } else {
+                let mut parked = Outbox::from(parked);
+                write_answer(&mut parked, (bytes, end), &mut gather, large_input.as_ref());
+                session.parked_bytes += parked.len();
+                service.answer = parked.into_copied().map_or_else(Answer::Pieces, Answer::Owned);
+            }
+            service.complete = true;
+            let id = service.session;
+            self.recharge(id);
+        }
+        if let Some(gather) = gather.take() {
+            self.recycle(gather);
+        }
+    }
+
+    /// Appends the answers that waited for the one that was appended last.
+    fn append_parked(&mut self, id: SessionId) {
+        let session = &mut self.sessions[id];
+        while let Some(next) = session.next_to_append() {
+            let service = &mut self.services[next];
+            if !service.complete {
+                break;
+            }
+            match mem::take(&mut service.answer) {
+                Answer::Owned(bytes) => {
+                    session.parked_bytes -= bytes.len();
+                    session.append_reply(|out| out.append(bytes.len(), |out| out.extend_from_slice(&bytes)));
+                    self.spare_answers.keep(bytes);
+                }
+                parked => {
+                    let before = session.out.len();
+                    session.append_reply(|out| append_parked_answer(out, parked));
+                    session.parked_bytes -= session.out.len() - before;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn recycle(&mut self, mut gather: Box<crate::requests::gather::Gather>) {
+        let is_large = gather.capacity() > SPARE_GATHER_BYTES_MAX;
+        if self.spare_gathers.len() < SPARE_GATHERS_MAX && !(is_large && self.held.is_pressed()) {
+            gather.clear();
+            self.spare_gathers.push(gather);
+        }
+    }
+}
+
+/// Appends an answer that waited for others.
+#[cold]
+fn append_parked_answer(out: &mut Outbox, parked: Answer) {
+    match parked {
+        Answer::Pieces(parked) => out.append_all(*parked),
+        parked => out.append(parked.as_slice().len(), |out| out.extend_from_slice(parked.as_slice())),
+    }
+}
+
+/// Appends an answer: these bytes, or what was gathered.
+fn write_answer(
+    out: &mut Outbox,
+    (bytes, end): (Option<&[u8]>, &[u8]),
+    gather: &mut Option<Box<crate::requests::gather::Gather>>,
+    large_input: Option<&Arc<Vec<u8>>>,
+) {
+    let Some(bytes) = bytes else {
+        return gather.iter_mut().for_each(|gather| gather.merge_into(out));
+    };
+    match large_input.and_then(|all| SharedBytes::of(all, bytes)) {
+        Some(large) => {
+            out.push(large);
+            out.append(end.len(), |out| out.extend_from_slice(end));
+        }
+        None => out.append(bytes.len() + end.len(), |out| {
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(end);
+        }),
+    }
+}
+
+/// What ends the answer to a retrieval.
+const END: &[u8] = b"END\r\n";
+
+/// Gathers that keep more memory than this are dropped when memory is scarce.
+const SPARE_GATHER_BYTES_MAX: usize = 64 << 10;
+
+/// More multi-gets than this are rarely in service at once; the memory of the others is given back.
+const SPARE_GATHERS_MAX: usize = 256;

@@ -1,0 +1,112 @@
+//! Large replies: not copied, and thrown away as soon as it is known that there is no room for them.
+//!
+//! What is kept of a reply before it is complete becomes the client's bytes as it is (`outbox.rs`), so nothing that belongs to the next reply
+//! is kept with it. A reply says how long each value is before it comes. What its client may not have is refused then, and what is still to
+//! come of it is not kept.
+
+use crate::{Dataplane, Fault, memory::buffer::append_exactly};
+use std::{mem, sync::Arc};
+use weir_protocol::{Expected, Violation};
+use weir_timing::Instant;
+
+impl Dataplane {
+    /// Takes bytes for the large reply of which `kept` is the beginning, and delivers what is complete; returns those behind it.
+    #[cold]
+    pub(super) fn deliver_large<'a>(
+        &mut self,
+        server: usize,
+        kept: &mut Vec<u8>,
+        mut bytes: &'a [u8],
+        now: Instant,
+    ) -> Result<&'a [u8], Violation> {
+        let needed = self.backends[server].scanner.needed();
+        if needed > kept.len() + LAST_LINE_BYTES {
+            // A value is coming, and it may be the last.
+            kept.reserve_exact(needed + LAST_LINE_BYTES - kept.len());
+            let own;
+            (own, bytes) = bytes.split_at(bytes.len().min(needed + LAST_LINE_BYTES - kept.len()));
+            kept.extend_from_slice(own);
+            if kept.len() >= needed {
+                self.deliver_whole(server, kept, now)?;
+            }
+        }
+        if !kept.is_empty() && !bytes.is_empty() {
+            append_exactly(kept, bytes);
+            bytes = &[];
+            if kept.len() >= self.backends[server].scanner.needed() {
+                self.deliver_whole(server, kept, now)?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Delivers what is complete in `kept`. Replies in it are not copied.
+    fn deliver_whole(&mut self, server: usize, kept: &mut Vec<u8>, now: Instant) -> Result<(), Violation> {
+        let all = Arc::new(mem::take(kept));
+        self.large_input = Some(Arc::clone(&all));
+        let taken = self.deliver_from(server, &all, now);
+        self.large_input = None;
+        let taken = taken?;
+        *kept = match Arc::try_unwrap(all) {
+            Ok(mut all) => {
+                all.drain(..taken);
+                all
+            }
+            Err(all) => all[taken..].to_vec(),
+        };
+        Ok(())
+    }
+
+    /// The reply to the head of a server will take `needed` bytes at least, of which some have come.
+    #[cold]
+    pub(super) fn limit_large(&mut self, server: usize, needed: usize, now: Instant) {
+        if needed > BULKY_REPLY_BYTES && !self.held.admits_bulky(needed) {
+            self.free_empty_buffers();
+        }
+        let backend = &mut self.backends[server];
+        if backend.is_head_followed() || backend.is_within_message() {
+            return;
+        }
+        let Some(head) = backend.head() else { return };
+        let Some(request) = head.request else {
+            if head.expected == Expected::Retrieval {
+                backend.drop_values();
+            }
+            return;
+        };
+        let session = &self.sessions[self.services[request].session];
+        let to_come = needed.saturating_sub(backend.input.len());
+        let whose = if session.buffered_bytes() + needed > self.config.session_buffer_bytes_max {
+            self.counters.session_refusals_full += 1;
+            "client"
+        } else if needed > BULKY_REPLY_BYTES && !self.held.admits_bulky(to_come) {
+            self.counters.buffer_refusals_full += 1;
+            "proxy"
+        } else {
+            return;
+        };
+        self.services[request].fail(Fault::Buffer, &Arc::from(whose));
+        self.throw_reply_away(server, now);
+    }
+}
+
+impl crate::servers::backend::Backend {
+    /// Nobody waits for the reply to the head: the values that have come of it are forgotten.
+    pub(crate) fn drop_values(&mut self) {
+        let (needed, len) = (self.scanner.needed(), self.input.len());
+        if needed > len + 1 {
+            // That is the end of a value; of a line nobody knows where it ends.
+            self.skip = needed - len;
+            self.input = Vec::new();
+        } else {
+            self.input.drain(..self.scanner.position());
+        }
+        self.scanner.reset();
+    }
+}
+
+/// `END` and its line ending.
+const LAST_LINE_BYTES: usize = 5;
+
+/// Replies that are longer than this are refused first when much is held.
+const BULKY_REPLY_BYTES: usize = 4 << 20;

@@ -1,0 +1,489 @@
+//! A request becomes messages to servers.
+//!
+//! | request | to whom | whose reply counts |
+//! |---|---|---|
+//! | retrieval | as `multiget.rs` plans, one message per server | all, merged in the order of the request |
+//! | `set`, `delete`, `touch` | all R replicas at once (`replicate.rs`) | the decider's |
+//! | other writes | the decider; the other replicas follow (`follow.rs`) | the decider's |
+//! | `mg`, `me` | the decider: the first of the key's replicas that may be read (`read.rs`) | its |
+//! | `ms`, `md`, `ma` | as `set`, `delete` and other writes, by their flags | the decider's |
+//! | a value above the limit | for `set` and `ms`, a `delete` to all R servers | none: the refusal |
+//! | `flush_all`, if allowed | every server | all must agree |
+//! | `cache_memlimit`, `slabs`, `lru`, `lru_crawler`, if allowed | every server | all must agree |
+//! | `version`, `verbosity`, `mn`, `stats`, mistakes | nobody | |
+
+use crate::{
+    Dataplane, Event, Fault, SessionId, StatsTopic,
+    replication::follow::{Follow, invalidation},
+    requests::degrade::meta_miss,
+    requests::service::Answer,
+    servers::apart::{Way, value_len},
+    servers::backend::{Backend, NewPart, RequestKey},
+    wire::key::{WireKey, write_meta},
+};
+use std::sync::Arc;
+use weir_protocol::{
+    Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Storage, StorageVerb,
+    Touch, door::Foreign,
+};
+use weir_timing::{Instant, Operation};
+
+/// One session's request, on its way.
+#[derive(Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) session: SessionId,
+    pub(crate) first_byte: Instant,
+    pub(crate) now: Instant,
+}
+
+impl Dataplane {
+    /// Sends a request on its way. `first_byte`: when the read that brought its first byte returned; `now`: when it was complete.
+    pub(crate) fn dispatch(
+        &mut self,
+        session: SessionId,
+        request: Request<'_>,
+        first_byte: Instant,
+        now: Instant,
+    ) {
+        self.counters.requests += 1;
+        self.carry_out(request, Context { session, first_byte, now });
+    }
+
+    pub(crate) fn carry_out(&mut self, request: Request<'_>, context: Context) {
+        // Asked in the arms, where it is known what the request is.
+        match request {
+            Request::Retrieval(retrieval) => {
+                self.count_change(&request, context);
+                self.retrieve(retrieval, context);
+            }
+            Request::Meta(meta) => {
+                self.count_change(&request, context);
+                self.meta(meta, context);
+            }
+            Request::Storage(Storage { key, .. })
+            | Request::Deletion(Deletion { key, .. })
+            | Request::Touch(Touch { key, .. })
+            | Request::Arithmetic(Arithmetic { key, .. }) => {
+                self.count_change(&request, context);
+                self.write(key, Write::classic(request), context);
+            }
+            Request::FlushAll { .. } => {
+                self.count_change(&request, context);
+                self.flush_all(request, context);
+            }
+            Request::ServerCommand { .. } => {
+                self.count_change(&request, context);
+                self.command_servers(request, context);
+            }
+            Request::Stats { arguments } => self.stats(arguments, context),
+            Request::MetaNoop => self.answer_locally(Answer::Fixed(b"MN\r\n"), false, false, context),
+            Request::Version => {
+                let reply = self.version_reply();
+                self.answer_locally(Answer::Owned(reply), false, false, context);
+            }
+            Request::Verbosity { noreply } => {
+                self.answer_locally(Answer::Fixed(b"OK\r\n"), noreply, false, context);
+            }
+            Request::Quit => self.hang_up(context.session),
+        }
+    }
+
+    /// What the session sent before this is not asked again behind it, if this may change items.
+    #[inline(always)]
+    fn count_change(&mut self, request: &Request<'_>, context: Context) {
+        if self.config.is_change(request) {
+            self.sessions[context.session].changes += 1;
+        }
+    }
+
+    /// Answers a client's own mistake.
+    pub(crate) fn refuse(
+        &mut self,
+        session: SessionId,
+        refusal: Refusal,
+        silent: bool,
+        first_byte: Instant,
+        now: Instant,
+    ) {
+        self.counters.requests += 1;
+        self.counters.requests_refused += 1;
+        self.answer_locally(
+            Answer::Fixed(refusal.reply()),
+            silent,
+            true,
+            Context { session, first_byte, now },
+        );
+    }
+
+    /// Answers a client whose first bytes are of another protocol, and closes its connection.
+    #[cold]
+    pub(crate) fn refuse_foreign(
+        &mut self,
+        session: SessionId,
+        foreign: &Foreign,
+        first_byte: Instant,
+        now: Instant,
+    ) {
+        self.counters.note_foreign(foreign);
+        let answer = Answer::Owned(foreign.answer());
+        self.answer_locally(answer, false, true, Context { session, first_byte, now });
+        self.hang_up(session);
+    }
+
+    /// Answers a request to store a value above the limit, whose data block is thrown away. The old value is not what the client
+    /// wanted to be there, so it is deleted, as memcached does.
+    pub(crate) fn refuse_large(
+        &mut self,
+        session: SessionId,
+        large: Large<'_>,
+        first_byte: Instant,
+        now: Instant,
+    ) {
+        if !large.erases {
+            return self.refuse(session, large.refusal, large.silent, first_byte, now);
+        }
+        self.counters.requests += 1;
+        self.counters.requests_refused += 1;
+        self.sessions[session].changes += 1;
+        let wire = WireKey { bytes: large.key, base64: large.base64 };
+        let spelling = wire.spelling();
+        let wire = WireKey { bytes: &spelling, ..wire };
+        let (request, expected) = invalidation(wire);
+        let write = Write {
+            request,
+            expected,
+            key: wire,
+            is_conditional: false,
+            operation: Operation::Set,
+            silent: large.silent,
+        };
+        let decoded = wire.decoded();
+        let name = wire.placement_name(decoded.as_ref());
+        let context = Context { session, first_byte, now };
+        if let Some(owner) = self.other_owner(name) {
+            return self.mail_write((owner, name), write, Some(Refusal::TooLarge), context);
+        }
+        let key = self.begin(Operation::Set, 1, large.silent, context);
+        self.services[key].refuse(large.refusal);
+        self.send_to_replicas(key, name, write, now);
+    }
+
+    fn meta(&mut self, meta: Meta<'_>, context: Context) {
+        let wire = WireKey::of(&meta);
+        let decoded = wire.decoded();
+        if meta.may_create() && decoded.as_ref().is_some_and(|decoded| !decoded.is_plain()) {
+            // memcached 1.6 forgets that such a key is binary, and would repeat its bytes as they are: a line ending among
+            // them would forge a reply on a connection that many clients share.
+            self.counters.requests_refused += 1;
+            let refusal = Answer::Fixed(Refusal::BadCommandLine.reply());
+            return self.answer_locally(refusal, false, true, context);
+        }
+        let name = wire.placement_name(decoded.as_ref());
+        let request = Request::Meta(meta);
+        let expected = if meta.is_quiet() { Expected::MetaThenNoop } else { Expected::Meta };
+        let (operation, is_conditional) = match meta.verb {
+            MetaVerb::Get | MetaVerb::Debug => {
+                let key = self.begin(Operation::Get, 1, false, context);
+                if meta.verb == MetaVerb::Get {
+                    self.answer_failures_with(key, || meta_miss(meta));
+                }
+                if self.router.is_replicated() {
+                    self.services[key].is_replicated_read = self.router.replicates(name);
+                    self.may_reread_meta(key, meta, name, expected);
+                }
+                match self.decider(name) {
+                    Ok(server) => self.send(key, server, expected, true, context.now, |backend| {
+                        write_message(request, expected, backend);
+                    }),
+                    Err((fault, server)) => self.note_refusal(key, fault, server),
+                }
+                return self.finish_if_nothing_is_outstanding(key, context.now);
+            }
+            MetaVerb::Set => (Operation::Set, meta.is_conditional()),
+            MetaVerb::Delete => (Operation::Delete, meta.is_conditional()),
+            MetaVerb::Arithmetic => (Operation::Incr, true),
+        };
+        let spelling = wire.spelling();
+        let key = WireKey { bytes: &spelling, ..wire };
+        let write = Write { request, expected, key, is_conditional, operation, silent: false };
+        self.write(name, write, context);
+    }
+
+    fn write(&mut self, name: &[u8], write: Write<'_>, context: Context) {
+        if let Some(owner) = self.other_owner(name) {
+            return self.mail_write((owner, name), write, None, context);
+        }
+        let key = self.begin(write.operation, 1, write.silent, context);
+        self.send_to_replicas(key, name, write, context.now);
+    }
+
+    fn send_to_replicas(&mut self, key: RequestKey, name: &[u8], write: Write<'_>, now: Instant) {
+        let mut replicas = [0; REPLICAS_MAX];
+        let count = self.router.replicas_of(name, &mut replicas);
+        let len = value_len(&write.request);
+        if count == 1 && self.may_go_apart(len) {
+            let server = &mut replicas[0];
+            match self.way_of_write(usize::from(*server), name, len, now) {
+                Way::Own => {}
+                Way::Apart(slot, mark) => return self.send_apart(key, (slot, mark), write, now),
+                Way::Refused => {
+                    self.note_refusal(key, Fault::Timeout, usize::from(*server));
+                    return self.finish(key, None, now);
+                }
+            }
+        }
+        if count > 1 {
+            let follow = if write.is_conditional { self.config.follow(write.request) } else { Follow::Never };
+            return self.replicate(key, name, &replicas[..count], (write, follow), now);
+        }
+        self.send(key, usize::from(replicas[0]), write.expected, true, now, |backend| {
+            write_message(write.request, write.expected, backend);
+        });
+        self.finish_if_nothing_is_outstanding(key, now);
+    }
+
+    fn send_apart(&mut self, key: RequestKey, (slot, mark): (usize, u32), write: Write<'_>, now: Instant) {
+        self.send(key, slot, write.expected, true, now, |backend| {
+            write_message(write.request, write.expected, backend);
+        });
+        self.note_apart(key, slot, mark);
+        self.finish_if_nothing_is_outstanding(key, now);
+    }
+
+    fn flush_all(&mut self, request: Request<'_>, context: Context) {
+        let key = self.begin(Operation::Local, 0, request.noreply(), context);
+        let message = without_noreply(request);
+        let routes = Arc::clone(&self.router);
+        for (rank, &server) in routes.servers().iter().enumerate() {
+            let own = usize::from(server);
+            let server = self.way_of_flush(own);
+            self.send(key, server, Expected::Flush, rank == 0, context.now, |backend| {
+                message.write_to(backend.message());
+            });
+            if server != own && !self.services[key].apart {
+                self.note_apart(key, server, FLUSH_MARK);
+            }
+        }
+        self.finish_if_nothing_is_outstanding(key, context.now);
+    }
+
+    /// Passes on what concerns whole servers.
+    #[cold]
+    fn command_servers(&mut self, request: Request<'_>, context: Context) {
+        let key = self.begin(Operation::Local, 0, request.noreply(), context);
+        let message = without_noreply(request);
+        let routes = Arc::clone(&self.router);
+        for (rank, &server) in routes.servers().iter().enumerate() {
+            let server = usize::from(server);
+            self.send(key, server, Expected::ServerCommand, rank == 0, context.now, |backend| {
+                message.write_to(backend.message());
+            });
+        }
+        self.finish_if_nothing_is_outstanding(key, context.now);
+    }
+
+    /// Asks the driver, which alone can see all loops. It answers by [`Dataplane::handle_stats`].
+    fn stats(&mut self, arguments: &[u8], context: Context) {
+        let Some(topic) = StatsTopic::parse(arguments) else {
+            let (answer, is_error) = StatsTopic::fixed(arguments);
+            return self.answer_locally(Answer::Fixed(answer), false, is_error, context);
+        };
+        let request = self.begin(Operation::Local, 0, false, context);
+        self.services[request].outstanding = 1;
+        self.events.push_back(Event::Stats { request, topic });
+    }
+
+    pub(crate) fn answer_locally(&mut self, answer: Answer, silent: bool, error: bool, context: Context) {
+        let key = self.begin(Operation::Local, 0, silent, context);
+        let service = &mut self.services[key];
+        service.answer = answer;
+        service.error = error;
+        self.finish(key, None, context.now);
+    }
+
+    /// Takes a request into service.
+    pub(crate) fn begin(
+        &mut self,
+        operation: Operation,
+        keys: usize,
+        silent: bool,
+        context: Context,
+    ) -> RequestKey {
+        let Context { session: id, first_byte, now } = context;
+        let keys = u32::try_from(keys).unwrap_or(u32::MAX);
+        let key = self.services.add();
+        self.services[key].begin(id, operation, keys, silent, first_byte, now);
+        let session = &mut self.sessions[id];
+        session.in_service += 1;
+        self.services[key].changes_before = session.changes;
+        if let Some(taken) = session.hosted {
+            self.services[key].adopt(taken, session.sender);
+            if session.sender.is_some() {
+                return key;
+            }
+        }
+        if !silent {
+            session.owe(key);
+        }
+        if let Some(stalled) = self.sessions[id].stalled.take() {
+            self.services[key].stamps.created = stalled.created;
+            self.leave_line(id, &stalled);
+        }
+        if let Some(post) = &mut self.post
+            && !post.claim.is_empty()
+        {
+            let claim = std::mem::take(&mut post.claim);
+            self.services[key].claim = claim;
+            self.enter_claim(id, claim);
+        }
+        if self.tracer.is_due() {
+            self.sample(key);
+        }
+        key
+    }
+
+    /// Queues one message for one server, or notes why it could not be.
+    pub(crate) fn send(
+        &mut self,
+        request: RequestKey,
+        server: usize,
+        expected: Expected,
+        decides: bool,
+        now: Instant,
+        compose: impl FnOnce(&mut Backend),
+    ) {
+        let backend = &mut self.backends[server];
+        match backend.admit(&self.config) {
+            Ok(()) => {
+                let created = self.services[request].begun();
+                let part = NewPart { request: Some(request), expected, decides, index: 0, created };
+                backend.begin_message(part, &self.config, now);
+                compose(backend);
+                backend.finish_message();
+                self.services[request].outstanding += 1;
+            }
+            Err(fault) => self.note_refusal(request, fault, server),
+        }
+    }
+
+    pub(crate) fn note_refusal(&mut self, key: RequestKey, fault: Fault, server: usize) {
+        self.note_part_refusal((key, 0), fault, server);
+    }
+
+    pub(crate) fn note_part_refusal(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
+        match fault {
+            Fault::Full => self.counters.server_refusals_full += 1,
+            Fault::Down => self.counters.server_refusals_down += 1,
+            Fault::Stale => self.counters.server_refusals_stale += 1,
+            // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
+            Fault::Queue => return self.services[key].fail(fault, &self.slots[server].name),
+            _ => return self.fail_part((key, part), fault, server),
+        }
+        self.backends[server].errors += 1;
+        self.fail_part((key, part), fault, server);
+    }
+
+    pub(crate) fn finish_if_nothing_is_outstanding(&mut self, key: RequestKey, now: Instant) {
+        if self.services[key].outstanding == 0 {
+            self.finish(key, None, now);
+        }
+    }
+}
+
+/// A write on its way to its replicas.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'a> {
+    pub(crate) request: Request<'a>,
+    pub(crate) expected: Expected,
+    pub(crate) key: WireKey<'a>,
+    /// Replicas could decide it differently: one is asked first, and the others follow if it did what was asked.
+    pub(crate) is_conditional: bool,
+    pub(crate) operation: Operation,
+    /// No reply is wanted.
+    pub(crate) silent: bool,
+}
+
+impl<'a> Write<'a> {
+    /// A classic write.
+    fn classic(request: Request<'a>) -> Self {
+        let (operation, expected, is_conditional) = match request {
+            Request::Storage(storage) => {
+                (storage_operation(storage.verb), Expected::Storage, storage.verb != StorageVerb::Set)
+            }
+            Request::Deletion(_) => (Operation::Delete, Expected::Deletion, false),
+            Request::Touch(_) => (Operation::Touch, Expected::Touch, false),
+            Request::Arithmetic(Arithmetic { verb: ArithmeticVerb::Incr, .. }) => {
+                (Operation::Incr, Expected::Arithmetic, true)
+            }
+            _ => (Operation::Decr, Expected::Arithmetic, true),
+        };
+        let key = match request {
+            Request::Storage(Storage { key, .. })
+            | Request::Arithmetic(Arithmetic { key, .. })
+            | Request::Deletion(Deletion { key, .. })
+            | Request::Touch(Touch { key, .. }) => key,
+            _ => &[],
+        };
+        Self {
+            request: without_noreply(request),
+            expected,
+            key: WireKey { bytes: key, base64: false },
+            is_conditional,
+            operation,
+            silent: request.noreply(),
+        }
+    }
+}
+
+/// A request to store a value above the limit.
+#[derive(Clone, Copy)]
+pub(crate) struct Large<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) base64: bool,
+    pub(crate) silent: bool,
+    pub(crate) erases: bool,
+    pub(crate) refusal: Refusal,
+}
+
+/// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before
+/// the `MN`.
+pub(crate) fn write_message(request: Request<'_>, expected: Expected, backend: &mut Backend) {
+    let Request::Meta(meta) = request else { return request.write_to(backend.message()) };
+    let echo = write_meta(meta, backend.message());
+    if expected == Expected::MetaThenNoop {
+        backend.message().extend_from_slice(b"mn\r\n");
+    }
+    backend.expect_echo(&echo);
+}
+
+/// A `flush_all` that went apart is known by no key.
+const FLUSH_MARK: u32 = 0;
+
+/// The most replicas that a key can have.
+pub(crate) const REPLICAS_MAX: usize = 64;
+
+fn storage_operation(verb: StorageVerb) -> Operation {
+    match verb {
+        StorageVerb::Set => Operation::Set,
+        StorageVerb::Add => Operation::Add,
+        StorageVerb::Replace => Operation::Replace,
+        StorageVerb::Append => Operation::Append,
+        StorageVerb::Prepend => Operation::Prepend,
+        StorageVerb::Cas => Operation::Cas,
+    }
+}
+
+/// Servers are always asked to reply: only so can it be known whether they did what was asked, and when.
+fn without_noreply(request: Request<'_>) -> Request<'_> {
+    match request {
+        Request::Storage(it) => Request::Storage(Storage { noreply: false, ..it }),
+        Request::Deletion(it) => Request::Deletion(Deletion { noreply: false, ..it }),
+        Request::Arithmetic(it) => Request::Arithmetic(Arithmetic { noreply: false, ..it }),
+        Request::Touch(it) => Request::Touch(Touch { noreply: false, ..it }),
+        Request::FlushAll { delay, .. } => Request::FlushAll { delay, noreply: false },
+        Request::ServerCommand { command, arguments, .. } => {
+            Request::ServerCommand { command, arguments, noreply: false }
+        }
+        other => other,
+    }
+}

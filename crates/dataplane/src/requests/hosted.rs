@@ -1,0 +1,288 @@
+//! Requests that somebody else took from their clients.
+//!
+//! A driver may read its clients itself, let requests wait in a queue of its own, and hand them in one by one, each complete. For
+//! that it borrows a session that belongs to no connection:
+//!
+//! ```text
+//!   lend_session ─▶ serve ─▶ (as always: poll_server_output, handle_server_bytes, handle_time, …) ─▶ hosted_reply
+//!                     ▲                                                                                  │ written
+//!                     └───────────────────────────── finish_hosted, or abandon_hosted ◀──────────────────┘
+//! ```
+//!
+//! One request at a time is in service on a lent session. What it went through before comes along as [`Taken`], so that its stamps
+//! and its deadline are those of its whole life.
+
+use crate::{
+    Charge, Dataplane, Event, Fault, SessionId, TraceRow,
+    clients::outbox::Outbox,
+    clients::session::Session,
+    replication::ownership::Sender,
+    replication::replicate::retire,
+    requests::service::Service,
+    servers::backend::{Backend, RequestKey},
+    servers::begun::Begun,
+    servers::changes::Changes,
+    wire::key::WireKey,
+};
+use weir_protocol::{Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch};
+use weir_routing::Table;
+use weir_timing::{Instant, Operation, Outcome, Stamps};
+
+use std::{mem, sync::Arc};
+
+/// What happened to a request before it was handed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// The read that brought its first byte returned.
+    pub first_byte: Instant,
+    /// It was complete and parsed.
+    pub created: Instant,
+    /// It was put in the queue where it waited to be served. Its deadline counts from here, but for a server that is silent for long.
+    pub enqueued: Instant,
+    /// It was taken from that queue.
+    pub dequeued: Instant,
+    /// Who sent it, for its row if it is sampled: see [`TraceRow`].
+    pub client: u64,
+    /// How many waited already in that queue.
+    pub queue_length: u64,
+    /// When the kernel received it, where it told.
+    pub arrived: Option<Instant>,
+}
+
+/// The rest of a reply that the kernel did not take, and what is to be recorded when it has.
+#[derive(Debug)]
+pub struct Unsent {
+    out: Outbox,
+    operation: Operation,
+    outcome: Outcome,
+    stamps: Stamps,
+    row: Option<Box<TraceRow>>,
+    _charge: Charge,
+}
+
+impl Unsent {
+    /// The bytes that are to be written next.
+    pub fn output(&self) -> &[u8] {
+        self.out.as_slice()
+    }
+
+    /// `count` of them were handed to the kernel.
+    pub fn advance(&mut self, count: usize) {
+        self.out.advance(count);
+    }
+
+    /// How many bytes are left.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+}
+
+impl Dataplane {
+    /// A dataplane that is connected to no server and will not be: it only answers what is refused, and counts.
+    pub fn without_servers(config: crate::Config, table: Arc<Table>, now: Instant) -> Self {
+        let mut dataplane = Self::new(config, table, now);
+        dataplane.forget_connections(now);
+        dataplane
+    }
+
+    /// [`Dataplane::handle_table`], for a dataplane [`Dataplane::without_servers`].
+    pub fn handle_table_unconnected(&mut self, table: Arc<Table>, now: Instant) {
+        self.handle_table(table, now);
+        // Nobody waits for a reply of a server that leaves: all of them have left after this.
+        self.settle_all(now);
+        self.forget_connections(now);
+    }
+
+    fn forget_connections(&mut self, now: Instant) {
+        self.events.retain(|event| !matches!(event, Event::Connect(_) | Event::Disconnect(_)));
+        self.changes = Changes::default();
+        self.backends.iter_mut().enumerate().for_each(|(slot, backend)| *backend = Backend::new(slot, now));
+    }
+
+    /// A session for [`Dataplane::serve`]. It counts nowhere, and lives as long as the dataplane.
+    pub fn lend_session(&mut self, now: Instant) -> SessionId {
+        let mut session = Session::new(&self.config, now);
+        session.hosted = Some(Taken::default());
+        self.sessions.insert(session)
+    }
+
+    /// Takes a request into service that was taken from its client by somebody else. With a `denied`, no server is asked: who
+    /// needs one is answered with that fault.
+    pub fn serve(&mut self, id: SessionId, parsed: Parsed<'_>, taken: Taken, denied: Option<Fault>) {
+        self.memory_is_used(taken.dequeued);
+        self.sessions[id].hosted = Some(taken);
+        self.backends.note_requests();
+        if denied.is_none() && !self.holds.is_empty() && self.waits_for_key(id, &parsed, taken.dequeued) {
+            return self.stall_hosted(id, parsed);
+        }
+        if denied.is_none() {
+            self.take(id, parsed, taken.first_byte, taken.dequeued);
+            return;
+        }
+        self.deny(denied);
+        self.take(id, parsed, taken.first_byte, taken.dequeued);
+        self.deny(None);
+    }
+
+    /// The reply, as soon as the request needs nothing more; empty where the client asked for silence. Of a large one what is to be written
+    /// next: after [`Dataplane::finish_hosted`] the rest is handed out.
+    pub fn hosted_reply(&self, id: SessionId) -> Option<&[u8]> {
+        let session = &self.sessions[id];
+        (session.stalled.is_none() && session.all_are_appended()).then(|| session.output())
+    }
+
+    /// `count` bytes of the reply were handed to the kernel by `now`. The session is free again; what is left of the reply is
+    /// handed out, for [`Dataplane::finish_unsent`].
+    pub fn finish_hosted(&mut self, id: SessionId, count: usize, now: Instant) -> Option<Unsent> {
+        self.handle_client_written(id, count, now);
+        let session = &mut self.sessions[id];
+        if session.output().is_empty() {
+            return None;
+        }
+        let out = mem::take(&mut session.out);
+        let charge = self.budget().charge(out.len());
+        let request = self.free_hosted(id)?;
+        let service = &mut self.services[request];
+        let row = service.traced.take().map(|traced| Box::new(traced.into_row(service)));
+        let (operation, outcome, stamps) = (service.operation, service.outcome(), service.stamps);
+        retire(&mut self.services, request);
+        Some(Unsent { row, out, operation, outcome, stamps, _charge: charge })
+    }
+
+    /// The client is gone. The session is free again.
+    pub fn abandon_hosted(&mut self, id: SessionId) {
+        self.counters.requests_orphaned += 1;
+        if let Some(request) = self.free_hosted(id) {
+            retire(&mut self.services, request);
+        }
+    }
+
+    /// The last byte of what was left of a reply is with the kernel.
+    pub fn finish_unsent(&mut self, unsent: &mut Unsent, now: Instant) {
+        let stamps = Stamps { answered: now, ..unsent.stamps };
+        if let Some(row) = unsent.row.take() {
+            self.tracer.push(TraceRow { stamps: stamps.in_order(), ..*row });
+        }
+        self.advance(now);
+        self.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
+    }
+
+    /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
+    pub fn is_given_up(&self) -> bool {
+        // Replies come in the order of the messages, so what is owed includes the last.
+        self.backends.busy().any(|it| it.requests > it.requests_before && it.may_undo())
+    }
+
+    /// Whether a server still owes a reply. While no request is in service, that is one to a request that was given up.
+    pub fn is_owed_replies(&self) -> bool {
+        self.backends.busy().any(Backend::may_undo)
+    }
+
+    /// The longest value that is taken from clients, in bytes: it changes when a server tells what it stores.
+    pub fn value_bytes_max(&self) -> usize {
+        self.config.limits.value_bytes_max
+    }
+
+    /// The counters, for what a driver does in the place of the dataplane.
+    pub fn counters_mut(&mut self) -> &mut crate::Counters {
+        self.recorder.use_window();
+        &mut self.counters
+    }
+
+    /// The request is taken again when its key is free.
+    fn stall_hosted(&mut self, id: SessionId, parsed: Parsed<'_>) {
+        if let Parsed::Request { request, .. } = parsed {
+            self.sessions[id].intake.put_aside(|buffer| request.write_to(buffer));
+        }
+    }
+
+    fn deny(&mut self, fault: Option<Fault>) {
+        self.backends.iter_mut().for_each(|backend| backend.denial = fault);
+    }
+
+    fn free_hosted(&mut self, id: SessionId) -> Option<RequestKey> {
+        if let Some(stalled) = self.sessions[id].stalled.take() {
+            self.leave_line(id, &stalled);
+        }
+        self.release(id);
+        let session = &mut self.sessions[id];
+        let mut request = None;
+        session.abandon(|key, _| request = Some(key));
+        let mut free = Session::new(&self.config, Instant::ZERO);
+        free.hosted = Some(Taken::default());
+        // It may still be in the list of those with something to write; once is enough.
+        free.dirty = session.dirty;
+        *session = free;
+        request
+    }
+}
+
+impl Service {
+    /// From when its deadline runs: one that has waited behind its own client's others in the driver's hands has its turn when it is put
+    /// into the driver's queue.
+    #[inline]
+    pub(crate) fn begun(&self) -> Begun {
+        if self.hosted {
+            Begun::in_turn(self.stamps.created, self.stamps.enqueued)
+        } else {
+            Begun::at(self.stamps.created)
+        }
+    }
+
+    /// The request waited in a queue of the driver's, which stamped it.
+    pub(crate) fn adopt(&mut self, taken: Taken, sender: Option<Sender>) {
+        let Taken { first_byte, created, enqueued, dequeued, .. } = taken;
+        self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
+        // What came by mail waits in the queues of the servers, as if it had been read here.
+        self.hosted = sender.is_none();
+        self.sender = sender;
+    }
+}
+
+/// The key whose copies on servers a request may change, as it is placed; none for who only reads.
+pub fn written_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
+    let (bytes, base64) = match *parsed {
+        Parsed::Request { request, .. } => match request {
+            Request::Storage(Storage { key, .. })
+            | Request::Deletion(Deletion { key, .. })
+            | Request::Arithmetic(Arithmetic { key, .. })
+            | Request::Touch(Touch { key, .. }) => (key, false),
+            Request::Meta(meta) if writes(&meta) => (meta.key, meta.is_base64()),
+            _ => return None,
+        },
+        Parsed::TooLarge { key, base64, erases: true, .. } => (key, base64),
+        _ => return None,
+    };
+    let wire = WireKey { bytes, base64 };
+    let decoded = wire.decoded();
+    Some(wire.placement_name(decoded.as_ref()).into())
+}
+
+/// The key, as it is placed, by which a request that only reads is asked first: that of its only key, or of the first of several.
+pub fn read_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
+    let Parsed::Request { request, .. } = *parsed else { return None };
+    match request {
+        Request::Retrieval(retrieval) => retrieval.keys().next().map(Into::into),
+        Request::Meta(meta) if !writes(&meta) => {
+            let wire = WireKey::of(&meta);
+            Some(wire.placement_name(wire.decoded().as_ref()).into())
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn writes(meta: &Meta<'_>) -> bool {
+    matches!(meta.verb, MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic)
+}
+
+/// A request from bytes that were found to be one whole request.
+pub fn parse_whole(bytes: &[u8], mut limits: weir_protocol::Limits) -> Parsed<'_> {
+    // It was measured when it was taken; the limit may have changed since.
+    limits.value_bytes_max = usize::MAX;
+    RequestParser::new(limits).parse(bytes)
+}

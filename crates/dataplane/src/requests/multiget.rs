@@ -1,0 +1,417 @@
+//! Retrievals: which servers are asked for which keys.
+//!
+//! | request | R = 1 | R > 1 |
+//! |---|---|---|
+//! | `get` of one key | the primary | the decider: the first replica that may be read (`read.rs`), or another as [`ReadPolicy`] says |
+//! | `get` of several | each key's primary, one message per server | as [`Multiget`] says |
+//! | `gets`, `gat`, `gats` | each key's primary | each key's decider: tokens and expiry times are a server's own |
+//!
+//! What another replica than the decider does not have is asked of the decider in a second step (`again.rs`).
+//!
+//! A client may send a `get` behind a write that the decider decides before that one is answered. The other replicas hear of the
+//! write only then, so until it is done all reads of its session go to deciders: a client never reads what it has overwritten.
+//!
+//! A server that may not be read now, is down or full is left out where another replica can be asked. Where none can, the request is refused
+//! before anything of it is sent, or its keys are misses, as [`OnFailure`] says (`degrade.rs`).
+
+use crate::{
+    Dataplane, Fault, ReadPolicy,
+    requests::auto::{Chooser, Way},
+    requests::dispatch::{Context, REPLICAS_MAX},
+    requests::gather::Gather,
+    requests::service::{Answer, retrieval_operation},
+    routes::PoolSlots,
+    servers::backend::{NewPart, RequestKey},
+};
+use std::{fmt, sync::Arc};
+use weir_protocol::{Expected, Retrieval, RetrievalVerb};
+use weir_routing::Balance;
+use weir_timing::Instant;
+
+/// How a multi-get is asked for where keys have several replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Multiget {
+    /// Every server answers for a part, and the parts are as equal as placement allows.
+    #[default]
+    Sharded,
+    /// One server answers for all keys. It must hold all, so every server must be a replica of every key.
+    Whole,
+    /// Whichever of the two was faster of late for about as many keys. Sharded where not every server holds every key.
+    Auto,
+}
+
+/// What becomes of a retrieval of which a part got no answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnFailure {
+    /// One `SERVER_ERROR` instead of all values.
+    #[default]
+    Strict,
+    /// The keys of the part are misses, and counted.
+    Degrade,
+}
+
+/// What plans retrievals, kept from one to the next.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    /// The server that answers for the first part of the next even split.
+    first: usize,
+    /// How many reads chose among replicas.
+    pub(crate) reads: usize,
+    /// Servers of the request that is being planned.
+    servers: Vec<usize>,
+    pub(crate) balance: Balance,
+    chooser: Chooser,
+}
+
+/// Whom to ask.
+pub(crate) enum Plan {
+    /// One server, whose reply is the answer; or why there is none.
+    One(Result<usize, (Fault, usize)>),
+    /// Each server of the gather for the keys that are assigned to it.
+    Parts(Box<Gather>),
+}
+
+impl Planner {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            first: 0,
+            reads: 0,
+            servers: Vec::new(),
+            balance: Balance::default(),
+            chooser: Chooser::new(seed),
+        }
+    }
+}
+
+impl Dataplane {
+    pub(crate) fn retrieve(&mut self, retrieval: Retrieval<'_>, context: Context) {
+        let operation = retrieval_operation(retrieval.verb, retrieval.key_count());
+        if retrieval.key_count() == 0 {
+            return self.answer_locally(Answer::Fixed(b"END\r\n"), false, false, context);
+        }
+        let key = self.begin(operation, retrieval.key_count(), false, context);
+        self.answer_failures_with(key, || Answer::Fixed(b"END\r\n"));
+        if self.router.is_replicated() {
+            self.may_reread(key, retrieval.verb);
+        }
+        if self.is_bulk_read(context.session, &retrieval) {
+            return self.begin_bulk_read(key, retrieval, context.now);
+        }
+        let plan = self.plan(key, retrieval);
+        self.send_plan(key, plan, retrieval, context.now);
+    }
+
+    /// Asks whom the plan names.
+    // Here and below: as calls of their own they cost every `get` some seventy instructions.
+    #[inline(always)]
+    pub(crate) fn send_plan(&mut self, key: RequestKey, plan: Plan, retrieval: Retrieval<'_>, now: Instant) {
+        match plan {
+            Plan::One(Err((fault, server))) => self.note_refusal(key, fault, server),
+            Plan::One(Ok(server)) => self.send_whole(key, server, retrieval, now),
+            Plan::Parts(gather) => self.send_parts(key, retrieval, gather, now),
+        }
+        self.finish_if_nothing_is_outstanding(key, now);
+    }
+
+    #[inline(always)]
+    pub(crate) fn plan(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Plan {
+        let first = retrieval.keys().next().expect("a retrieval with a key count above 0 has a key");
+        if retrieval.key_count() == 1 {
+            return self.plan_one(key, retrieval.verb, first);
+        }
+        let routes = Arc::clone(&self.router);
+        // A request that needs several pools is asked as if no key had a second server.
+        let pool = routes.pool_of_all(retrieval.keys());
+        if let Some(PoolSlots { servers: &[only], .. }) = pool {
+            return Plan::One(Ok(usize::from(only)));
+        }
+        let session = &self.sessions[self.services[key].session];
+        let (undecided, changes) = (session.undecided > 0, session.changes);
+        let replicated = pool.filter(|pool| pool.replicas > 1);
+        let Some(PoolSlots { servers, replicas }) =
+            replicated.filter(|_| retrieval.verb == RetrievalVerb::Get && !undecided)
+        else {
+            return Plan::Parts(self.by_decider(key, retrieval));
+        };
+        let mut gather = if replicas < servers.len() {
+            self.balanced(retrieval, replicas)
+        } else {
+            let split = match self.way(key, retrieval.key_count()) {
+                Way::Whole => None,
+                Way::Sharded => self.evenly(retrieval, servers),
+            };
+            split.unwrap_or_else(|| self.at_one(first, retrieval.key_count()))
+        };
+        gather.again.allow(retrieval.keys(), changes, self.generation);
+        Plan::Parts(gather)
+    }
+
+    /// A key alone. What another replica than the decider does not have is asked of the decider.
+    #[inline(always)]
+    fn plan_one(&mut self, key: RequestKey, verb: RetrievalVerb, name: &[u8]) -> Plan {
+        let decider = self.decider(name);
+        if !self.router.is_replicated() {
+            return Plan::One(decider);
+        }
+        if let Ok(server) = decider
+            && self.backends[server].is_doubted()
+        {
+            return self.plan_doubted(key, verb, (name, server));
+        }
+        let session = &self.sessions[self.services[key].session];
+        let (is_free, changes) = (session.undecided == 0, session.changes);
+        if self.config.read_policy == ReadPolicy::Primary || verb != RetrievalVerb::Get || !is_free {
+            return Plan::One(decider);
+        }
+        let Ok(decider) = decider else { return Plan::One(decider) };
+        let reader = self.reader(name, decider);
+        if reader == decider {
+            return Plan::One(Ok(decider));
+        }
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        gather.assign(reader);
+        gather.again.allow(std::iter::once(name), changes, self.generation);
+        Plan::Parts(gather)
+    }
+
+    /// A key alone whose decider may have come back empty.
+    #[cold]
+    fn plan_doubted(
+        &mut self,
+        key: RequestKey,
+        verb: RetrievalVerb,
+        (name, decider): (&[u8], usize),
+    ) -> Plan {
+        let is_free = self.sessions[self.services[key].session].undecided == 0;
+        let may_spread = verb == RetrievalVerb::Get && is_free;
+        let server = if may_spread { self.reader(name, decider) } else { decider };
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        gather.assign(server);
+        self.allow_again(key, &mut gather, (verb, std::iter::once(name)));
+        Plan::Parts(gather)
+    }
+
+    /// How a multi-get of so many keys is asked for where every server holds every key.
+    fn way(&mut self, key: RequestKey, keys: usize) -> Way {
+        match self.config.multiget {
+            Multiget::Whole => Way::Whole,
+            Multiget::Sharded => Way::Sharded,
+            Multiget::Auto => {
+                let way = self.planner.chooser.choose(keys);
+                match way {
+                    Way::Whole => self.counters.multigets_auto_whole += 1,
+                    Way::Sharded => self.counters.multigets_auto_sharded += 1,
+                }
+                self.services[key].chosen = Some(way);
+                way
+            }
+        }
+    }
+
+    /// A request whose way was chosen by measurement has come to its end. One that failed counts as if it had taken all the time
+    /// that it might have.
+    pub(crate) fn learn_way(&mut self, key: RequestKey, now: Instant) {
+        let service = &self.services[key];
+        if let Some(way) = service.chosen
+            && service.first_sent
+        {
+            let took = now.saturating_since(service.stamps.first_sent);
+            let nanos = if service.is_impaired() { took.max(self.config.timeout_ns) } else { took };
+            self.planner.chooser.observe(way, service.keys as usize, nanos);
+        }
+    }
+
+    /// Each key's decider; where there is none, a server that will be found to be none.
+    fn by_decider(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Box<Gather> {
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        let (is_replicated, mut is_doubted) = (self.router.is_replicated(), false);
+        for name in retrieval.keys() {
+            let server = self.decider(name).unwrap_or_else(|(_, server)| server);
+            is_doubted |= is_replicated && self.backends[server].is_doubted();
+            gather.assign(server);
+        }
+        if is_doubted {
+            self.allow_again(key, &mut gather, (retrieval.verb, retrieval.keys()));
+        }
+        gather
+    }
+
+    /// What is missed where a server may have come back empty is asked of others, where nothing is changed by that. A token of another
+    /// server than the decider is of use only until the key is put back.
+    #[cold]
+    fn allow_again<'a>(
+        &self,
+        key: RequestKey,
+        gather: &mut Gather,
+        (verb, keys): (RetrievalVerb, impl Iterator<Item = &'a [u8]>),
+    ) {
+        let with_tokens = verb == RetrievalVerb::Gets;
+        if verb != RetrievalVerb::Get && !(with_tokens && self.config.puts_back()) {
+            return;
+        }
+        gather.again.allow(keys, self.sessions[self.services[key].session].changes, self.generation);
+        if with_tokens {
+            gather.again.show_tokens();
+        }
+    }
+
+    /// One server, by the first key.
+    fn at_one(&mut self, first: &[u8], keys: usize) -> Box<Gather> {
+        let server = self.decider(first).unwrap_or_else(|(_, server)| server);
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        (0..keys).for_each(|_| gather.assign(server));
+        gather
+    }
+
+    /// As many servers as there are keys, or all, for equal parts of the keys in their order. The server that comes first is
+    /// another one with each request. `None`: none can be asked.
+    fn evenly(&mut self, retrieval: Retrieval<'_>, of: &[u16]) -> Option<Box<Gather>> {
+        let Self { planner: Planner { first, servers, .. }, backends, config, .. } = self;
+        let rotated = (0..of.len()).map(|step| usize::from(of[(*first + step) % of.len()]));
+        servers.clear();
+        servers.extend(
+            rotated.filter(|&server| backends[server].is_readable(config)).take(retrieval.key_count()),
+        );
+        *first = (*first + 1) % of.len();
+        if servers.is_empty() {
+            return None;
+        }
+        let (size, longer) = (retrieval.key_count() / servers.len(), retrieval.key_count() % servers.len());
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        for (part, &server) in servers.iter().enumerate() {
+            (0..size + usize::from(part < longer)).for_each(|_| gather.assign(server));
+        }
+        Some(gather)
+    }
+
+    /// One of each key's replicas, so that the parts are as equal as can be.
+    fn balanced(&mut self, retrieval: Retrieval<'_>, replicas_max: usize) -> Box<Gather> {
+        let Self { planner: Planner { balance, .. }, router, backends, config, .. } = self;
+        balance.begin(backends.len(), replicas_max);
+        let mut replicas = [0; REPLICAS_MAX];
+        for name in retrieval.keys() {
+            let count = router.replicas_of(name, &mut replicas);
+            balance.add(&replicas[..count], |server| backends[usize::from(server)].is_readable(config));
+        }
+        balance.finish();
+        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        (0..retrieval.key_count()).for_each(|key| gather.assign(usize::from(balance.take(key))));
+        gather
+    }
+
+    /// One message, or part of one.
+    #[inline(always)]
+    fn send_whole(&mut self, key: RequestKey, server: usize, retrieval: Retrieval<'_>, now: Instant) {
+        let backend = &mut self.backends[server];
+        if let Err(fault) = backend.admit(&self.config) {
+            return self.note_refusal(key, fault, server);
+        }
+        let service = &mut self.services[key];
+        let (request, created) = (Some(key), service.begun());
+        let part = NewPart { request, expected: Expected::Retrieval, decides: true, index: 0, created };
+        backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &self.config, now);
+        retrieval.keys().for_each(|key| backend.push_key(key));
+        self.counters.gets_joined += u64::from(backend.finish_retrieval());
+        service.outstanding += 1;
+    }
+
+    /// One message per server. If one cannot be asked, nothing is sent; where failures are misses, nothing to that one.
+    fn send_parts(&mut self, key: RequestKey, retrieval: Retrieval<'_>, gather: Box<Gather>, now: Instant) {
+        let parts = gather.part_count();
+        self.services[key].gather = Some(gather);
+        for part in 0..parts {
+            let gather = self.services[key].gather.as_mut().expect("it was put there");
+            let server = gather.server_of(part);
+            if let Err(fault) = self.backends[server].admit_read(&self.config) {
+                gather.leave_out(part);
+                self.note_part_refusal((key, part), fault, server);
+                if !self.services[key].degrades.covers(fault) {
+                    return;
+                }
+            }
+        }
+        let Self { services, backends, config, counters, .. } = self;
+        let service = &mut services[key];
+        let gather = service.gather.as_ref().expect("it was put there");
+        for (index, server) in gather.asked() {
+            let (request, created) = (Some(key), service.begun());
+            let part = NewPart { request, expected: Expected::Retrieval, decides: true, index, created };
+            let key_count = gather.keys_of(index) as usize;
+            backends[server].begin_retrieval(part, (retrieval, key_count), config, now);
+            service.outstanding += 1;
+        }
+        for (name, server) in retrieval.keys().zip(gather.owners()) {
+            if let Some(server) = server {
+                backends[server].push_key(name);
+            }
+        }
+        for (_, server) in gather.asked() {
+            counters.gets_joined += u64::from(backends[server].finish_retrieval());
+        }
+    }
+}
+
+impl Multiget {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sharded, Self::Whole, Self::Auto];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sharded => "sharded",
+            Self::Whole => "whole",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// Whether keys that `replicas` of `servers` hold can be asked for so.
+    pub fn check(self, servers: usize, replicas: usize) -> Result<(), NotWhole> {
+        if self == Self::Whole && replicas < servers { Err(NotWhole { servers, replicas }) } else { Ok(()) }
+    }
+}
+
+impl OnFailure {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Strict, Self::Degrade];
+
+    /// Its name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Degrade => "degrade",
+        }
+    }
+}
+
+/// No server has all keys of a multi-get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotWhole {
+    servers: usize,
+    replicas: usize,
+}
+
+impl fmt::Display for NotWhole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { servers, replicas } = self;
+        write!(
+            f,
+            "multi-gets cannot be asked whole: each key is on {replicas} of {servers} servers, so none has all; \
+             keep every key on {servers} (replicas), or let them be sharded"
+        )
+    }
+}
+
+impl std::error::Error for NotWhole {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_needs_every_key_on_every_server() {
+        assert_eq!(Multiget::Whole.check(3, 3), Ok(()));
+        assert_eq!(Multiget::Auto.check(3, 2), Ok(()));
+        let refusal = Multiget::Whole.check(3, 2).unwrap_err().to_string();
+        assert!(refusal.starts_with("multi-gets cannot be asked whole: each key is on 2 of 3 servers"));
+    }
+}

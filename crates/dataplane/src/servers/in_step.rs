@@ -1,0 +1,100 @@
+//! Whether the replies of a connection are in step with its requests.
+//!
+//! Replies are told apart by their order alone. A server that loses requests and goes on, or whatever stands before it and does so, puts
+//! the reply to each later request into the place of an earlier one that was given up. Where all replies are alike (`STORED`), nothing
+//! looks wrong: every request is late, for ever.
+//!
+//! ```text
+//!   asked:       set 1 (lost)   set 2 (lost)   set 3      set 4
+//!   answered:                                  STORED     STORED
+//!   taken for:   set 1, late    set 2, late    none: its deadline passes      ◀── late, though the server has answered since
+//! ```
+//!
+//! That is the sign. Then the server is asked for its version. That answer fits no other request, and no other answer fits its place: out of
+//! step, one of both comes next, and the connection is replaced. In step it comes in its turn.
+//!
+//! Where nothing more is asked, because what was lost is waited for, there is no such sign. So the server is also asked a timeout after a
+//! request was given up, if the next reply is still that request's, and then after pauses that double. A server that is frozen
+//! answers them all in their turn.
+//!
+//! It is told of late replies, late requests and the answer; it says whether to ask.
+
+use crate::{
+    Dataplane,
+    servers::backend::{Part, Purpose},
+};
+use weir_protocol::Expected;
+use weir_timing::Instant;
+
+/// How often the pause before the next question is doubled.
+const DOUBLINGS_MAX: u32 = 6;
+
+/// What is known of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InStep {
+    /// When the last reply came to a request that had been given up.
+    late_reply: Option<Instant>,
+    /// The question is on its way.
+    is_asked: bool,
+    /// When the server is asked, if the reply that comes next is then to a request that was given up; and how often it was.
+    ask_at: Option<Instant>,
+    asked: u32,
+}
+
+impl InStep {
+    /// Whether a late request is a sign that the replies are out of step.
+    pub(crate) fn is_doubted_by(self, late: &Part) -> bool {
+        !self.is_asked && self.late_reply.is_some_and(|at| at > late.sent)
+    }
+
+    /// A reply came to a request that had been given up.
+    pub(crate) const fn note_late_reply(&mut self, now: Instant) {
+        self.late_reply = Some(now);
+    }
+
+    /// A request was given up.
+    pub(crate) fn note_given_up(&mut self, now: Instant, timeout_ns: u64) {
+        self.ask_at.get_or_insert(now.plus(timeout_ns));
+    }
+
+    /// When to look whether the server is to be asked.
+    #[inline]
+    pub(crate) const fn due(self) -> Option<Instant> {
+        self.ask_at
+    }
+
+    /// Whether to ask now. `is_head_given_up`: the reply that comes next is to a request that was given up.
+    pub(crate) fn is_to_ask(&mut self, is_head_given_up: bool, timeout_ns: u64, now: Instant) -> bool {
+        if self.ask_at.is_none_or(|at| now < at) {
+            return false;
+        }
+        let pause = timeout_ns << (self.asked + 1).min(DOUBLINGS_MAX);
+        self.ask_at = is_head_given_up.then(|| now.plus(pause));
+        self.asked = if is_head_given_up { self.asked + 1 } else { 0 };
+        is_head_given_up
+    }
+
+    /// The version came in its turn.
+    pub(crate) const fn note_confirmed(&mut self) {
+        self.late_reply = None;
+        self.is_asked = false;
+    }
+}
+
+impl Dataplane {
+    /// Asks a server whose replies may be out of step.
+    #[cold]
+    pub(crate) fn ask_in_step(&mut self, server: usize, now: Instant) {
+        // Who does not know the question would end the connection, with all that is on it.
+        if !self.server_is_up(server) || self.backends[server].questions.lacks_version() {
+            return;
+        }
+        let Self { backends, config, counters, .. } = self;
+        counters.server_step_checks += 1;
+        let backend = &mut backends[server];
+        backend.in_step.is_asked = true;
+        backend.begin_own_message(Purpose::Step, Expected::Version, config, now);
+        backend.message().extend_from_slice(b"version\r\n");
+        backend.finish_message();
+    }
+}

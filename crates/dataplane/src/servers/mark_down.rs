@@ -1,0 +1,97 @@
+//! Servers that are connected and do not answer.
+//!
+//! A server that froze accepts everything and says nothing: each request to it would cost its whole deadline. After some timeouts in a
+//! row it is marked down: nothing is sent there any more but one question that every memcached answers (`version`). Its connection
+//! stays (`replica.rs` needs it), and because replies come in order, the answer to that question shows that everything before it is
+//! over. Then the server is up again. Whether it is the server that is silent, or only this connection, is asked at the same time
+//! (`second_opinion.rs`).
+//!
+//! Where keys have several servers, one that is marked down misses writes, and others are read in its place. If many servers of a pool
+//! seem silent at once, the trouble is more likely here or in the network between: no more than a share of such a pool is marked down for
+//! this reason, unless all of it is silent: then nothing is written that any of them could miss. Where keys have one server nothing goes
+//! elsewhere, and there is no such limit. Who refuses connections is marked down in any case.
+
+use crate::{
+    Dataplane, ServerChange,
+    routes::SlotState,
+    servers::backend::{Purpose, State},
+    servers::in_step::InStep,
+};
+use weir_protocol::Expected;
+use weir_timing::Instant;
+
+impl Dataplane {
+    /// So many requests to a server were late.
+    pub(crate) fn note_late(&mut self, server: usize, count: usize, now: Instant) {
+        let backend = &mut self.backends[server];
+        if backend.late_in_a_row == 0 {
+            backend.late_since = now;
+        }
+        let count = backend.late_in_a_row.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+        backend.late_in_a_row = count;
+        let limit = self.config.mark_down_timeouts;
+        let is_serving = self.slots[server].state == SlotState::Serving && !backend.renewing;
+        if limit == 0 || count < limit || backend.state != State::Up || !is_serving {
+            return;
+        }
+        self.doubt(server, now);
+        if self.may_mark_down(server) {
+            self.mark_down(server, now);
+        }
+    }
+
+    fn may_mark_down(&self, server: usize) -> bool {
+        if self.slots[server].beside.is_some() {
+            return self.config.marks_down_alone();
+        }
+        let is_silent = |slot: &u16| self.backends[usize::from(*slot)].state == State::Silent;
+        self.router.pools_with(server).all(|pool| {
+            if pool.replicas == 1 {
+                return self.config.marks_down_alone();
+            }
+            let silent = 1 + pool.servers.iter().filter(|slot| is_silent(slot)).count();
+            silent * 100 <= pool.servers.len() * self.config.mark_down_share_percent as usize
+                || pool.servers.iter().all(|slot| self.answers_nothing(usize::from(*slot)))
+        })
+    }
+
+    /// How many requests on a connection that is in use were late since anything was heard of it: for tests.
+    pub fn late_in_a_row(&self, slot: usize) -> u32 {
+        let backend = &self.backends[slot];
+        if backend.is_connected() { backend.late_in_a_row } else { 0 }
+    }
+
+    fn answers_nothing(&self, server: usize) -> bool {
+        let backend = &self.backends[server];
+        let is_silent = backend.state == State::Up && backend.late_in_a_row >= self.config.mark_down_timeouts;
+        is_silent || backend.state.is_down()
+    }
+
+    fn mark_down(&mut self, server: usize, now: Instant) {
+        let Self { backends, config, counters, .. } = self;
+        let backend = &mut backends[server];
+        counters.servers_marked_down += 1;
+        let timeouts = backend.late_in_a_row;
+        backend.state = State::Silent;
+        backend.begin_own_message(Purpose::Barrier, Expected::Version, config, now);
+        backend.message().extend_from_slice(b"version\r\n");
+        backend.finish_message();
+        self.note_change(server, ServerChange::MarkedDown { timeouts });
+    }
+
+    /// It has answered, and with that everything that was sent before.
+    #[cold]
+    pub(crate) fn mark_up(&mut self, server: usize, now: Instant) {
+        if self.is_second_opinion(server) {
+            return self.take_second_opinion(server, now);
+        }
+        let backend = &mut self.backends[server];
+        if backend.state == State::Silent {
+            backend.state = State::Up;
+            // The answer came in its turn.
+            backend.in_step = InStep::default();
+            self.counters.servers_marked_up += 1;
+            self.note_change(server, ServerChange::Up);
+        }
+    }
+}

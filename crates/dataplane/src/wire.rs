@@ -1,0 +1,5 @@
+//! Keys, questions and faults as they are written on the wire.
+
+pub(crate) mod fault;
+pub(crate) mod key;
+pub(crate) mod stats;
