@@ -75,7 +75,7 @@ impl Dataplane {
     #[inline]
     fn waits(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         (self.is_spread() && self.waits_for_earlier(id, parsed))
-            || (self.may_go_apart(length_of(parsed)) && self.waits_to_go_apart(id, parsed))
+            || (self.servers.may_go_bulk(length_of(parsed)) && self.waits_to_go_bulk(id, parsed))
             || (self.concerns_bulk_reads(id, parsed) && self.waits_for_bulk_reads(id, parsed, now))
             || (!self.holds.is_empty() && self.waits_for_key(id, parsed, now))
     }

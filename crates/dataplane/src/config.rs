@@ -5,7 +5,7 @@ pub(crate) mod words;
 
 use crate::{
     JoinGets, Multiget, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
-    replication::follow::Follow, replication::replica::Ending,
+    replication::follow::Follow, servers::happened::Ending,
 };
 use weir_protocol::{Limits, Request};
 #[cfg(feature = "mutations")]

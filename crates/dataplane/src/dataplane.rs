@@ -5,7 +5,7 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Config, Counters, DownReason, Fault, ReadRepair, StatsTopic,
+    Change, Config, Counters, ReadRepair, StatsTopic,
     clients::session::Session,
     memory::budget::{Budget, Held},
     memory::spare::SpareAnswers,
@@ -13,23 +13,24 @@ use crate::{
     replication::hold::Holds,
     replication::ownership::Post,
     replication::repair::Repairs,
-    replication::replica::Ending,
     replication::replicate::retire,
     replication::standing::Standing,
+    requests::ask_alone::Sharer,
     requests::bulk_reads::{BulkReads, Slicing},
     requests::gather::Gather,
     requests::multiget::Planner,
     requests::service::Answer,
     requests::services::Services,
-    routes::{Routes, Slot},
+    routes::Routes,
     servers::Servers,
-    servers::backend::{Backend, State, sooner},
-    servers::changes::Changes,
-    servers::second_opinion::SecondOpinions,
+    servers::backend::sooner,
+    servers::happened::{Happened, Lost, Retry},
+    servers::order::Order,
+    servers::slots::index,
 };
 use slab::Slab;
 use std::{collections::VecDeque, mem, sync::Arc};
-use weir_routing::Table;
+use weir_routing::{Server, Table};
 use weir_timing::{Instant, Recorder};
 
 /// Names one client connection until [`Dataplane::handle_client_closed`] was called for it and its requests are done; the
@@ -69,14 +70,8 @@ pub struct Dataplane {
     pub(crate) coming: Option<Arc<Table>>,
     /// How many tables have been.
     pub(crate) generation: u64,
-    /// Which server has which number, beside `backends`.
-    pub(crate) slots: Vec<Slot>,
-    /// Whether the connection of any of them is to be ended when it is settled.
-    pub(crate) settling: bool,
     pub(crate) sessions: Slab<Session>,
-    pub(crate) backends: Servers,
-    /// How many of them are being greeted (`greeting.rs`).
-    pub(crate) greetings: usize,
+    pub(crate) servers: Servers,
     /// Whether any of them has a journal.
     pub(crate) keeps_journals: bool,
     pub(crate) services: Services,
@@ -86,7 +81,6 @@ pub struct Dataplane {
     pub(crate) counters_told: Counters,
     pub(crate) tracer: Tracer,
     pub(crate) events: VecDeque<Event>,
-    pub(crate) changes: Changes,
     pub(crate) dirty: VecDeque<SessionId>,
     /// Sessions that were paused and may go on.
     pub(crate) resumable: VecDeque<SessionId>,
@@ -109,16 +103,9 @@ pub struct Dataplane {
     pub(crate) held: Held,
     /// What is being delivered of a server, where that is kept because it is large.
     pub(crate) large_input: Option<Arc<Vec<u8>>>,
-    /// For each slot the one of its server's connection for large values, if it has one.
-    pub(crate) apart: Vec<Option<u16>>,
-    /// Whether any of those owes a reply, as of the beginning of the turn.
-    pub(crate) is_apart_busy: bool,
     /// Reads that bring much.
     pub(crate) bulk_reads: BulkReads,
-    /// Connections that are silent, and what second ones say of them.
-    pub(crate) second_opinions: SecondOpinions,
     draining: bool,
-    pub(crate) jitter: u64,
 }
 
 impl Dataplane {
@@ -129,16 +116,14 @@ impl Dataplane {
 
     /// The same, in a process that has several: all of them share one [`Standing`].
     pub fn sharing(config: Config, table: Arc<Table>, standing: Arc<Standing>, now: Instant) -> Self {
+        let router = Arc::new(Routes::nowhere(&table));
         let mut dataplane = Self {
             standing,
-            router: Arc::new(Routes::nowhere(&table)),
             former: Vec::new(),
             coming: None,
             generation: 0,
-            slots: Vec::new(),
-            settling: false,
-            backends: Servers::default(),
-            greetings: 0,
+            servers: Servers::new(&config, &router),
+            router,
             keeps_journals: false,
             recorder: Recorder::new(now, 0),
             sessions: Slab::new(),
@@ -147,7 +132,6 @@ impl Dataplane {
             counters_told: Counters::default(),
             tracer: Tracer::default(),
             events: VecDeque::new(),
-            changes: Changes::default(),
             dirty: VecDeque::new(),
             resumable: VecDeque::new(),
             spare_gathers: Vec::new(),
@@ -158,14 +142,10 @@ impl Dataplane {
             post: None,
             memory_due: None,
             clients_due: None,
-            apart: Vec::new(),
-            is_apart_busy: false,
             bulk_reads: BulkReads::default(),
-            second_opinions: SecondOpinions::default(),
             large_input: None,
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
             draining: false,
-            jitter: config.seed | 1,
             config,
         };
         dataplane.open_post(now);
@@ -316,76 +296,57 @@ impl Dataplane {
 
     /// The connection that [`Event::Connect`] asked for is there.
     pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
-        if self.is_second_opinion(server) {
-            return self.ask_second_opinion(server, now);
-        }
-        self.counters.server_connects += 1;
-        self.recorder.use_window();
-        self.greet(server, now);
+        self.servers.handle_connected(server, now);
+        self.take_happened(now);
     }
 
     /// The connection could not be made, or the server closed it: nothing of what was sent is carried out any more.
     pub fn handle_server_disconnected(&mut self, server: usize, now: Instant) {
-        self.note_may_be_empty(server);
-        let state = self.backends[server].state;
-        match state {
-            State::Up | State::Silent => {
-                self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
-                self.connect_again(server, DownReason::Closes, now);
-            }
-            State::Greeting { .. } if self.note_closed_at_question(server) => self.connect(server, now),
-            State::Connecting { .. } | State::Greeting { .. } | State::Probing { .. } => {
-                self.connect_failed(server, Fault::Connect, now);
-            }
-            State::Idle | State::Down { .. } => {}
-        }
+        self.servers.handle_disconnected(server, now);
+        self.take_happened(now);
     }
 
     /// An established connection broke without the server's doing: it may still carry out what was sent.
     pub fn handle_server_broken(&mut self, server: usize, now: Instant) {
-        if self.backends[server].is_connected() {
-            self.note_may_be_empty(server);
-            self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
-            self.connect_again(server, DownReason::Closes, now);
-        } else {
-            self.handle_server_disconnected(server, now);
-        }
+        self.servers.handle_broken(server, now);
+        self.take_happened(now);
     }
 
     /// Bytes were read from a server; `now` is when that read returned.
     pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
         self.counters.server_bytes_read += bytes.len() as u64;
         self.memory_is_used(now);
-        if self.greetings > 0 && self.backends[server].greeting.is_some() {
-            return self.take_greeting(server, bytes, now);
+        if self.servers.is_greeting(server) {
+            self.servers.take_greeting(server, bytes, now);
+            return self.take_happened(now);
         }
+        // A server may speak that owes nothing.
+        self.servers.wake(server);
         let delivered = self.deliver_replies(server, bytes, now);
-        self.backends.at(server).note_replied(now);
+        self.servers.at(server).note_replied(now);
         if let Err(reason) = delivered {
-            self.give_up_connection(server, reason, now);
+            self.servers.give_up_connection(server, reason, now);
+            self.take_happened(now);
         }
     }
 
     /// Whether [`Dataplane::poll_server_output`] would name a server.
     pub fn has_server_output(&self) -> bool {
-        self.greetings > 0 || self.backends.next_to_write(0).is_some()
+        self.servers.wants_write()
     }
 
     /// The next server after `after` for which there are bytes to write. What is queued for it now counts as taken from the queue.
     pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
-        let first = after.map_or(0, |server| server + 1);
-        if self.greetings > 0
-            && let Some(server) = self.next_greeted(first)
-        {
+        let (server, is_greeting) = self.servers.next_output(after.map_or(0, |server| server + 1))?;
+        if is_greeting {
             return Some(server);
         }
-        let server = self.backends.next_to_write(first)?;
-        let Self { backends, services, slots, .. } = self;
-        backends.at(server).dequeue(now, |key, queue_length| {
+        let Self { servers, services, .. } = self;
+        servers.dequeue(server, now, |key, queue_length, name| {
             let service = &mut services[key];
             if let Some(traced) = &mut service.traced {
                 // A queue of the driver's is the one that it waited in.
-                traced.note_server(&slots[server].name, if service.hosted { 0 } else { queue_length });
+                traced.note_server(name, if service.hosted { 0 } else { queue_length });
             }
             if !service.following && !service.hosted {
                 service.stamps.dequeued = now;
@@ -396,35 +357,25 @@ impl Dataplane {
 
     /// Bytes for this server.
     pub fn server_output(&self, server: usize) -> &[u8] {
-        let backend = &self.backends[server];
-        if self.greetings > 0
-            && let Some(greeting) = &backend.greeting
-        {
-            return greeting.output();
-        }
-        backend.output()
+        self.servers.output(server)
     }
 
     /// Whether this server's connection is established.
     pub fn server_is_up(&self, server: usize) -> bool {
-        let backend = &self.backends[server];
-        backend.is_connected() || backend.is_greeting()
+        self.servers.is_up(server)
     }
 
     /// The kernel takes bytes for this server again.
     pub fn handle_server_writable(&mut self, server: usize) {
-        self.backends[server].blocked = false;
+        self.servers[server].blocked = false;
     }
 
     /// `count` bytes of [`Dataplane::server_output`] were handed to the kernel by `now`. If that is less than all, the server is
     /// not named again before [`Dataplane::handle_server_writable`].
     pub fn handle_server_written(&mut self, server: usize, count: usize, now: Instant) {
         self.counters.server_bytes_written += count as u64;
-        if self.greetings > 0 && self.note_greeted(server, count) {
-            return;
-        }
-        let Self { backends, services, config, .. } = self;
-        backends.at(server).handle_written(count, config.progress_bytes_min, now, |key| {
+        let Self { servers, services, .. } = self;
+        servers.handle_written(server, count, now, |key| {
             let service = &mut services[key];
             if !service.first_sent {
                 service.first_sent = true;
@@ -436,23 +387,140 @@ impl Dataplane {
         });
     }
 
+    /// What has become of requests and servers without a reply, in its order.
+    pub(crate) fn take_happened(&mut self, now: Instant) {
+        while let Some(happened) = self.servers.poll_happened() {
+            match happened {
+                Happened::Begun(slot) => self.recorder.begin_server(slot),
+                Happened::Times(server, times) => self.recorder.add_server_times(server, &times),
+                Happened::Tried => self.recorder.use_window(),
+                Happened::MayBeEmpty(server) => self.note_may_be_empty(server),
+                Happened::Version(server, version) => self.note_version(server, version),
+                Happened::ItemSize(bytes) => self.learn_item_size(bytes),
+                Happened::Lost(lost) => self.lose(*lost, now),
+                Happened::Ended { server, errands, ending } => {
+                    self.lose_errands(server, errands, ending, now);
+                }
+            }
+        }
+    }
+
+    /// A part of a request got no answer: it is asked for again, or its request fails.
+    fn lose(&mut self, lost: Lost, now: Instant) {
+        let Lost { request, part, keys, server, fault, retry } = lost;
+        let is_asked = match retry {
+            Retry::Never => false,
+            Retry::Elsewhere => self.fail_over(request, part, server, &keys, now),
+            Retry::ElsewhereOrAlone => {
+                self.fail_over(request, part, server, &keys, now)
+                    || self.ask_alone(&Sharer { part, keys }, server, now)
+            }
+        };
+        if !is_asked {
+            self.part_failed((request, part.index), fault, server, now);
+        }
+    }
+
+    /// The longest value that any server stores: larger ones are refused before they are read.
+    fn learn_item_size(&mut self, largest: usize) {
+        // A request is kept whole until it is complete, and counts for its client.
+        let bytes = largest.min(self.config.session_buffer_bytes_max);
+        if bytes != self.config.limits.value_bytes_max {
+            self.config.limits.value_bytes_max = bytes;
+            self.sessions.iter_mut().for_each(|(_, session)| session.intake.set_value_bytes_max(bytes));
+        }
+    }
+
+    // ── tables ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// From now on keys go where `table` says. Nothing that is in service fails because of it: servers that the table does not name
+    /// answer what they were asked, then their connections are dropped. Where so many servers of earlier tables have not answered yet
+    /// that there is no room for more, the table is taken as soon as there is.
+    pub fn handle_table(&mut self, table: Arc<Table>, now: Instant) {
+        self.coming = Some(table);
+        self.take_coming_table(now);
+    }
+
+    fn take_coming_table(&mut self, now: Instant) {
+        let Some(table) = self.coming.take_if(|table| self.servers.slots.has_room(table)) else { return };
+        let slots = table.servers().iter().map(|server| self.servers.assign(server, now)).collect();
+        let routes = Arc::new(Routes::new(table, slots));
+        self.servers.follow(&routes);
+        self.take_happened(now);
+        self.prepare_replicas(&routes);
+        let former = mem::replace(&mut self.router, routes);
+        self.counters.tables_replaced += u64::from(!former.servers().is_empty());
+        self.generation += 1;
+        self.former.push(former);
+        self.former.retain(|routes| Arc::strong_count(routes) > 1);
+    }
+
+    /// How long servers may take, for requests that come later.
+    pub fn set_timeout(&mut self, timeout_ns: u64) {
+        self.config.timeout_ns = timeout_ns;
+        self.servers.set_timeout(timeout_ns);
+    }
+
+    /// Connects to a server of the table, if nothing was sent to it yet: with [`crate::Config::connects_when_needed`].
+    pub fn handle_server_wanted(&mut self, server: &Server, now: Instant) {
+        self.servers.want(server, now);
+    }
+
+    /// Where the server is that has this number: to be asked when [`Event::Connect`] names it.
+    pub fn server(&self, slot: usize) -> &Server {
+        self.servers.slots.server(slot)
+    }
+
+    /// The numbers of the servers that are to be connected, leaving ones included.
+    pub fn connected_servers(&self) -> impl Iterator<Item = usize> {
+        self.servers.slots.in_use()
+    }
+
+    /// The server's name has other addresses than the one that it is connected to. The connection is made anew when all that was
+    /// sent on it is answered; what comes meanwhile waits. One that leaves keeps its connection until it has answered.
+    pub fn handle_server_moved(&mut self, slot: usize) {
+        self.servers.move_server(slot);
+    }
+
+    /// Whether this is a further connection to a server that has one: for tests.
+    pub fn is_second(&self, slot: usize) -> bool {
+        self.servers.is_second(slot)
+    }
+
+    /// How many requests on a connection that is in use were late since anything was heard of it: for tests.
+    pub fn late_in_a_row(&self, slot: usize) -> u32 {
+        self.servers.late_in_a_row(slot)
+    }
+
+    /// The next change of a server's state that the operator may want to know.
+    #[inline]
+    pub fn poll_change(&mut self) -> Option<Change> {
+        self.servers.poll_change()
+    }
+
+    /// Whether [`Dataplane::poll_change`] has one.
+    #[inline]
+    pub fn has_changes(&self) -> bool {
+        self.servers.has_changes()
+    }
+
     // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Time has passed: gives up what is late, tries dead servers again, lets paused clients go on, closes windows. To be
     /// called once per turn.
     pub fn handle_time(&mut self, now: Instant) {
-        let (is_any_late, held_by_backends) = self.backends.look(now);
+        let (is_any_late, held_by_servers) = self.servers.look(now);
         if is_any_late {
             self.expire_all(now);
         }
-        self.pursue_second_opinions(now);
+        self.servers.pursue_second_opinions(now);
         self.settle_all(now);
-        self.look_apart();
+        self.servers.look_at_bulk();
         self.serve_ready_mail(now);
         if self.keeps_journals {
             self.work_on_journals(now);
         }
-        self.publish_held(held_by_backends, now);
+        self.publish_held(held_by_servers, now);
         self.close_overdue(now);
         if self.bulk_reads.is_waited_for() {
             self.serve_bulk_reads(now);
@@ -469,25 +537,37 @@ impl Dataplane {
         if !self.resumable.is_empty() || self.holds.has_ready() {
             return Some(Instant::ZERO);
         }
-        let timeout = self.config.timeout_ns;
-        let waits = sooner(sooner(self.memory_due, self.clients_due), self.next_settled());
-        let waits = sooner(waits, self.second_opinions.due());
-        let mut earliest = sooner(waits, self.window_ends());
-        self.backends.for_each_busy(|backend| {
-            if backend.waits_for_nothing() {
-                return;
-            }
-            let connection = match backend.state {
-                State::Down { until } => Some(until),
-                State::Connecting { since } | State::Greeting { since, .. } | State::Probing { since } => {
-                    Some(since.plus(self.config.connect_timeout_ns))
+        let waits = sooner(sooner(self.memory_due, self.clients_due), self.window_ends());
+        let settled = self.servers.next_settled(|slot| is_pledged(&self.former, slot));
+        sooner(sooner(waits, settled), self.servers.due())
+    }
+
+    /// Gives up what is late, server by server.
+    #[cold]
+    fn expire_all(&mut self, now: Instant) {
+        let mut next = 0;
+        while let Some(server) = self.servers.next_busy(next) {
+            let late = self.servers.look_at_time(server, now);
+            self.take_happened(now);
+            for (place, key, part, keys) in late {
+                if self.move_late_read((key, part), server, &keys, now) {
+                    self.servers[server].note_moved(place);
                 }
-                State::Idle | State::Up | State::Silent => None,
-            };
-            let errands = sooner(connection, backend.errands_due());
-            earliest = sooner(sooner(earliest, errands), backend.next_deadline(timeout));
-        });
-        earliest
+            }
+            self.servers.give_up_late(server, now);
+            self.take_happened(now);
+            next = server + 1;
+        }
+    }
+
+    /// Ends connections that have waited for their last replies.
+    pub(crate) fn settle_all(&mut self, now: Instant) {
+        let Self { servers, former, .. } = self;
+        let is_any_free = servers.settle_all(|slot| is_pledged(former, slot), now);
+        self.take_happened(now);
+        if is_any_free {
+            self.take_coming_table(now);
+        }
     }
 
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is told to
@@ -499,6 +579,12 @@ impl Dataplane {
 
     /// What the driver is to do next.
     pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(order) = self.servers.poll_order() {
+            return Some(match order {
+                Order::Connect(server) => Event::Connect(server),
+                Order::Disconnect(server) => Event::Disconnect(server),
+            });
+        }
         self.events.pop_front()
     }
 
@@ -535,14 +621,13 @@ impl Dataplane {
     /// Nothing is in service and nothing waits, anywhere: for tests.
     pub fn is_quiet(&self) -> bool {
         self.services.is_empty()
-            && self.backends.iter().all(Backend::is_quiet)
+            && self.servers.is_quiet()
+            && self.coming.is_none()
             && self.resumable.is_empty()
             && self.holds.is_empty()
-            && self.slots_are_settled()
             && self.post_is_quiet()
             && self.repairs.is_quiet()
             && self.bulk_reads.is_quiet()
-            && self.second_opinions.is_empty()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -565,6 +650,12 @@ impl Dataplane {
             self.sessions.remove(id);
         }
     }
+}
+
+/// Whether a write that is being decided may still be sent to this server: it keeps the routes that it was begun with.
+fn is_pledged(former: &[Arc<Routes>], slot: usize) -> bool {
+    let mut undecided = former.iter().filter(|routes| Arc::strong_count(routes) > 1);
+    undecided.any(|routes| routes.servers().contains(&index(slot)))
 }
 
 /// Whether more requests of this session may be taken.
@@ -590,3 +681,29 @@ fn reads(session: &Session, config: &Config, held: &Held) -> bool {
 
 /// Nothing is taken from a client that leaves more than this unread.
 const UNREAD_BYTES_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::servers::slots::SLOTS_MAX;
+    use weir_routing::{Placement, Router};
+
+    fn table(host: &str) -> Arc<Table> {
+        let router = Router::new(vec![Server::new(host, 1)], Placement::Modulo, 1);
+        Arc::new(router.expect("one server is a pool").into())
+    }
+
+    #[test]
+    fn a_table_waits_until_there_is_room_for_its_servers() {
+        let mut dataplane = Dataplane::new(Config::default(), table("a"), Instant::ZERO);
+        dataplane.servers.fill_with_leaving(Instant::ZERO);
+        assert_eq!(dataplane.servers.slots.len(), SLOTS_MAX);
+        dataplane.handle_table(table("b"), Instant::ZERO);
+        dataplane.handle_table(table("c"), Instant::ZERO);
+        assert_eq!(dataplane.report(Instant::ZERO).servers[0].server, "a:1");
+        assert_eq!(dataplane.poll_timeout(), Some(Instant::ZERO));
+        dataplane.handle_time(Instant::ZERO);
+        assert_eq!(dataplane.report(Instant::ZERO).servers[0].server, "c:1");
+        assert_eq!(dataplane.servers.slots.len(), SLOTS_MAX);
+    }
+}

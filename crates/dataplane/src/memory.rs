@@ -45,8 +45,8 @@ impl Dataplane {
             charged += session.charged;
         }
         self.held.set_sessions(charged);
-        let held = self.backends.give_memory_back();
-        self.held.set_backends(held);
+        let held = self.servers.give_memory_back();
+        self.held.set_servers(held);
     }
 }
 
@@ -118,9 +118,9 @@ mod tests {
         let sent = dataplane.client_output(client).len();
         dataplane.handle_client_written(client, sent, start);
         let kept = |dataplane: &Dataplane| {
-            let backends = dataplane.backends.iter().map(|backend| backend.input.capacity());
+            let servers = (0..2).map(|server| dataplane.servers[server].input.capacity());
             let gathers = dataplane.spare_gathers.iter().map(|gather| gather.capacity());
-            backends.chain(gathers).sum::<usize>() + dataplane.sessions[client].out.capacity()
+            servers.chain(gathers).sum::<usize>() + dataplane.sessions[client].out.capacity()
         };
         dataplane.handle_time(start.plus(PAUSE_NS - 1));
         assert!(kept(&dataplane) > 400_000);

@@ -4,6 +4,7 @@ pub(crate) mod again;
 pub(crate) mod ask_alone;
 pub(crate) mod auto;
 pub(crate) mod bulk_reads;
+pub(crate) mod bulk_writes;
 pub(crate) mod degrade;
 pub(crate) mod deliver;
 pub(crate) mod dispatch;

@@ -1,5 +1,6 @@
 //! Keys, questions and faults as they are written on the wire.
 
 pub(crate) mod fault;
+pub(crate) mod hash;
 pub(crate) mod key;
 pub(crate) mod stats;

@@ -11,9 +11,7 @@
 //! Keys are told apart by six bits of their hash: one that shares them waits without need, which is harmless. There is nothing to count
 //! where no key has replicas, or where there is one loop.
 
-use crate::{
-    Dataplane, SessionId, replication::ownership::hash, requests::hosted::writes, wire::key::WireKey,
-};
+use crate::{Dataplane, SessionId, requests::hosted::writes, wire::hash::hash, wire::key::WireKey};
 use weir_protocol::{Arithmetic, Deletion, Meta, Parsed, Request, Storage, Touch};
 
 /// Keys that requests of one session read, or write elsewhere, while they are in service.

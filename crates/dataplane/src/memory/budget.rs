@@ -108,14 +108,14 @@ pub(crate) struct Held {
     /// What sessions hold.
     sessions: usize,
     /// What connections to servers hold, as of the beginning of the turn.
-    backends: usize,
+    servers: usize,
     /// What everybody else held when this was told last.
     others: usize,
 }
 
 impl Held {
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
-        Self { charge: budget.charge(0), sessions: 0, backends: 0, others: budget.held() }
+        Self { charge: budget.charge(0), sessions: 0, servers: 0, others: budget.held() }
     }
 
     pub(crate) fn budget(&self) -> &Arc<Budget> {
@@ -127,14 +127,14 @@ impl Held {
     }
 
     fn total(&self) -> usize {
-        self.sessions + self.backends + self.others
+        self.sessions + self.servers + self.others
     }
 
     /// The same, by what the others hold at this moment: they may have given back since they were looked at.
     #[cold]
     fn total_now(&self) -> usize {
         let others = self.charge.budget.held().saturating_sub(self.charge.bytes);
-        self.sessions + self.backends + others
+        self.sessions + self.servers + others
     }
 
     fn is_within(&self, bytes: usize, limit: usize) -> bool {
@@ -147,7 +147,7 @@ impl Held {
 
     /// How much this dataplane must give up.
     pub(crate) fn excess(&self) -> usize {
-        self.charge.budget.excess_of(self.sessions + self.backends)
+        self.charge.budget.excess_of(self.sessions + self.servers)
     }
 
     /// Whether so many bytes more may be held, for a client that reads what it gets or for one that does not.
@@ -167,20 +167,20 @@ impl Held {
     }
 
     /// The same of connections to servers.
-    pub(crate) fn set_backends(&mut self, bytes: usize) {
-        self.backends = bytes;
+    pub(crate) fn set_servers(&mut self, bytes: usize) {
+        self.servers = bytes;
     }
 
     /// Once per turn: tells the others, and learns what they hold.
-    fn publish(&mut self, backends: usize) {
-        self.backends = backends;
+    fn publish(&mut self, servers: usize) {
+        self.servers = servers;
         self.tell();
         self.others = self.charge.budget.held().saturating_sub(self.charge.bytes);
     }
 
     /// Tells the others what is held now, if that has changed.
     pub(crate) fn tell(&mut self) {
-        let own = self.sessions + self.backends;
+        let own = self.sessions + self.servers;
         if own != self.charge.bytes {
             self.charge.set(own);
         }
@@ -198,12 +198,12 @@ impl Dataplane {
         self.held.budget()
     }
 
-    /// Once per turn, with what all backends hold.
-    pub(crate) fn publish_held(&mut self, mut backends: usize, now: Instant) {
+    /// Once per turn, with what all connections to servers hold.
+    pub(crate) fn publish_held(&mut self, mut servers: usize, now: Instant) {
         if self.held.is_pressed() {
-            backends = self.backends.give_memory_back();
+            servers = self.servers.give_memory_back();
         }
-        self.held.publish(backends);
+        self.held.publish(servers);
         if self.held.total() > three_quarters(self.held.limit()) {
             self.watch_clients(SCARCE_LOOK_NS, now);
         }

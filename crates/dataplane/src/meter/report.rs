@@ -72,7 +72,7 @@ impl Dataplane {
     /// Everything that was measured and counted.
     pub fn report(&self, now: Instant) -> Report {
         let servers = self.router.servers().iter().map(|&slot| usize::from(slot));
-        let servers = servers.map(|slot| (slot, &self.slots[slot].server, &self.backends[slot]));
+        let servers = servers.map(|slot| (slot, self.servers.slots.server(slot), &self.servers[slot]));
         Report {
             timing: self.recorder.report(),
             counters: self.counters_now(),
@@ -83,7 +83,7 @@ impl Dataplane {
             queue: None,
             stations: Vec::new(),
             servers: servers
-                .map(|(slot, server, backend)| (slot, server, backend, self.apart_from(slot)))
+                .map(|(slot, server, backend)| (slot, server, backend, self.servers.bulk_of(slot)))
                 .map(|(slot, server, backend, apart)| {
                     let mut it = ServerReport {
                         server: server.name.clone(),
@@ -100,7 +100,7 @@ impl Dataplane {
                         last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                     };
                     it.time.merge(&backend.times);
-                    if let Some(apart) = apart.map(|slot| &self.backends[slot]) {
+                    if let Some(apart) = apart.map(|slot| &self.servers[slot]) {
                         it.time.merge(&apart.times);
                         it.requests += apart.requests;
                         it.errors += apart.errors;

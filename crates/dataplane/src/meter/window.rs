@@ -105,14 +105,10 @@ impl Dataplane {
         let mut servers = Vec::with_capacity(self.router.servers().len());
         for slot in slots {
             let time = ended.measured.server_time(slot).clone();
-            let name = Arc::clone(&self.slots[slot].name);
-            let mut window = self.backends[slot].end_window(ended.index, name, time);
-            if let Some(apart) = self.apart_from(slot) {
-                window.add(&self.backends[apart].end_window(
-                    ended.index,
-                    Arc::default(),
-                    Distribution::new(),
-                ));
+            let name = Arc::clone(self.servers.slots.name(slot));
+            let mut window = self.servers[slot].end_window(ended.index, name, time);
+            if let Some(apart) = self.servers.bulk_of(slot) {
+                window.add(&self.servers[apart].end_window(ended.index, Arc::default(), Distribution::new()));
             }
             servers.push(window);
         }
@@ -161,7 +157,7 @@ impl Dataplane {
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_times_over(&mut self) {
-        self.backends.take_times(|server, times| self.recorder.add_server_times(server, times));
+        self.servers.take_times(|server, times| self.recorder.add_server_times(server, times));
     }
 
     pub(crate) fn window_ends(&self) -> Option<Instant> {
@@ -169,7 +165,10 @@ impl Dataplane {
     }
 
     pub(crate) fn counters_now(&self) -> Counters {
-        Counters { stamps_clamped: self.recorder.stamps_clamped(), ..self.counters.clone() }
+        let mut counters =
+            Counters { stamps_clamped: self.recorder.stamps_clamped(), ..self.counters.clone() };
+        counters.merge(self.servers.counters());
+        counters
     }
 }
 

@@ -64,7 +64,7 @@ impl Doubt {
 impl Dataplane {
     /// A server has closed or refused a connection.
     pub(crate) fn note_may_be_empty(&mut self, server: usize) {
-        if let Some(replica) = &self.backends[server].replica {
+        if let Some(replica) = &self.servers[server].replica {
             self.counters.servers_doubted += u64::from(replica.share.doubt());
         }
     }
@@ -72,7 +72,7 @@ impl Dataplane {
     /// A read has its answer that has asked others for what a doubted server missed.
     pub(crate) fn learn_of_doubted(&mut self, server: usize, asked: u32, found: u32) {
         self.counters.misses_rescued += u64::from(found);
-        if let Some(replica) = &self.backends[server].replica {
+        if let Some(replica) = &self.servers[server].replica {
             self.counters.servers_trusted += u64::from(replica.share.learn(asked, found));
         }
     }

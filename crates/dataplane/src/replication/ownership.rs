@@ -25,6 +25,7 @@ use crate::{
     requests::dispatch::{Context, Write},
     requests::service::Answer,
     servers::backend::RequestKey,
+    wire::hash::hash,
 };
 use std::{collections::VecDeque, mem};
 use weir_protocol::{Limits, Parsed, Refusal};
@@ -187,7 +188,7 @@ impl Dataplane {
         let sender = Sender { home: post.index, request, bytes: message.len() };
         if !post.under_way[owner].admit(sender.bytes, &self.config) {
             self.counters.mail_refusals_full += 1;
-            service.fail(Fault::Queue, &self.slots[self.router.primary(name)].name);
+            service.fail(Fault::Queue, self.servers.slots.name(self.router.primary(name)));
             return self.finish(request, None, context.now);
         }
         service.outstanding = 1;
@@ -297,17 +298,6 @@ pub fn owner_of(name: &[u8], loops: usize) -> usize {
     // The upper bits of the product are as even as the hash (Lemire, "Fast random integer generation in an interval", 2019).
     let place = (u128::from(hash(name)) * loops as u128) >> 64;
     usize::try_from(place).expect("a place among the loops")
-}
-
-/// FNV-1a, with the last step of MurmurHash3 behind it, because FNV's upper bits are uneven for short keys. Another hash than any
-/// placement's: the keys of one server must not have one owner.
-pub(crate) fn hash(name: &[u8]) -> u64 {
-    let mut hash = name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ (hash >> 33)
 }
 
 #[cfg(test)]

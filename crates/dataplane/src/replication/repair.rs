@@ -21,12 +21,12 @@
 use crate::{
     Dataplane, Fault,
     replication::follow::{Follow, MESSAGE_BYTES_MAX},
-    replication::ownership::hash,
     replication::replicate::{Copy, CopyState, Replicated, Step},
     requests::again::Found,
     requests::dispatch::REPLICAS_MAX,
     servers::backend::{Backend, NewPart, RequestKey},
     servers::begun::Begun,
+    wire::hash::hash,
     wire::key::{Echo, WireKey},
 };
 use std::io::Write as _;
@@ -193,8 +193,8 @@ impl Dataplane {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
         let servers = || replicas[..count].iter().map(|&server| usize::from(server));
-        let readable = || servers().filter(|&server| self.backends[server].is_readable(&self.config));
-        let source = readable().min_by_key(|&server| self.backends[server].doubt_rank())?;
+        let readable = || servers().filter(|&server| self.servers[server].is_readable(&self.config));
+        let source = readable().min_by_key(|&server| self.servers[server].doubt_rank())?;
         (readable().count() > 1).then_some(source)
     }
 
@@ -245,7 +245,7 @@ impl Dataplane {
         let Follow::Repair(repair) = &write.follow else { return };
         let is_current = !self.repairs.is_outdated(repair)
             && write.goes_by(&self.router)
-            && self.backends[write.decider].is_readable(&self.config);
+            && self.servers[write.decider].is_readable(&self.config);
         let Some(item) = Item::parse(bytes) else {
             self.counters.repairs_failed += 1;
             return;
@@ -270,7 +270,7 @@ impl Dataplane {
         }
         for rank in 0..write.copies.len() {
             let Copy { server, state } = write.copies[rank];
-            if state == CopyState::Untold && self.backends[server].is_readable(&self.config) {
+            if state == CopyState::Untold && self.servers[server].is_readable(&self.config) {
                 write.copies[rank].state = CopyState::Asked;
                 self.send_for_repair((key, server), now, |backend| {
                     backend.message().extend_from_slice(&message);
@@ -285,7 +285,7 @@ impl Dataplane {
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) {
-        let Self { backends, services, config, .. } = self;
+        let Self { servers: backends, services, config, .. } = self;
         let backend = &mut backends[server];
         let (request, expected) = (Some(key), Expected::Meta);
         let part = NewPart { request, expected, decides: false, index: 0, created: Begun::at(now) };

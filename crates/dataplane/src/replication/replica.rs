@@ -7,7 +7,9 @@ use crate::{
     replication::standing::{Share, Standing},
     replication::token::Tag,
     requests::dispatch::write_message,
+    routes::Routes,
     servers::backend::{Backend, Purpose, State},
+    servers::happened::{Ending, LostErrands},
     wire::key::WireKey,
 };
 use weir_protocol::{Expected, Reply, Status};
@@ -19,15 +21,6 @@ pub(crate) struct Replica {
     pub(crate) tag: Tag,
     pub(crate) share: Share,
     pub(crate) journal: Journal,
-}
-
-/// How a connection to a server came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// The server closed it, so it carries out nothing more of what was sent.
-    ByServer,
-    /// Nobody knows what the server still has of it.
-    Otherwise,
 }
 
 impl Replica {
@@ -67,9 +60,26 @@ impl Replica {
 }
 
 impl Dataplane {
+    /// Servers that hold copies of what others hold get what that needs. Who has it keeps it.
+    pub(crate) fn prepare_replicas(&mut self, routes: &Routes) {
+        self.keeps_journals |= routes.is_replicated();
+        for slot in routes.replicated_slots() {
+            if self.servers[slot].replica.is_some() {
+                continue;
+            }
+            let replica = Replica::new(&self.standing, self.servers.slots.name(slot));
+            let is_unclean = replica.share.is_unclean();
+            self.servers[slot].replica = Some(Box::new(replica));
+            if is_unclean {
+                // Who went by it before has left it like that.
+                self.servers.note_change(slot, ServerChange::FlushWanted);
+            }
+        }
+    }
+
     /// The server lacks a write to this key, or may, or may still carry one out: it is not read until it has forgotten the key.
     pub(crate) fn miss(&mut self, server: usize, key: WireKey<'_>) {
-        let Self { backends, config, counters, .. } = self;
+        let Self { servers: backends, config, counters, .. } = self;
         let Some(replica) = backends[server].replica.as_mut().filter(|_| config.has_journal()) else {
             return;
         };
@@ -79,18 +89,18 @@ impl Dataplane {
         let overflows = replica.journal.miss(Missed::of(key), bounds);
         counters.journal_overflows += u64::from(overflows);
         if is_stale {
-            self.note_change(server, ServerChange::Stale);
+            self.servers.note_change(server, ServerChange::Stale);
         }
         if overflows {
-            self.note_change(server, ServerChange::FlushWanted);
+            self.servers.note_change(server, ServerChange::FlushWanted);
         }
     }
 
     /// Once per turn: makes servers forget what they missed.
     pub(crate) fn work_on_journals(&mut self, now: Instant) {
         let mut next = 0;
-        while let Some(server) = self.backends.next_busy(next) {
-            if self.backends[server].is_unclean() {
+        while let Some(server) = self.servers.next_busy(next) {
+            if self.servers[server].is_unclean() {
                 self.work_on_journal(server, now);
             }
             next = server + 1;
@@ -99,7 +109,7 @@ impl Dataplane {
 
     #[cold]
     fn work_on_journal(&mut self, server: usize, now: Instant) {
-        let Self { backends, config, counters, .. } = self;
+        let Self { servers: backends, config, counters, .. } = self;
         let backend = &mut backends[server];
         if !backend.takes_errands() {
             return;
@@ -124,7 +134,7 @@ impl Dataplane {
 
     /// A server answered what nobody but the proxy itself had asked.
     pub(crate) fn errand_replied(&mut self, server: usize, purpose: Purpose, reply: Reply, now: Instant) {
-        let Self { backends, config, counters, .. } = self;
+        let Self { servers: backends, config, counters, .. } = self;
         let Some(replica) = &mut backends[server].replica else { return };
         let mut change = None;
         match (purpose, reply.status.is_error()) {
@@ -147,35 +157,24 @@ impl Dataplane {
         }
         let is_fresh = replica.clean_if_done();
         if let Some(change) = change {
-            self.note_change(server, change);
+            self.servers.note_change(server, change);
         }
         if is_fresh {
-            self.note_change(server, ServerChange::Fresh);
+            self.servers.note_change(server, ServerChange::Fresh);
         }
     }
 
     /// A connection is gone that had `deletes` of ours, or a flush, on it, and perhaps writes that were not answered.
     pub(crate) fn lose_errands(&mut self, server: usize, lost: LostErrands, ending: Ending, now: Instant) {
-        let Self { backends, config, counters, .. } = self;
+        let Self { servers: backends, config, counters, .. } = self;
         let Some(replica) = &mut backends[server].replica else { return };
         replica.journal.lose(lost.deletes, lost.flush);
         if lost.writes && ending == Ending::Otherwise && replica.share.is_unclean() {
             counters.server_quarantines += 1;
             replica.journal.quarantine(now.plus(config.quarantine_ns));
-            self.note_change(server, ServerChange::Quarantined);
+            self.servers.note_change(server, ServerChange::Quarantined);
         }
     }
-}
-
-/// What of a connection's parts concerns the journal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LostErrands {
-    /// Deletes that were not confirmed.
-    pub(crate) deletes: usize,
-    /// A flush that was not.
-    pub(crate) flush: bool,
-    /// Writes of which the server has at least a part, and that it has not answered.
-    pub(crate) writes: bool,
 }
 
 impl Backend {

@@ -232,7 +232,7 @@ impl Dataplane {
             if write.is_conditional && server != decider {
                 continue;
             }
-            replicated.copies[rank].state = if self.backends[server].admit(&self.config).is_ok() {
+            replicated.copies[rank].state = if self.servers[server].admit(&self.config).is_ok() {
                 self.send(key, server, write.expected, server == decider, now, |backend| {
                     write_message(request, write.expected, backend);
                 });
@@ -266,7 +266,7 @@ impl Dataplane {
         let mut live = 0;
         let mut down = None;
         for server in replicas.iter().map(|&server| usize::from(server)) {
-            match self.backends[server].admit(&self.config) {
+            match self.servers[server].admit(&self.config) {
                 Ok(()) => live += 1,
                 Err(Fault::Down) => down = down.or(Some((Fault::Down, server))),
                 // Nobody has heard of it yet, so nothing differs if it ends here.
@@ -280,13 +280,13 @@ impl Dataplane {
         if let Some(down) = down.filter(|_| live < required) {
             return Err(down);
         }
-        match first_readable(replicas, &self.backends, &self.config) {
+        match first_readable(replicas, &self.servers, &self.config) {
             Ok(decider) => Ok(decider),
             Err(refusal) if is_conditional => Err(refusal),
             // Nothing is read to carry it out.
             Err(_) => {
                 let mut servers = replicas.iter().map(|&server| usize::from(server));
-                let live = servers.find(|&server| self.backends[server].admit(&self.config).is_ok());
+                let live = servers.find(|&server| self.servers[server].admit(&self.config).is_ok());
                 Ok(live.expect("as many as are required were counted"))
             }
         }
@@ -314,7 +314,7 @@ impl Dataplane {
         let (rank, answer) = (write.rank_of(server), &bytes[..reply.answer_len]);
         let state = write.copies[rank].state;
         if reply.status.is_error() {
-            self.backends[server].errors += 1;
+            self.servers[server].errors += 1;
         }
         if part == ITEM_PART {
             self.copy_item(key, &mut write, (reply, bytes), now);
@@ -467,7 +467,7 @@ impl Dataplane {
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) -> Result<(), Fault> {
-        let backend = &mut self.backends[server];
+        let backend = &mut self.servers[server];
         backend.admit(&self.config)?;
         let service = &mut self.services[key];
         service.following = true;
@@ -489,7 +489,7 @@ impl Dataplane {
             return self.skip_copy(write, server);
         }
         self.counters.server_refusals_full += u64::from(fault == Fault::Full);
-        self.backends[server].errors += 1;
+        self.servers[server].errors += 1;
         write.failure.get_or_insert(Failure::Fault(fault, server));
         self.miss_copy(write, server)
     }

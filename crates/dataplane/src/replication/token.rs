@@ -18,8 +18,8 @@
 //! Keys with one server keep its numbers.
 
 use crate::{
-    Dataplane, replication::ownership::hash, requests::degrade::meta_line, requests::dispatch::Write,
-    requests::service::Answer, servers::backend::RequestKey,
+    Dataplane, requests::degrade::meta_line, requests::dispatch::Write, requests::service::Answer,
+    servers::backend::RequestKey, wire::hash::hash,
 };
 use weir_protocol::{
     Base64Key, Expected, Meta, MetaVerb, Reply, Request, Status, Storage, ValueSpan, cas_token,
@@ -246,7 +246,7 @@ impl Dataplane {
         reply: Reply,
         bytes: &[u8],
     ) -> Option<Tagged> {
-        let backend = &self.backends[server];
+        let backend = &self.servers[server];
         let tag = backend.replica.as_ref()?.tag;
         match reply.status {
             Status::End if expected == Expected::Retrieval => {
@@ -272,7 +272,7 @@ impl Dataplane {
         write: Write<'a>,
         text: &'a mut Vec<u8>,
     ) -> Judged<'a> {
-        match &self.backends[decider].replica {
+        match &self.servers[decider].replica {
             Some(replica) if write.is_conditional => replica.tag.judge(write.request, text),
             _ => Judged::Ask(write.request),
         }

@@ -53,7 +53,7 @@ pub(crate) struct Again {
 impl Dataplane {
     /// A multi-get has all its parts: asks the deciders for what others did not have. Returns whether there is anything to wait for.
     pub(crate) fn ask_again(&mut self, key: RequestKey, now: Instant) -> bool {
-        let Self { services, sessions, router, generation, backends, config, counters, .. } = self;
+        let Self { services, sessions, router, generation, servers: backends, config, counters, .. } = self;
         let service = &mut services[key];
         let session = &sessions[service.session];
         let begun = service.begun();

@@ -9,7 +9,7 @@
 //! wrote later.
 
 use crate::{
-    Dataplane, Fault,
+    Dataplane,
     requests::failover::Names,
     servers::backend::{NewPart, Part},
 };
@@ -30,7 +30,7 @@ impl Dataplane {
     /// Asks the server for the part again, in a message of its own. Returns whether that may be.
     #[cold]
     pub(crate) fn ask_alone(&mut self, sharer: &Sharer, server: usize, now: Instant) -> bool {
-        let Self { services, sessions, backends, config, counters, .. } = self;
+        let Self { services, sessions, servers: backends, config, counters, .. } = self;
         let Sharer { part, keys } = sharer;
         let Some(key) = part.request else { return false };
         let (service, backend) = (&mut services[key], &mut backends[server]);
@@ -57,24 +57,5 @@ impl Dataplane {
         service.following |= service.first_sent;
         counters.gets_asked_alone += 1;
         true
-    }
-
-    /// A reply cannot be read. Those who have only shared a message with the trouble are taken from the connection before it is lost.
-    pub(crate) fn take_sharers(&mut self, server: usize) -> Vec<Sharer> {
-        let mut sharers = Vec::new();
-        self.backends[server].take_sharers(|part, keys| sharers.push(Sharer { part, keys: keys.into() }));
-        sharers
-    }
-
-    /// The connection is lost: another replica, or the same server, is asked for what they want.
-    pub(crate) fn ask_sharers(&mut self, server: usize, sharers: Vec<Sharer>, now: Instant) {
-        // The first is most likely the trouble. Asked last, it costs the others no second connection.
-        for sharer in sharers.into_iter().rev() {
-            let Sharer { part, keys } = &sharer;
-            let Some(key) = part.request else { continue };
-            if !self.fail_over(key, *part, server, keys, now) && !self.ask_alone(&sharer, server, now) {
-                self.part_failed((key, part.index), Fault::Protocol, server, now);
-            }
-        }
     }
 }

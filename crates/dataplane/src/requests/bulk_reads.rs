@@ -10,7 +10,7 @@
 //!              service
 //! ```
 //!
-//! A slice goes over the connection for large values (`apart.rs`), where only its like waits behind it. Two connections to one server
+//! A slice goes over the connection for large values (`servers/bulk.rs`), where only its like waits behind it. Two connections to one server
 //! keep no order between them: so such a read begins when nothing else of its session is in service, and nothing else of the session
 //! begins before it is answered, except other such reads of one slice each. Where keys have several replicas a slice stays on the one connection, which orders
 //! it with the writes of the same keys.
@@ -23,12 +23,7 @@
 
 mod habits;
 
-use crate::{
-    Dataplane, Fault, SessionId,
-    requests::multiget::Plan,
-    routes::SlotState,
-    servers::backend::{RequestKey, State},
-};
+use crate::{Dataplane, Fault, SessionId, requests::multiget::Plan, servers::backend::RequestKey};
 pub(crate) use habits::Habits;
 use std::{
     collections::{HashMap, VecDeque},
@@ -204,28 +199,12 @@ impl Dataplane {
             return;
         }
         self.bulk_reads.generation = Some(self.generation);
-        for server in 0..self.slots.len() {
-            let slot = &self.slots[server];
-            let is_up = self.backends[server].state == State::Up;
-            if slot.beside.is_none()
-                && slot.state == SlotState::Serving
-                && is_up
-                && self.apart_from(server).is_none()
-            {
-                self.open_apart(server, now);
-            }
-        }
+        self.servers.open_all_bulk(now);
         self.look_whether_opening();
     }
 
     fn look_whether_opening(&mut self) {
-        let is_opening = |slot: u16| {
-            let backend = &self.backends[usize::from(slot)];
-            let is_on_its_way =
-                matches!(backend.state, State::Connecting { .. } | State::Greeting { is_probe: false, .. });
-            is_on_its_way && backend.failures == 0
-        };
-        self.bulk_reads.is_opening = self.apart.iter().flatten().any(|&slot| is_opening(slot));
+        self.bulk_reads.is_opening = self.servers.is_opening_bulk();
     }
 
     /// Once per turn: lets sessions go on for which there is room.
@@ -273,7 +252,7 @@ impl Dataplane {
         let mut plan = self.plan(key, slice);
         match &mut plan {
             Plan::One(Ok(server)) => {
-                *server = self.way_of_read(*server);
+                *server = self.servers.way_of_read(*server);
                 if is_sliced {
                     let mut gather = self.spare_gathers.pop().unwrap_or_default();
                     (0..keys).for_each(|_| gather.assign(*server));
@@ -281,23 +260,13 @@ impl Dataplane {
                 }
             }
             Plan::One(Err(_)) => {}
-            Plan::Parts(gather) => gather.redirect(|server| self.way_of_read(server)),
+            Plan::Parts(gather) => gather.redirect(|server| self.servers.way_of_read(server)),
         }
         if is_sliced {
             // How long a slice takes says nothing of a whole request.
             self.services[key].chosen = None;
         }
         self.send_plan(key, plan, slice, now);
-    }
-
-    /// The connection over which a server is asked: the second one if it serves.
-    fn way_of_read(&self, server: usize) -> usize {
-        let serves = |slot: &usize| {
-            let backend = &self.backends[*slot];
-            backend.state == State::Up && backend.admit(&self.config).is_ok()
-        };
-        let is_up = self.backends[server].state == State::Up;
-        self.apart_from(server).filter(|slot| is_up && serves(slot)).unwrap_or(server)
     }
 
     /// A request that went over a bulk connection, or could have, has all that it was waiting for. Returns whether it goes on with another

@@ -47,8 +47,8 @@ impl Dataplane {
             self.degrade_part(key, part);
         } else {
             // A server that lets nobody in is down for that reason, and says so.
-            let why = self.backends[server].refusal.filter(|_| fault == Fault::Down);
-            self.services[key].fail(why.unwrap_or(fault), &self.slots[server].name);
+            let why = self.servers[server].refusal.filter(|_| fault == Fault::Down);
+            self.services[key].fail(why.unwrap_or(fault), self.servers.slots.name(server));
         }
     }
 

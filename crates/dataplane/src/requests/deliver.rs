@@ -27,10 +27,10 @@ impl Dataplane {
         now: Instant,
     ) -> Result<(), Violation> {
         let bytes = self.skip(server, bytes)?;
-        let mut kept = mem::take(&mut self.backends[server].input);
+        let mut kept = mem::take(&mut self.servers.at(server).input);
         let mut goes_on = !kept.is_empty();
         let mut rest = bytes;
-        if !kept.is_empty() && self.backends[server].scanner.needed() >= LARGE_REPLY_BYTES {
+        if !kept.is_empty() && self.servers[server].scanner.needed() >= LARGE_REPLY_BYTES {
             rest = self.deliver_large(server, &mut kept, rest, now)?;
             goes_on = !kept.is_empty();
         }
@@ -40,13 +40,13 @@ impl Dataplane {
         } else {
             kept.extend_from_slice(rest);
             // Looking is cheap only when there is something to find.
-            if !rest.is_empty() && kept.len() >= self.backends[server].scanner.needed() {
+            if !rest.is_empty() && kept.len() >= self.servers[server].scanner.needed() {
                 let taken = self.deliver_from(server, &kept, now)?;
                 kept.drain(..taken);
                 goes_on &= taken == 0;
             }
         }
-        let backend = self.backends.at(server);
+        let backend = self.servers.at(server);
         backend.late_in_a_row = 0;
         backend.note_progress(bytes.len(), goes_on, self.config.progress_bytes_min, now);
         let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
@@ -61,7 +61,7 @@ impl Dataplane {
 
     /// A reply is coming of which more would have to be kept than is allowed. Its request fails; those behind it do not.
     fn throw_reply_away(&mut self, server: usize, now: Instant) {
-        if let Some((request, part)) = self.backends[server].throw_reply_away() {
+        if let Some((request, part)) = self.servers.at(server).throw_reply_away() {
             self.counters.server_replies_too_large += 1;
             self.part_failed((request, part), Fault::Buffer, server, now);
         }
@@ -69,7 +69,7 @@ impl Dataplane {
 
     /// Takes the bytes that belong to a value that is thrown away; returns those behind it.
     fn skip<'a>(&mut self, server: usize, bytes: &'a [u8]) -> Result<&'a [u8], Violation> {
-        let backend = self.backends.at(server);
+        let backend = self.servers.at(server);
         let skipped = backend.skip.min(bytes.len());
         backend.skip -= skipped;
         let was_last = skipped > 0 && backend.skip == 0;
@@ -84,7 +84,7 @@ impl Dataplane {
     fn deliver_from(&mut self, server: usize, input: &[u8], now: Instant) -> Result<usize, Violation> {
         let mut at = 0;
         while at < input.len() {
-            let backend = self.backends.at(server);
+            let backend = self.servers.at(server);
             let Some(expected) = backend.head().map(|part| part.expected) else {
                 let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
                 return Err(Violation::UnexpectedLine(line));
@@ -115,7 +115,7 @@ impl Dataplane {
         rest: &[u8],
         now: Instant,
     ) -> Result<Option<usize>, Violation> {
-        let backend = self.backends.at(server);
+        let backend = self.servers.at(server);
         let Some((reply, is_whole)) = backend.scan_joined(rest)? else { return Ok(None) };
         let (len, bytes) = (reply.len, &rest[..reply.len]);
         if is_whole {
@@ -134,15 +134,15 @@ impl Dataplane {
             match part.purpose {
                 Purpose::Request => {
                     self.counters.server_replies_late += 1;
-                    self.backends[server].in_step.note_late_reply(now);
+                    self.servers[server].in_step.note_late_reply(now);
                 }
-                Purpose::Step => self.backends[server].in_step.note_confirmed(),
-                Purpose::Barrier => self.mark_up(server, now),
+                Purpose::Step => self.servers[server].in_step.note_confirmed(),
+                Purpose::Barrier => self.servers.mark_up(server, now),
                 Purpose::Delete | Purpose::Flush => self.errand_replied(server, part.purpose, reply, now),
             }
             return;
         };
-        let backend = self.backends.at(server);
+        let backend = self.servers.at(server);
         backend.times.record_between(part.sent, now);
         if matches!(part.repeated, Repeated::ByProxy | Repeated::Wrong) {
             return self.deliver_odd(server, (key, part), (reply, bytes), now);
@@ -168,7 +168,7 @@ impl Dataplane {
         (reply, bytes): (Reply, &[u8]),
         now: Instant,
     ) {
-        let backend = self.backends.at(server);
+        let backend = self.servers.at(server);
         backend.observe(now.saturating_since(part.sent));
         if part.repeated == Repeated::Wrong {
             self.counters.server_echoes_wrong += 1;
@@ -191,7 +191,7 @@ impl Dataplane {
         (reply, bytes, values): (Reply, &[u8], Option<&[ValueSpan]>),
         now: Instant,
     ) {
-        let backend = self.backends.at(server);
+        let backend = self.servers.at(server);
         let service = &mut self.services[key];
         service.outstanding -= 1;
         if service.write.is_some() {
@@ -227,7 +227,7 @@ impl Dataplane {
                 if self.is_rescued(key, (server, part), reply.status, now) {
                     return;
                 }
-                (&mut self.services[key], self.backends.at(server))
+                (&mut self.services[key], self.servers.at(server))
             } else {
                 (service, backend)
             };
@@ -254,8 +254,8 @@ impl Dataplane {
         server: usize,
         now: Instant,
     ) {
-        self.backends[server].errors += 1;
-        self.backends[server].observe(self.config.timeout_ns);
+        self.servers[server].errors += 1;
+        self.servers[server].observe(self.config.timeout_ns);
         self.services[key].outstanding -= 1;
         if self.services[key].write.is_some() {
             return self.copy_failed((key, part), fault, server, now);

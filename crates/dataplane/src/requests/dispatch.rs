@@ -15,10 +15,11 @@
 use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
     replication::follow::{Follow, invalidation},
+    requests::bulk_writes::value_len,
     requests::degrade::meta_miss,
     requests::service::Answer,
-    servers::apart::{Way, value_len},
     servers::backend::{Backend, NewPart, RequestKey},
+    servers::bulk::Way,
     wire::key::{WireKey, write_meta},
 };
 use std::sync::Arc;
@@ -221,11 +222,11 @@ impl Dataplane {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
         let len = value_len(&write.request);
-        if count == 1 && self.may_go_apart(len) {
+        if count == 1 && self.servers.may_go_bulk(len) {
             let server = &mut replicas[0];
-            match self.way_of_write(usize::from(*server), name, len, now) {
+            match self.servers.way_of_write(usize::from(*server), name, len, now) {
                 Way::Own => {}
-                Way::Apart(slot, mark) => return self.send_apart(key, (slot, mark), write, now),
+                Way::Bulk(slot, mark) => return self.send_bulk(key, (slot, mark), write, now),
                 Way::Refused => {
                     self.note_refusal(key, Fault::Timeout, usize::from(*server));
                     return self.finish(key, None, now);
@@ -242,11 +243,11 @@ impl Dataplane {
         self.finish_if_nothing_is_outstanding(key, now);
     }
 
-    fn send_apart(&mut self, key: RequestKey, (slot, mark): (usize, u32), write: Write<'_>, now: Instant) {
+    fn send_bulk(&mut self, key: RequestKey, (slot, mark): (usize, u32), write: Write<'_>, now: Instant) {
         self.send(key, slot, write.expected, true, now, |backend| {
             write_message(write.request, write.expected, backend);
         });
-        self.note_apart(key, slot, mark);
+        self.note_bulk(key, slot, mark);
         self.finish_if_nothing_is_outstanding(key, now);
     }
 
@@ -256,12 +257,12 @@ impl Dataplane {
         let routes = Arc::clone(&self.router);
         for (rank, &server) in routes.servers().iter().enumerate() {
             let own = usize::from(server);
-            let server = self.way_of_flush(own);
+            let server = self.servers.way_of_flush(own);
             self.send(key, server, Expected::Flush, rank == 0, context.now, |backend| {
                 message.write_to(backend.message());
             });
             if server != own && !self.services[key].apart {
-                self.note_apart(key, server, FLUSH_MARK);
+                self.note_bulk(key, server, FLUSH_MARK);
             }
         }
         self.finish_if_nothing_is_outstanding(key, context.now);
@@ -352,7 +353,7 @@ impl Dataplane {
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) {
-        let backend = &mut self.backends[server];
+        let backend = &mut self.servers[server];
         match backend.admit(&self.config) {
             Ok(()) => {
                 let created = self.services[request].begun();
@@ -376,10 +377,10 @@ impl Dataplane {
             Fault::Down => self.counters.server_refusals_down += 1,
             Fault::Stale => self.counters.server_refusals_stale += 1,
             // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
-            Fault::Queue => return self.services[key].fail(fault, &self.slots[server].name),
+            Fault::Queue => return self.services[key].fail(fault, self.servers.slots.name(server)),
             _ => return self.fail_part((key, part), fault, server),
         }
-        self.backends[server].errors += 1;
+        self.servers[server].errors += 1;
         self.fail_part((key, part), fault, server);
     }
 
@@ -456,7 +457,7 @@ pub(crate) fn write_message(request: Request<'_>, expected: Expected, backend: &
     backend.expect_echo(&echo);
 }
 
-/// A `flush_all` that went apart is known by no key.
+/// A `flush_all` that went over a bulk connection is known by no key.
 const FLUSH_MARK: u32 = 0;
 
 /// The most replicas that a key can have.

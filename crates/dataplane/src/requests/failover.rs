@@ -128,27 +128,16 @@ impl Dataplane {
         self.services[key].reread = Some(reread);
         if is_asked {
             self.counters.reads_retried += 1;
-            let backend = &mut self.backends[server];
+            let backend = &mut self.servers[server];
             backend.errors += 1;
             backend.observe(self.config.timeout_ns);
         }
         is_asked
     }
 
-    /// A server says nothing: reads that have used up half of their time there are asked of others, once.
-    pub(crate) fn move_late_reads(&mut self, server: usize, now: Instant) {
-        let timeout_ns = self.config.timeout_ns;
-        if self.backends[server].reads_late_at(timeout_ns).is_some_and(|at| at <= now) {
-            for (place, key, part, keys) in self.backends[server].late_reads(now, timeout_ns) {
-                if self.move_late_read((key, part), server, &keys, now) {
-                    self.backends[server].note_moved(place);
-                }
-            }
-        }
-    }
-
+    /// A server says nothing, and this read has used up half of its time there: it is asked of another, once. Returns whether it is.
     #[cold]
-    fn move_late_read(
+    pub(crate) fn move_late_read(
         &mut self,
         (key, part): (RequestKey, Part),
         server: usize,
@@ -201,7 +190,7 @@ impl Dataplane {
         status: Status,
         now: Instant,
     ) -> bool {
-        let is_doubted = self.backends[server].is_doubted();
+        let is_doubted = self.servers[server].is_doubted();
         let is_miss = matches!(status, Status::MetaMiss | Status::MetaSilent);
         let concerns = self.services[key].reread.as_ref().is_some_and(|it| it.concerns(is_doubted));
         concerns && self.rescue_meta(key, (server, part), is_miss, now)
@@ -225,14 +214,14 @@ impl Dataplane {
                 self.put_back_missed(&meta.name, now);
             }
         } else if is_miss
-            && self.backends[server].is_doubted()
+            && self.servers[server].is_doubted()
             && self.may_ask_elsewhere(&self.services[key], &reread, now)
             && (!meta.shows_token || self.config.puts_back())
         {
             let tried = reread.tried.get_or_insert_default();
             let mut replicas = [0; REPLICAS_MAX];
             let count = self.router.replicas_of(&meta.name, &mut replicas);
-            let next = next_for_miss(&replicas[..count], server, &self.backends, &self.config);
+            let next = next_for_miss(&replicas[..count], server, &self.servers, &self.config);
             tried.extend(replicas[..count].iter().map(|&it| usize::from(it)).filter(|it| Some(*it) != next));
             is_asked = next.is_some() && self.ask_meta_elsewhere(key, part, meta, tried, now);
             if is_asked {
@@ -265,7 +254,7 @@ impl Dataplane {
         now: Instant,
     ) -> bool {
         let Some(server) = self.next_reader(&meta.name, tried) else { return false };
-        let backend = &mut self.backends[server];
+        let backend = &mut self.servers[server];
         let created = self.services[key].begun();
         let (expected, decides, index) = (part.expected, part.decides, part.index);
         let part = NewPart { request: Some(key), expected, decides, index, created };
@@ -303,7 +292,7 @@ impl Dataplane {
         for (index, &server) in (first.unwrap_or(part.index)..).zip(&servers) {
             let (request, decides) = (Some(key), part.decides);
             let part = NewPart { request, expected: Expected::Retrieval, decides, index, created };
-            let backend = &mut self.backends[server];
+            let backend = &mut self.servers[server];
             backend.begin_message(part, &self.config, now);
             backend.message().extend_from_slice(verb);
             let mine = Names(keys).zip(&readers).filter(|(_, reader)| **reader == Some(server));
@@ -327,7 +316,7 @@ impl Dataplane {
             left[len] = replica;
             len += 1;
         }
-        if len == 0 { None } else { first_readable(&left[..len], &self.backends, &self.config).ok() }
+        if len == 0 { None } else { first_readable(&left[..len], &self.servers, &self.config).ok() }
     }
 }
 

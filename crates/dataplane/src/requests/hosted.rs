@@ -13,7 +13,7 @@
 //! and its deadline are those of its whole life.
 
 use crate::{
-    Charge, Dataplane, Event, Fault, SessionId, TraceRow,
+    Charge, Dataplane, Fault, SessionId, TraceRow,
     clients::outbox::Outbox,
     clients::session::Session,
     replication::ownership::Sender,
@@ -21,7 +21,6 @@ use crate::{
     requests::service::Service,
     servers::backend::{Backend, RequestKey},
     servers::begun::Begun,
-    servers::changes::Changes,
     wire::key::WireKey,
 };
 use weir_protocol::{Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch};
@@ -99,9 +98,8 @@ impl Dataplane {
     }
 
     fn forget_connections(&mut self, now: Instant) {
-        self.events.retain(|event| !matches!(event, Event::Connect(_) | Event::Disconnect(_)));
-        self.changes = Changes::default();
-        self.backends.iter_mut().enumerate().for_each(|(slot, backend)| *backend = Backend::new(slot, now));
+        self.servers.forget_all(now);
+        self.take_happened(now);
     }
 
     /// A session for [`Dataplane::serve`]. It counts nowhere, and lives as long as the dataplane.
@@ -116,7 +114,7 @@ impl Dataplane {
     pub fn serve(&mut self, id: SessionId, parsed: Parsed<'_>, taken: Taken, denied: Option<Fault>) {
         self.memory_is_used(taken.dequeued);
         self.sessions[id].hosted = Some(taken);
-        self.backends.note_requests();
+        self.servers.note_requests();
         if denied.is_none() && !self.holds.is_empty() && self.waits_for_key(id, &parsed, taken.dequeued) {
             return self.stall_hosted(id, parsed);
         }
@@ -175,12 +173,12 @@ impl Dataplane {
     /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
     pub fn is_given_up(&self) -> bool {
         // Replies come in the order of the messages, so what is owed includes the last.
-        self.backends.busy().any(|it| it.requests > it.requests_before && it.may_undo())
+        self.servers.busy().any(|it| it.requests > it.requests_before && it.may_undo())
     }
 
     /// Whether a server still owes a reply. While no request is in service, that is one to a request that was given up.
     pub fn is_owed_replies(&self) -> bool {
-        self.backends.busy().any(Backend::may_undo)
+        self.servers.busy().any(Backend::may_undo)
     }
 
     /// The longest value that is taken from clients, in bytes: it changes when a server tells what it stores.
@@ -202,7 +200,7 @@ impl Dataplane {
     }
 
     fn deny(&mut self, fault: Option<Fault>) {
-        self.backends.iter_mut().for_each(|backend| backend.denial = fault);
+        self.servers.deny(fault);
     }
 
     fn free_hosted(&mut self, id: SessionId) -> Option<RequestKey> {

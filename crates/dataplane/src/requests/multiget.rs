@@ -154,7 +154,7 @@ impl Dataplane {
             return Plan::One(decider);
         }
         if let Ok(server) = decider
-            && self.backends[server].is_doubted()
+            && self.servers[server].is_doubted()
         {
             return self.plan_doubted(key, verb, (name, server));
         }
@@ -227,7 +227,7 @@ impl Dataplane {
         let (is_replicated, mut is_doubted) = (self.router.is_replicated(), false);
         for name in retrieval.keys() {
             let server = self.decider(name).unwrap_or_else(|(_, server)| server);
-            is_doubted |= is_replicated && self.backends[server].is_doubted();
+            is_doubted |= is_replicated && self.servers[server].is_doubted();
             gather.assign(server);
         }
         if is_doubted {
@@ -266,7 +266,7 @@ impl Dataplane {
     /// As many servers as there are keys, or all, for equal parts of the keys in their order. The server that comes first is
     /// another one with each request. `None`: none can be asked.
     fn evenly(&mut self, retrieval: Retrieval<'_>, of: &[u16]) -> Option<Box<Gather>> {
-        let Self { planner: Planner { first, servers, .. }, backends, config, .. } = self;
+        let Self { planner: Planner { first, servers, .. }, servers: backends, config, .. } = self;
         let rotated = (0..of.len()).map(|step| usize::from(of[(*first + step) % of.len()]));
         servers.clear();
         servers.extend(
@@ -286,7 +286,7 @@ impl Dataplane {
 
     /// One of each key's replicas, so that the parts are as equal as can be.
     fn balanced(&mut self, retrieval: Retrieval<'_>, replicas_max: usize) -> Box<Gather> {
-        let Self { planner: Planner { balance, .. }, router, backends, config, .. } = self;
+        let Self { planner: Planner { balance, .. }, router, servers: backends, config, .. } = self;
         balance.begin(backends.len(), replicas_max);
         let mut replicas = [0; REPLICAS_MAX];
         for name in retrieval.keys() {
@@ -302,7 +302,7 @@ impl Dataplane {
     /// One message, or part of one.
     #[inline(always)]
     fn send_whole(&mut self, key: RequestKey, server: usize, retrieval: Retrieval<'_>, now: Instant) {
-        let backend = &mut self.backends[server];
+        let backend = &mut self.servers[server];
         if let Err(fault) = backend.admit(&self.config) {
             return self.note_refusal(key, fault, server);
         }
@@ -322,7 +322,7 @@ impl Dataplane {
         for part in 0..parts {
             let gather = self.services[key].gather.as_mut().expect("it was put there");
             let server = gather.server_of(part);
-            if let Err(fault) = self.backends[server].admit_read(&self.config) {
+            if let Err(fault) = self.servers[server].admit_read(&self.config) {
                 gather.leave_out(part);
                 self.note_part_refusal((key, part), fault, server);
                 if !self.services[key].degrades.covers(fault) {
@@ -330,7 +330,7 @@ impl Dataplane {
                 }
             }
         }
-        let Self { services, backends, config, counters, .. } = self;
+        let Self { services, servers: backends, config, counters, .. } = self;
         let service = &mut services[key];
         let gather = service.gather.as_ref().expect("it was put there");
         for (index, server) in gather.asked() {

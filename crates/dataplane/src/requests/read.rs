@@ -15,7 +15,7 @@ impl Dataplane {
     pub(crate) fn decider(&mut self, name: &[u8]) -> Result<usize, (Fault, usize)> {
         let primary = self.router.primary(name);
         // Without replicas whoever sends finds out what is wrong with it.
-        if !self.router.is_replicated() || self.backends[primary].is_readable(&self.config) {
+        if !self.router.is_replicated() || self.servers[primary].is_readable(&self.config) {
             return Ok(primary);
         }
         let mut replicas = [0; REPLICAS_MAX];
@@ -23,7 +23,7 @@ impl Dataplane {
         if count == 1 {
             return Ok(primary);
         }
-        let decider = first_readable(&replicas[..count], &self.backends, &self.config)?;
+        let decider = first_readable(&replicas[..count], &self.servers, &self.config)?;
         self.counters.reads_failed_over += u64::from(decider != primary);
         Ok(decider)
     }
@@ -34,7 +34,7 @@ impl Dataplane {
     pub(crate) fn reader(&mut self, name: &[u8], decider: usize) -> usize {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
-        let Self { planner, backends, config, .. } = self;
+        let Self { planner, servers: backends, config, .. } = self;
         planner.reads = planner.reads.wrapping_add(1);
         let readable = || {
             let servers = replicas[..count].iter().map(|&server| usize::from(server));

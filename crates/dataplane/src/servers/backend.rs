@@ -26,9 +26,10 @@ use crate::{
     Config, Fault,
     memory::buffer::ByteQueue,
     meter::window::Told,
-    replication::replica::{LostErrands, Replica},
+    replication::replica::Replica,
     servers::begun::Begun,
     servers::greeting::{Greeting, Questions},
+    servers::happened::LostErrands,
     servers::in_step::InStep,
     wire::key::Spelling,
 };

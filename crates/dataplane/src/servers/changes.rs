@@ -1,11 +1,11 @@
 //! What becomes of servers, as this dataplane sees it, told to its driver as values.
 //!
 //! [`Changes`] owns what was not asked for yet. It is told of a change where that happens; the driver asks for it once per turn, by
-//! [`Dataplane::poll_change`]. Nothing is told about slots that leave, but that they do: whoever puts together what several dataplanes
+//! [`crate::Dataplane::poll_change`]. Nothing is told about slots that leave, but that they do: whoever puts together what several dataplanes
 //! see forgets them then. A change may be told again that is known: each failed attempt to connect is one. So whoever has missed a
 //! change, because too many waited, knows after the next attempt.
 
-use crate::{Dataplane, routes::SlotState};
+use crate::servers::Servers;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Something has become of a server.
@@ -101,25 +101,24 @@ impl Changes {
     }
 }
 
-impl Dataplane {
+impl Servers {
     /// The next change of a server's state that the operator may want to know.
     #[inline]
-    pub fn poll_change(&mut self) -> Option<Change> {
+    pub(crate) fn poll_change(&mut self) -> Option<Change> {
         self.changes.waiting.pop_front()
     }
 
-    /// Whether [`Dataplane::poll_change`] has one.
+    /// Whether [`Servers::poll_change`] has one.
     #[inline]
-    pub fn has_changes(&self) -> bool {
+    pub(crate) fn has_changes(&self) -> bool {
         !self.changes.waiting.is_empty()
     }
 
     /// Something has become of the server of this slot.
     #[cold]
     pub(crate) fn note_change(&mut self, slot: usize, what: ServerChange) {
-        let of = &self.slots[slot];
-        if of.state == SlotState::Serving || what == ServerChange::Left {
-            let change = Change { slot, server: Arc::clone(&of.name), what };
+        if self.slots.is_serving(slot) || what == ServerChange::Left {
+            let change = Change { slot, server: Arc::clone(self.slots.name(slot)), what };
             self.counters.server_changes_dropped += u64::from(!self.changes.push(change));
         }
     }
@@ -128,7 +127,7 @@ impl Dataplane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Config;
+    use crate::{Config, Dataplane};
     use weir_routing::{Placement, Router, Server};
     use weir_timing::Instant;
 
@@ -139,13 +138,13 @@ mod tests {
         let mut dataplane = Dataplane::new(Config::default(), table, Instant::ZERO);
         assert!(!dataplane.has_changes(), "it is being connected to for the first time");
         for _ in 0..CHANGES_MAX + 7 {
-            dataplane.note_change(0, ServerChange::Up);
+            dataplane.servers.note_change(0, ServerChange::Up);
         }
-        assert_eq!(dataplane.counters_mut().server_changes_dropped, 7);
+        assert_eq!(dataplane.report(Instant::ZERO).counters.server_changes_dropped, 7);
         let polled = std::iter::from_fn(|| dataplane.poll_change()).count();
         assert_eq!(polled, CHANGES_MAX);
-        dataplane.slots[0].state = SlotState::Leaving;
-        dataplane.note_change(0, ServerChange::Up);
+        dataplane.servers.slots.leave(0);
+        dataplane.servers.note_change(0, ServerChange::Up);
         assert!(!dataplane.has_changes(), "nothing is told of who leaves");
     }
 }

@@ -20,10 +20,9 @@
 //! It is told of late replies, late requests and the answer; it says whether to ask.
 
 use crate::{
-    Dataplane,
+    servers::Servers,
     servers::backend::{Part, Purpose},
 };
-use weir_protocol::Expected;
 use weir_timing::Instant;
 
 /// How often the pause before the next question is doubled.
@@ -81,20 +80,16 @@ impl InStep {
     }
 }
 
-impl Dataplane {
+impl Servers {
     /// Asks a server whose replies may be out of step.
     #[cold]
     pub(crate) fn ask_in_step(&mut self, server: usize, now: Instant) {
         // Who does not know the question would end the connection, with all that is on it.
-        if !self.server_is_up(server) || self.backends[server].questions.lacks_version() {
+        if !self.is_up(server) || self[server].questions.lacks_version() {
             return;
         }
-        let Self { backends, config, counters, .. } = self;
-        counters.server_step_checks += 1;
-        let backend = &mut backends[server];
-        backend.in_step.is_asked = true;
-        backend.begin_own_message(Purpose::Step, Expected::Version, config, now);
-        backend.message().extend_from_slice(b"version\r\n");
-        backend.finish_message();
+        self.counters.server_step_checks += 1;
+        self[server].in_step.is_asked = true;
+        self.ask_version(server, Purpose::Step, now);
     }
 }

@@ -3,27 +3,23 @@
 //! Every server is asked whenever it was connected, before anything of a client is sent (`greeting.rs`). A value that is larger than any server stores is refused before it is read; one
 //! that is only larger than its own server stores is that server's to refuse.
 
-use crate::Dataplane;
+use crate::{servers::Servers, servers::happened::Happened};
 
-impl Dataplane {
+impl Servers {
     /// Whether a server that was just connected is asked. One that has closed several connections instead of answering is not: not
     /// everything that speaks memcached's protocol knows the question.
     pub(crate) fn is_asked_item_size(&self, server: usize) -> bool {
-        let is_own = self.slots[server].beside.is_none();
-        let may_know = self.backends[server].questions.may_know_settings() || !self.config.spares_questions();
+        let is_own = self.slots.beside(server).is_none();
+        let may_know = self[server].questions.may_know_settings() || !self.config.spares_questions();
         self.config.asks_item_size && is_own && may_know
     }
 
     /// A server has answered.
-    pub(crate) fn learn_item_size(&mut self, server: usize, reply: &[u8]) {
-        let Self { backends, config, sessions, .. } = self;
-        backends[server].item_size = item_size(reply).or(backends[server].item_size);
-        let Some(largest) = backends.iter().filter_map(|backend| backend.item_size).max() else { return };
-        // A request is kept whole until it is complete, and counts for its client.
-        let bytes = largest.min(config.session_buffer_bytes_max);
-        if bytes != config.limits.value_bytes_max {
-            config.limits.value_bytes_max = bytes;
-            sessions.iter_mut().for_each(|(_, session)| session.intake.set_value_bytes_max(bytes));
+    pub(super) fn learn_item_size(&mut self, server: usize, reply: &[u8]) {
+        let backend = &mut self[server];
+        backend.item_size = item_size(reply).or(backend.item_size);
+        if let Some(largest) = self.all.iter().filter_map(|backend| backend.item_size).max() {
+            self.happened.push_back(Happened::ItemSize(largest));
         }
     }
 }

@@ -12,26 +12,26 @@
 //! elsewhere, and there is no such limit. Who refuses connections is marked down in any case.
 
 use crate::{
-    Dataplane, ServerChange,
-    routes::SlotState,
+    servers::Servers,
     servers::backend::{Purpose, State},
+    servers::changes::ServerChange,
     servers::in_step::InStep,
 };
-use weir_protocol::Expected;
 use weir_timing::Instant;
 
-impl Dataplane {
+impl Servers {
     /// So many requests to a server were late.
     pub(crate) fn note_late(&mut self, server: usize, count: usize, now: Instant) {
-        let backend = &mut self.backends[server];
+        let backend = &mut self[server];
         if backend.late_in_a_row == 0 {
             backend.late_since = now;
         }
         let count = backend.late_in_a_row.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         backend.late_in_a_row = count;
+        let state = backend.state;
         let limit = self.config.mark_down_timeouts;
-        let is_serving = self.slots[server].state == SlotState::Serving && !backend.renewing;
-        if limit == 0 || count < limit || backend.state != State::Up || !is_serving {
+        let is_serving = self.slots.is_serving(server) && !self[server].renewing;
+        if limit == 0 || count < limit || state != State::Up || !is_serving {
             return;
         }
         self.doubt(server, now);
@@ -41,11 +41,11 @@ impl Dataplane {
     }
 
     fn may_mark_down(&self, server: usize) -> bool {
-        if self.slots[server].beside.is_some() {
+        if self.slots.beside(server).is_some() {
             return self.config.marks_down_alone();
         }
-        let is_silent = |slot: &u16| self.backends[usize::from(*slot)].state == State::Silent;
-        self.router.pools_with(server).all(|pool| {
+        let is_silent = |slot: &u16| self[usize::from(*slot)].state == State::Silent;
+        self.routes.pools_with(server).all(|pool| {
             if pool.replicas == 1 {
                 return self.config.marks_down_alone();
             }
@@ -55,37 +55,33 @@ impl Dataplane {
         })
     }
 
-    /// How many requests on a connection that is in use were late since anything was heard of it: for tests.
-    pub fn late_in_a_row(&self, slot: usize) -> u32 {
-        let backend = &self.backends[slot];
+    /// How many requests on a connection that is in use were late since anything was heard of it.
+    pub(crate) fn late_in_a_row(&self, slot: usize) -> u32 {
+        let backend = &self[slot];
         if backend.is_connected() { backend.late_in_a_row } else { 0 }
     }
 
     fn answers_nothing(&self, server: usize) -> bool {
-        let backend = &self.backends[server];
+        let backend = &self[server];
         let is_silent = backend.state == State::Up && backend.late_in_a_row >= self.config.mark_down_timeouts;
         is_silent || backend.state.is_down()
     }
 
     fn mark_down(&mut self, server: usize, now: Instant) {
-        let Self { backends, config, counters, .. } = self;
-        let backend = &mut backends[server];
-        counters.servers_marked_down += 1;
-        let timeouts = backend.late_in_a_row;
-        backend.state = State::Silent;
-        backend.begin_own_message(Purpose::Barrier, Expected::Version, config, now);
-        backend.message().extend_from_slice(b"version\r\n");
-        backend.finish_message();
+        self.counters.servers_marked_down += 1;
+        let timeouts = self[server].late_in_a_row;
+        self[server].state = State::Silent;
+        self.ask_version(server, Purpose::Barrier, now);
         self.note_change(server, ServerChange::MarkedDown { timeouts });
     }
 
     /// It has answered, and with that everything that was sent before.
     #[cold]
     pub(crate) fn mark_up(&mut self, server: usize, now: Instant) {
-        if self.is_second_opinion(server) {
+        if self.second_opinions.has(server) {
             return self.take_second_opinion(server, now);
         }
-        let backend = &mut self.backends[server];
+        let backend = &mut self[server];
         if backend.state == State::Silent {
             backend.state = State::Up;
             // The answer came in its turn.

@@ -19,11 +19,12 @@
 //! but this question is ever sent there. Each connection to a server may fall silent by itself, and is asked about by itself.
 
 use crate::{
-    Dataplane, DownReason, Event, Fault, ReplacedReason, ServerChange,
-    routes::{Slot, SlotState},
+    servers::Servers,
     servers::backend::{Backend, Purpose, State},
+    servers::changes::{DownReason, ReplacedReason, ServerChange},
+    servers::order::Order,
+    wire::fault::Fault,
 };
-use weir_protocol::Expected;
 use weir_timing::Instant;
 
 /// The questions that are open; most of the time there is none.
@@ -181,7 +182,7 @@ impl Question {
     }
 }
 
-impl Dataplane {
+impl Servers {
     /// A connection has been silent for as many timeouts as mark a server down.
     #[cold]
     pub(crate) fn doubt(&mut self, slot: usize, now: Instant) {
@@ -192,7 +193,7 @@ impl Dataplane {
 
     /// A server is in the table again that was leaving. Whoever leaves is not asked about.
     pub(crate) fn doubt_if_silent(&mut self, slot: usize, now: Instant) {
-        if self.backends[slot].state == State::Silent {
+        if self[slot].state == State::Silent {
             self.doubt(slot, now);
         } else {
             // It may have been silent for long enough while it was leaving, and nobody asks it now.
@@ -210,8 +211,8 @@ impl Dataplane {
     #[cold]
     fn pursue(&mut self, now: Instant) {
         loop {
-            let Self { second_opinions, backends, slots, .. } = self;
-            let silence = |slot: usize| backends[slot].silence(slots[slot].state);
+            let Self { second_opinions, all, slots, .. } = self;
+            let silence = |slot: usize| all[slot].silence(slots.is_serving(slot));
             match second_opinions.next(silence, now) {
                 Some(Step::Ask(about)) => self.ask_beside(about, now),
                 Some(Step::Drop(second)) => self.drop_second(second, now),
@@ -225,57 +226,42 @@ impl Dataplane {
     }
 
     fn ask_beside(&mut self, about: usize, now: Instant) {
-        let server = self.slots[about].beside.unwrap_or(about);
-        let second = self.free_slot(Slot {
-            server: self.slots[about].server.clone(),
-            name: self.slots[about].name.clone(),
-            state: SlotState::Serving,
-            beside: Some(server),
-        });
+        let second = self.open_beside(self.slots.own(about), now);
         let times = (self.config.timeout_ns, self.config.reconnect_delay_max_ns);
         self.second_opinions.note_asked(about, second, times, now);
         if let Some(second) = second {
             self.counters.second_opinions += 1;
-            self.backends[second] = Backend::new(server, now);
             self.connect(second, now);
         }
     }
 
     fn drop_second(&mut self, second: usize, now: Instant) {
-        self.events.retain(|event| *event != Event::Connect(second));
-        self.events.push_back(Event::Disconnect(second));
-        self.slots[second].state = SlotState::Free;
-        self.backends[second] = Backend::new(second, now);
+        self.orders.retain(|order| *order != Order::Connect(second));
+        self.orders.push_back(Order::Disconnect(second));
+        self.slots.free(second);
+        self.renew_slot(second, second, now);
     }
 
     /// The server answers others, and not this connection. Nobody knows what it still has of it.
     fn replace_dead(&mut self, about: usize, now: Instant) {
         self.counters.server_connections_dead += 1;
-        self.events.push_back(Event::Disconnect(about));
+        self.orders.push_back(Order::Disconnect(about));
         self.note_change(about, ServerChange::Replaced(ReplacedReason::Dead));
-        self.lose_connection(about, Fault::Closed, self.config.ending_of_dead(), now);
+        let ending = self.config.ending_of_dead();
+        self.lose_connection(about, Fault::Closed, ending, now);
         self.connect_again(about, DownReason::Unanswered, now);
     }
 
-    /// Whether a slot is that of a second connection.
-    pub(crate) fn is_second_opinion(&self, slot: usize) -> bool {
-        self.second_opinions.has(slot)
-    }
-
     /// A second connection was made.
-    pub(crate) fn ask_second_opinion(&mut self, second: usize, now: Instant) {
-        let Self { backends, config, .. } = self;
-        let backend = &mut backends[second];
-        backend.state = State::Up;
-        backend.begin_own_message(Purpose::Barrier, Expected::Version, config, now);
-        backend.message().extend_from_slice(b"version\r\n");
-        backend.finish_message();
+    pub(super) fn ask_second_opinion(&mut self, second: usize, now: Instant) {
+        self[second].state = State::Up;
+        self.ask_version(second, Purpose::Barrier, now);
     }
 
     /// A second connection was answered, whatever it was told.
     pub(crate) fn take_second_opinion(&mut self, second: usize, now: Instant) {
         if let Some(about) = self.second_opinions.note_answered(second, self.config.timeout_ns, now) {
-            self.backends[about].listen();
+            self[about].listen();
         }
     }
 
@@ -287,9 +273,9 @@ impl Dataplane {
 }
 
 impl Backend {
-    fn silence(&self, slot: SlotState) -> Silence {
+    fn silence(&self, is_serving: bool) -> Silence {
         match self.state {
-            State::Up | State::Silent if slot == SlotState::Serving && !self.renewing => match self.state {
+            State::Up | State::Silent if is_serving && !self.renewing => match self.state {
                 _ if self.late_in_a_row > 0 => Silence::Lasts,
                 State::Silent => Silence::Interrupted,
                 _ => Silence::Over,

@@ -71,7 +71,7 @@ impl Versions {
 impl Dataplane {
     #[cold]
     pub(crate) fn note_version(&self, server: usize, version: Version) {
-        self.standing.versions.note(&self.slots[server].name, version, self.server_names());
+        self.standing.versions.note(self.servers.slots.name(server), version, self.server_names());
     }
 
     /// The lowest version that a server has told, of those of the table in force.
@@ -81,7 +81,7 @@ impl Dataplane {
     }
 
     fn server_names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.router.servers().iter().map(|&slot| &*self.slots[usize::from(slot)].name)
+        self.router.servers().iter().map(|&slot| &**self.servers.slots.name(usize::from(slot)))
     }
 
     /// The reply to `version`.

@@ -84,7 +84,7 @@ impl Dataplane {
         key: WireKey<'_>,
         now: Instant,
     ) {
-        let Self { backends, services, config, .. } = self;
+        let Self { servers: backends, services, config, .. } = self;
         let service = &mut services[request];
         let (request, expected, created) = (Some(request), Expected::Meta, service.begun());
         let backend = &mut backends[server];

@@ -19,7 +19,7 @@ impl Dataplane {
         mut bytes: &'a [u8],
         now: Instant,
     ) -> Result<&'a [u8], Violation> {
-        let needed = self.backends[server].scanner.needed();
+        let needed = self.servers[server].scanner.needed();
         if needed > kept.len() + LAST_LINE_BYTES {
             // A value is coming, and it may be the last.
             kept.reserve_exact(needed + LAST_LINE_BYTES - kept.len());
@@ -33,7 +33,7 @@ impl Dataplane {
         if !kept.is_empty() && !bytes.is_empty() {
             append_exactly(kept, bytes);
             bytes = &[];
-            if kept.len() >= self.backends[server].scanner.needed() {
+            if kept.len() >= self.servers[server].scanner.needed() {
                 self.deliver_whole(server, kept, now)?;
             }
         }
@@ -63,7 +63,7 @@ impl Dataplane {
         if needed > BULKY_REPLY_BYTES && !self.held.admits_bulky(needed) {
             self.free_empty_buffers();
         }
-        let backend = &mut self.backends[server];
+        let backend = &mut self.servers[server];
         if backend.is_head_followed() || backend.is_within_message() {
             return;
         }

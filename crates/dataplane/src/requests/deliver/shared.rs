@@ -13,7 +13,7 @@ impl Dataplane {
     #[inline(never)]
     pub(super) fn deliver_shared(&mut self, server: usize, reply: Reply, bytes: &[u8], now: Instant) {
         if reply.status == Status::Values && self.config.misses_before_the_end() {
-            let part = self.backends[server].complete_joined();
+            let part = self.servers[server].complete_joined();
             self.deliver_part(server, part, reply, (bytes, None), now);
         } else if reply.status == Status::Values {
             self.deliver_values(server, reply, bytes, now);
@@ -26,7 +26,7 @@ impl Dataplane {
 
     fn deliver_values(&mut self, server: usize, reply: Reply, bytes: &[u8], now: Instant) {
         let kept_max = self.config.server_buffer_bytes_max;
-        match self.backends[server].take_values(bytes, kept_max) {
+        match self.servers[server].take_values(bytes, kept_max) {
             Taken::Kept => {}
             Taken::Only(part) => self.deliver_part(server, part, reply, (bytes, None), now),
             Taken::Last(part, kept) => self.deliver_kept(server, part, &kept, now),
@@ -40,22 +40,22 @@ impl Dataplane {
     fn deliver_kept(&mut self, server: usize, part: Part, kept: &Kept, now: Instant) {
         let len = kept.bytes.len();
         let reply = Reply { len, answer_len: len, status: Status::Values, last_line: len };
-        self.backends[server].ordinals.clone_from(&kept.ordinals);
+        self.servers[server].ordinals.clone_from(&kept.ordinals);
         self.deliver_part(server, part, reply, (&kept.bytes, Some(&kept.values)), now);
     }
 
     /// What no value came for is a miss now.
     fn deliver_end(&mut self, server: usize, reply: Reply, bytes: &[u8], now: Instant) {
-        let mut is_first = self.backends[server].is_scattered();
+        let mut is_first = self.servers[server].is_scattered();
         if !is_first {
             // All that came before the line is that of the first part.
-            let part = self.backends[server].complete_joined();
+            let part = self.servers[server].complete_joined();
             self.deliver_part(server, part, reply, (bytes, None), now);
         }
         let line = &bytes[reply.last_line..];
         let end = Reply { len: line.len(), answer_len: line.len(), last_line: 0, ..reply };
-        while std::mem::take(&mut is_first) || self.backends[server].is_within_message() {
-            match self.backends[server].end_part() {
+        while std::mem::take(&mut is_first) || self.servers[server].is_within_message() {
+            match self.servers[server].end_part() {
                 (Part { is_answered: true, .. }, _) => {}
                 (part, Some(kept)) => self.deliver_kept(server, part, &kept, now),
                 (part, None) => self.deliver_part(server, part, end, (line, None), now),
@@ -71,9 +71,9 @@ impl Dataplane {
         let error = Reply { len: line.len(), answer_len: line.len(), last_line: 0, ..reply };
         let mut is_first = true;
         let mut sharers = Vec::new();
-        while std::mem::take(&mut is_first) || self.backends[server].is_within_message() {
-            let keys = self.backends[server].keys_of_head().into();
-            let (part, _) = self.backends[server].end_part();
+        while std::mem::take(&mut is_first) || self.servers[server].is_within_message() {
+            let keys = self.servers[server].keys_of_head().into();
+            let (part, _) = self.servers[server].end_part();
             if !part.is_answered {
                 sharers.push(Sharer { part, keys });
             }
@@ -99,7 +99,7 @@ impl Dataplane {
             self.counters.server_replies_late += 1;
             return;
         };
-        let backend = &mut self.backends[server];
+        let backend = &mut self.servers[server];
         backend.times.record_between(part.sent, now);
         if backend.replica.is_some() {
             backend.observe(now.saturating_since(part.sent));

@@ -3,7 +3,7 @@
 //! While a connection is renewed nothing new is begun on it. What was begun is finished and answered; what waits goes out on the next one.
 
 use super::{Backend, Part, measured};
-use crate::replication::replica::LostErrands;
+use crate::servers::happened::LostErrands;
 use weir_timing::Instant;
 
 impl Backend {

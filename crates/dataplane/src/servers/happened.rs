@@ -1,0 +1,72 @@
+//! What becomes of requests and servers without a reply, told upwards as values, in the order in which it happened.
+
+use crate::{
+    servers::backend::{Part, RequestKey},
+    servers::version::Version,
+    wire::fault::Fault,
+};
+use weir_timing::Distribution;
+
+/// Something that whoever asked servers has to know.
+#[derive(Debug)]
+pub(crate) enum Happened {
+    /// A connection begins in this slot, which is timed for the server of that slot.
+    Begun(usize),
+    /// These times belong to the server of this slot.
+    Times(usize, Box<Distribution>),
+    /// A connection was made, or could not be.
+    Tried,
+    /// A server has closed or refused a connection.
+    MayBeEmpty(usize),
+    /// A server has told its version.
+    Version(usize, Version),
+    /// The largest value that any server stores, in bytes.
+    ItemSize(usize),
+    /// A part of a request got no answer.
+    Lost(Box<Lost>),
+    /// A connection is gone.
+    Ended { server: usize, errands: LostErrands, ending: Ending },
+}
+
+/// A part of a request that got no answer.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) request: RequestKey,
+    pub(crate) part: Part,
+    /// Its keys, each after its length, where it may be asked for again.
+    pub(crate) keys: Box<[u8]>,
+    pub(crate) server: usize,
+    pub(crate) fault: Fault,
+    pub(crate) retry: Retry,
+}
+
+/// How a part that was lost may be asked for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// Its time is up.
+    Never,
+    /// Of another server.
+    Elsewhere,
+    /// Of another, or of the same in a message of its own: it has only shared one with the trouble.
+    ElsewhereOrAlone,
+}
+
+/// How a connection to a server came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The server closed it, so it carries out nothing more of what was sent.
+    ByServer,
+    /// Nobody knows what the server still has of it.
+    Otherwise,
+}
+
+/// What of a connection's parts concerns the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LostErrands {
+    /// Deletes that were not confirmed.
+    pub(crate) deletes: usize,
+    /// A flush that was not.
+    pub(crate) flush: bool,
+    /// Writes of which the server has at least a part, and that it has not answered.
+    pub(crate) writes: bool,
+}
