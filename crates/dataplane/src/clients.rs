@@ -27,10 +27,11 @@ impl Dataplane {
 
     /// Takes requests from the front of `input` while the session may have more in service, and keeps the rest.
     pub(crate) fn consume(&mut self, id: SessionId, input: Input<'_>, now: Instant) {
+        let rest = input.rest();
         loop {
             let Self { sessions, config, held, counters, .. } = self;
             let session = &mut sessions[id];
-            if !session.intake.skip(&input, now) {
+            if !session.intake.skip(&rest, now) {
                 break;
             }
             // Who has waited for a key was let in before.
@@ -38,7 +39,7 @@ impl Dataplane {
                 self.pause(id, now);
                 break;
             }
-            let parsed = session.intake.look(&input, |bytes| {
+            let parsed = session.intake.look(&rest, |bytes| {
                 let is_admitted = held.admits(bytes, false);
                 counters.requests_refused_memory += u64::from(!is_admitted);
                 is_admitted
@@ -46,17 +47,22 @@ impl Dataplane {
             if let Parsed::Incomplete { .. } = parsed {
                 break;
             }
-            if self.waits(id, &parsed, now) {
-                self.sessions[id].intake.pause();
+            let waits = self.waits(id, &parsed, now);
+            let intake = &mut self.sessions[id].intake;
+            if waits {
+                intake.pause();
                 break;
             }
-            let first_byte = self.sessions[id].intake.take(&input, &parsed, now);
+            let first_byte = intake.take(&rest, &parsed, now);
             self.take(id, parsed, first_byte, now);
         }
+        let left = rest.bytes().len();
         let intake = &mut self.sessions[id].intake;
-        intake.keep(input);
-        if intake.capacity() > 0 && self.held.is_pressed() {
+        if intake.keep(input, left) && self.held.is_pressed() {
             intake.give_all_memory_back();
+        }
+        if intake.is_within_request() {
+            self.watch_clients(self.config.patience.request_ns, now);
         }
     }
 
@@ -72,7 +78,7 @@ impl Dataplane {
     }
 
     /// Whether the next request of a session waits for something before it.
-    #[inline]
+    #[inline(always)]
     fn waits(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         (self.is_spread() && self.waits_for_earlier(id, parsed))
             || (self.servers.may_go_bulk(length_of(parsed)) && self.waits_to_go_bulk(id, parsed))

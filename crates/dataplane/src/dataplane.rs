@@ -176,9 +176,6 @@ impl Dataplane {
         self.memory_is_used(now);
         let input = self.sessions[id].intake.read(bytes, now);
         self.consume(id, input, now);
-        if self.sessions[id].intake.is_within_request() {
-            self.watch_clients(self.config.patience.request_ns, now);
-        }
         self.recharge(id);
     }
 

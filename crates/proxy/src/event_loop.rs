@@ -14,7 +14,7 @@ use crate::{
     names::AddressBook,
     notices::Notices,
     server_link::{ServerLink, Whereabouts},
-    sockets::{self, Arrived, Ended, StampedReads, Stream},
+    sockets::{self, Arrived, Ended, Reads, Stream},
     threaded::serving::Serving,
     traces::{Traces, Tracing},
     windows::{Hub, Outlet},
@@ -106,9 +106,6 @@ const MAILBOX_LEN: usize = 1024;
 /// Reads per socket and turn: who sends more than this waits for the next turn, so that nobody starves.
 pub(crate) const READS_PER_TURN: usize = 4;
 
-/// Bytes per read. A turn's requests of one busy client fit; larger values take several reads.
-pub(crate) const READ_BYTES: usize = 256 << 10;
-
 /// Readiness events taken per turn; the others wait in the kernel.
 pub(crate) const EVENTS_PER_TURN: usize = 1024;
 
@@ -124,13 +121,11 @@ pub(crate) struct EventLoop {
     pub(crate) dataplane: Dataplane,
     outlet: Outlet,
     traces: Option<Traces>,
-    /// How clients are read while requests are traced.
-    stamped_reads: Option<StampedReads>,
+    reads: Reads,
     pub(crate) whereabouts: Whereabouts,
     /// By the numbers that the dataplane gave the servers.
     pub(crate) servers: Vec<ServerLink>,
     clients: Vec<Option<Admitted>>,
-    scratch: Vec<u8>,
     /// Sockets that had more to read than one turn allows, or may be read again.
     unread: Vec<Peer>,
     index: usize,
@@ -180,7 +175,7 @@ impl EventLoop {
         dataplane.share_budget(&config.budget);
         let event_loop = Self {
             outlet: config.windows.outlet(&config.name, &mut dataplane),
-            stamped_reads: config.tracing.is_some().then(StampedReads::new),
+            reads: Reads::new(config.tracing.is_some()),
             traces: config.tracing.map(|tracing| tracing.begin(config.index, config.door, &mut dataplane)),
             dataplane,
             whereabouts: config.whereabouts,
@@ -191,7 +186,6 @@ impl EventLoop {
             now,
             batcher: Batcher::new(config.batching, now),
             clients: Vec::new(),
-            scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
             index: config.index,
             notices: config.notices,
@@ -361,21 +355,16 @@ impl EventLoop {
                 return;
             }
             let Some(Some(Admitted { stream, .. })) = self.clients.get_mut(id) else { return };
-            let (arrived, received_unix_ns) = match &mut self.stamped_reads {
-                None => (sockets::read(stream, &mut self.scratch), None),
-                Some(stamped) => stamped.read(stream, &mut self.scratch),
-            };
-            match arrived {
+            match self.reads.read_client(stream) {
                 Arrived::Bytes(count) => {
                     let now = self.stamp();
-                    if self.stamped_reads.is_some() {
-                        let arrived = received_unix_ns.and_then(|then| self.clock.at_unix(then));
-                        self.dataplane.note_arrival(id, now, arrived.map(|arrived| arrived.min(now)));
+                    if let Some(arrived) = self.reads.arrival(self.clock, now) {
+                        self.dataplane.note_arrival(id, now, arrived);
                     }
                     self.batcher.note_read(id);
-                    self.dataplane.handle_client_bytes(id, &self.scratch[..count], now);
+                    self.dataplane.handle_client_bytes(id, self.reads.bytes(count), now);
                     // A short read means that the kernel has no more; an end of the stream would not be told again.
-                    if count < self.scratch.len() && !to_the_end {
+                    if self.reads.is_short(count) && !to_the_end {
                         return;
                     }
                 }
@@ -393,11 +382,11 @@ impl EventLoop {
                 return;
             }
             let Some(stream) = &mut self.servers[server].stream else { return };
-            match sockets::read(stream, &mut self.scratch) {
+            match self.reads.read(stream) {
                 Arrived::Bytes(count) => {
                     let now = self.stamp();
-                    self.dataplane.handle_server_bytes(server, &self.scratch[..count], now);
-                    if count < self.scratch.len() && !to_the_end {
+                    self.dataplane.handle_server_bytes(server, self.reads.bytes(count), now);
+                    if self.reads.is_short(count) && !to_the_end {
                         return;
                     }
                 }
@@ -532,10 +521,7 @@ impl EventLoop {
         let Some(id) = self.dataplane.handle_accept(self.clock.now()) else {
             return sockets::refuse(client.stream);
         };
-        client.stream.send_at_once();
-        if self.stamped_reads.is_some() {
-            StampedReads::begin(&client.stream);
-        }
+        self.reads.begin_client(&client.stream);
         if self.watch(Peer::Client(id), &mut client.stream).is_err() {
             return self.dataplane.handle_client_closed(id);
         }

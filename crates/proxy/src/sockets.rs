@@ -4,6 +4,7 @@
 //! Reading and writing ask the kernel directly (rustix): the C library's calls are points where a thread can be cancelled, and in a
 //! process with several threads each of them pays for that with two atomic operations, which is 1 to 2 % of a request.
 
+use crate::clock::Clock;
 use mio::{
     Interest, Registry, Token,
     event::Source,
@@ -21,6 +22,7 @@ use std::{
     io::{self, ErrorKind, IoSliceMut},
     os::fd::{AsFd, AsRawFd as _, BorrowedFd},
 };
+use weir_timing::Instant;
 
 /// A connection, by TCP or by a socket in the file system.
 #[derive(Debug)]
@@ -103,7 +105,7 @@ pub(crate) enum Arrived {
 }
 
 /// Reads once.
-pub(crate) fn read(stream: &Stream, scratch: &mut [u8]) -> Arrived {
+fn read(stream: &Stream, scratch: &mut [u8]) -> Arrived {
     use rustix::io::Errno;
     loop {
         return match rustix::net::recv(stream, &mut *scratch, RecvFlags::empty()) {
@@ -117,37 +119,91 @@ pub(crate) fn read(stream: &Stream, scratch: &mut [u8]) -> Arrived {
     }
 }
 
-/// Reads, and asks the kernel when it received what is read. It tells by TCP; a socket in the file system has no such time.
-pub(crate) struct StampedReads {
-    control: Vec<u8>,
+/// Bytes per read. A turn's requests of one busy client fit; larger values take several reads.
+const READ_BYTES: usize = 256 << 10;
+
+/// How one thread reads: into a buffer that all its sockets share, and of clients with the kernel's stamps while requests are traced.
+#[derive(Default)]
+pub(crate) struct Reads {
+    scratch: Vec<u8>,
+    stamps: Option<Stamps>,
 }
 
-impl StampedReads {
-    pub(crate) fn new() -> Self {
-        Self { control: nix::cmsg_space!(TimeSpec) }
+/// Asks the kernel when it received what is read. It tells by TCP; a socket in the file system has no such time.
+struct Stamps {
+    control: Vec<u8>,
+    /// When it received the last bytes of the last read, in nanoseconds since 1970.
+    received_unix_ns: Option<u64>,
+}
+
+impl Reads {
+    pub(crate) fn new(is_traced: bool) -> Self {
+        let stamps = || Stamps { control: nix::cmsg_space!(TimeSpec), received_unix_ns: None };
+        Self { scratch: vec![0; READ_BYTES], stamps: is_traced.then(stamps) }
     }
 
-    /// What is read of this stream from now on is stamped, where that can be.
-    pub(crate) fn begin(stream: &Stream) {
-        if let Stream::Tcp(stream) = stream {
+    /// A client has connected, of which is read from now on.
+    pub(crate) fn begin_client(&self, stream: &Stream) {
+        stream.send_at_once();
+        if let (Some(_), Stream::Tcp(stream)) = (&self.stamps, stream) {
             // Without it there are no stamps, as every row shows.
             let _ = setsockopt(stream, sockopt::ReceiveTimestampns, &true);
         }
     }
 
-    /// [`read`], and when the kernel received the last bytes of it, as nanoseconds since 1970.
-    pub(crate) fn read(&mut self, stream: &Stream, scratch: &mut [u8]) -> (Arrived, Option<u64>) {
-        let Stream::Tcp(tcp) = stream else { return (read(stream, scratch), None) };
+    /// Reads once of a client.
+    #[inline]
+    pub(crate) fn read_client(&mut self, stream: &Stream) -> Arrived {
+        match &mut self.stamps {
+            None => self.read(stream),
+            Some(stamps) => stamps.read(stream, &mut self.scratch),
+        }
+    }
+
+    /// Reads once.
+    #[inline]
+    pub(crate) fn read(&mut self, stream: &Stream) -> Arrived {
+        read(stream, &mut self.scratch)
+    }
+
+    /// What the last read brought, which was so many bytes.
+    #[inline]
+    pub(crate) fn bytes(&self, count: usize) -> &[u8] {
+        &self.scratch[..count]
+    }
+
+    /// Whether a read that brought so many bytes was short: the kernel has no more.
+    #[inline]
+    pub(crate) fn is_short(&self, count: usize) -> bool {
+        count < self.scratch.len()
+    }
+
+    /// If requests are traced: when the kernel received what was read of a client just now, where it told.
+    #[inline]
+    pub(crate) fn arrival(&self, clock: Clock, now: Instant) -> Option<Option<Instant>> {
+        let stamps = self.stamps.as_ref()?;
+        let arrived = stamps.received_unix_ns.and_then(|then| clock.at_unix(then));
+        Some(arrived.map(|arrived| arrived.min(now)))
+    }
+}
+
+impl Stamps {
+    fn read(&mut self, stream: &Stream, scratch: &mut [u8]) -> Arrived {
+        self.received_unix_ns = None;
+        let Stream::Tcp(tcp) = stream else { return read(stream, scratch) };
         loop {
             let mut parts = [IoSliceMut::new(scratch)];
             let received =
                 recvmsg::<()>(tcp.as_raw_fd(), &mut parts, Some(&mut self.control), MsgFlags::empty());
             return match received {
-                Ok(message) if message.bytes == 0 => (Arrived::End, None),
-                Ok(message) => (Arrived::Bytes(message.bytes), stamp_of(&message)),
+                Ok(message) if message.bytes == 0 => Arrived::End,
+                Ok(message) => {
+                    self.received_unix_ns = stamp_of(&message);
+                    Arrived::Bytes(message.bytes)
+                }
                 Err(Errno::EINTR) => continue,
-                Err(Errno::EAGAIN | Errno::ENOTCONN) => (Arrived::Nothing, None),
-                Err(_) => (Arrived::Broken, None),
+                Err(Errno::EAGAIN | Errno::ENOTCONN) => Arrived::Nothing,
+                Err(_) => Arrived::Broken,
             };
         }
     }

@@ -34,9 +34,6 @@ pub struct Intake {
     buffer: Vec<u8>,
     /// When the first byte of `buffer` was read; when the last request was taken if nothing waits.
     since: Instant,
-    /// Of a value that is thrown away: how many bytes are still to come, and how many there were.
-    swallow: usize,
-    swallow_from: usize,
     /// How long the request that is arriving will be, as far as there is room for that.
     expected: usize,
     state: State,
@@ -50,7 +47,10 @@ pub struct Intake {
 enum State {
     /// Nothing was taken yet: the first bytes are still to be judged.
     New,
+    /// Requests are taken.
     Open,
+    /// A value is thrown away: how many bytes of it have come, and how many there are.
+    Swallows { arrived: usize, all: usize },
     /// Nothing more is taken.
     Closed,
 }
@@ -62,21 +62,30 @@ pub struct Input<'a> {
     kept: Vec<u8>,
     /// Used where nothing was kept.
     read: &'a [u8],
-    /// How many were taken.
-    at: Cell<usize>,
 }
 
+/// What was not taken yet of an [`Input`].
+#[derive(Debug)]
+pub struct Rest<'i>(Cell<&'i [u8]>);
+
 impl Input<'_> {
-    /// What was not taken yet.
+    /// All of it.
     #[inline]
-    pub fn rest(&self) -> &[u8] {
-        let bytes = if self.kept.is_empty() { self.read } else { &self.kept };
-        &bytes[self.at.get()..]
+    pub fn rest(&self) -> Rest<'_> {
+        Rest(Cell::new(if self.kept.is_empty() { self.read } else { &self.kept }))
+    }
+}
+
+impl<'i> Rest<'i> {
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &'i [u8] {
+        self.0.get()
     }
 
     #[inline]
     fn advance(&self, count: usize) {
-        self.at.set(self.at.get() + count);
+        self.0.set(&self.bytes()[count..]);
     }
 }
 
@@ -87,8 +96,6 @@ impl Intake {
             parser: RequestParser::new(limits),
             buffer: Vec::new(),
             since: now,
-            swallow: 0,
-            swallow_from: 0,
             expected: 0,
             state: State::New,
             is_paused: false,
@@ -107,10 +114,10 @@ impl Intake {
     #[inline]
     pub fn read<'a>(&mut self, bytes: &'a [u8], now: Instant) -> Input<'a> {
         if self.buffer.is_empty() {
-            if self.swallow == 0 {
+            if !self.swallows() {
                 self.since = now;
             }
-            return Input { kept: Vec::new(), read: bytes, at: Cell::new(0) };
+            return Input { kept: Vec::new(), read: bytes };
         }
         self.append(bytes);
         self.reread()
@@ -118,20 +125,22 @@ impl Intake {
 
     /// Looks again at what was kept.
     pub fn reread<'a>(&mut self) -> Input<'a> {
-        Input { kept: mem::take(&mut self.buffer), read: &[], at: Cell::new(0) }
+        Input { kept: mem::take(&mut self.buffer), read: &[] }
     }
 
-    /// Keeps what was not taken.
+    /// Keeps the last `left` bytes, which were not taken. Returns whether that is nothing, and something was kept before: its memory may be given back.
     #[inline]
-    pub fn keep(&mut self, input: Input<'_>) {
-        let Input { mut kept, read, at } = input;
-        let at = at.get();
+    pub fn keep(&mut self, input: Input<'_>, left: usize) -> bool {
+        let Input { mut kept, read } = input;
         if kept.capacity() > 0 {
-            kept.drain(..at);
+            kept.drain(..kept.len() - left);
             self.buffer = kept;
-        } else if at < read.len() {
-            self.append(&read[at..]);
+            return left == 0;
         }
+        if left > 0 {
+            self.append(&read[read.len() - left..]);
+        }
+        false
     }
 
     /// The rest of a request that is not complete will find its place without moving what is there again and again.
@@ -175,27 +184,36 @@ impl Intake {
 
     /// Throws away what is to be thrown away; whether something is left to be looked at.
     #[inline]
-    pub fn skip(&mut self, input: &Input<'_>, now: Instant) -> bool {
-        if self.swallow > 0 {
-            let swallowed = self.swallow.min(input.rest().len());
-            self.swallow -= swallowed;
-            input.advance(swallowed);
-            if self.swallow == 0 {
-                self.since = now;
+    pub fn skip(&mut self, rest: &Rest<'_>, now: Instant) -> bool {
+        if !matches!(self.state, State::Open) {
+            self.skip_some(rest, now);
+        }
+        !rest.bytes().is_empty()
+    }
+
+    #[cold]
+    fn skip_some(&mut self, rest: &Rest<'_>, now: Instant) {
+        match &mut self.state {
+            State::Swallows { arrived, all } => {
+                let count = rest.bytes().len().min(*all - *arrived);
+                rest.advance(count);
+                *arrived += count;
+                if arrived == all {
+                    self.state = State::Open;
+                    self.since = now;
+                }
             }
+            State::Closed => rest.0.set(&[]),
+            State::New | State::Open => {}
         }
-        if self.state == State::Closed {
-            input.advance(input.rest().len());
-        }
-        !input.rest().is_empty()
     }
 
     /// What the front of the bytes is. [`Parsed::Incomplete`]: nothing can be said before more bytes have come. A long request is taken
     /// only if there is memory for it, which `admits` says; it is asked with how much will be held.
     #[inline]
-    pub fn look<'i>(&mut self, input: &'i Input<'_>, admits: impl FnOnce(usize) -> bool) -> Parsed<'i> {
-        let bytes = input.rest();
-        if self.state == State::New {
+    pub fn look<'i>(&mut self, rest: &Rest<'i>, admits: impl FnOnce(usize) -> bool) -> Parsed<'i> {
+        let bytes = rest.bytes();
+        if matches!(self.state, State::New) {
             match door::judge(bytes) {
                 Opening::Undecided => return Parsed::Incomplete { needed: bytes.len() + 1 },
                 Opening::Text => self.state = State::Open,
@@ -203,10 +221,12 @@ impl Intake {
             }
         }
         let parsed = self.parser.parse(bytes);
-        match parsed {
-            Parsed::Incomplete { needed } if !self.has_room(needed, admits) => self.turn_away(bytes),
-            parsed => parsed,
+        if let Parsed::Incomplete { needed } = parsed
+            && !self.has_room(needed, admits)
+        {
+            return self.turn_away(bytes);
         }
+        parsed
     }
 
     /// More of a request is to come than has arrived, `needed` bytes in all: whether there is room for them.
@@ -238,13 +258,15 @@ impl Intake {
 
     /// What [`Intake::look`] found is taken from the front. Returns when its first byte was read.
     #[inline]
-    pub fn take(&mut self, input: &Input<'_>, parsed: &Parsed<'_>, now: Instant) -> Instant {
+    pub fn take(&mut self, rest: &Rest<'_>, parsed: &Parsed<'_>, now: Instant) -> Instant {
         self.expected = 0;
         match *parsed {
-            Parsed::Request { len, .. } | Parsed::Refused { len, .. } => input.advance(len),
+            Parsed::Request { len, .. } | Parsed::Refused { len, .. } => rest.advance(len),
             Parsed::TooLarge { len, swallow, .. } => {
-                input.advance(len);
-                (self.swallow, self.swallow_from) = (swallow, swallow);
+                rest.advance(len);
+                if swallow > 0 {
+                    self.state = State::Swallows { arrived: 0, all: swallow };
+                }
             }
             Parsed::Hangup { .. } | Parsed::Foreign { .. } => self.close(),
             Parsed::Incomplete { .. } => {}
@@ -278,8 +300,12 @@ impl Intake {
 
     /// Whether nothing more is taken.
     #[inline]
-    pub fn is_closed(&self) -> bool {
-        self.state == State::Closed
+    pub const fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    const fn swallows(&self) -> bool {
+        matches!(self.state, State::Swallows { .. })
     }
 
     /// The client will send no more. Complete requests may wait because of a pause; they are still taken.
@@ -297,7 +323,7 @@ impl Intake {
 
     /// Whether more should be read.
     #[inline]
-    pub fn wants_read(&self) -> bool {
+    pub const fn wants_read(&self) -> bool {
         !self.is_paused && !self.is_closed()
     }
 
@@ -312,13 +338,16 @@ impl Intake {
     /// Whether a request has begun to arrive and is not complete.
     #[inline]
     pub const fn is_within_request(&self) -> bool {
-        !self.buffer.is_empty() || self.swallow > 0
+        !self.buffer.is_empty() || self.swallows()
     }
 
     /// Since when a request has been arriving, and how many bytes of it are there. While nothing is read it is not the client that takes
     /// long.
     pub fn arriving(&self) -> Option<(Instant, usize)> {
-        let arrived = if self.swallow > 0 { self.swallow_from - self.swallow } else { self.buffer.len() };
+        let arrived = match self.state {
+            State::Swallows { arrived, .. } => arrived,
+            _ => self.buffer.len(),
+        };
         (self.is_within_request() && self.wants_read()).then_some((self.since, arrived))
     }
 

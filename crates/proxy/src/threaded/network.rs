@@ -13,9 +13,9 @@ use crate::{
     client_limit::Admitted,
     clock::Clock,
     crowding::Crowding,
-    event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READ_BYTES, READS_PER_TURN, WAKER},
+    event_loop::{EVENTS_PER_TURN, LoopHandle, Message, READS_PER_TURN, WAKER},
     inband,
-    sockets::{self, Arrived, StampedReads},
+    sockets::{self, Arrived, Reads},
     traces::{Traces, Tracing},
     windows::{Hub, Outlet},
 };
@@ -93,13 +93,11 @@ pub(crate) struct Network {
     dataplane: Dataplane,
     outlet: Outlet,
     traces: Option<Traces>,
-    /// How clients are read while requests are traced.
-    stamped_reads: Option<StampedReads>,
+    reads: Reads,
     /// How many writes had waited for another one when the last window was handed over.
     key_waits_told: u64,
     /// Where refused requests are answered.
     desk: SessionId,
-    scratch: Vec<u8>,
     /// Clients that had more to read than one turn allows, or may be read again.
     unread: Vec<usize>,
     /// When the first client may be overdue; `None` if none can be.
@@ -131,7 +129,7 @@ impl Network {
         Self {
             desk: dataplane.lend_session(now),
             outlet: windows.outlet("network", &mut dataplane),
-            stamped_reads: tracing.is_some().then(StampedReads::new),
+            reads: Reads::new(tracing.is_some()),
             traces: tracing.map(|tracing| tracing.begin(number, DOOR, &mut dataplane)),
             key_waits_told: 0,
             poll,
@@ -142,7 +140,6 @@ impl Network {
             sessions_max,
             config,
             dataplane,
-            scratch: vec![0; READ_BYTES],
             unread: Vec::new(),
             clients_due: None,
             drain_timeout,
@@ -230,16 +227,11 @@ impl Network {
     fn read_client(&mut self, id: usize, to_the_end: bool) {
         for _ in 0..READS_PER_TURN {
             let Some(session) = self.sessions.get(id).filter(|session| session.wants_read()) else { return };
-            let stream = &session.client.connection.stream;
-            let (arrived, received_unix_ns) = match &mut self.stamped_reads {
-                None => (sockets::read(stream, &mut self.scratch), None),
-                Some(stamped) => stamped.read(stream, &mut self.scratch),
-            };
-            match arrived {
+            match self.reads.read_client(&session.client.connection.stream) {
                 Arrived::Bytes(count) => {
-                    self.handle_bytes(id, count, received_unix_ns);
+                    self.handle_bytes(id, count);
                     // A short read means that the kernel has no more; an end of the stream would not be told again.
-                    if count < self.scratch.len() && !to_the_end {
+                    if self.reads.is_short(count) && !to_the_end {
                         return;
                     }
                 }
@@ -251,18 +243,16 @@ impl Network {
         self.unread.push(id);
     }
 
-    fn handle_bytes(&mut self, id: usize, count: usize, received_unix_ns: Option<u64>) {
+    fn handle_bytes(&mut self, id: usize, count: usize) {
         self.dataplane.counters_mut().client_bytes_read += count as u64;
-        let scratch = mem::take(&mut self.scratch);
-        let (clock, is_traced) = (self.clock, self.stamped_reads.is_some());
+        let (reads, clock) = (mem::take(&mut self.reads), self.clock);
         self.cut(id, |session, now, offer| {
-            if is_traced {
-                let arrived = received_unix_ns.and_then(|then| clock.at_unix(then));
-                session.note_arrival(now, arrived.map(|arrived| arrived.min(now)));
+            if let Some(arrived) = reads.arrival(clock, now) {
+                session.note_arrival(now, arrived);
             }
-            session.handle_bytes(&scratch[..count], now, offer);
+            session.handle_bytes(reads.bytes(count), now, offer);
         });
-        self.scratch = scratch;
+        self.reads = reads;
     }
 
     /// Lets a session cut its bytes into requests, and queues those whose turn it is.
@@ -382,10 +372,7 @@ impl Network {
         }
         counters.sessions_accepted += 1;
         let number = counters.sessions_accepted;
-        connection.stream.send_at_once();
-        if self.stamped_reads.is_some() {
-            StampedReads::begin(&connection.stream);
-        }
+        self.reads.begin_client(&connection.stream);
         let entry = self.sessions.vacant_entry();
         let id = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;

@@ -75,9 +75,10 @@ impl Session {
     }
 
     fn consume(&mut self, input: Input<'_>, now: Instant, mut offer: impl FnMut(Request) -> bool) {
-        while !self.intake.is_paused() && self.intake.skip(&input, now) {
-            let bytes = input.rest();
-            let parsed = self.intake.look(&input, |bytes| {
+        let rest = input.rest();
+        while !self.intake.is_paused() && self.intake.skip(&rest, now) {
+            let bytes = rest.bytes();
+            let parsed = self.intake.look(&rest, |bytes| {
                 let is_admitted = self.charge.budget().admits(bytes);
                 self.turned_away += u64::from(!is_admitted);
                 is_admitted
@@ -85,7 +86,7 @@ impl Session {
             if let Parsed::Incomplete { .. } = parsed {
                 break;
             }
-            let since = self.intake.take(&input, &parsed, now);
+            let since = self.intake.take(&rest, &parsed, now);
             if let Parsed::Request { request: Parts::Quit, .. } = parsed {
                 self.quits += 1;
                 self.intake.close();
@@ -97,8 +98,10 @@ impl Session {
                 }
             }
         }
-        self.intake.keep(input);
-        self.intake.give_all_memory_back();
+        let left = rest.bytes().len();
+        if self.intake.keep(input, left) {
+            self.intake.give_all_memory_back();
+        }
         self.recharge();
     }
 
