@@ -120,11 +120,13 @@ impl Dataplane {
     }
 
     pub(crate) fn resume(&mut self, id: SessionId, now: Instant) {
-        let Some(session) =
-            self.sessions.get_mut(id).filter(|session| session.intake.is_paused() && !session.gone)
-        else {
+        let Some(session) = self.sessions.get_mut(id).filter(|session| !session.gone) else { return };
+        if session.hosted.is_some() {
+            return self.resume_hosted(id, now);
+        }
+        if !session.intake.is_paused() {
             return;
-        };
+        }
         if session.slicing != Slicing::No {
             return self.go_on_with_slices(id, now);
         }
@@ -137,7 +139,7 @@ impl Dataplane {
         }
         if session.intake.is_finished() {
             self.hang_up(id);
-        } else if session.hosted.is_none() {
+        } else {
             self.events.push_back(Event::Resume(id));
         }
     }

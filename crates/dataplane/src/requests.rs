@@ -11,6 +11,7 @@ pub(crate) mod dispatch;
 pub(crate) mod failover;
 pub(crate) mod gather;
 pub(crate) mod hosted;
+pub(crate) mod kept;
 pub(crate) mod multiget;
 pub(crate) mod read;
 pub(crate) mod service;

@@ -151,12 +151,6 @@ impl Intake {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Puts a request that was taken elsewhere behind what is kept, and pauses until it may be taken.
-    pub fn put_aside(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.is_paused = true;
-        write(&mut self.buffer);
-    }
-
     /// The connection is gone: forgets what waits.
     pub fn forget(&mut self) {
         self.buffer = Vec::new();

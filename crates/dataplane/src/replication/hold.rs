@@ -8,7 +8,11 @@
 //! There are no more of them than sessions, and what they sent waits where it would if they were paused. A write that another loop has read
 //! waits here itself; mail is bounded (`ownership.rs`).
 
-use crate::{Dataplane, SessionId, replication::ownership::WriteByMail, requests::hosted::written_key};
+use crate::{
+    Dataplane, SessionId,
+    replication::ownership::WriteByMail,
+    requests::{hosted::written_key, kept::KeptRequest},
+};
 use std::collections::{HashMap, VecDeque};
 use weir_protocol::Parsed;
 use weir_timing::Instant;
@@ -43,6 +47,20 @@ pub(crate) struct Stalled {
     key: Box<[u8]>,
     /// When the request was complete.
     pub(crate) created: Instant,
+    /// The request, if its session is lent and does not have its bytes.
+    kept: Option<KeptRequest>,
+}
+
+impl Stalled {
+    /// Keeps the request until its key is free.
+    pub(crate) fn keep(&mut self, request: Option<KeptRequest>) {
+        self.kept = request;
+    }
+
+    /// Hands it out again.
+    pub(crate) fn take_kept(&mut self) -> Option<KeptRequest> {
+        self.kept.take()
+    }
 }
 
 impl Holds {
@@ -80,7 +98,7 @@ impl Dataplane {
         if session.stalled.is_none() {
             // Nobody waits for a key that nobody holds, so it is held, or others are before this one.
             counters.writes_held += 1;
-            session.stalled = Some(Box::new(Stalled { key, created: now }));
+            session.stalled = Some(Box::new(Stalled { key, created: now, kept: None }));
             hold.waiting.push_back(Waiter::Session(id));
             return true;
         }

@@ -327,7 +327,9 @@ impl Dataplane {
             session.owe(key);
         }
         if let Some(stalled) = self.sessions[id].stalled.take() {
-            self.services[key].stamps.created = stalled.created;
+            if self.sessions[id].hosted.is_none() {
+                self.services[key].stamps.created = stalled.created;
+            }
             self.leave_line(id, &stalled);
         }
         if let Some(post) = &mut self.post

@@ -18,12 +18,13 @@ use crate::{
     clients::session::Session,
     replication::ownership::Sender,
     replication::replicate::retire,
+    requests::kept::KeptRequest,
     requests::service::Service,
     servers::backend::{Backend, RequestKey},
     servers::begun::Begun,
     wire::key::WireKey,
 };
-use weir_protocol::{Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, RequestParser, Storage, Touch};
+use weir_protocol::{Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, Storage, Touch};
 use weir_routing::Table;
 use weir_timing::{Instant, Operation, Outcome, Stamps};
 
@@ -116,7 +117,7 @@ impl Dataplane {
         self.sessions[id].hosted = Some(taken);
         self.servers.note_requests();
         if denied.is_none() && !self.holds.is_empty() && self.waits_for_key(id, &parsed, taken.dequeued) {
-            return self.stall_hosted(id, parsed);
+            return self.stall_hosted(id, KeptRequest::of(&parsed));
         }
         if denied.is_none() {
             self.take(id, parsed, taken.first_byte, taken.dequeued);
@@ -192,11 +193,23 @@ impl Dataplane {
         &mut self.counters
     }
 
-    /// The request is taken again when its key is free.
-    fn stall_hosted(&mut self, id: SessionId, parsed: Parsed<'_>) {
-        if let Parsed::Request { request, .. } = parsed {
-            self.sessions[id].intake.put_aside(|buffer| request.write_to(buffer));
+    /// The request is taken when its key is free.
+    fn stall_hosted(&mut self, id: SessionId, kept: Option<KeptRequest>) {
+        if let Some(stalled) = &mut self.sessions[id].stalled {
+            stalled.keep(kept);
         }
+    }
+
+    /// The key for which the request of a lent session waits may be free.
+    pub(crate) fn resume_hosted(&mut self, id: SessionId, now: Instant) {
+        let session = &mut self.sessions[id];
+        let taken = session.hosted.unwrap_or_default();
+        let Some(kept) = session.stalled.as_mut().and_then(|stalled| stalled.take_kept()) else { return };
+        let parsed = kept.parsed(self.config.limits);
+        if self.waits_for_key(id, &parsed, now) {
+            return self.stall_hosted(id, Some(kept));
+        }
+        self.take(id, parsed, taken.first_byte, now);
     }
 
     fn deny(&mut self, fault: Option<Fault>) {
@@ -276,11 +289,4 @@ pub fn read_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
 
 pub(crate) fn writes(meta: &Meta<'_>) -> bool {
     matches!(meta.verb, MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic)
-}
-
-/// A request from bytes that were found to be one whole request.
-pub fn parse_whole(bytes: &[u8], mut limits: weir_protocol::Limits) -> Parsed<'_> {
-    // It was measured when it was taken; the limit may have changed since.
-    limits.value_bytes_max = usize::MAX;
-    RequestParser::new(limits).parse(bytes)
 }

@@ -3,28 +3,20 @@
 use super::{client::Client, order::Scope};
 use std::sync::Arc;
 use weir_dataplane::{
-    Budget, Charge, Dataplane, Fault, SessionId, Taken, parse_whole, read_key, written_key,
+    Budget, Charge, Dataplane, Fault, KeptRequest, SessionId, Taken, read_key, written_key,
 };
-use weir_protocol::{Limits, Parsed, Refusal, Request as Parts, door::Foreign};
+use weir_protocol::{Limits, Parsed, Request as Parts};
 use weir_timing::Instant;
 
 /// A complete request, or what is to be answered in its place.
 #[derive(Debug)]
 pub(crate) struct Request {
-    what: What,
+    what: KeptRequest,
     /// What it writes to, if it does.
     pub(crate) writes: Option<Scope>,
     pub(crate) taken: Taken,
     /// What a long one counts against the limit on all buffers.
     charge: Option<Charge>,
-}
-
-#[derive(Debug)]
-enum What {
-    Whole(Vec<u8>),
-    Refused { refusal: Refusal, silent: bool },
-    TooLarge { refusal: Refusal, key: Box<[u8]>, base64: bool, silent: bool, erases: bool },
-    Foreign(Foreign),
 }
 
 impl Request {
@@ -35,16 +27,7 @@ impl Request {
         first_byte: Instant,
         created: Instant,
     ) -> Option<Self> {
-        let what = match *parsed {
-            Parsed::Request { len, .. } => What::Whole(bytes[..len].to_vec()),
-            Parsed::Refused { refusal, silent, .. } => What::Refused { refusal, silent },
-            Parsed::TooLarge { refusal, key, base64, silent, erases, .. } => {
-                What::TooLarge { refusal, key: key.into(), base64, silent, erases }
-            }
-            Parsed::Hangup { refusal: Some(refusal) } => What::Refused { refusal, silent: false },
-            Parsed::Foreign { foreign } => What::Foreign(foreign),
-            Parsed::Hangup { refusal: None } | Parsed::Incomplete { .. } => return None,
-        };
+        let what = KeptRequest::new(parsed, bytes)?;
         let writes = match parsed {
             Parsed::Request { request: Parts::FlushAll { .. } | Parts::ServerCommand { .. }, .. } => {
                 Some(Scope::Everything)
@@ -67,14 +50,12 @@ impl Request {
 
     /// The key by which it is asked, if it only reads.
     pub(crate) fn read_key(&self, limits: Limits) -> Option<Box<[u8]>> {
-        let What::Whole(bytes) = &self.what else { return None };
-        read_key(&parse_whole(bytes, limits))
+        read_key(&self.what.parsed(limits))
     }
 
     /// How much memory it keeps, in bytes, about.
     pub(crate) fn bytes(&self) -> usize {
-        let bytes = if let What::Whole(bytes) = &self.what { bytes.capacity() } else { 0 };
-        bytes + size_of::<Self>()
+        self.what.capacity() + size_of::<Self>()
     }
 
     /// Puts it into service on a lent session.
@@ -85,23 +66,7 @@ impl Request {
         limits: Limits,
         denied: Option<Fault>,
     ) {
-        let parsed = match &self.what {
-            What::Whole(bytes) => parse_whole(bytes, limits),
-            What::Refused { refusal, silent } => {
-                Parsed::Refused { refusal: *refusal, silent: *silent, len: 0 }
-            }
-            What::TooLarge { refusal, key, base64, silent, erases } => Parsed::TooLarge {
-                refusal: *refusal,
-                key,
-                base64: *base64,
-                silent: *silent,
-                erases: *erases,
-                len: 0,
-                swallow: 0,
-            },
-            What::Foreign(foreign) => Parsed::Foreign { foreign: *foreign },
-        };
-        dataplane.serve(session, parsed, self.taken, denied);
+        dataplane.serve(session, self.what.parsed(limits), self.taken, denied);
     }
 }
 
