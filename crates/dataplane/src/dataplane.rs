@@ -385,6 +385,7 @@ impl Dataplane {
     }
 
     /// What has become of requests and servers without a reply, in its order.
+    #[cold]
     pub(crate) fn take_happened(&mut self, now: Instant) {
         while let Some(happened) = self.servers.poll_happened() {
             match happened {
@@ -510,7 +511,10 @@ impl Dataplane {
         if is_any_late {
             self.expire_all(now);
         }
-        self.servers.pursue_second_opinions(now);
+        if self.servers.pursues_second_opinions() {
+            self.servers.pursue_second_opinions(now);
+            self.take_happened(now);
+        }
         self.settle_all(now);
         self.servers.look_at_bulk();
         self.serve_ready_mail(now);
@@ -559,6 +563,9 @@ impl Dataplane {
 
     /// Ends connections that have waited for their last replies.
     pub(crate) fn settle_all(&mut self, now: Instant) {
+        if !self.servers.is_any_to_settle() {
+            return;
+        }
         let Self { servers, former, .. } = self;
         let is_any_free = servers.settle_all(|slot| is_pledged(former, slot), now);
         self.take_happened(now);

@@ -202,19 +202,23 @@ impl Servers {
         (0..self.all.len()).for_each(|slot| self.renew_slot(slot, slot, now));
     }
 
+    /// Whether any connection is to be ended when it is settled.
+    #[inline]
+    pub(crate) const fn is_any_to_settle(&self) -> bool {
+        self.settling
+    }
+
     /// Once per turn: ends connections that have waited for their last replies. `is_pledged` says of a slot whether a write that is being
     /// decided may still be sent there. Returns whether a slot is free because of it.
     pub(crate) fn settle_all(&mut self, is_pledged: impl Fn(usize) -> bool, now: Instant) -> bool {
         let mut is_any_free = false;
-        if self.settling {
-            for slot in 0..self.slots.len() {
-                if self.settled_at(slot, &is_pledged).is_some_and(|at| at <= now) {
-                    is_any_free |= self.settle(slot, now);
-                }
+        for slot in 0..self.slots.len() {
+            if self.settled_at(slot, &is_pledged).is_some_and(|at| at <= now) {
+                is_any_free |= self.settle(slot, now);
             }
-            let is_any_renewed = self.all.iter().any(|backend| backend.renewing);
-            self.settling = is_any_renewed || self.slots.is_any_leaving();
         }
+        let is_any_renewed = self.all.iter().any(|backend| backend.renewing);
+        self.settling = is_any_renewed || self.slots.is_any_leaving();
         is_any_free
     }
 

@@ -201,15 +201,15 @@ impl Servers {
         }
     }
 
-    /// Once per turn.
-    pub(crate) fn pursue_second_opinions(&mut self, now: Instant) {
-        if !self.second_opinions.is_empty() {
-            self.pursue(now);
-        }
+    /// Whether any question is open.
+    #[inline]
+    pub(crate) const fn pursues_second_opinions(&self) -> bool {
+        !self.second_opinions.is_empty()
     }
 
+    /// Once per turn.
     #[cold]
-    fn pursue(&mut self, now: Instant) {
+    pub(crate) fn pursue_second_opinions(&mut self, now: Instant) {
         loop {
             let Self { second_opinions, all, slots, .. } = self;
             let silence = |slot: usize| all[slot].silence(slots.is_serving(slot));
