@@ -11,7 +11,8 @@ pub(crate) mod session;
 pub(crate) mod intake;
 
 use crate::{
-    Dataplane, Event, SessionId, dataplane::may_take, memory::budget::SCARCE_LOOK_NS,
+    Dataplane, Event, SessionId, clients::patience::Overdue, clients::session::Session,
+    clients::session::may_go_on, clients::session::may_take, memory::budget::SCARCE_LOOK_NS,
     requests::bulk_reads::Slicing, requests::dispatch::Large,
 };
 use intake::Input;
@@ -144,6 +145,49 @@ impl Dataplane {
         } else {
             self.events.push_back(Event::Resume(id));
         }
+    }
+}
+
+impl Dataplane {
+    /// Something of a client's has begun that may take this long and no longer.
+    #[inline]
+    pub(crate) fn watch_clients(&mut self, limit_ns: u64, now: Instant) {
+        if limit_ns > 0 {
+            let at = now.plus(limit_ns);
+            self.clients_due = Some(self.clients_due.map_or(at, |due| due.min(at)));
+        }
+    }
+
+    /// Closes the connections of clients that are overdue, if it is time to look for any.
+    pub(crate) fn close_overdue(&mut self, now: Instant) {
+        if self.clients_due.is_none_or(|due| now < due) {
+            return;
+        }
+        let mut are_paused = false;
+        for (id, session) in &self.sessions {
+            if session.intake.is_paused() && session.blocked {
+                // Perhaps because of what all buffers held.
+                if may_go_on(session, &self.config, &self.held) {
+                    self.resumable.push_back(id);
+                } else {
+                    are_paused = true;
+                }
+            }
+        }
+        let doing = |(id, session): (usize, &Session)| Some((id, session.doing()?, session.held_bytes()));
+        let clients = self.sessions.iter().filter_map(doing);
+        let found = self.config.patience.look(clients, self.held.excess(), now);
+        self.clients_due = found.next_look;
+        if are_paused && self.held.is_pressed() {
+            self.watch_clients(SCARCE_LOOK_NS, now);
+        }
+        found.overdue.into_iter().for_each(|(id, why)| self.close_for(id, why));
+    }
+
+    fn close_for(&mut self, id: SessionId, why: Overdue) {
+        self.counters.note_overdue(why);
+        self.sessions[id].close_asked = true;
+        self.events.push_back(Event::Close(id));
     }
 }
 

@@ -1,11 +1,12 @@
 //! What bounds the dataplane. Every queue and buffer in this crate has its limit here.
 
+pub(crate) mod multiget;
+pub(crate) mod patience;
 pub(crate) mod policy;
 pub(crate) mod words;
 
 use crate::{
     JoinGets, Multiget, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
-    replication::follow::Follow, servers::happened::Ending,
 };
 use weir_protocol::{Limits, Request};
 #[cfg(feature = "mutations")]
@@ -101,15 +102,6 @@ impl Config {
         request.may_change_items()
     }
 
-    /// What the others learn of a write that one decides.
-    pub(crate) fn follow(&self, request: Request<'_>) -> Follow {
-        #[cfg(feature = "mutations")]
-        if self.mutation == Some(Mutation::MetaFollow) && matches!(request, Request::Meta(_)) {
-            return Follow::Forget;
-        }
-        Follow::of(request)
-    }
-
     /// Whether a value of another get that shares the message makes a miss.
     pub(crate) fn misses_before_the_end(&self) -> bool {
         #[cfg(feature = "mutations")]
@@ -135,10 +127,6 @@ impl Config {
         true
     }
 
-    pub(crate) const fn ending_of_dead(&self) -> Ending {
-        Ending::Otherwise
-    }
-
     pub(crate) const fn marks_down_alone(&self) -> bool {
         true
     }
@@ -153,11 +141,6 @@ impl Config {
     /// Whether a second connection asks about a silent one.
     pub(crate) fn has_second_opinions(&self) -> bool {
         self.mutation != Some(Mutation::SecondOpinion)
-    }
-
-    /// What is believed of a connection that is dead though its server answers.
-    pub(crate) fn ending_of_dead(&self) -> Ending {
-        if self.mutation == Some(Mutation::DeadEnding) { Ending::ByServer } else { Ending::Otherwise }
     }
 
     /// Whether a server is marked down by timeouts though its keys have no other.

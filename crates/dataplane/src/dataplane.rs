@@ -6,15 +6,16 @@
 
 use crate::{
     Change, Config, Counters, ReadRepair, StatsTopic,
-    clients::session::Session,
+    clients::session::{Session, may_go_on},
     memory::budget::{Budget, Held},
     memory::spare::SpareAnswers,
     meter::trace::Tracer,
+    replication::freshness::Freshness,
     replication::hold::Holds,
     replication::ownership::Post,
     replication::repair::Repairs,
+    replication::replica::Replicas,
     replication::replicate::retire,
-    replication::standing::Standing,
     requests::ask_alone::Sharer,
     requests::bulk_reads::{BulkReads, Slicing},
     requests::gather::Gather,
@@ -62,7 +63,6 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Dataplane {
     pub(crate) config: Config,
-    pub(crate) standing: Arc<Standing>,
     pub(crate) router: Arc<Routes>,
     /// Earlier ones, with which writes were begun that are being decided.
     pub(crate) former: Vec<Arc<Routes>>,
@@ -72,8 +72,8 @@ pub struct Dataplane {
     pub(crate) generation: u64,
     pub(crate) sessions: Slab<Session>,
     pub(crate) servers: Servers,
-    /// Whether any of them has a journal.
-    pub(crate) keeps_journals: bool,
+    /// What those lack of which others have copies.
+    pub(crate) replicas: Replicas,
     pub(crate) services: Services,
     pub(crate) recorder: Recorder,
     pub(crate) counters: Counters,
@@ -114,17 +114,16 @@ impl Dataplane {
         Self::sharing(config, table, Arc::default(), now)
     }
 
-    /// The same, in a process that has several: all of them share one [`Standing`].
-    pub fn sharing(config: Config, table: Arc<Table>, standing: Arc<Standing>, now: Instant) -> Self {
+    /// The same, in a process that has several: all of them share one [`Freshness`].
+    pub fn sharing(config: Config, table: Arc<Table>, freshness: Arc<Freshness>, now: Instant) -> Self {
         let router = Arc::new(Routes::nowhere(&table));
         let mut dataplane = Self {
-            standing,
             former: Vec::new(),
             coming: None,
             generation: 0,
             servers: Servers::new(&config, &router),
             router,
-            keeps_journals: false,
+            replicas: Replicas::new(&config, freshness),
             recorder: Recorder::new(now, 0),
             sessions: Slab::new(),
             services: Services::default(),
@@ -392,12 +391,14 @@ impl Dataplane {
                 Happened::Begun(slot) => self.recorder.begin_server(slot),
                 Happened::Times(server, times) => self.recorder.add_server_times(server, &times),
                 Happened::Tried => self.recorder.use_window(),
-                Happened::MayBeEmpty(server) => self.note_may_be_empty(server),
+                Happened::MayBeEmpty(server) => self.replicas.note_may_be_empty(server),
+                Happened::Freed(slot) => self.replicas.forget(slot),
                 Happened::Version(server, version) => self.note_version(server, version),
                 Happened::ItemSize(bytes) => self.learn_item_size(bytes),
                 Happened::Lost(lost) => self.lose(*lost, now),
                 Happened::Ended { server, errands, ending } => {
-                    self.lose_errands(server, errands, ending, now);
+                    let Self { replicas, servers, .. } = self;
+                    replicas.lose_errands(server, (errands, ending), servers, now);
                 }
             }
         }
@@ -445,7 +446,7 @@ impl Dataplane {
         let routes = Arc::new(Routes::new(table, slots));
         self.servers.follow(&routes);
         self.take_happened(now);
-        self.prepare_replicas(&routes);
+        self.replicas.prepare(&routes, &mut self.servers);
         let former = mem::replace(&mut self.router, routes);
         self.counters.tables_replaced += u64::from(!former.servers().is_empty());
         self.generation += 1;
@@ -518,8 +519,8 @@ impl Dataplane {
         self.settle_all(now);
         self.servers.look_at_bulk();
         self.serve_ready_mail(now);
-        if self.keeps_journals {
-            self.work_on_journals(now);
+        if !self.replicas.is_empty() {
+            self.replicas.work(&mut self.servers, now);
         }
         self.publish_held(held_by_servers, now);
         self.close_overdue(now);
@@ -540,7 +541,8 @@ impl Dataplane {
         }
         let waits = sooner(sooner(self.memory_due, self.clients_due), self.window_ends());
         let settled = self.servers.next_settled(|slot| is_pledged(&self.former, slot));
-        sooner(sooner(waits, settled), self.servers.due())
+        let earliest = sooner(sooner(waits, settled), self.servers.due());
+        if self.replicas.is_empty() { earliest } else { sooner(earliest, self.replicas.due(&self.servers)) }
     }
 
     /// Gives up what is late, server by server.
@@ -661,30 +663,6 @@ fn is_pledged(former: &[Arc<Routes>], slot: usize) -> bool {
     let mut undecided = former.iter().filter(|routes| Arc::strong_count(routes) > 1);
     undecided.any(|routes| routes.servers().contains(&index(slot)))
 }
-
-/// Whether more requests of this session may be taken.
-pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool {
-    session.in_service < session.habits.requests_max() && reads(session, config, held) && session.apart == 0
-}
-
-/// Whether a session that is paused may go on.
-pub(crate) fn may_go_on(session: &Session, config: &Config, held: &Held) -> bool {
-    match session.slicing {
-        Slicing::No => may_take(session, config, held),
-        Slicing::InService => false,
-        Slicing::Ready(_) => reads(session, config, held),
-    }
-}
-
-/// Whether a client takes what it is sent.
-#[inline]
-fn reads(session: &Session, config: &Config, held: &Held) -> bool {
-    session.buffered_bytes() <= config.session_buffer_bytes_max / 2
-        && !(session.blocked && (held.is_pressed() || session.buffered_bytes() > UNREAD_BYTES_MAX))
-}
-
-/// Nothing is taken from a client that leaves more than this unread.
-const UNREAD_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@
 //! | `dataplane` | [`Dataplane`]: the driver's border |
 //! | `clients` | sessions: bytes become requests (`intake`), the order of the replies (`outbox`, `sequence`), clients that take too long |
 //! | `requests` | what each request asks of which servers, and what becomes of the replies: `dispatch`, `multiget`, `deliver`, `gather`; tries on other servers |
-//! | `replication` | keys with several servers: who decides (`ownership`), what the others hear (`follow`), what they missed (`journal`), who may be read (`standing`) |
+//! | `replication` | keys with several servers: who decides (`ownership`), what the others hear (`follow`), what they missed (`journal`), who is fresh (`freshness`) and may be read (`readers`) |
 //! | `servers` | connections: what is queued and in flight, deadlines, health, greeting, bulk connections |
 //! | `routes` | which servers there are, where keys go, and how both change |
 //! | `meter` | counters, windows of a second, reports, sampled requests |
@@ -30,10 +30,12 @@ mod servers;
 mod wire;
 
 pub use clients::intake::{Input, Intake};
-pub use clients::patience::{Doing, Overdue, Patience};
+pub use clients::patience::{Doing, Overdue};
 pub use config::Config;
 #[cfg(feature = "mutations")]
 pub use config::Mutation;
+pub use config::multiget::{Multiget, NotWhole, OnFailure};
+pub use config::patience::Patience;
 pub use config::policy::{JoinGets, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 pub use config::words::UnknownWord;
 pub use dataplane::{Dataplane, Event, SessionId};
@@ -41,13 +43,13 @@ pub use memory::budget::{Budget, Charge, SCARCE_LOOK_NS};
 pub use meter::counters::Counters;
 pub use meter::report::{Report, ServerReport, StationEntry};
 pub use meter::trace::{Arrivals, TraceRow};
-pub use meter::window::{LoopWindow, ServerWindow};
+pub use meter::window::LoopWindow;
+pub use replication::freshness::Freshness;
 pub use replication::ownership::{Mail, owner_of};
-pub use replication::standing::Standing;
 pub use requests::hosted::{Taken, Unsent, read_key, written_key};
 pub use requests::kept::{KeptRequest, parse_whole};
-pub use requests::multiget::{Multiget, NotWhole, OnFailure};
 pub use servers::changes::{Change, DownReason, ReplacedReason, ServerChange};
 pub use servers::version::Version;
+pub use servers::window::ServerWindow;
 pub use wire::fault::Fault;
 pub use wire::stats::StatsTopic;

@@ -14,11 +14,13 @@ pub(crate) mod happened;
 pub(crate) mod in_step;
 pub(crate) mod item_size;
 pub(crate) mod mark_down;
+pub(crate) mod message;
 pub(crate) mod order;
 pub(crate) mod second_opinion;
 mod slot_set;
 pub(crate) mod slots;
 pub(crate) mod version;
+pub(crate) mod window;
 
 use crate::{
     config::Config,
@@ -182,6 +184,9 @@ impl Servers {
             return;
         }
         let before = std::mem::replace(&mut self[slot], Backend::new(timed_as, now));
+        if before.has_copies() {
+            self.happened.push_back(Happened::Freed(slot));
+        }
         if !before.times.is_empty() {
             self.happened.push_back(Happened::Times(before.timed_as, Box::new(before.times)));
         }
@@ -325,13 +330,67 @@ impl Servers {
         backend.is_connected() || backend.is_greeting()
     }
 
-    /// Asks a server for its version: who answers has answered all that came before.
-    fn ask_version(&mut self, server: usize, purpose: Purpose, now: Instant) {
+    /// Whether a message may be added to those for this server now.
+    #[inline]
+    pub(crate) fn admit(&self, server: usize) -> Result<(), Fault> {
+        self.all[server].admit(&self.config)
+    }
+
+    /// Whether a server is connected and not marked down, or is connected to for what is sent there.
+    #[inline]
+    pub(crate) fn answers(&self, server: usize) -> bool {
+        match self.all[server].state {
+            State::Up => true,
+            State::Idle => self.config.connects_when_needed,
+            State::Connecting { .. }
+            | State::Greeting { .. }
+            | State::Silent
+            | State::Down { .. }
+            | State::Probing { .. } => false,
+        }
+    }
+
+    /// How long it took to answer of late, in nanoseconds; 0 before the first reply.
+    pub(crate) fn smoothed_ns(&self, server: usize) -> u64 {
+        self.all[server].smoothed_ns
+    }
+
+    /// Keys of this server have others, too. `is_stale`: it lacks a write of them, or may.
+    pub(crate) fn have_copies(&mut self, server: usize, is_stale: bool) {
+        self[server].have_copies();
+        self[server].keep_stale(is_stale);
+    }
+
+    /// A server lacks a write, or may, and is to be told to forget it: it is connected to for that. Or it was told.
+    pub(crate) fn keep_stale(&mut self, server: usize, is_stale: bool) {
+        self[server].keep_stale(is_stale);
+    }
+
+    /// Whether messages of the proxy's own may be sent to this server.
+    pub(crate) fn takes_errands(&self, server: usize) -> bool {
+        self.all[server].takes_errands()
+    }
+
+    /// Sends a message that no request asked for.
+    pub(crate) fn send_own(
+        &mut self,
+        server: usize,
+        (purpose, expected): (Purpose, Expected),
+        now: Instant,
+        compose: impl FnOnce(&mut Backend),
+    ) {
         self.busy.insert(server);
         let backend = &mut self.all[server];
-        backend.begin_own_message(purpose, Expected::Version, &self.config, now);
-        backend.message().extend_from_slice(b"version\r\n");
+        backend.begin_own_message(purpose, expected, &self.config, now);
+        compose(backend);
         backend.finish_message();
+    }
+
+    /// Asks a server for its version: who answers has answered all that came before.
+    fn ask_version(&mut self, server: usize, purpose: Purpose, now: Instant) {
+        self.send_own(server, (purpose, Expected::Version), now, |backend| {
+            backend.message().extend_from_slice(b"version\r\n");
+        });
     }
 
     // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -352,8 +411,7 @@ impl Servers {
                 }
                 State::Idle | State::Up | State::Silent => None,
             };
-            let errands = sooner(connection, backend.errands_due());
-            earliest = sooner(sooner(earliest, errands), backend.next_deadline(self.config.timeout_ns));
+            earliest = sooner(sooner(earliest, connection), backend.next_deadline(self.config.timeout_ns));
         });
         earliest
     }

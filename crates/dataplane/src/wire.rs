@@ -3,4 +3,6 @@
 pub(crate) mod fault;
 pub(crate) mod hash;
 pub(crate) mod key;
+pub(crate) mod names;
 pub(crate) mod stats;
+pub(crate) mod tagged;

@@ -31,7 +31,7 @@ use std::{
     thread,
     time::Duration,
 };
-use weir_dataplane::{Budget, Dataplane, Event, Report, SessionId, Standing, StatsTopic};
+use weir_dataplane::{Budget, Dataplane, Event, Freshness, Report, SessionId, StatsTopic};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -159,7 +159,7 @@ pub(crate) struct LoopConfig<'a> {
     pub(crate) dataplane: weir_dataplane::Config,
     pub(crate) budget: Arc<Budget>,
     pub(crate) table: Arc<Table>,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) freshness: Arc<Freshness>,
     pub(crate) whereabouts: Whereabouts,
     pub(crate) clock: Clock,
     pub(crate) batching: Batching,
@@ -171,7 +171,7 @@ impl EventLoop {
         let poll = Poll::new()?;
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let now = config.clock.now();
-        let mut dataplane = Dataplane::sharing(config.dataplane, config.table, config.standing, now);
+        let mut dataplane = Dataplane::sharing(config.dataplane, config.table, config.freshness, now);
         dataplane.share_budget(&config.budget);
         let event_loop = Self {
             outlet: config.windows.outlet(&config.name, &mut dataplane),

@@ -143,7 +143,7 @@ impl Proxy {
             questions,
             book: keeper.book(),
             keeper: handle.clone(),
-            standing: Arc::default(),
+            freshness: Arc::default(),
             descriptors,
             windows,
             tracing: None,

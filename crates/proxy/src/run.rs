@@ -41,7 +41,7 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{Budget, Standing};
+use weir_dataplane::{Budget, Freshness};
 
 /// Why a proxy could not run.
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +123,7 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
         questions,
         book: keeper.book(),
         keeper: keeper_handle.clone(),
-        standing: Arc::default(),
+        freshness: Arc::default(),
         descriptors: Arc::clone(&descriptors),
         windows: hub,
         tracing,
@@ -242,7 +242,7 @@ pub(crate) struct Making {
     pub(crate) book: Arc<AddressBook>,
     pub(crate) keeper: KeeperHandle,
     /// What all dataplanes know together.
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) freshness: Arc<Freshness>,
     pub(crate) descriptors: Arc<Descriptors>,
     pub(crate) windows: Hub,
     /// Where rows of sampled requests go, if anywhere.
@@ -272,7 +272,7 @@ impl Making {
             dataplane: self.config.dataplane(index),
             budget: Arc::clone(&self.budget),
             table: Arc::clone(&self.config.table),
-            standing: Arc::clone(&self.standing),
+            freshness: Arc::clone(&self.freshness),
             whereabouts: Whereabouts {
                 book: Arc::clone(&self.book),
                 keeper: self.keeper.clone(),

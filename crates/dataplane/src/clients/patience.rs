@@ -3,33 +3,8 @@
 //! Nothing of this is looked at while requests come and go: the time at which the first client may be overdue is remembered when a
 //! request does not arrive whole or a reply is not taken whole, and all clients are looked at then.
 
-use crate::{
-    Dataplane, Event, SessionId,
-    clients::session::Session,
-    dataplane::may_go_on,
-    memory::budget::{SCARCE_LOOK_NS, SCARCE_UNREAD_NS},
-};
+use crate::{clients::session::Session, config::patience::Patience, memory::budget::SCARCE_UNREAD_NS};
 use weir_timing::Instant;
-
-/// What is expected of clients. A time of 0 means for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// How long a client may send nothing while it is owed nothing. Nanoseconds.
-    pub idle_ns: u64,
-    /// How long a request may take from its first byte until it is complete; as long again for each `progress_bytes` of it that
-    /// have arrived. Nanoseconds.
-    pub request_ns: u64,
-    /// How long a client may take nothing of the replies that wait for it. Nanoseconds.
-    pub unread_ns: u64,
-    /// What of a long request must arrive within each `request_ns`.
-    pub progress_bytes: usize,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self { idle_ns: 0, request_ns: 10_000_000_000, unread_ns: 30_000_000_000, progress_bytes: 64 << 10 }
-    }
-}
 
 /// Why a client's connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,49 +92,6 @@ impl Patience {
     }
 }
 
-impl Dataplane {
-    /// Something of a client's has begun that may take this long and no longer.
-    #[inline]
-    pub(crate) fn watch_clients(&mut self, limit_ns: u64, now: Instant) {
-        if limit_ns > 0 {
-            let at = now.plus(limit_ns);
-            self.clients_due = Some(self.clients_due.map_or(at, |due| due.min(at)));
-        }
-    }
-
-    /// Closes the connections of clients that are overdue, if it is time to look for any.
-    pub(crate) fn close_overdue(&mut self, now: Instant) {
-        if self.clients_due.is_none_or(|due| now < due) {
-            return;
-        }
-        let mut are_paused = false;
-        for (id, session) in &self.sessions {
-            if session.intake.is_paused() && session.blocked {
-                // Perhaps because of what all buffers held.
-                if may_go_on(session, &self.config, &self.held) {
-                    self.resumable.push_back(id);
-                } else {
-                    are_paused = true;
-                }
-            }
-        }
-        let doing = |(id, session): (usize, &Session)| Some((id, session.doing()?, session.held_bytes()));
-        let clients = self.sessions.iter().filter_map(doing);
-        let found = self.config.patience.look(clients, self.held.excess(), now);
-        self.clients_due = found.next_look;
-        if are_paused && self.held.is_pressed() {
-            self.watch_clients(SCARCE_LOOK_NS, now);
-        }
-        found.overdue.into_iter().for_each(|(id, why)| self.close_for(id, why));
-    }
-
-    fn close_for(&mut self, id: SessionId, why: Overdue) {
-        self.counters.note_overdue(why);
-        self.sessions[id].close_asked = true;
-        self.events.push_back(Event::Close(id));
-    }
-}
-
 /// Of clients that take nothing of their replies since then, and make us hold so many bytes: those that are closed to give up `excess`
 /// bytes, the longest silent first.
 fn choose_unread(
@@ -191,7 +123,7 @@ impl crate::Counters {
 
 impl Session {
     /// `None`: nothing of it can be overdue.
-    fn doing(&self) -> Option<Doing> {
+    pub(crate) fn doing(&self) -> Option<Doing> {
         if self.gone || self.close_asked || self.hosted.is_some() {
             return None;
         }

@@ -12,6 +12,7 @@ use crate::{
     Arrivals, Config, Intake, Taken,
     clients::outbox::Outbox,
     clients::sequence::Sequence,
+    memory::budget::Held,
     replication::hold::Stalled,
     replication::ownership::Sender,
     requests::bulk_reads::{Habits, Slicing},
@@ -189,3 +190,27 @@ impl Session {
         self.appended = 0;
     }
 }
+
+/// Whether more requests of this session may be taken.
+pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool {
+    session.in_service < session.habits.requests_max() && reads(session, config, held) && session.apart == 0
+}
+
+/// Whether a session that is paused may go on.
+pub(crate) fn may_go_on(session: &Session, config: &Config, held: &Held) -> bool {
+    match session.slicing {
+        Slicing::No => may_take(session, config, held),
+        Slicing::InService => false,
+        Slicing::Ready(_) => reads(session, config, held),
+    }
+}
+
+/// Whether a client takes what it is sent.
+#[inline]
+fn reads(session: &Session, config: &Config, held: &Held) -> bool {
+    session.buffered_bytes() <= config.session_buffer_bytes_max / 2
+        && !(session.blocked && (held.is_pressed() || session.buffered_bytes() > UNREAD_BYTES_MAX))
+}
+
+/// Nothing is taken from a client that leaves more than this unread.
+const UNREAD_BYTES_MAX: usize = 1 << 20;

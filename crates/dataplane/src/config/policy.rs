@@ -37,7 +37,7 @@ pub enum ReplicasRequired {
     AllConfigured,
 }
 
-/// What a read is answered where every server of its key lacks writes, or may (`standing.rs`).
+/// What a read is answered where every server of its key lacks writes, or may (`freshness.rs`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStale {
     /// `SERVER_ERROR stale`. A miss says that a key is not there, and here nobody knows.

@@ -1,6 +1,6 @@
 //! What a dataplane tells about itself.
 
-use crate::{Counters, Dataplane, Version};
+use crate::{Counters, Dataplane, Version, servers::window::worse_state};
 use weir_timing::{Distribution, Instant, QueueReport, StationReport};
 
 /// Everything that one dataplane measured and counted, or the sum over several.
@@ -95,8 +95,8 @@ impl Dataplane {
                         queued: backend.queued.report(now),
                         in_flight: backend.in_flight.report(now),
                         time: self.recorder.server_time(slot),
-                        journal: backend.replica.as_ref().map_or(0, |replica| replica.journal.len() as u64),
-                        unread: backend.replica.as_ref().and_then(|replica| replica.trouble(now)),
+                        journal: self.replicas.missed(slot),
+                        unread: self.replicas.trouble(slot, now),
                         last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                     };
                     it.time.merge(&backend.times);
@@ -112,6 +112,37 @@ impl Dataplane {
                 })
                 .collect(),
         }
+    }
+}
+
+impl Dataplane {
+    #[cold]
+    pub(crate) fn note_version(&self, server: usize, version: Version) {
+        self.replicas.freshness().versions.note(
+            self.servers.slots.name(server),
+            version,
+            self.server_names(),
+        );
+    }
+
+    /// The lowest version that a server has told, of those of the table in force.
+    #[cold]
+    pub(crate) fn lowest_version(&self) -> Option<Version> {
+        self.replicas.freshness().versions.lowest(self.server_names())
+    }
+
+    fn server_names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.router.servers().iter().map(|&slot| &**self.servers.slots.name(usize::from(slot)))
+    }
+
+    /// The reply to `version`.
+    #[cold]
+    pub(crate) fn version_reply(&self) -> Vec<u8> {
+        match self.lowest_version() {
+            Some(version) => format!("VERSION {version}\r\n"),
+            None => format!("VERSION {}\r\n", self.config.version),
+        }
+        .into_bytes()
     }
 }
 
@@ -169,20 +200,5 @@ impl Report {
             mine.unread = mine.unread.or(theirs.unread);
             mine.last_trouble = mine.last_trouble.take().or_else(|| theirs.last_trouble.clone());
         }
-    }
-}
-
-/// The state of a server that two loops see differently.
-pub(crate) fn worse_state(one: &'static str, other: &'static str) -> &'static str {
-    if badness(other) > badness(one) { other } else { one }
-}
-
-fn badness(state: &str) -> u8 {
-    match state {
-        // Nobody has needed it from there yet.
-        "idle" => 0,
-        "up" => 1,
-        "connecting" => 2,
-        _ => 3,
     }
 }

@@ -13,15 +13,9 @@
 //! emptied last knows least. What is found is the answer, and is put back where it was missing (`repair.rs`), if this dataplane knows whose the
 //! key is and clients may not flush. Nothing else is different: a doubted server decides as before, and no request but a miss costs more.
 //!
-//! All dataplanes of a process share the doubt (`standing.rs`). It is read without a lock.
+//! All dataplanes of a process share the doubt (`freshness.rs`). It is read without a lock.
 
-use crate::{
-    Dataplane, ReadRepair,
-    config::Config,
-    requests::read::first_readable,
-    servers::Servers,
-    servers::backend::{Backend, RequestKey},
-};
+use crate::{Dataplane, ReadRepair, config::Config, servers::backend::RequestKey};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// After so many questions in a row that found nothing, a server is trusted again. Of what it is asked for then, less than one key in
@@ -62,22 +56,7 @@ impl Doubt {
 }
 
 impl Dataplane {
-    /// A server has closed or refused a connection.
-    pub(crate) fn note_may_be_empty(&mut self, server: usize) {
-        if let Some(replica) = &self.servers[server].replica {
-            self.counters.servers_doubted += u64::from(replica.share.doubt());
-        }
-    }
-
-    /// A read has its answer that has asked others for what a doubted server missed.
-    pub(crate) fn learn_of_doubted(&mut self, server: usize, asked: u32, found: u32) {
-        self.counters.misses_rescued += u64::from(found);
-        if let Some(replica) = &self.servers[server].replica {
-            self.counters.servers_trusted += u64::from(replica.share.learn(asked, found));
-        }
-    }
-
-    /// The same for a multi-get, or a `get` of one key. What was found is put back.
+    /// A multi-get, or a `get` of one key, has its answer that has asked others for what a doubted server missed. What was found is put back.
     #[cold]
     pub(crate) fn learn_from_second_step(&mut self, key: RequestKey, now: weir_timing::Instant) {
         let Some(mut gather) = self.services[key].gather.take() else { return };
@@ -85,7 +64,7 @@ impl Dataplane {
         if let Some((server, asked)) = doubted {
             let mut found = 0;
             gather.again.for_each_found(|_| found += 1);
-            self.learn_of_doubted(server, asked, found.min(asked));
+            self.replicas.learn_of_doubted(server, asked, found.min(asked));
         }
         self.services[key].gather = Some(gather);
         let is_rescued = doubted.is_some() && self.config.puts_back();
@@ -95,43 +74,12 @@ impl Dataplane {
     }
 }
 
-impl Backend {
-    /// Whether what it misses is asked of others.
-    #[inline]
-    pub(crate) fn is_doubted(&self) -> bool {
-        self.doubt_rank() > 0
-    }
-
-    #[inline]
-    pub(crate) fn doubt_rank(&self) -> u64 {
-        self.replica.as_ref().map_or(0, |replica| replica.share.doubt_rank())
-    }
-}
-
 impl Config {
     /// Whether what is found elsewhere is put back. A copy that is under way could outlive a client's `flush_all`, and without owners a
     /// newer write.
     pub(crate) fn puts_back(&self) -> bool {
         self.owns_keys && !self.limits.flush_allowed
     }
-}
-
-/// Who is asked in a second step for a key that `server` missed: the decider, if that was another and one of the two is trusted, because it
-/// alone may have the key; or, if `server` is doubted, who is doubted least.
-pub(crate) fn next_for_miss(
-    replicas: &[u16],
-    server: usize,
-    backends: &Servers,
-    config: &Config,
-) -> Option<usize> {
-    let decider = first_readable(replicas, backends, config).ok()?;
-    if decider != server && !(backends[decider].is_doubted() && backends[server].is_doubted()) {
-        return Some(decider);
-    }
-    let others = replicas.iter().map(|&replica| usize::from(replica)).filter(|&other| other != server);
-    let readable = others.filter(|&other| backends[other].is_readable(config));
-    let best = readable.min_by_key(|&other| backends[other].doubt_rank());
-    best.filter(|&other| decider != server || backends[other].doubt_rank() < backends[server].doubt_rank())
 }
 
 #[cfg(test)]

@@ -17,11 +17,11 @@
 pub(crate) mod meta;
 
 use crate::{
-    Dataplane,
+    Config, Dataplane,
     replication::repair::Repair,
     replication::replicate::{CopyState, Replicated, Step},
-    requests::dispatch::write_message,
     servers::backend::RequestKey,
+    servers::message::write_message,
     wire::key::WireKey,
 };
 use weir_protocol::{Arithmetic, Deletion, Expected, Meta, MetaVerb, Request, Status, Storage, StorageVerb};
@@ -69,6 +69,17 @@ impl Follow {
     /// Whether one replica decides, and the others follow.
     pub(crate) const fn is_conditional(&self) -> bool {
         !matches!(self, Self::Never)
+    }
+}
+
+impl Config {
+    /// What the others learn of a write that one decides.
+    pub(crate) fn follow(&self, request: Request<'_>) -> Follow {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(crate::Mutation::MetaFollow) && matches!(request, Request::Meta(_)) {
+            return Follow::Forget;
+        }
+        Follow::of(request)
     }
 }
 

@@ -193,8 +193,8 @@ impl Dataplane {
         let mut replicas = [0; REPLICAS_MAX];
         let count = self.router.replicas_of(name, &mut replicas);
         let servers = || replicas[..count].iter().map(|&server| usize::from(server));
-        let readable = || servers().filter(|&server| self.servers[server].is_readable(&self.config));
-        let source = readable().min_by_key(|&server| self.servers[server].doubt_rank())?;
+        let readable = || servers().filter(|&server| self.readers().is_readable(server));
+        let source = readable().min_by_key(|&server| self.replicas.doubt_rank(server))?;
         (readable().count() > 1).then_some(source)
     }
 
@@ -245,7 +245,7 @@ impl Dataplane {
         let Follow::Repair(repair) = &write.follow else { return };
         let is_current = !self.repairs.is_outdated(repair)
             && write.goes_by(&self.router)
-            && self.servers[write.decider].is_readable(&self.config);
+            && self.readers().is_readable(write.decider);
         let Some(item) = Item::parse(bytes) else {
             self.counters.repairs_failed += 1;
             return;
@@ -270,7 +270,7 @@ impl Dataplane {
         }
         for rank in 0..write.copies.len() {
             let Copy { server, state } = write.copies[rank];
-            if state == CopyState::Untold && self.servers[server].is_readable(&self.config) {
+            if state == CopyState::Untold && self.readers().is_readable(server) {
                 write.copies[rank].state = CopyState::Asked;
                 self.send_for_repair((key, server), now, |backend| {
                     backend.message().extend_from_slice(&message);

@@ -1,31 +1,48 @@
-//! One server of which other servers have copies: what this dataplane knows it to lack, and how it is made to forget that.
+//! Servers of which other servers have copies: what this dataplane knows each of them to lack, and how they are made to forget that.
+//!
+//! [`Replicas`] owns each one's journal, its share in what all dataplanes know (`freshness.rs`) and its tag. It is told what a server missed,
+//! what it answered to repair messages, and what was lost with a connection. It answers which servers are fresh and which are doubted. What
+//! it sends goes through [`Servers`], and the client is never answered by it.
 
 use crate::{
-    Dataplane, ServerChange,
+    config::Config,
+    meter::counters::Counters,
     replication::follow::invalidation,
+    replication::freshness::{Freshness, Share},
     replication::journal::{Bounds, Errand, Journal, Missed},
-    replication::standing::{Share, Standing},
     replication::token::Tag,
-    requests::dispatch::write_message,
     routes::Routes,
-    servers::backend::{Backend, Purpose, State},
+    servers::Servers,
+    servers::backend::{Purpose, sooner},
+    servers::changes::ServerChange,
     servers::happened::{Ending, LostErrands},
+    servers::message::write_message,
     wire::key::WireKey,
 };
+use std::sync::Arc;
 use weir_protocol::{Expected, Reply, Status};
 use weir_timing::Instant;
 
-/// What a backend has besides, where keys have several servers.
+/// All of them, by slot.
 #[derive(Debug)]
-pub(crate) struct Replica {
-    pub(crate) tag: Tag,
-    pub(crate) share: Share,
-    pub(crate) journal: Journal,
+pub(crate) struct Replicas {
+    config: Config,
+    counters: Counters,
+    freshness: Arc<Freshness>,
+    by_slot: Vec<Option<Box<Replica>>>,
+}
+
+/// One server of which others have copies.
+#[derive(Debug)]
+struct Replica {
+    tag: Tag,
+    share: Share,
+    journal: Journal,
 }
 
 impl Replica {
-    pub(crate) fn new(standing: &Standing, name: &str) -> Self {
-        let (share, is_inherited) = standing.share(name);
+    fn new(freshness: &Freshness, name: &str) -> Self {
+        let (share, is_inherited) = freshness.share(name);
         let mut journal = Journal::new();
         if is_inherited {
             journal.flush_instead();
@@ -34,8 +51,8 @@ impl Replica {
     }
 
     /// Why the server is not read, as far as this dataplane is concerned.
-    pub(crate) fn trouble(&self, now: Instant) -> Option<&'static str> {
-        if !self.share.is_unclean() {
+    fn trouble(&self, now: Instant) -> Option<&'static str> {
+        if !self.share.is_stale() {
             return None;
         }
         Some(if self.journal.is_flush_refused() {
@@ -49,93 +66,201 @@ impl Replica {
         })
     }
 
-    /// Returns whether it was unclean, and is not any more.
-    fn clean_if_done(&mut self) -> bool {
-        let is_fresh = self.share.is_unclean() && self.journal.is_done();
+    /// Returns whether it was stale, and is not any more.
+    fn freshen_if_done(&mut self) -> bool {
+        let is_fresh = self.share.is_stale() && self.journal.is_done();
         if is_fresh {
-            self.share.clean();
+            self.share.mark_fresh();
         }
         is_fresh
     }
 }
 
-impl Dataplane {
+impl Replicas {
+    pub(crate) fn new(config: &Config, freshness: Arc<Freshness>) -> Self {
+        Self { config: config.clone(), counters: Counters::default(), freshness, by_slot: Vec::new() }
+    }
+
+    pub(crate) const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What the dataplanes of the process share.
+    pub(crate) fn freshness(&self) -> &Freshness {
+        &self.freshness
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.by_slot.is_empty()
+    }
+
     /// Servers that hold copies of what others hold get what that needs. Who has it keeps it.
-    pub(crate) fn prepare_replicas(&mut self, routes: &Routes) {
-        self.keeps_journals |= routes.is_replicated();
+    pub(crate) fn prepare(&mut self, routes: &Routes, servers: &mut Servers) {
         for slot in routes.replicated_slots() {
-            if self.servers[slot].replica.is_some() {
+            if self.of(slot).is_some() {
                 continue;
             }
-            let replica = Replica::new(&self.standing, self.servers.slots.name(slot));
-            let is_unclean = replica.share.is_unclean();
-            self.servers[slot].replica = Some(Box::new(replica));
-            if is_unclean {
+            let replica = Replica::new(&self.freshness, servers.slots.name(slot));
+            let is_stale = replica.share.is_stale();
+            if self.by_slot.len() <= slot {
+                self.by_slot.resize_with(slot + 1, || None);
+            }
+            self.by_slot[slot] = Some(Box::new(replica));
+            servers.have_copies(slot, is_stale);
+            if is_stale {
                 // Who went by it before has left it like that.
-                self.servers.note_change(slot, ServerChange::FlushWanted);
+                servers.note_change(slot, ServerChange::FlushWanted);
             }
         }
     }
 
+    /// The slot is no server's any more.
+    pub(crate) fn forget(&mut self, slot: usize) {
+        if let Some(replica) = self.by_slot.get_mut(slot) {
+            *replica = None;
+        }
+    }
+
+    #[inline]
+    fn of(&self, slot: usize) -> Option<&Replica> {
+        self.by_slot.get(slot)?.as_deref()
+    }
+
+    // ── questions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Whether a server lacks nothing that any dataplane knows of.
+    #[inline]
+    pub(crate) fn is_fresh(&self, slot: usize) -> bool {
+        self.of(slot).is_none_or(|replica| replica.share.is_fresh())
+    }
+
+    /// Whether what it misses is asked of others (`emptied.rs`).
+    #[inline]
+    pub(crate) fn is_doubted(&self, slot: usize) -> bool {
+        self.doubt_rank(slot) > 0
+    }
+
+    /// 0 if it is trusted; more for who was emptied later.
+    #[inline]
+    pub(crate) fn doubt_rank(&self, slot: usize) -> u64 {
+        self.of(slot).map_or(0, |replica| replica.share.doubt_rank())
+    }
+
+    /// What stands in its tokens.
+    #[inline]
+    pub(crate) fn tag(&self, slot: usize) -> Option<Tag> {
+        self.of(slot).map(|replica| replica.tag)
+    }
+
+    /// How many keys it has missed that are to be deleted there.
+    pub(crate) fn missed(&self, slot: usize) -> u64 {
+        self.of(slot).map_or(0, |replica| replica.journal.len() as u64)
+    }
+
+    /// Why it is not read, as far as this dataplane is concerned.
+    pub(crate) fn trouble(&self, slot: usize, now: Instant) -> Option<&'static str> {
+        self.of(slot)?.trouble(now)
+    }
+
+    // ── doubts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// A server has closed or refused a connection.
+    pub(crate) fn note_may_be_empty(&mut self, slot: usize) {
+        if let Some(replica) = self.of(slot) {
+            self.counters.servers_doubted += u64::from(replica.share.doubt());
+        }
+    }
+
+    /// A read has its answer that has asked others for so many keys that a doubted server missed.
+    pub(crate) fn learn_of_doubted(&mut self, slot: usize, asked: u32, found: u32) {
+        self.counters.misses_rescued += u64::from(found);
+        if let Some(replica) = self.of(slot) {
+            self.counters.servers_trusted += u64::from(replica.share.learn(asked, found));
+        }
+    }
+
+    // ── journals ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
     /// The server lacks a write to this key, or may, or may still carry one out: it is not read until it has forgotten the key.
-    pub(crate) fn miss(&mut self, server: usize, key: WireKey<'_>) {
-        let Self { servers: backends, config, counters, .. } = self;
-        let Some(replica) = backends[server].replica.as_mut().filter(|_| config.has_journal()) else {
-            return;
-        };
-        let is_stale = replica.share.soil();
+    pub(crate) fn miss(&mut self, slot: usize, key: WireKey<'_>, servers: &mut Servers) {
+        let Self { by_slot, config, counters, .. } = self;
+        let replica = by_slot.get_mut(slot).and_then(Option::as_mut);
+        let Some(replica) = replica.filter(|_| config.has_journal()) else { return };
+        let is_stale = replica.share.mark_stale();
         counters.journal_keys += 1;
         let bounds = Bounds { keys: config.journal_keys_max, bytes: config.journal_bytes_max };
         let overflows = replica.journal.miss(Missed::of(key), bounds);
         counters.journal_overflows += u64::from(overflows);
+        servers.keep_stale(slot, true);
         if is_stale {
-            self.servers.note_change(server, ServerChange::Stale);
+            servers.note_change(slot, ServerChange::Stale);
         }
         if overflows {
-            self.servers.note_change(server, ServerChange::FlushWanted);
+            servers.note_change(slot, ServerChange::FlushWanted);
         }
     }
 
     /// Once per turn: makes servers forget what they missed.
-    pub(crate) fn work_on_journals(&mut self, now: Instant) {
+    pub(crate) fn work(&mut self, servers: &mut Servers, now: Instant) {
         let mut next = 0;
-        while let Some(server) = self.servers.next_busy(next) {
-            if self.servers[server].is_unclean() {
-                self.work_on_journal(server, now);
+        while let Some(slot) = servers.next_busy(next) {
+            if self.of(slot).is_some_and(|replica| replica.share.is_stale()) && servers.takes_errands(slot) {
+                self.work_on(slot, servers, now);
             }
-            next = server + 1;
+            next = slot + 1;
         }
     }
 
     #[cold]
-    fn work_on_journal(&mut self, server: usize, now: Instant) {
-        let Self { servers: backends, config, counters, .. } = self;
-        let backend = &mut backends[server];
-        if !backend.takes_errands() {
-            return;
-        }
-        while let Some(errand) = backend.replica.as_mut().and_then(|replica| replica.journal.next(now)) {
+    fn work_on(&mut self, slot: usize, servers: &mut Servers, now: Instant) {
+        let Some(replica) = &mut self.by_slot[slot] else { return };
+        while let Some(errand) = replica.journal.next(now) {
             match errand {
                 Errand::Delete(missed) => {
                     let (message, expected) = invalidation(missed.wire());
-                    backend.begin_own_message(Purpose::Delete, expected, config, now);
-                    write_message(message, expected, backend);
-                    counters.journal_deletes += 1;
+                    servers.send_own(slot, (Purpose::Delete, expected), now, |backend| {
+                        write_message(message, expected, backend);
+                    });
+                    self.counters.journal_deletes += 1;
                 }
                 Errand::Flush => {
-                    backend.begin_own_message(Purpose::Flush, Expected::Flush, config, now);
-                    backend.message().extend_from_slice(b"flush_all\r\n");
-                    counters.journal_flushes += 1;
+                    servers.send_own(slot, (Purpose::Flush, Expected::Flush), now, |backend| {
+                        backend.message().extend_from_slice(b"flush_all\r\n");
+                    });
+                    self.counters.journal_flushes += 1;
                 }
             }
-            backend.finish_message();
         }
     }
 
+    /// When there is something to be sent to any of them.
+    pub(crate) fn due(&self, servers: &Servers) -> Option<Instant> {
+        let (mut earliest, mut next) = (None, 0);
+        // Who is stale is busy.
+        while let Some(slot) = servers.next_busy(next) {
+            if let Some(replica) = self.of(slot)
+                && replica.share.is_stale()
+                && servers.takes_errands(slot)
+            {
+                earliest = sooner(earliest, replica.journal.due());
+            }
+            next = slot + 1;
+        }
+        earliest
+    }
+
     /// A server answered what nobody but the proxy itself had asked.
-    pub(crate) fn errand_replied(&mut self, server: usize, purpose: Purpose, reply: Reply, now: Instant) {
-        let Self { servers: backends, config, counters, .. } = self;
-        let Some(replica) = &mut backends[server].replica else { return };
+    pub(crate) fn errand_replied(
+        &mut self,
+        slot: usize,
+        (purpose, reply): (Purpose, Reply),
+        servers: &mut Servers,
+        now: Instant,
+    ) {
+        let Self { by_slot, config, counters, .. } = self;
+        let Some(replica) = by_slot.get_mut(slot).and_then(Option::as_mut) else { return };
         let mut change = None;
         match (purpose, reply.status.is_error()) {
             (Purpose::Delete, true) if reply.status == Status::ServerError => {
@@ -155,41 +280,30 @@ impl Dataplane {
             }
             (Purpose::Request | Purpose::Barrier | Purpose::Step, _) => return,
         }
-        let is_fresh = replica.clean_if_done();
         if let Some(change) = change {
-            self.servers.note_change(server, change);
+            servers.note_change(slot, change);
         }
-        if is_fresh {
-            self.servers.note_change(server, ServerChange::Fresh);
+        if replica.freshen_if_done() {
+            servers.keep_stale(slot, false);
+            servers.note_change(slot, ServerChange::Fresh);
         }
     }
 
     /// A connection is gone that had `deletes` of ours, or a flush, on it, and perhaps writes that were not answered.
-    pub(crate) fn lose_errands(&mut self, server: usize, lost: LostErrands, ending: Ending, now: Instant) {
-        let Self { servers: backends, config, counters, .. } = self;
-        let Some(replica) = &mut backends[server].replica else { return };
+    pub(crate) fn lose_errands(
+        &mut self,
+        slot: usize,
+        (lost, ending): (LostErrands, Ending),
+        servers: &mut Servers,
+        now: Instant,
+    ) {
+        let Self { by_slot, config, counters, .. } = self;
+        let Some(replica) = by_slot.get_mut(slot).and_then(Option::as_mut) else { return };
         replica.journal.lose(lost.deletes, lost.flush);
-        if lost.writes && ending == Ending::Otherwise && replica.share.is_unclean() {
+        if lost.writes && ending == Ending::Otherwise && replica.share.is_stale() {
             counters.server_quarantines += 1;
             replica.journal.quarantine(now.plus(config.quarantine_ns));
-            self.servers.note_change(server, ServerChange::Quarantined);
+            servers.note_change(slot, ServerChange::Quarantined);
         }
-    }
-}
-
-impl Backend {
-    /// Whether this dataplane is unclean there.
-    pub(crate) fn is_unclean(&self) -> bool {
-        self.replica.as_ref().is_some_and(|replica| replica.share.is_unclean())
-    }
-
-    /// When there is something to be sent to make it clean.
-    pub(crate) fn errands_due(&self) -> Option<Instant> {
-        let replica = self.replica.as_ref().filter(|replica| replica.share.is_unclean())?;
-        if self.takes_errands() { replica.journal.due() } else { None }
-    }
-
-    fn takes_errands(&self) -> bool {
-        self.state == State::Up && !self.renewing
     }
 }

@@ -16,13 +16,13 @@ use crate::{
     Dataplane, Fault, ReplicasRequired, WritePolicy,
     replication::follow::{Follow, may_have_changed, meta::ITEM_PART},
     replication::token::Judged,
-    requests::dispatch::{Write, write_message},
-    requests::read::first_readable,
+    requests::dispatch::Write,
     requests::service::Answer,
     requests::services::Services,
     routes::Routes,
     servers::backend::{Backend, NewPart, RequestKey},
     servers::begun::Begun,
+    servers::message::write_message,
     wire::key::WireKey,
 };
 use std::sync::Arc;
@@ -280,7 +280,7 @@ impl Dataplane {
         if let Some(down) = down.filter(|_| live < required) {
             return Err(down);
         }
-        match first_readable(replicas, &self.servers, &self.config) {
+        match self.readers().first(replicas) {
             Ok(decider) => Ok(decider),
             Err(refusal) if is_conditional => Err(refusal),
             // Nothing is read to carry it out.
@@ -295,7 +295,7 @@ impl Dataplane {
     /// A replica is marked down, and will not hear of the write.
     pub(crate) fn skip_copy(&mut self, write: &Replicated, server: usize) -> CopyState {
         self.counters.copies_skipped += 1;
-        self.miss(server, write.key());
+        self.replicas.miss(server, write.key(), &mut self.servers);
         CopyState::Missed
     }
 
@@ -386,7 +386,7 @@ impl Dataplane {
 
     /// A replica lacks the write, or may.
     pub(crate) fn miss_copy(&mut self, write: &Replicated, server: usize) -> CopyState {
-        self.miss(server, write.key());
+        self.replicas.miss(server, write.key(), &mut self.servers);
         CopyState::Missed
     }
 

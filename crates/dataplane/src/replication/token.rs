@@ -19,7 +19,7 @@
 
 use crate::{
     Dataplane, requests::degrade::meta_line, requests::dispatch::Write, requests::service::Answer,
-    servers::backend::RequestKey, wire::hash::hash,
+    servers::backend::RequestKey, wire::hash::hash, wire::tagged::Tagged,
 };
 use weir_protocol::{
     Base64Key, Expected, Meta, MetaVerb, Reply, Request, Status, Storage, ValueSpan, cas_token,
@@ -44,15 +44,6 @@ pub(crate) enum Judged<'a> {
     Ask(Request<'a>),
     /// The token is not the decider's.
     Exists(Answer),
-}
-
-/// A reply with the tokens that the client sees.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Tagged {
-    pub(crate) reply: Reply,
-    pub(crate) bytes: Vec<u8>,
-    /// Where the values of a retrieval lie in `bytes`.
-    pub(crate) values: Vec<ValueSpan>,
 }
 
 impl Tag {
@@ -175,20 +166,6 @@ impl Tag {
     }
 }
 
-impl Tagged {
-    /// A reply whose last line is what it was and where it was, as counted from the end.
-    pub(crate) fn new(reply: Reply, former_len: usize, bytes: Vec<u8>, values: Vec<ValueSpan>) -> Self {
-        let moved = |at: usize| if at == 0 { 0 } else { bytes.len() - (former_len - at) };
-        let reply = Reply {
-            len: moved(reply.len),
-            answer_len: moved(reply.answer_len),
-            last_line: moved(reply.last_line),
-            status: reply.status,
-        };
-        Self { reply, bytes, values }
-    }
-}
-
 /// The number that no item has, as long as clients give none this one (`E`).
 const NO_NUMBER: u64 = u64::MAX;
 
@@ -247,7 +224,7 @@ impl Dataplane {
         bytes: &[u8],
     ) -> Option<Tagged> {
         let backend = &self.servers[server];
-        let tag = backend.replica.as_ref()?.tag;
+        let tag = self.replicas.tag(server)?;
         match reply.status {
             Status::End if expected == Expected::Retrieval => {
                 // A server may belong to several pools.
@@ -272,8 +249,8 @@ impl Dataplane {
         write: Write<'a>,
         text: &'a mut Vec<u8>,
     ) -> Judged<'a> {
-        match &self.servers[decider].replica {
-            Some(replica) if write.is_conditional => replica.tag.judge(write.request, text),
+        match self.replicas.tag(decider) {
+            Some(tag) if write.is_conditional => tag.judge(write.request, text),
             _ => Judged::Ask(write.request),
         }
     }

@@ -12,11 +12,11 @@
 use crate::{
     Dataplane,
     clients::outbox::SharedBytes,
-    replication::emptied::next_for_miss,
+    replication::readers::Readers,
     requests::dispatch::REPLICAS_MAX,
-    requests::failover::Names,
     requests::gather::Gather,
     servers::backend::{NewPart, RequestKey},
+    wire::names::Names,
 };
 use weir_protocol::{Expected, ValueSpan};
 use weir_timing::Instant;
@@ -53,7 +53,17 @@ pub(crate) struct Again {
 impl Dataplane {
     /// A multi-get has all its parts: asks the deciders for what others did not have. Returns whether there is anything to wait for.
     pub(crate) fn ask_again(&mut self, key: RequestKey, now: Instant) -> bool {
-        let Self { services, sessions, router, generation, servers: backends, config, counters, .. } = self;
+        let Self {
+            services,
+            sessions,
+            router,
+            generation,
+            servers: backends,
+            replicas: copies,
+            config,
+            counters,
+            ..
+        } = self;
         let service = &mut services[key];
         let session = &sessions[service.session];
         let begun = service.begun();
@@ -71,6 +81,7 @@ impl Dataplane {
         {
             return false;
         }
+        let readers = Readers { servers: backends, replicas: copies };
         let mut again = std::mem::take(&mut gather.again);
         let mut names = Names(&again.names);
         let mut second = again.gather.take().unwrap_or_default();
@@ -80,10 +91,10 @@ impl Dataplane {
             if !was_found && part.answered {
                 let mut replicas = [0; REPLICAS_MAX];
                 let count = router.replicas_of(name, &mut replicas);
-                if let Some(server) = next_for_miss(&replicas[..count], part.server, backends, config) {
+                if let Some(server) = readers.next_for_miss(&replicas[..count], part.server) {
                     again.positions.push(position);
                     second.assign(server);
-                    if backends[part.server].is_doubted() {
+                    if copies.is_doubted(part.server) {
                         again.doubted = Some(part.server);
                         again.of_doubted += 1;
                     }

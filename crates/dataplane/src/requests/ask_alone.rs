@@ -10,8 +10,8 @@
 
 use crate::{
     Dataplane,
-    requests::failover::Names,
     servers::backend::{NewPart, Part},
+    wire::names::Names,
 };
 use weir_protocol::Expected;
 use weir_timing::Instant;
@@ -30,7 +30,7 @@ impl Dataplane {
     /// Asks the server for the part again, in a message of its own. Returns whether that may be.
     #[cold]
     pub(crate) fn ask_alone(&mut self, sharer: &Sharer, server: usize, now: Instant) -> bool {
-        let Self { services, sessions, servers: backends, config, counters, .. } = self;
+        let Self { services, sessions, servers: backends, replicas, config, counters, .. } = self;
         let Sharer { part, keys } = sharer;
         let Some(key) = part.request else { return false };
         let (service, backend) = (&mut services[key], &mut backends[server]);
@@ -41,7 +41,8 @@ impl Dataplane {
             && !session.gone
             && session.changes == service.changes_before
             && created.deadline(config.timeout_ns, false) > now
-            && backend.admit_read(config).is_ok();
+            && backend.admit(config).is_ok()
+            && replicas.is_fresh(server);
         if !may {
             return false;
         }

@@ -6,13 +6,13 @@ mod shared;
 use crate::{
     Dataplane, Fault, SessionId,
     clients::outbox::{LARGE_REPLY_BYTES, Outbox, SharedBytes},
-    dataplane::may_take,
+    clients::session::may_take,
     memory::budget::SMALL_REPLY_BYTES,
     meter::counters::has_result,
     replication::replicate::retire,
-    replication::token::Tagged,
     requests::service::Answer,
     servers::backend::{Part, Purpose, Repeated, RequestKey},
+    wire::tagged::Tagged,
 };
 use std::{mem, sync::Arc};
 use weir_protocol::{Expected, Reply, Status, ValueSpan, Violation};
@@ -138,7 +138,10 @@ impl Dataplane {
                 }
                 Purpose::Step => self.servers[server].in_step.note_confirmed(),
                 Purpose::Barrier => self.servers.mark_up(server, now),
-                Purpose::Delete | Purpose::Flush => self.errand_replied(server, part.purpose, reply, now),
+                Purpose::Delete | Purpose::Flush => {
+                    let Self { replicas, servers, .. } = self;
+                    replicas.errand_replied(server, (part.purpose, reply), servers, now);
+                }
             }
             return;
         };
@@ -148,7 +151,7 @@ impl Dataplane {
             return self.deliver_odd(server, (key, part), (reply, bytes), now);
         }
         let mut tagged = None;
-        if backend.replica.is_some() {
+        if backend.has_copies() {
             backend.observe(now.saturating_since(part.sent));
             tagged = self.tag_reply(key, (server, part.expected), reply, bytes);
         }

@@ -20,7 +20,8 @@ use crate::{
     requests::service::Answer,
     servers::backend::{Backend, NewPart, RequestKey},
     servers::bulk::Way,
-    wire::key::{WireKey, write_meta},
+    servers::message::write_message,
+    wire::key::WireKey,
 };
 use std::sync::Arc;
 use weir_protocol::{
@@ -446,17 +447,6 @@ pub(crate) struct Large<'a> {
     pub(crate) silent: bool,
     pub(crate) erases: bool,
     pub(crate) refusal: Refusal,
-}
-
-/// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before
-/// the `MN`.
-pub(crate) fn write_message(request: Request<'_>, expected: Expected, backend: &mut Backend) {
-    let Request::Meta(meta) = request else { return request.write_to(backend.message()) };
-    let echo = write_meta(meta, backend.message());
-    if expected == Expected::MetaThenNoop {
-        backend.message().extend_from_slice(b"mn\r\n");
-    }
-    backend.expect_echo(&echo);
 }
 
 /// A `flush_all` that went over a bulk connection is known by no key.

@@ -11,13 +11,12 @@
 
 use crate::{
     Dataplane,
-    replication::emptied::next_for_miss,
     requests::degrade::Degrades,
     requests::dispatch::REPLICAS_MAX,
-    requests::read::first_readable,
     requests::service::Service,
     servers::backend::{NewPart, Part, RequestKey},
     wire::key::{Echo, write_meta},
+    wire::names::Names,
 };
 use weir_protocol::{Expected, Meta, MetaVerb, RetrievalVerb, Status};
 use weir_timing::Instant;
@@ -190,7 +189,7 @@ impl Dataplane {
         status: Status,
         now: Instant,
     ) -> bool {
-        let is_doubted = self.servers[server].is_doubted();
+        let is_doubted = self.replicas.is_doubted(server);
         let is_miss = matches!(status, Status::MetaMiss | Status::MetaSilent);
         let concerns = self.services[key].reread.as_ref().is_some_and(|it| it.concerns(is_doubted));
         concerns && self.rescue_meta(key, (server, part), is_miss, now)
@@ -209,19 +208,19 @@ impl Dataplane {
         let Message::Meta(meta) = &reread.message else { return false };
         let mut is_asked = false;
         if let Some(doubted) = reread.missed_by {
-            self.learn_of_doubted(doubted, 1, u32::from(!is_miss));
+            self.replicas.learn_of_doubted(doubted, 1, u32::from(!is_miss));
             if !is_miss && self.config.puts_back() {
                 self.put_back_missed(&meta.name, now);
             }
         } else if is_miss
-            && self.servers[server].is_doubted()
+            && self.replicas.is_doubted(server)
             && self.may_ask_elsewhere(&self.services[key], &reread, now)
             && (!meta.shows_token || self.config.puts_back())
         {
             let tried = reread.tried.get_or_insert_default();
             let mut replicas = [0; REPLICAS_MAX];
             let count = self.router.replicas_of(&meta.name, &mut replicas);
-            let next = next_for_miss(&replicas[..count], server, &self.servers, &self.config);
+            let next = self.readers().next_for_miss(&replicas[..count], server);
             tried.extend(replicas[..count].iter().map(|&it| usize::from(it)).filter(|it| Some(*it) != next));
             is_asked = next.is_some() && self.ask_meta_elsewhere(key, part, meta, tried, now);
             if is_asked {
@@ -316,20 +315,6 @@ impl Dataplane {
             left[len] = replica;
             len += 1;
         }
-        if len == 0 { None } else { first_readable(&left[..len], &self.servers, &self.config).ok() }
-    }
-}
-
-/// Keys, each after its length.
-pub(crate) struct Names<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Iterator for Names<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let (&len, rest) = self.0.split_first()?;
-        let (name, rest) = rest.split_at(usize::from(len));
-        self.0 = rest;
-        Some(name)
+        if len == 0 { None } else { self.readers().first(&left[..len]).ok() }
     }
 }

@@ -15,7 +15,8 @@
 //! before anything of it is sent, or its keys are misses, as [`OnFailure`] says (`degrade.rs`).
 
 use crate::{
-    Dataplane, Fault, ReadPolicy,
+    Dataplane, Fault, Multiget, ReadPolicy,
+    replication::readers::Readers,
     requests::auto::{Chooser, Way},
     requests::dispatch::{Context, REPLICAS_MAX},
     requests::gather::Gather,
@@ -23,32 +24,10 @@ use crate::{
     routes::PoolSlots,
     servers::backend::{NewPart, RequestKey},
 };
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 use weir_protocol::{Expected, Retrieval, RetrievalVerb};
 use weir_routing::Balance;
 use weir_timing::Instant;
-
-/// How a multi-get is asked for where keys have several replicas.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Multiget {
-    /// Every server answers for a part, and the parts are as equal as placement allows.
-    #[default]
-    Sharded,
-    /// One server answers for all keys. It must hold all, so every server must be a replica of every key.
-    Whole,
-    /// Whichever of the two was faster of late for about as many keys. Sharded where not every server holds every key.
-    Auto,
-}
-
-/// What becomes of a retrieval of which a part got no answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnFailure {
-    /// One `SERVER_ERROR` instead of all values.
-    #[default]
-    Strict,
-    /// The keys of the part are misses, and counted.
-    Degrade,
-}
 
 /// What plans retrievals, kept from one to the next.
 #[derive(Debug)]
@@ -154,7 +133,7 @@ impl Dataplane {
             return Plan::One(decider);
         }
         if let Ok(server) = decider
-            && self.servers[server].is_doubted()
+            && self.replicas.is_doubted(server)
         {
             return self.plan_doubted(key, verb, (name, server));
         }
@@ -227,7 +206,7 @@ impl Dataplane {
         let (is_replicated, mut is_doubted) = (self.router.is_replicated(), false);
         for name in retrieval.keys() {
             let server = self.decider(name).unwrap_or_else(|(_, server)| server);
-            is_doubted |= is_replicated && self.servers[server].is_doubted();
+            is_doubted |= is_replicated && self.replicas.is_doubted(server);
             gather.assign(server);
         }
         if is_doubted {
@@ -266,12 +245,11 @@ impl Dataplane {
     /// As many servers as there are keys, or all, for equal parts of the keys in their order. The server that comes first is
     /// another one with each request. `None`: none can be asked.
     fn evenly(&mut self, retrieval: Retrieval<'_>, of: &[u16]) -> Option<Box<Gather>> {
-        let Self { planner: Planner { first, servers, .. }, servers: backends, config, .. } = self;
+        let Self { planner: Planner { first, servers, .. }, servers: backends, replicas: copies, .. } = self;
         let rotated = (0..of.len()).map(|step| usize::from(of[(*first + step) % of.len()]));
         servers.clear();
-        servers.extend(
-            rotated.filter(|&server| backends[server].is_readable(config)).take(retrieval.key_count()),
-        );
+        let readers = Readers { servers: backends, replicas: copies };
+        servers.extend(rotated.filter(|&server| readers.is_readable(server)).take(retrieval.key_count()));
         *first = (*first + 1) % of.len();
         if servers.is_empty() {
             return None;
@@ -286,12 +264,13 @@ impl Dataplane {
 
     /// One of each key's replicas, so that the parts are as equal as can be.
     fn balanced(&mut self, retrieval: Retrieval<'_>, replicas_max: usize) -> Box<Gather> {
-        let Self { planner: Planner { balance, .. }, router, servers: backends, config, .. } = self;
-        balance.begin(backends.len(), replicas_max);
+        let Self { planner: Planner { balance, .. }, router, servers, replicas: copies, .. } = self;
+        let readers = Readers { servers, replicas: copies };
+        balance.begin(servers.len(), replicas_max);
         let mut replicas = [0; REPLICAS_MAX];
         for name in retrieval.keys() {
             let count = router.replicas_of(name, &mut replicas);
-            balance.add(&replicas[..count], |server| backends[usize::from(server)].is_readable(config));
+            balance.add(&replicas[..count], |server| readers.is_readable(usize::from(server)));
         }
         balance.finish();
         let mut gather = self.spare_gathers.pop().unwrap_or_default();
@@ -320,9 +299,10 @@ impl Dataplane {
         let parts = gather.part_count();
         self.services[key].gather = Some(gather);
         for part in 0..parts {
-            let gather = self.services[key].gather.as_mut().expect("it was put there");
+            let Self { services, servers, replicas, .. } = self;
+            let gather = services[key].gather.as_mut().expect("it was put there");
             let server = gather.server_of(part);
-            if let Err(fault) = self.servers[server].admit_read(&self.config) {
+            if let Err(fault) = (Readers { servers, replicas }).admit(server) {
                 gather.leave_out(part);
                 self.note_part_refusal((key, part), fault, server);
                 if !self.services[key].degrades.covers(fault) {
@@ -348,70 +328,5 @@ impl Dataplane {
         for (_, server) in gather.asked() {
             counters.gets_joined += u64::from(backends[server].finish_retrieval());
         }
-    }
-}
-
-impl Multiget {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Sharded, Self::Whole, Self::Auto];
-
-    /// Its name in flags and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sharded => "sharded",
-            Self::Whole => "whole",
-            Self::Auto => "auto",
-        }
-    }
-
-    /// Whether keys that `replicas` of `servers` hold can be asked for so.
-    pub fn check(self, servers: usize, replicas: usize) -> Result<(), NotWhole> {
-        if self == Self::Whole && replicas < servers { Err(NotWhole { servers, replicas }) } else { Ok(()) }
-    }
-}
-
-impl OnFailure {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Strict, Self::Degrade];
-
-    /// Its name in flags and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::Degrade => "degrade",
-        }
-    }
-}
-
-/// No server has all keys of a multi-get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotWhole {
-    servers: usize,
-    replicas: usize,
-}
-
-impl fmt::Display for NotWhole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { servers, replicas } = self;
-        write!(
-            f,
-            "multi-gets cannot be asked whole: each key is on {replicas} of {servers} servers, so none has all; \
-             keep every key on {servers} (replicas), or let them be sharded"
-        )
-    }
-}
-
-impl std::error::Error for NotWhole {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_needs_every_key_on_every_server() {
-        assert_eq!(Multiget::Whole.check(3, 3), Ok(()));
-        assert_eq!(Multiget::Auto.check(3, 2), Ok(()));
-        let refusal = Multiget::Whole.check(3, 2).unwrap_err().to_string();
-        assert!(refusal.starts_with("multi-gets cannot be asked whole: each key is on 2 of 3 servers"));
     }
 }

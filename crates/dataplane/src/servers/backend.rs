@@ -25,12 +25,11 @@ mod scattered;
 use crate::{
     Config, Fault,
     memory::buffer::ByteQueue,
-    meter::window::Told,
-    replication::replica::Replica,
     servers::begun::Begun,
     servers::greeting::{Greeting, Questions},
     servers::happened::LostErrands,
     servers::in_step::InStep,
+    servers::window::Told,
     wire::key::Spelling,
 };
 use joined::{Cursor, Line};
@@ -238,8 +237,10 @@ pub(crate) struct Backend {
     pub(crate) smoothed_ns: u64,
     /// What the proxy puts into the reply that was checked last, where it repeats the key.
     pub(crate) spelling: Spelling,
-    /// Where keys of it have other servers, too.
-    pub(crate) replica: Option<Box<Replica>>,
+    /// Keys of it have other servers, too.
+    has_copies: bool,
+    /// It lacks a write, or may, and is to be told to forget it.
+    is_stale: bool,
 }
 
 /// What a part is to be, before it has a place.
@@ -312,8 +313,34 @@ impl Backend {
             in_step: InStep::default(),
             smoothed_ns: 0,
             spelling: Spelling::default(),
-            replica: None,
+            has_copies: false,
+            is_stale: false,
         }
+    }
+
+    /// Keys of it have other servers, too.
+    pub(crate) const fn have_copies(&mut self) {
+        self.has_copies = true;
+    }
+
+    #[inline]
+    pub(crate) const fn has_copies(&self) -> bool {
+        self.has_copies
+    }
+
+    /// It lacks a write, or may, and is to be told to forget it; or it was told.
+    pub(crate) const fn keep_stale(&mut self, is_stale: bool) {
+        self.is_stale = is_stale;
+    }
+
+    /// Whether the proxy's own messages may be sent there.
+    pub(crate) fn takes_errands(&self) -> bool {
+        self.state == State::Up && !self.renewing
+    }
+
+    /// It took so long to answer, or to be given up. An eighth counts, as in TCP's smoothed round-trip time (RFC 6298).
+    pub(crate) fn observe(&mut self, nanos: u64) {
+        self.smoothed_ns = if self.smoothed_ns == 0 { nanos } else { self.smoothed_ns / 8 * 7 + nanos / 8 };
     }
 
     /// Whether a message may be added now.
@@ -331,7 +358,7 @@ impl Backend {
 
     /// Whether no time to come means anything to it: it is connected, or nobody wants it to be, and it owes nothing.
     pub(crate) fn waits_for_nothing(&self) -> bool {
-        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle) && !self.is_unclean()
+        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle) && !self.is_stale
     }
 
     /// Whether time may have run out for something of it, or it is wanted and not connected.
@@ -378,11 +405,8 @@ impl Backend {
             self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
         }
         self.latest = self.latest.max(deadline);
-        let first = if self.replica.is_some() {
-            late_reads::half_time(deadline, config.timeout_ns)
-        } else {
-            deadline
-        };
+        let first =
+            if self.has_copies { late_reads::half_time(deadline, config.timeout_ns) } else { deadline };
         self.soonest = self.soonest.min(first);
         self.parts.push_back(Part {
             request: part.request,
@@ -576,7 +600,7 @@ impl Backend {
     /// Whether something was sent that could undo a later write on another connection. What was given up where keys have replicas
     /// cannot: its key is in the journal.
     pub(crate) fn may_undo(&self) -> bool {
-        let may = |part: &Part| part.request.is_some() || self.replica.is_none() && !part.is_answered;
+        let may = |part: &Part| part.request.is_some() || !self.has_copies && !part.is_answered;
         self.parts.iter().any(|part| measured(part) && may(part))
     }
 
@@ -616,7 +640,7 @@ impl Backend {
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
-        !self.is_unclean()
+        !self.is_stale
             && self.parts.is_empty()
             && self.out.is_empty()
             && self.keys.is_empty()

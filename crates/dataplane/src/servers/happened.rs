@@ -12,6 +12,8 @@ use weir_timing::Distribution;
 pub(crate) enum Happened {
     /// A connection begins in this slot, which is timed for the server of that slot.
     Begun(usize),
+    /// The slot is not any more of the server that it was of.
+    Freed(usize),
     /// These times belong to the server of this slot.
     Times(usize, Box<Distribution>),
     /// A connection was made, or could not be.

@@ -19,9 +19,11 @@
 //! but this question is ever sent there. Each connection to a server may fall silent by itself, and is asked about by itself.
 
 use crate::{
+    config::Config,
     servers::Servers,
     servers::backend::{Backend, Purpose, State},
     servers::changes::{DownReason, ReplacedReason, ServerChange},
+    servers::happened::Ending,
     servers::order::Order,
     wire::fault::Fault,
 };
@@ -269,6 +271,21 @@ impl Servers {
     pub(crate) fn lose_second_opinion(&mut self, second: usize, now: Instant) {
         self.second_opinions.note_lost(second);
         self.drop_second(second, now);
+    }
+}
+
+impl Config {
+    /// What is believed of a connection that is dead though its server answers.
+    #[cfg_attr(
+        not(feature = "mutations"),
+        expect(clippy::unused_self, clippy::missing_const_for_fn, reason = "a mutation asks")
+    )]
+    fn ending_of_dead(&self) -> Ending {
+        #[cfg(feature = "mutations")]
+        if self.mutation == Some(crate::Mutation::DeadEnding) {
+            return Ending::ByServer;
+        }
+        Ending::Otherwise
     }
 }
 

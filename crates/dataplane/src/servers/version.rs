@@ -6,7 +6,6 @@
 //!
 //! [`Config::version`]: crate::Config::version
 
-use crate::Dataplane;
 use std::{
     collections::HashMap,
     fmt,
@@ -47,7 +46,12 @@ pub(crate) struct Versions(Mutex<HashMap<Box<str>, Version>>);
 
 impl Versions {
     /// A server has told its version; `named` are those of the table in force.
-    fn note<'a>(&self, name: &str, version: Version, named: impl Iterator<Item = &'a str> + Clone) {
+    pub(crate) fn note<'a>(
+        &self,
+        name: &str,
+        version: Version,
+        named: impl Iterator<Item = &'a str> + Clone,
+    ) {
         let mut versions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         versions.insert(name.into(), version);
         // Reloads leave names behind.
@@ -62,36 +66,9 @@ impl Versions {
         }
     }
 
-    fn lowest<'a>(&self, named: impl Iterator<Item = &'a str>) -> Option<Version> {
+    pub(crate) fn lowest<'a>(&self, named: impl Iterator<Item = &'a str>) -> Option<Version> {
         let versions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         named.filter_map(|name| versions.get(name)).min().cloned()
-    }
-}
-
-impl Dataplane {
-    #[cold]
-    pub(crate) fn note_version(&self, server: usize, version: Version) {
-        self.standing.versions.note(self.servers.slots.name(server), version, self.server_names());
-    }
-
-    /// The lowest version that a server has told, of those of the table in force.
-    #[cold]
-    pub(crate) fn lowest_version(&self) -> Option<Version> {
-        self.standing.versions.lowest(self.server_names())
-    }
-
-    fn server_names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.router.servers().iter().map(|&slot| &**self.servers.slots.name(usize::from(slot)))
-    }
-
-    /// The reply to `version`.
-    #[cold]
-    pub(crate) fn version_reply(&self) -> Vec<u8> {
-        match self.lowest_version() {
-            Some(version) => format!("VERSION {version}\r\n"),
-            None => format!("VERSION {}\r\n", self.config.version),
-        }
-        .into_bytes()
     }
 }
 

@@ -9,7 +9,7 @@
 //! for, and its bytes as they are where it has forgotten that they came in base64. A line ending among them would forge a reply on a
 //! connection that many clients share. The client reads its own spelling.
 
-use crate::replication::token::Tagged;
+use crate::wire::tagged::Tagged;
 use std::borrow::Cow;
 use weir_protocol::{Base64Key, Meta, MetaVerb, Reply, Request, Status};
 

@@ -2,7 +2,7 @@
 
 use crate::world::{MS, TIMEOUT, World};
 use std::sync::Arc;
-use weir_dataplane::{Config, Event, OnStale, ReplicasRequired, SessionId, Standing};
+use weir_dataplane::{Config, Event, Freshness, OnStale, ReplicasRequired, SessionId};
 
 impl World {
     /// The server refuses connections.
@@ -303,8 +303,8 @@ fn who_all_refuse_agree() {
 
 #[test]
 fn what_one_loop_knows_no_other_reads() {
-    let standing = Arc::new(Standing::default());
-    let mut worlds = [0, 1].map(|_| World::sharing(2, 2, Config::default(), Arc::clone(&standing)));
+    let freshness = Arc::new(Freshness::default());
+    let mut worlds = [0, 1].map(|_| World::sharing(2, 2, Config::default(), Arc::clone(&freshness)));
     let clients = [0, 1].map(|index: usize| worlds[index].client());
     let key = worlds[0].key_on(0);
     worlds[0].send(clients[0], &set(&key));

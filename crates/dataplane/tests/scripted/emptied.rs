@@ -2,7 +2,7 @@
 
 use crate::world::{World, token, unjoined};
 use std::sync::Arc;
-use weir_dataplane::{Config, ReadPolicy, SessionId, Standing};
+use weir_dataplane::{Config, Freshness, ReadPolicy, SessionId};
 
 /// Server 0 has ended its connection, and is connected again. A client, and a key of which it is the primary.
 fn restarted(servers: usize, replicas: usize, config: Config) -> (World, SessionId, String) {
@@ -261,10 +261,10 @@ fn a_server_is_trusted_again_when_long_nothing_was_found_elsewhere() {
 
 #[test]
 fn all_dataplanes_of_a_process_share_the_doubt() {
-    let standing = Arc::new(Standing::default());
+    let freshness = Arc::new(Freshness::default());
     let config = |index| Config { loop_index: index, loop_count: 2, ..unjoined() };
-    let mut one = World::sharing(2, 2, config(0), Arc::clone(&standing));
-    let mut other = World::sharing(2, 2, config(1), standing);
+    let mut one = World::sharing(2, 2, config(0), Arc::clone(&freshness));
+    let mut other = World::sharing(2, 2, config(1), freshness);
     one.restart(0);
     let (client, key) = (other.client(), other.key_on(0));
     let get = format!("get {key}\r\n");

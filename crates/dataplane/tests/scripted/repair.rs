@@ -2,7 +2,7 @@
 
 use crate::world::{TIMEOUT, World};
 use std::{iter, sync::Arc};
-use weir_dataplane::{Config, ReadPolicy, ReadRepair, SessionId, Standing, owner_of};
+use weir_dataplane::{Config, Freshness, ReadPolicy, ReadRepair, SessionId, owner_of};
 
 fn repairing() -> Config {
     Config { read_policy: ReadPolicy::Spread, read_repair: ReadRepair::On, ..Config::default() }
@@ -167,13 +167,13 @@ fn a_decider_that_says_nothing_lacks_nothing() {
 
 #[test]
 fn a_decider_that_may_not_be_read_any_more_is_not_believed() {
-    let standing = Arc::<Standing>::default();
+    let freshness = Arc::<Freshness>::default();
     let mut it = Missing::new();
-    it.world = World::sharing(2, 2, repairing(), Arc::clone(&standing));
+    it.world = World::sharing(2, 2, repairing(), Arc::clone(&freshness));
     it.client = it.world.client();
     it.read();
     // Another dataplane fears that it lacks a write.
-    let mut other = World::sharing(2, 2, repairing(), standing);
+    let mut other = World::sharing(2, 2, repairing(), freshness);
     let writer = other.client();
     other.send(writer, &format!("set {} 0 0 1\r\nx\r\n", it.key));
     assert_ne!([other.server_gets(0), other.server_gets(1)], [""; 2]);
@@ -270,10 +270,10 @@ fn no_more_than_64_are_under_way() {
 
 #[test]
 fn the_owner_of_a_key_repairs_it() {
-    let standing = Arc::<Standing>::default();
+    let freshness = Arc::<Freshness>::default();
     let world = |loop_index| {
         let config = Config { loop_index, loop_count: 2, ..repairing() };
-        World::sharing(2, 2, config, Arc::clone(&standing))
+        World::sharing(2, 2, config, Arc::clone(&freshness))
     };
     let (mut reader, mut owner) = (world(0), world(1));
     let client = reader.client();

@@ -1,7 +1,7 @@
 //! A dataplane whose driver is the test.
 
 use std::sync::Arc;
-use weir_dataplane::{Config, Dataplane, Event, JoinGets, Report, SessionId, Standing};
+use weir_dataplane::{Config, Dataplane, Event, Freshness, JoinGets, Report, SessionId};
 use weir_routing::{Placement, Router, Server, Table};
 use weir_timing::Instant;
 
@@ -26,7 +26,12 @@ impl World {
     }
 
     /// One of several dataplanes of a process.
-    pub(crate) fn sharing(servers: usize, replicas: usize, config: Config, standing: Arc<Standing>) -> Self {
+    pub(crate) fn sharing(
+        servers: usize,
+        replicas: usize,
+        config: Config,
+        freshness: Arc<Freshness>,
+    ) -> Self {
         let names: Vec<_> = (1..=servers).map(|port| format!("s:{port}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let router = router(&names, replicas);
@@ -34,7 +39,7 @@ impl World {
         let dataplane = Dataplane::sharing(
             Config { timeout_ns: TIMEOUT, ..config },
             Arc::new(Table::from(router.clone())),
-            standing,
+            freshness,
             now,
         );
         let mut world = Self { dataplane, router, now, events: Vec::new() };

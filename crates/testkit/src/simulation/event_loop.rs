@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_dataplane::{Config, Dataplane, Standing};
+use weir_dataplane::{Config, Dataplane, Freshness};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -34,7 +34,7 @@ impl Loop {
         index: usize,
         scenario: &Scenario,
         table: &Arc<Table>,
-        standing: &Arc<Standing>,
+        freshness: &Arc<Freshness>,
     ) -> Self {
         let config = Config {
             loop_index: index,
@@ -43,7 +43,7 @@ impl Loop {
             ..scenario.config.clone()
         };
         Self {
-            dataplane: Dataplane::sharing(config, Arc::clone(table), Arc::clone(standing), Instant::ZERO),
+            dataplane: Dataplane::sharing(config, Arc::clone(table), Arc::clone(freshness), Instant::ZERO),
             table: Arc::clone(table),
             table_number: 0,
             slots: vec![[None; LINES]; scenario.servers],

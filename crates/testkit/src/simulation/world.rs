@@ -107,11 +107,11 @@ impl World {
                 Client::new((number, home), scenario.requests, nature, &mut rng)
             })
             .collect();
-        let standing = Arc::default();
+        let freshness = Arc::default();
         let mut world = Self {
             seed,
             now_ns: 0,
-            loops: (0..scenario.loops).map(|index| Loop::new(index, &scenario, &table, &standing)).collect(),
+            loops: (0..scenario.loops).map(|index| Loop::new(index, &scenario, &table, &freshness)).collect(),
             tables: vec![table],
             clients,
             servers: (0..scenario.servers)

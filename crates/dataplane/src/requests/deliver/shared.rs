@@ -101,7 +101,7 @@ impl Dataplane {
         };
         let backend = &mut self.servers[server];
         backend.times.record_between(part.sent, now);
-        if backend.replica.is_some() {
+        if backend.has_copies() {
             backend.observe(now.saturating_since(part.sent));
         }
         self.take_reply(server, (key, part), (reply, bytes, values), now);

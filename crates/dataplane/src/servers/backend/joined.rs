@@ -23,7 +23,7 @@ use super::{
     Backend, NewPart, Part,
     scattered::{Kept, Taken},
 };
-use crate::{Config, JoinGets, requests::failover::Names};
+use crate::{Config, JoinGets, wire::names::Names};
 use weir_protocol::{Reply, Retrieval, RetrievalVerb, Status, Violation, Whose};
 use weir_timing::Instant;
 

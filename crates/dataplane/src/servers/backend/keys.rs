@@ -2,8 +2,8 @@
 
 use super::Backend;
 use crate::{
-    requests::failover::Names,
     wire::key::{self, Echo, Spelling, WireKey},
+    wire::names::Names,
 };
 use weir_protocol::{Expected, Violation, Whose};
 

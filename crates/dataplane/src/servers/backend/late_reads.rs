@@ -12,7 +12,9 @@ use weir_timing::Instant;
 impl Backend {
     /// When the first read that was not looked at may be asked elsewhere, if the server says nothing until then.
     pub(crate) fn reads_late_at(&self, timeout_ns: u64) -> Option<Instant> {
-        self.replica.as_ref()?;
+        if !self.has_copies {
+            return None;
+        }
         let part = self.parts.get(self.looked_at)?;
         Some(half_time(part.deadline, timeout_ns).max(self.progress.0.plus(timeout_ns / 2)))
     }
