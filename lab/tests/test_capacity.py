@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from weir_lab.cli import app
-from weir_lab.cli.tier_text import read_tier
+from weir_lab.cli.models.tier_text import read_tier
 from weir_lab.errors import StudyError
 from weir_lab.theory.capacity import Tier, plan_capacity, predict_closed, predict_open
 from weir_lab.theory.queueing import Kind, Station, fork_join, md1, mm1, solve_closed

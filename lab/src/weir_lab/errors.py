@@ -7,9 +7,11 @@
     ``ReportError``: the data do not support a complete report.
 
 Every message says what happened, where, and what to do.
+
+``StoppedError`` is none of them: a signal asked to stop, and nothing went wrong.
 """
 
-__all__ = ["LabError", "RecordError", "ReportError", "StudyError", "TestbedError"]
+__all__ = ["LabError", "RecordError", "ReportError", "StoppedError", "StudyError", "TestbedError"]
 
 
 class LabError(Exception):
@@ -32,3 +34,7 @@ class TestbedError(LabError):
 
 class ReportError(LabError):
     """Data from which no complete report can be made."""
+
+
+class StoppedError(Exception):
+    """A signal asked to stop. Not `KeyboardInterrupt`, which the command line's library would answer itself."""

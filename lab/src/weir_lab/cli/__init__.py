@@ -1,12 +1,10 @@
-"""The command line ``weir-lab``: `commands` puts them together, the other modules have some each.
+"""The command line ``weir-lab``: `commands` says which module has which command.
 
-``commands``       run, extend, report, version; errors become messages
+``sweeps``         run, extend, report
 ``studies``        check, plan, gather, tables, import
 ``whole_studies``  study, verify, compare
 ``checks``         selfcheck, audit, merge
-``predictions``    predict, capacity; ``tier_text`` reads their tiers
-``placements``     hash
-``hold_outs``      hold-out
+``models``         predict, capacity, hash, hold-out
 ``testbeds``       testbeds, reserve, links, clean
 """
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weir_lab.cli.checks import read_populations
-from weir_lab.cli.tier_text import TIER_HELP, read_seconds, read_tier
+from weir_lab.cli.models.tier_text import TIER_HELP, read_seconds, read_tier
 from weir_lab.errors import StudyError
 from weir_lab.theory.capacity import Answer, ClosedPlan, Plan, Tier, plan_capacity, predict_closed, predict_open
 from weir_lab.theory.capacity.assumptions import assumptions

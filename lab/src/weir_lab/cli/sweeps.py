@@ -1,0 +1,127 @@
+"""Commands on one sweep: ``weir-lab run``, ``extend`` and ``report``."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from weir_lab.bench.running import Executables
+from weir_lab.bench.sweep.live import Shown
+from weir_lab.bench.sweep.run import Wanted, run_study
+from weir_lab.bench.testbeds import TestbedKind
+from weir_lab.cli.studies import (
+    ONLY_HELP,
+    PACE_HELP,
+    next_step,
+    sweep_name,
+)
+from weir_lab.design import load_study
+from weir_lab.errors import LabError, ReportError, StoppedError
+from weir_lab.report.numbers.analysis import require_reportable
+from weir_lab.report.numbers.essence import essence_table
+from weir_lab.report.single.report import build_report
+
+if TYPE_CHECKING:
+    from weir_lab.design import Study
+
+__all__ = ["extend", "report", "run"]
+
+RUNS = Path("runs")
+
+
+def run(
+    study_path: Annotated[Path, typer.Argument(metavar="STUDY", help="Study file (TOML); docs/lab.md lists its keys")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the sweep; runs/NAME of the study by default")] = None,
+    binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
+    memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    pace: Annotated[str | None, typer.Option(help=PACE_HELP)] = None,
+    only: Annotated[str | None, typer.Option(help=ONLY_HELP)] = None,
+    testbed: Annotated[
+        TestbedKind | None,
+        typer.Option(help="Where the roles run, whatever the study says; docs/testbeds.md tells what each needs"),
+    ] = None,
+    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
+    profile: Annotated[
+        bool,
+        typer.Option("--profile", help="Record where the proxies spend their CPU time (perf); such runs stand apart"),
+    ] = False,
+) -> None:
+    """Make all runs of a study that are not there yet."""
+    study = load_study(study_path, pace)
+    sweep = out or RUNS / sweep_name(study, testbed)
+    wanted = Wanted(pace, only, testbed=testbed, hosts=hosts, profile=profile)
+    _run(study_path, study, sweep, Executables(binary.absolute(), memcached), wanted)
+
+
+def extend(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")],
+    repetitions: Annotated[int, typer.Argument(min=1, max=1000, metavar="N", help="Repetitions to add to every cell")],
+    binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
+    memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    only: Annotated[str | None, typer.Option(help=ONLY_HELP)] = None,
+    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
+) -> None:
+    """Add repetitions to a sweep, and make them."""
+    study_path = folder / "study.toml"
+    _run(
+        study_path,
+        load_study(study_path),
+        folder,
+        Executables(binary.absolute(), memcached),
+        Wanted(None, only, repetitions, hosts=hosts),
+    )
+
+
+def report(
+    folder: Annotated[str, typer.Argument(metavar="[FOLDER|latest]", help="Folder of the sweep")] = "latest",
+    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser")] = False,
+) -> None:
+    """Build the report of a sweep, and show its essence."""
+    sweep = _latest() if folder == "latest" else Path(folder)
+    files = build_report(sweep)
+    Console(highlight=False).print(essence_table(files.analysis))
+    if show:
+        webbrowser.open(files.html.absolute().as_uri())
+    typer.echo(files.html)
+
+
+def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, wanted: Wanted) -> None:
+    console = Console(highlight=False)
+    _say_if_not_reportable(study, console)
+    shown = Shown(console)
+    try:
+        with shown.watching():
+            outcome = run_study(study_path, sweep, executables, sys.argv, shown, wanted)
+    except KeyboardInterrupt:
+        raise StoppedError from None
+    for cell in outcome.not_converged:
+        console.print(f"NOT CONVERGED: {cell} has all its runs, and its interval is wider than the stop rule asks for.")
+    if outcome.given_up:
+        names = ", ".join(outcome.given_up)
+        console.print(
+            f"No valid attempt of {names}. Look at the verdicts in {sweep}/runs/*/run.json; run again to retry."
+        )
+        raise typer.Exit(3)
+    if outcome.out_of_budget:
+        console.print("The budget of the study (plan.budget_s) is used up; the same command goes on from here.")
+        raise typer.Exit(3)
+    console.print(f"{outcome.made} runs made, {outcome.reused} reused. {next_step(study, sweep)}", soft_wrap=True)
+
+
+def _say_if_not_reportable(study: Study, console: Console) -> None:
+    try:
+        require_reportable(study)
+    except ReportError as error:
+        console.print(f"note: {error} The tables of the sweep (*.csv) show any study.", markup=False, soft_wrap=True)
+
+
+def _latest() -> Path:
+    sweeps = sorted(RUNS.glob("*/sweep.json"), key=lambda path: path.stat().st_mtime)
+    if not sweeps:
+        raise LabError(f"{RUNS}/: no sweep here. Make one with `weir-lab run studies/demo.toml`, or name its folder.")
+    return sweeps[-1].parent

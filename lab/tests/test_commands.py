@@ -1,0 +1,52 @@
+"""The table of commands: each row leads to a command, and a command loads what it needs and no more."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from weir_lab import __version__
+from weir_lab.cli import app
+from weir_lab.cli.commands import COMMANDS
+
+# What `version` has no use for; each takes a tenth of a second or more.
+HEAVY = {"numpy", "scipy", "jinja2", "rich", "weir_lab.theory", "weir_lab.report", "weir_lab.bench"}
+ASKED = """
+import json, sys
+sys.argv = ["weir-lab", "version"]
+from weir_lab.cli import main
+try:
+    main()
+finally:
+    print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_the_version_is_told_without_loading_the_laboratory() -> None:
+    done = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
+    told, loaded = done.stdout.splitlines()
+    assert told == f"weir-lab {__version__}"
+    assert HEAVY & set(json.loads(loaded)) == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_what_it_is_for(name: str) -> None:
+    result = CliRunner().invoke(app, [name, "--help"])
+    assert result.exit_code == 0, result.exception
+    assert f" {name}" in result.output
+
+
+def test_help_lists_all_commands() -> None:
+    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100"})
+    assert result.exit_code == 0
+    assert all(f" {name} " in result.output for name in COMMANDS)
+
+
+def test_a_command_that_is_not_there_is_refused() -> None:
+    result = CliRunner().invoke(app, ["sprint"])
+    assert result.exit_code == 2
+    assert "No such command 'sprint'" in result.output
