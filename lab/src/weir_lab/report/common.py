@@ -42,6 +42,7 @@ __all__ = [
     "level_name",
     "line_over",
     "mark",
+    "mark_of",
     "method",
     "series_of",
     "stage_bar",
@@ -170,14 +171,19 @@ def level_name(factor: str, level: object) -> str:
 
 def mark(cell: CellReadings, x: float, value: Callable[[Reading], float | None], scale: float = 1.0) -> Mark | None:
     """A point of a line: the mean over runs with its interval; ``None`` where no run has the number."""
-    found = [one * scale for one in cell.of(value)]
-    if not found:
+    runs = tuple((block, one * scale) for block, one in _by_block(cell, value).items())
+    return mark_of(x, runs)
+
+
+def mark_of(x: float, runs: Sequence[tuple[int, float]]) -> Mark | None:
+    """The mean of some runs, each given with its block, with its interval; ``None`` without runs."""
+    if not runs:
         return None
-    note = count_text(len(found), "run")
-    if len(found) == 1:
-        return Mark(x, found[0], note=note)
-    interval = mean_interval(found)
-    return Mark(x, interval.mean, interval.low, interval.high, note)
+    note = count_text(len(runs), "run")
+    if len(runs) == 1:
+        return Mark(x, runs[0][1], note=note)
+    interval = mean_interval([value for _, value in runs])
+    return Mark(x, interval.mean, interval.low, interval.high, note, tuple(runs))
 
 
 def change_between(base: CellReadings, cell: CellReadings, value: Callable[[Reading], float | None]) -> Change | None:

@@ -1,7 +1,8 @@
 """Charts as inline SVG, drawn by ourselves: text stays text, colours come from the page (light, dark, print), each mark tells its value.
 
-A chart of this kind takes 5 kB and under a millisecond, where the figures of a single sweep (`drawing`) take 60 kB and half a second; a
-report of a whole study has thirty of them. Start with `Panel` and `draw`. Legends are for the page to set, where text never overlaps.
+A chart takes 5 kB and under a millisecond; a report of a whole study has thirty of them. Start with `Panel` and `draw`. Legends are for
+the page to set, where text never overlaps; `legend_of` says what stands in them, and what an entry stands for has its number as its class,
+so that the page can hide it without a script.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["LOOKS", "Axis", "Bar", "Line", "Look", "Mark", "Panel", "draw", "swatch"]
+__all__ = ["LOOKS", "Axis", "Bar", "Entry", "Line", "Look", "Mark", "Panel", "draw", "legend_of", "swatch"]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 14.0, 26.0, 46.0
 # Width of a digit of a tick's name, and of what stands beside the name: the axis' label and gaps.
@@ -25,6 +26,10 @@ _DIGIT, _BESIDE = 6.6, 30.0
 # Advance of a digit at 11 px in common sans-serif faces, with some room.
 _CHARACTER = 6.4
 _SLANTED_MAX = 16
+# Dots of the runs behind a mean stand in the order of their blocks, this far apart, and never wider than this in all.
+_DOTS_APART, _DOTS_WIDTH = 6.0, 30.0
+# More runs than this are not told one by one beside a mean.
+_RUNS_TOLD_MAX = 12
 
 
 @dataclass(frozen=True)
@@ -44,13 +49,14 @@ LOOKS = tuple(Look(f"c{n}", _MARKERS[n % 8], _DASHES[n % 4]) for n in range(8))
 
 @dataclass(frozen=True)
 class Mark:
-    """A point with its interval; ``note`` is said beside its value."""
+    """A point with its interval; ``note`` is said beside its value, ``runs`` are the block and value of each run behind it."""
 
     x: float
     y: float
     low: float | None = None
     high: float | None = None
     note: str = ""
+    runs: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,11 +105,30 @@ class Panel:
         return any(line.marks for line in self.lines) or any(bar.parts for bar in self.bars)
 
 
-def draw(panel: Panel, label: str, width: float = 360.0, height: float = 250.0) -> str:
-    """The panel as an SVG element; ``label`` is what a screen reader says."""
+Entry = tuple[str, str]
+"""What a legend tells apart: a name and a kind of line, or ``part`` of bars."""
+
+
+def legend_of(panels: Sequence[Panel]) -> dict[Entry, Look]:
+    """Every entry of a legend over all panels, in its order; what is dotted belongs to the line of its look."""
+    found: dict[Entry, Look] = {}
+    for panel in panels:
+        for line in panel.lines:
+            if line.kind != "dotted":
+                found.setdefault((line.name, line.kind), line.look)
+        for name, look in panel.parts.items():
+            if any(name == part for bar in panel.bars for part, _ in bar.parts):
+                found.setdefault((name, "part"), look)
+    return found
+
+
+def draw(
+    panel: Panel, label: str, width: float = 360.0, height: float = 250.0, legend: Mapping[Entry, Look] | None = None
+) -> str:
+    """The panel as an SVG element; ``label`` is what a screen reader says, ``legend`` that of the whole figure."""
     if not panel.has_data:
         raise ValueError(f"{label}: nothing to draw.")
-    inside = _Inside(panel, width, height)
+    inside = _Inside(panel, width, height, legend if legend is not None else legend_of([panel]))
     body = inside.bars() if panel.bars else inside.lines()
     return (
         f'<svg class="chart" role="img" aria-label="{escape(label, quote=True)}" viewBox="0 0 {width:g} {height:g}" '
@@ -125,8 +150,11 @@ def swatch(look: Look, kind: str) -> str:
 class _Inside:
     """Where data coordinates lie in the picture."""
 
-    def __init__(self, panel: Panel, width: float, height: float) -> None:
+    def __init__(self, panel: Panel, width: float, height: float, legend: Mapping[Entry, Look]) -> None:
         self.panel, self.width, self.height = panel, width, height
+        self.places = {entry: place for place, entry in enumerate(legend)}
+        self.by_look = {look: place for place, look in reversed(list(enumerate(legend.values())))}
+        self.blocks = sorted({block for line in panel.lines for mark in line.marks for block, _ in mark.runs})
         self.x_low, self.x_high = self._reach_x()
         self.y_low, self.y_high, self.y_ticks = self._reach_y()
         self.y_names = _tick_names(self.y_ticks)
@@ -161,8 +189,32 @@ class _Inside:
         return "".join(parts)
 
     def lines(self) -> str:
-        drawn = [self._line(line) for line in sorted(self.panel.lines, key=lambda line: line.kind != "band")]
-        return "".join(drawn)
+        below = sorted(self.panel.lines, key=lambda line: line.kind != "band")
+        return "".join(f'<g class="y{self._place(line)}">{self._runs(line)}{self._line(line)}</g>' for line in below)
+
+    def _place(self, line: Line) -> int:
+        """Of its entry in the legend."""
+        found = self.places.get((line.name, line.kind))
+        return found if found is not None else self.by_look.get(line.look, len(self.places))
+
+    def _runs(self, line: Line) -> str:
+        """Every run behind its mean, blocks from left to right; and the same runs joined by block, which the page shows when asked."""
+        if line.kind not in ("line", "points"):
+            return ""
+        apart = min(_DOTS_APART, _DOTS_WIDTH / max(1, len(self.blocks)))
+        dots: list[str] = []
+        joined: dict[int, list[str]] = {}
+        for mark in sorted(line.marks, key=lambda mark: mark.x):
+            for block, value in mark.runs:
+                beside = apart * (self.blocks.index(block) - (len(self.blocks) - 1) / 2)
+                place = f"{self.at_x(mark.x) + beside:.1f} {self.at_y(value):.1f}"
+                dots.append(f"M{place}h0")
+                joined.setdefault(block, []).append(place)
+        if not dots:
+            return ""
+        paths = "".join(f"M{'L'.join(places)}" for places in joined.values() if len(places) > 1)
+        join = f'<path class="j {line.look.colour}" d="{paths}"/>' if paths else ""
+        return f'{join}<path class="r {line.look.colour}" d="{"".join(dots)}"/>'
 
     def bars(self) -> str:
         slot = (self.width - self.left - _RIGHT) / len(self.panel.bars)
@@ -174,8 +226,9 @@ class _Inside:
                 top, bottom = self.at_y(base + value), self.at_y(base)
                 told = escape(f"{bar.label}, {name}: {_told(value)} {_unit(self.panel.y.label)}")
                 colour = self.panel.parts[name].colour
+                place = self.places.get((name, "part"), len(self.places))
                 out.append(
-                    f'<rect class="f {colour}" x="{left:.1f}" y="{top:.1f}" width="{0.62 * slot:.1f}" '
+                    f'<rect class="f {colour} y{place}" x="{left:.1f}" y="{top:.1f}" width="{0.62 * slot:.1f}" '
                     f'height="{max(0.0, bottom - top):.1f}"><title>{told}</title></rect>'
                 )
                 base += value
@@ -222,6 +275,8 @@ class _Inside:
         if mark.low is not None and mark.high is not None:
             spread = f" ({_told(mark.low)} to {_told(mark.high)})"
         note = f", {mark.note}" if mark.note else ""
+        if 1 < len(mark.runs) <= _RUNS_TOLD_MAX:
+            note += "; by block: " + ", ".join(f"{block}: {_told(value)}" for block, value in mark.runs)
         where = "" if line.kind == "level" else f", {where}"
         return escape(f"{line.name}{where}: {_told(mark.y)}{spread} {_unit(self.panel.y.label)}{note}")
 
@@ -279,8 +334,10 @@ class _Inside:
         drawn = [line for line in self.panel.lines if line.marks]
         values = [mark.y for line in drawn for mark in line.marks]
         tops = [min(mark.high, 4.0 * max(values)) for line in drawn for mark in line.marks if mark.high is not None]
+        tops += [value for line in drawn for mark in line.marks for _, value in mark.runs]
         bottoms = [mark.low for line in drawn for mark in line.marks if mark.low is not None]
         if axis.log:
+            values += [value for line in drawn for mark in line.marks for _, value in mark.runs]
             positive = [value for value in values if value > 0.0]
             low, high = 0.7 * min(positive), 1.3 * max(*positive, *tops, min(positive))
             return low, high, _log_ticks(low, high)

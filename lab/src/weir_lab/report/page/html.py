@@ -16,7 +16,8 @@ import jinja2
 from weir_lab import __version__
 from weir_lab.errors import ReportError
 from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
-from weir_lab.report.page.charts import Look, draw, swatch
+from weir_lab.report.page.charts import draw, legend_of, swatch
+from weir_lab.report.page.data import data_link
 from weir_lab.report.single.report import require_complete
 
 if TYPE_CHECKING:
@@ -124,31 +125,32 @@ def figure_html(figure: Figure, number: int) -> str:
     wide = len(figure.panels) == 1
     size = (720.0, 280.0) if wide else (360.0, 250.0)
     columns = {1: " wide", 3: " three"}.get(len(figure.panels), "")
-    drawn = "\n".join(draw(panel, f"{figure.title}: {panel.title}", *size) for panel in figure.panels)
+    legend = legend_of(figure.panels)
+    drawn = "\n".join(draw(panel, f"{figure.title}: {panel.title}", *size, legend) for panel in figure.panels)
     redraws = f" Redraws {figure.redraws} of the study." if figure.redraws else ""
     source = f" Runs: {'; '.join(figure.runs)}." if figure.runs else ""
     return (
         f'<figure id="fig-{escape(figure.name)}"><div class="panels{columns}">{drawn}</div>\n{_legend(figure)}'
         f"<figcaption><b>Figure {number}. {escape(figure.title)}.</b> {escape(figure.method)}"
-        f"{escape(redraws)}{escape(source)}</figcaption></figure>"
+        f"{escape(redraws)}{escape(source)} {data_link(figure)}</figcaption></figure>"
     )
 
 
 def _legend(figure: Figure) -> str:
-    """One entry per name and look over all panels."""
-    seen: dict[tuple[str, str], tuple[Look, str]] = {}
-    for panel in figure.panels:
-        for line in panel.lines:
-            if line.kind == "dotted":
-                continue  # the caption says what is dotted; its colour is its line's
-            seen.setdefault((line.name, line.kind), (line.look, line.kind))
-        for name, look in panel.parts.items():
-            if any(name == part for bar in panel.bars for part, _ in bar.parts):
-                seen.setdefault((name, "part"), (look, "part"))
-    if len(seen) == 1 and next(iter(seen))[1] in ("line", "part"):
-        return ""
-    entries = "".join(f"<span>{swatch(look, kind)}{escape(name)}</span>" for (name, _), (look, kind) in seen.items())
-    return f'<div class="legend">{entries}</div>\n'
+    """One entry per name and look over all panels, each with a box that hides what it stands for; boxes for the single runs."""
+    seen = legend_of(figure.panels)
+    boxes = []
+    if len(seen) > 1 or next(iter(seen))[1] not in ("line", "part"):
+        boxes = [
+            f'<label><input type="checkbox" class="k{place}" checked>{swatch(look, kind)}{escape(name)}</label>'
+            for place, ((name, kind), look) in enumerate(seen.items())
+        ]
+    marks = [line.marks for panel in figure.panels for line in panel.lines]
+    if any(mark.runs for line in marks for mark in line):
+        boxes.append('<label><input type="checkbox" class="kr" checked>single runs</label>')
+    if any(sum(len(mark.runs) > 1 for mark in line) > 1 for line in marks):
+        boxes.append('<label><input type="checkbox" class="kj">joined by block</label>')
+    return f'<div class="legend">{"".join(boxes)}</div>\n' if boxes else ""
 
 
 def _markdown(block: Block) -> list[str]:

@@ -18,7 +18,7 @@ _PANEL = re.compile(
     r'<svg class="chart"[^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>(.*?)</svg>(?=\n|</div>|<svg class="chart")',
     re.DOTALL,
 )
-_ENTRY = re.compile(r'<span>(<svg class="sw".*?</svg>)(.*?)</span>', re.DOTALL)
+_ENTRY = re.compile(r'<label><input[^>]*>(<svg class="sw".*?</svg>)(.*?)</label>', re.DOTALL)
 _TITLE = re.compile(r"<figcaption><b>(.*?)</b>", re.DOTALL)
 _GAP, _ROW = 14.0, 20.0
 # Advance of a character of 12 px in common sans-serif faces, with room.

@@ -17,6 +17,7 @@ from weir_lab.report.common import (
     by_workload,
     figure,
     line_over,
+    mark_of,
     method,
     series_of,
     stage_bar,
@@ -198,8 +199,8 @@ def _percentiles(task: Task, lines: Sequence[Series]) -> Figure | None:
     for one in _chosen(lines):
         drawn = []
         for place, percent in enumerate(_PERCENTS):
-            found = [(cell, cell.percentile_s(percent)) for cell in one.cells]
-            marks = tuple(_mark_of(one.x(cell), values, 1e3) for cell, values in found if values)
+            found = [mark_of(one.x(cell), _placed(cell, percent)) for cell in one.cells]
+            marks = tuple(one for one in found if one is not None)
             if marks:
                 drawn.append(Line(f"{percent:g} %", marks, LOOKS[place]))
         panels.append(Panel(f"{one.workload}, {one.name}", _axis([one]), Axis(_TIME, log=True), tuple(drawn)))
@@ -218,9 +219,12 @@ def _chosen(lines: Sequence[Series], most: int = 4) -> list[Series]:
     return [lines[index] for index in sorted(set(np.linspace(0, len(lines) - 1, most).round().astype(int).tolist()))]
 
 
-def _mark_of(x: float, values: Sequence[float], scale: float) -> Mark:
-    value = over(values, scale)
-    return Mark(x, value.value, value.low, value.high, count_text(len(values), "run"))
+def _placed(cell: CellReadings, percent: float) -> list[tuple[int, float]]:
+    """A percentile of each run in ms, with its block; nothing where a run has too few samples for it."""
+    return [
+        (run.run.meta.repetition, 1e3 * value)
+        for run, value in zip(cell.runs, cell.percentile_s(percent), strict=False)
+    ]
 
 
 def _rate_of_change(task: Task, lines: Sequence[Series]) -> Figure | None:

@@ -1,0 +1,63 @@
+"""The data of a figure as a file that the page itself holds: `data_link`.
+
+One row per drawn point, and one per run behind it; ``block`` is empty on rows that are not of one run. Numbers have seven digits.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from html import escape
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weir_lab.report.page.blocks import Figure
+    from weir_lab.report.page.charts import Panel
+
+__all__ = ["data_link", "figure_csv"]
+
+Row = tuple[str, str, str, str, str, str, str]
+
+
+def data_link(figure: Figure) -> str:
+    """A link that saves the figure's data as CSV; the page needs no file beside it."""
+    # What need not be escaped in an address is left as it is: a third of the bytes.
+    text = quote(figure_csv(figure), safe="/,:;()=+*!'-._~")
+    name = escape(figure.name, quote=True)
+    return f'<a class="data" download="{name}.csv" href="data:text/csv;charset=utf-8,{escape(text, quote=True)}">Data (CSV)</a>'
+
+
+def figure_csv(figure: Figure) -> str:
+    """Panel, series, x, y, low, high, block. The axes' labels stand in the headings, or beside the panel's name where they differ."""
+    panels = figure.panels
+    x, y = ({getattr(panel, axis).label for panel in panels} for axis in ("x", "y"))
+    heads = [
+        f"{axis}: {next(iter(labels))}" if len(labels) == 1 and next(iter(labels)) else axis
+        for axis, labels in (("x", x), ("y", y))
+    ]
+    with io.StringIO(newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(("panel", "series", *heads, "low", "high", "block"))
+        for panel in panels:
+            told = panel.title if len(y) == 1 else f"{panel.title} [{panel.y.label}]"
+            writer.writerows(_rows(panel, told))
+        return out.getvalue()
+
+
+def _rows(panel: Panel, title: str) -> Iterator[Row]:
+    for line in panel.lines:
+        for mark in line.marks:
+            x = panel.x.names[round(mark.x)] if panel.x.names else _text(mark.x)
+            yield title, line.name, x, _text(mark.y), _text(mark.low), _text(mark.high), ""
+            for block, value in mark.runs:
+                yield title, line.name, x, _text(value), "", "", str(block)
+    for bar in panel.bars:
+        for name, value in bar.parts:
+            yield title, name, bar.label, _text(value), "", "", ""
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.7g}"

@@ -1,0 +1,114 @@
+"""What a figure of a page offers: every run behind its mean, boxes that hide series, and its data as a file."""
+
+from __future__ import annotations
+
+import csv
+import re
+from html import unescape
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+
+from weir_lab.report.common import mark_of
+from weir_lab.report.page.blocks import Figure, Report, Section
+from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel, draw
+from weir_lab.report.page.data import figure_csv
+from weir_lab.report.page.html import figure_html, html_page
+
+RUNS = ((1, 10.0), (2, 14.0), (4, 12.0))
+
+
+def mark(x: float, runs: tuple[tuple[int, float], ...] = RUNS) -> Mark:
+    found = mark_of(x, runs)
+    assert found is not None
+    return found
+
+
+def lines(kind: str = "line") -> tuple[Line, ...]:
+    return tuple(
+        Line(name, (mark(1.0), mark(4.0), mark(16.0)), look, kind)
+        for name, look in zip(("direct", "through, the <proxy>"), LOOKS, strict=False)
+    )
+
+
+def figure(*panels: Panel) -> Figure:
+    return Figure("top", "Throughput", "n = 3.", panels or (Panel("reads", Axis("Clients"), Axis("X"), lines()),))
+
+
+def data_of(html: str) -> list[list[str]]:
+    links = re.findall(r'href="data:text/csv;charset=utf-8,([^"]*)"', html)
+    assert len(links) == 1
+    return list(csv.reader(unquote(unescape(links[0])).splitlines()))
+
+
+def test_every_run_stands_behind_its_mean_in_the_order_of_blocks() -> None:
+    drawn = draw(Panel("reads", Axis("Clients", log=True), Axis("X"), lines()), "reads")
+    root = ElementTree.fromstring(drawn)
+    dots = [part.attrib["d"] for part in root.iter() if "r" in part.attrib.get("class", "").split()]
+    assert [path.count("h0") for path in dots] == [9, 9]
+    places = [tuple(map(float, place)) for place in re.findall(r"M([\d.]+) ([\d.]+)h0", dots[0])]
+    for three in (places[:3], places[3:6], places[6:]):
+        xs, ys = zip(*three, strict=True)
+        assert xs[0] < xs[1] < xs[2]
+        assert ys[1] < ys[2] < ys[0]  # upwards on the page is less
+
+
+def test_runs_of_a_block_can_be_joined() -> None:
+    drawn = draw(Panel("reads", Axis("Clients"), Axis("X"), lines()), "reads")
+    joined = re.findall(r'<path class="j c\d" d="([^"]*)"', drawn)
+    assert [(path.count("M"), path.count("L")) for path in joined] == [(3, 6), (3, 6)]
+
+
+def test_a_mean_tells_its_runs() -> None:
+    drawn = draw(Panel("reads", Axis("Clients"), Axis("X (requests/s)"), lines()), "reads")
+    assert "3 runs; by block: 1: 10, 2: 14, 4: 12" in drawn
+
+
+def test_runs_far_from_their_mean_are_inside_the_axes() -> None:
+    far = Line("far", (mark(1.0, ((1, 1.0), (2, 900.0))), mark(2.0)), LOOKS[0])
+    for log in (False, True):
+        drawn = draw(Panel("reads", Axis("Clients"), Axis("X", log=log), (far,)), "reads", 360.0, 250.0)
+        places = [float(y) for y in re.findall(r"M[\d.]+ ([\d.]+)h0", drawn)]
+        assert all(20.0 <= y <= 210.0 for y in places)
+
+
+def test_every_entry_of_the_legend_hides_its_series() -> None:
+    bars = Panel(
+        "stages",
+        Axis(""),
+        Axis("Time"),
+        bars=(Bar("4", (("queue", 1.0), ("send", 2.0))),),
+        parts={"queue": LOOKS[2], "send": LOOKS[3]},
+    )
+    dotted = Panel("law", Axis("Clients"), Axis("X"), (*lines(), *lines("dotted")))
+    html = figure_html(figure(dotted, bars), 1)
+    boxes = re.findall(r'<label><input type="checkbox" class="k(\d+)" checked>.*?</svg>(.*?)</label>', html)
+    assert [name for _, name in boxes] == ["direct", "through, the &lt;proxy&gt;", "queue", "send"]
+    drawn = re.findall(r'class="(?:f c\d )?y(\d+)"', html)
+    assert set(drawn) == {number for number, _ in boxes}
+    assert drawn.count("0") == 2  # the dotted line goes with the line of its look
+    page = html_page(
+        Report("r", "R", "about", "quick", "local", ("x",), (Section("s", "S", "q", "h", blocks=(figure(),)),), (), {})
+    )
+    hidden = re.findall(r"figure:has\(\.k(\d+):not\(:checked\)\) \.y(\d+)", page)
+    assert {number for number, _ in boxes} <= {one for one, other in hidden if one == other}
+    assert "<script" not in page
+
+
+def test_the_data_of_a_figure_is_in_the_page() -> None:
+    rows = data_of(figure_html(figure(), 1))
+    assert rows[0] == ["panel", "series", "x: Clients", "y: X", "low", "high", "block"]
+    assert len(rows) == 1 + 2 * 3 * (1 + 3)
+    own = [row for row in rows if row[1] == "through, the <proxy>" and row[2] == "4"]
+    mean = mark(4.0)
+    assert float(own[0][3]) == pytest.approx(mean.y)
+    assert (float(own[0][4]), float(own[0][5])) == pytest.approx((mean.low, mean.high), rel=1e-6)
+    assert [(int(row[6]), float(row[3])) for row in own[1:]] == list(RUNS)
+
+
+def test_data_of_panels_with_different_axes_says_which() -> None:
+    other = Panel("times", Axis("Clients"), Axis("R (ms)"), lines())
+    text = figure_csv(figure(Panel("reads", Axis("Clients"), Axis("X"), lines()), other))
+    assert text.splitlines()[0] == "panel,series,x: Clients,y,low,high,block"
+    assert text.count("times [R (ms)]") == 2 * 3 * 4
