@@ -133,6 +133,36 @@ def foreign_to_theory(sources: dict[str, str]) -> list[str]:
     ]
 
 
+def made_to_read(sources: dict[str, str]) -> list[str]:
+    """What reports import of the bench: reading results needs nothing that makes them."""
+    return [
+        f"{name} imports {other}"
+        for name, others in own_imports(sources).items()
+        if name.split(".")[0] == "report"
+        for other in sorted(others)
+        if other.split(".")[0] == "bench"
+    ]
+
+
+def second_stacks(sources: dict[str, str]) -> list[str]:
+    """Who draws beside `report.page`: another library, or SVG or a page of its own."""
+    drawers = {"matplotlib", "plotly", "bokeh", "altair", "seaborn", "pygal"}
+    libraries = [
+        f"{name} imports {one}"
+        for name, source in sources.items()
+        for one in sorted(imports_of(source))
+        if one.split(".")[0] in drawers
+    ]
+    own = [
+        f"{name} writes {mark}"
+        for name, source in sources.items()
+        if not name.startswith("report.page")
+        for mark in ("<svg", "<html", "<figure")
+        if mark in source
+    ]
+    return libraries + own
+
+
 def test_the_packages_are_these() -> None:
     assert children_of("", SOURCES) == set(PACKAGES)
 
@@ -153,9 +183,22 @@ def test_theory_stands_alone() -> None:
     assert foreign_to_theory(SOURCES) == []
 
 
+def test_reports_need_no_bench() -> None:
+    assert made_to_read(SOURCES) == []
+
+
+def test_there_is_one_way_to_draw() -> None:
+    assert second_stacks(SOURCES) == []
+    templates = [path.name for path in Path(weir_lab.__path__[0]).rglob("*.j2")]
+    assert templates == ["report.html.j2"]
+
+
 @pytest.mark.parametrize(
     ("module", "source", "rule"),
     [
+        ("report.planted", "from weir_lab.bench.machine import facts", made_to_read),
+        ("bench.planted", "def late():\n    import matplotlib.pyplot", second_stacks),
+        ("report.single.planted", "PICTURE = '<svg>'", second_stacks),
         ("theory.planted", "from weir_lab.report.page import charts", upward),
         ("records.planted", "if True:\n    import weir_lab.cli", upward),
         ("design.planted", "from weir_lab import bench", upward),

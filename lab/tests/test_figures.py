@@ -98,17 +98,23 @@ def test_every_entry_of_the_legend_hides_its_series() -> None:
 
 def test_the_data_of_a_figure_is_in_the_page() -> None:
     rows = data_of(figure_html(figure(), 1))
-    assert rows[0] == ["panel", "series", "x: Clients", "y: X", "low", "high", "block"]
-    assert len(rows) == 1 + 2 * 3 * (1 + 3)
-    own = [row for row in rows if row[1] == "through, the <proxy>" and row[2] == "4"]
+    assert rows[0] == ["panel", "series", "x: Clients", "y: X", "low", "high", "block 1", "block 2", "block 4"]
+    assert len(rows) == 1 + 2 * 3
+    own = next(row for row in rows if row[1] == "through, the <proxy>" and row[2] == "4")
     mean = mark(4.0)
-    assert float(own[0][3]) == pytest.approx(mean.y)
-    assert (float(own[0][4]), float(own[0][5])) == pytest.approx((mean.low, mean.high), rel=1e-6)
-    assert [(int(row[6]), float(row[3])) for row in own[1:]] == list(RUNS)
+    assert float(own[3]) == pytest.approx(mean.y)
+    assert (float(own[4]), float(own[5])) == pytest.approx((mean.low, mean.high), rel=1e-6)
+    assert [float(value) for value in own[6:]] == [value for _, value in RUNS]
 
 
 def test_data_of_panels_with_different_axes_says_which() -> None:
     other = Panel("times", Axis("Clients"), Axis("R (ms)"), lines())
     text = figure_csv(figure(Panel("reads", Axis("Clients"), Axis("X"), lines()), other))
-    assert text.splitlines()[0] == "panel,series,x: Clients,y,low,high,block"
-    assert text.count("times [R (ms)]") == 2 * 3 * 4
+    assert text.splitlines()[0] == "panel,series,x: Clients,y,low,high,block 1,block 2,block 4"
+    assert text.count("times [R (ms)]") == 2 * 3
+
+
+def test_a_block_without_a_run_leaves_its_column_empty() -> None:
+    some = Line("some", (mark(1.0), mark(2.0, RUNS[:2])), LOOKS[0])
+    rows = list(csv.reader(figure_csv(figure(Panel("reads", Axis("Clients"), Axis("X"), (some,)))).splitlines()))
+    assert [row[-1] for row in rows] == ["block 4", "12", ""]

@@ -5,7 +5,8 @@ import io
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING
+from html import unescape
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -15,13 +16,12 @@ from weir_lab.design import RequestPath, Response, parse_study
 from weir_lab.errors import ReportError
 from weir_lab.report.numbers.analysis import Analysis
 from weir_lab.report.numbers.essence import essence_table
-from weir_lab.report.numbers.findings import answer, judge_predictions
-from weir_lab.report.single import drawing, plots
-from weir_lab.report.single.report import BYTES_MAX, build_report, load_analysis, require_complete
+from weir_lab.report.numbers.findings import answer, answer_sentences, judge_predictions
+from weir_lab.report.page.complete import BYTES_MAX, require_complete
+from weir_lab.report.single.report import build_report, load_analysis
 from weir_lab.theory import units
 
-if TYPE_CHECKING:
-    from pathlib import Path
+STUDIES = Path(__file__).parents[2] / "studies"
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_the_answer_is_made_of_the_numbers(analysis: Analysis) -> None:
     change = analysis.comparisons[0].effects[Response.THROUGHPUT].change
     assert units.change_text(change) in text
     assert "holds within 5 % on 6 of 6 rows" in text
-    assert "1 prediction written down before, 1 held" in text
+    assert "of 1 prediction written down before, 1 held" in text
 
 
 @pytest.mark.parametrize(
@@ -172,17 +172,55 @@ def test_a_missing_number_stops_the_report(value: object) -> None:
         units.number(value, 1)  # type: ignore[arg-type]
 
 
-def test_an_empty_figure_stops_the_report() -> None:
-    canvas, _ = drawing.canvas_of(1)
-    with pytest.raises(ReportError, match="empty panel"):
-        drawing.finish("empty", "Empty", "Nothing.", canvas)
+def test_every_figure_has_text_its_method_and_its_data(page: str) -> None:
+    figures = re.findall(r'<figure id="fig-([^"]+)">(.*?)</figure>', page, re.DOTALL)
+    assert {"load-throughput", "load-response", "load-percentiles", "stages", "cpu-time"} <= {
+        name for name, _ in figures
+    }
+    for name, drawn in figures:
+        caption = re.search(r"<figcaption><b>Figure \d+\. [^<]+</b> ([^<]{40,})", drawn)
+        assert caption is not None, name
+        assert "runs" in caption[1], name
+        assert len(re.findall(r"<text ", drawn)) >= 6, name
+        assert drawn.count('href="data:text/csv;') == 1, name
+        assert "<image" not in drawn
 
 
-def test_every_figure_states_n_and_method(analysis: Analysis) -> None:
-    for figure in plots.all_figures(analysis):
-        assert "3 runs per" in figure.caption
-        assert "interval" in figure.caption
-        assert figure.svg.startswith("<svg")
+def test_runs_of_a_sweep_stand_behind_their_means(page: str) -> None:
+    figure = re.search(r'<figure id="fig-load-throughput">(.*?)</figure>', page, re.DOTALL)
+    assert figure is not None
+    dots = re.findall(r'<path class="r c\d" d="([^"]*)"', figure[1])
+    assert [path.count("h0") for path in dots] == [9, 9]  # three blocks at three numbers of clients, on both paths
+    assert ", 3 runs; by block: 1: " in figure[1]
+
+
+def test_the_page_is_dark_where_the_reader_is(page: str) -> None:
+    dark = re.search(r"prefers-color-scheme: dark\) \{ :root \{(.*?)\}", page, re.DOTALL)
+    assert dark is not None
+    assert {"--paper", "--ink", "--c0", "--s0"} <= set(re.findall(r"--\w+", dark[1]))
+    assert not re.search(r'(?:fill|stroke|color)="#', page)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "demo"
+    write_sweep(folder, World(run_spread=0.06), text=(STUDIES / "demo.toml").read_text())
+    return folder
+
+
+def test_the_page_of_the_demo_is_small(demo: Path) -> None:
+    assert len(build_report(demo).html.read_bytes()) <= 150_000
+
+
+def test_the_answer_has_at_most_five_sentences(demo: Path, analysis: Analysis, page: str) -> None:
+    for found in (analysis, load_analysis(demo)[0]):
+        sentences = answer_sentences(found)
+        assert 3 <= len(sentences) <= 5
+        # None of them is several in one.
+        assert all(len(re.findall(r"[.!?](?=\s+[A-Z]|$)", one)) == 1 for one in sentences), sentences
+    told = re.search(r'<div class="summary" id="answer"><p><b>Answer\.</b> (.*?)</p>', page, re.DOTALL)
+    assert told is not None
+    assert " ".join(answer_sentences(analysis)) == unescape(told[1])
 
 
 def test_the_essence_fits_80_columns(analysis: Analysis) -> None:

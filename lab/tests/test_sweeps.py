@@ -196,8 +196,17 @@ def test_a_sweep_over_any_factors_has_a_report(tmp_path: Path) -> None:
         write_run(runs_folder(tmp_path) / run.name, made, run, World())
     files = build_report(tmp_path)
     page, twin = files.html.read_text(), json.loads(files.json.read_text())
-    for heading in ('id="knee"', 'id="effects"', 'id="fig-residuals1"', 'id="fig-model1"', 'id="fig-throughput"'):
-        assert heading in page
+    names = (
+        "models",
+        "effects",
+        "load",
+        "fig-models-network-0",
+        "load-knees",
+        "models-calibrated",
+        "fig-load-throughput",
+    )
+    for name in (*names, "fig-effects-residuals-all-requests-mean-response-time"):
+        assert f'id="{name}"' in page, name
     assert 'id="overhead"' not in page
     assert len(files.analysis.points) == 10
     assert files.analysis.comparisons == []

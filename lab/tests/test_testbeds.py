@@ -51,7 +51,7 @@ def test_a_sweep_on_namespaces_says_where_it_ran(tmp_path: Path) -> None:
         check_record(run)
     build_report(sweep)
     page = (sweep / "report.html").read_text()
-    assert "Testbed <b>netns</b>" in page
+    assert "Testbed netns: its machines" in page
     assert "CPU-shared" in page
     assert "loopback interface" not in page
     twin = json.loads((sweep / "report.json").read_text())["testbed"]
@@ -178,7 +178,7 @@ def test_the_same_study_runs_on_hosts(tmp_path: Path) -> None:
             assert machine.clock_offset_ms is not None
             assert abs(machine.clock_offset_ms) < 60_000.0  # it is the same clock, asked over a busy machine
     build_report(sweep)
-    assert "Testbed <b>hosts</b>" in (sweep / "report.html").read_text()
+    assert "Testbed hosts: its machines" in (sweep / "report.html").read_text()
     assert folders_of_agents() == set()
     assert processes_writing_into(sweep) == []
 

@@ -151,7 +151,8 @@ def test_the_page_is_whole_small_and_has_a_value_on_each_mark(report: Report, fo
             if isinstance(one, Figure):
                 assert f'<table id="{one.name}-data">' in page
     assert re.search(
-        r"<title>direct, clients 24: 2,9\d\d \(2,[89]\d\d to [23],\d\d\d\) requests/s, 3 runs; by block: 1: [23],\d\d\d, 2: ", page
+        r"<title>direct, clients 24: 2,9\d\d \(2,[89]\d\d to [23],\d\d\d\) requests/s, 3 runs; by block: 1: [23],\d\d\d, 2: ",
+        page,
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -152,6 +154,21 @@ def test_a_file_without_a_section_is_left_alone(tmp_path: Path) -> None:
         claims.publish(tmp_path / "README.md", "bench/runs/NEW", [])
 
 
-def test_the_picture_shows_every_load() -> None:
+def test_the_picture_shows_every_load_on_its_side() -> None:
     rounds = [record("weir", 1, 8, 30_000), record("nutcracker", 1, 10, 20_000)]
-    assert picture.draw([*rounds, *(it | {"cell": "own-c64"} for it in rounds)]).startswith("<svg")
+    other = {"weir": "nutcracker", "nutcracker": "weir"}
+    swapped = [it | {"cell": "own-c64", "subject": other[it["subject"]]} for it in rounds]
+    drawn = picture.draw([*rounds, *swapped])
+    loads = {cell.describe() for cell in table.cells_of([*rounds, *swapped])}
+    assert len(loads) == 2
+    assert loads <= set(ElementTree.fromstring(drawn).itertext())
+    # No percentile was measured: two measures of each load. More requests and less CPU time are better.
+    assert (drawn.count('<g class="better">'), drawn.count('<g class="worse">')) == (2, 2)
+    assert "median 1.500, rounds 1.500" in drawn
+
+
+def test_the_picture_puts_twice_and_half_at_the_same_distance() -> None:
+    rounds = [record("weir", 1, 8, 30_000), record("nutcracker", 1, 10, 20_000)]
+    ticks = re.findall(r'<path class="[ag]" d="M([\d.]+) ', picture.draw(rounds))[: len(picture.TICKS)]
+    half, _, one, _, double = map(float, ticks)
+    assert one - half == pytest.approx(double - one, abs=0.2)

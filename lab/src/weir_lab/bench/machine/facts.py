@@ -25,7 +25,7 @@ __all__ = [
     "package_versions",
 ]
 
-_PACKAGES = ("weir-lab", "numpy", "scipy", "pydantic", "matplotlib", "jinja2")
+_PACKAGES = ("weir-lab", "numpy", "scipy", "pydantic", "jinja2")
 
 
 def machine_facts() -> dict[str, str | int | float]:

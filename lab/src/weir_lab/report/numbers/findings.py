@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
     from weir_lab.theory.stats import Change
 
-__all__ = ["RESPONSE_NAMES", "PredictionVerdict", "answer", "judge_predictions"]
+__all__ = [
+    "RESPONSE_NAMES",
+    "SENTENCES_MAX",
+    "PredictionVerdict",
+    "answer",
+    "answer_sentences",
+    "cpu_sentence",
+    "judge_predictions",
+]
+
+SENTENCES_MAX = 5
 
 RESPONSE_NAMES = {
     Response.THROUGHPUT: "throughput",
@@ -54,17 +64,29 @@ def judge_predictions(analysis: Analysis) -> list[PredictionVerdict]:
 
 def answer(analysis: Analysis) -> str:
     """One paragraph that answers the study's question."""
+    return " ".join(answer_sentences(analysis))
+
+
+def answer_sentences(analysis: Analysis) -> list[str]:
+    """What a reader takes away, in at most five sentences: costs or the best cell, where time goes, what holds, and what to mind.
+
+    Sections say the rest: CPU time, all effects, knees.
+    """
     if analysis.comparisons:
         sentences = [
             _costs(analysis, Response.THROUGHPUT),
             _costs(analysis, Response.MEAN_RESPONSE_TIME),
-            _where_time_goes(analysis),
-            _cpu(analysis),
+            _where_time_goes(analysis) or _knees(analysis),
         ]
     else:
-        sentences = [_best_cell(analysis), *(_effects(design) for design in analysis.designs)]
-    sentences += [_knees(analysis), _checks(analysis), _predictions(analysis), _caveats(analysis)]
-    return " ".join(sentence for sentence in sentences if sentence)
+        sentences = [_best_cell(analysis), *(_effects(design) for design in analysis.designs[:1]), _knees(analysis)]
+    sentences += [_checks(analysis), _caveats(analysis)]
+    return [sentence for sentence in sentences if sentence][:SENTENCES_MAX]
+
+
+def cpu_sentence(analysis: Analysis) -> str:
+    """What a request costs all roles together, where paths are compared; nothing elsewhere."""
+    return _cpu(analysis) if analysis.comparisons else ""
 
 
 def _judge(prediction: Prediction, observed: Change) -> PredictionVerdict:
@@ -170,21 +192,20 @@ def _knees(analysis: Analysis) -> str:
 
 
 def _checks(analysis: Analysis) -> str:
+    """The law, the counts of both sides, and what was written down before, in one sentence."""
     rows, off = len(analysis.points), [point for point in analysis.points if not point.law_holds]
     worst = max(analysis.points, key=lambda point: abs(point.law_deviation.mean))
     limit = f"{100 * analysis.study.gates.law_deviation_max:g} %"
     counted = sum(point.proxy.client_requests for point in analysis.points if point.proxy)
-    law = f"The interactive law holds within {limit} on {rows - len(off)} of {rows} rows"
     where = f"largest deviation {signed_percent(100 * worst.law_deviation.mean)} %, {worst.path}, {count_text(worst.clients, 'client')}"
-    return f"{law} ({where})" + (f"; client and proxy counted the same {counted:,} requests." if counted else ".")
-
-
-def _predictions(analysis: Analysis) -> str:
+    parts = [f"The interactive law holds within {limit} on {rows - len(off)} of {rows} rows ({where})"]
+    if counted:
+        parts.append(f"client and proxy counted the same {counted:,} requests")
     verdicts = [judged.verdict for judged in judge_predictions(analysis)]
-    if not verdicts:
-        return ""
-    counted = [f"{verdicts.count(word)} {word}" for word in ("held", "refuted", "undecided") if word in verdicts]
-    return f"Of {count_text(len(verdicts), 'prediction')} written down before, {', '.join(counted)}."
+    if verdicts:
+        told = [f"{verdicts.count(word)} {word}" for word in ("held", "refuted", "undecided") if word in verdicts]
+        parts.append(f"of {count_text(len(verdicts), 'prediction')} written down before, {', '.join(told)}")
+    return f"{'; '.join(parts)}."
 
 
 def _caveats(analysis: Analysis) -> str:

@@ -97,12 +97,14 @@ class Reading:
         return self.throughput * part.requests / self.load.requests if part is not None else 0.0
 
     @cached_property
-    def times(self) -> Histogram:
-        """Response times of all operations."""
-        found = self.load.response_times()
-        if found is None:
-            raise ReportError(f"{self.run.folder}: a valid run without response times. Delete the folder, run again.")
-        return found
+    def times(self) -> Histogram | None:
+        """Response times of all operations; ``None`` from a generator that keeps no histogram."""
+        return self.load.response_times()
+
+    def percentile_s(self, percent: float) -> float | None:
+        """A percentile of the response times; ``None`` with too few samples, or from a generator that keeps no histogram."""
+        found = self.times.percentile(percent) if self.times is not None else None
+        return None if found is None else found / 1e9
 
     def operation_times(self, name: str) -> Histogram | None:
         """Response times of one operation."""
@@ -230,8 +232,8 @@ class CellReadings:
 
     def percentile_s(self, percent: float) -> list[float]:
         """A percentile per run; empty where a run has too few samples for it."""
-        found = [run.times.percentile(percent) for run in self.runs]
-        known = [value / 1e9 for value in found if value is not None]
+        found = [run.percentile_s(percent) for run in self.runs]
+        known = [value for value in found if value is not None]
         return known if len(known) == len(found) else []
 
     def merged(self, times: Callable[[Reading], Histogram | None]) -> Histogram | None:
@@ -286,7 +288,7 @@ class SweepReadings:
                 run.settings.population,
                 run.throughput,
                 run.response_s,
-                None if (p99 := run.times.percentile(99.0)) is None else p99 / 1e9,
+                run.percentile_s(99.0),
                 run.settings.workers,
                 run.settings.think_time_s,
             )

@@ -3,6 +3,7 @@
 ``blocks``      values with intervals, tables, figures, sections
 ``charts``      panels as inline SVG
 ``data``        the data of a figure as a link
+``complete``    what no page may hold
 ``html``        the page, and Markdown
 ``standalone``  a figure of a report as a file of its own
 """

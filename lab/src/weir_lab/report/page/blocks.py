@@ -142,7 +142,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A whole study. ``summary`` has at most ten lines; ``runs`` names the run folders of each sweep that were used."""
+    """One sweep, or a whole study.
+
+    ``summary`` has at most ten lines; the report of one sweep has an ``answer`` of at most five sentences instead, and its question and
+    hypothesis at its head. ``under`` stands below the title, ``doubts`` below the answer; ``steps`` say how to make the page again, each
+    with its command.
+    """
 
     name: str
     title: str
@@ -153,6 +158,12 @@ class Report:
     sections: tuple[Section, ...]
     facts: tuple[tuple[str, str], ...]
     sweeps: dict[str, str]
+    under: str = ""
+    answer: str = ""
+    doubts: tuple[str, ...] = ()
+    question: str = ""
+    hypothesis: str = ""
+    steps: tuple[tuple[str, str], ...] = ()
 
     @property
     def findings(self) -> list[Finding]:

@@ -264,8 +264,8 @@ class _Inside:
                 top, bottom = self.at_y(mark.high), self.at_y(max(mark.low, self.y_low))
                 ends = "".join(f"M{x - 3:.1f} {y_end:.1f}h6" for y_end in (top, bottom))
                 bar = f'<path class="e {line.look.colour}" d="M{x:.1f} {top:.1f}V{bottom:.1f}{ends}"/>'
-            told = f'<circle class="h" cx="{x:.1f}" cy="{y:.1f}" r="7"><title>{self._told(line, mark)}</title></circle>'
-            out.append(bar + _marker(line.look, x, y, hollow=line.kind == "points") + told)
+            told = f"<title>{self._told(line, mark)}</title>"
+            out.append(f"<g>{told}{bar}{_marker(line.look, x, y, hollow=line.kind == 'points')}</g>")
         return "".join(out)
 
     def _told(self, line: Line, mark: Mark) -> str:

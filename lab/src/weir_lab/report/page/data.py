@@ -1,6 +1,6 @@
 """The data of a figure as a file that the page itself holds: `data_link`.
 
-One row per drawn point, and one per run behind it; ``block`` is empty on rows that are not of one run. Numbers have seven digits.
+One row per drawn point, with the run of each block in a column of its own. Numbers have seven digits.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from weir_lab.report.page.blocks import Figure
     from weir_lab.report.page.charts import Panel
 
 __all__ = ["data_link", "figure_csv"]
-
-Row = tuple[str, str, str, str, str, str, str]
 
 
 def data_link(figure: Figure) -> str:
@@ -31,32 +29,34 @@ def data_link(figure: Figure) -> str:
 
 
 def figure_csv(figure: Figure) -> str:
-    """Panel, series, x, y, low, high, block. The axes' labels stand in the headings, or beside the panel's name where they differ."""
+    """Panel, series, x, y, low, high, runs. The axes' labels stand in the headings, or beside the panel's name where they differ."""
     panels = figure.panels
     x, y = ({getattr(panel, axis).label for panel in panels} for axis in ("x", "y"))
     heads = [
-        f"{axis}: {next(iter(labels))}" if len(labels) == 1 and next(iter(labels)) else axis
+        f"{axis}: {label}" if len(labels) == 1 and (label := next(iter(labels))) else axis
         for axis, labels in (("x", x), ("y", y))
     ]
+    marks = [mark for panel in panels for line in panel.lines for mark in line.marks]
+    blocks = sorted({block for mark in marks for block, _ in mark.runs})
     with io.StringIO(newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(("panel", "series", *heads, "low", "high", "block"))
+        writer.writerow(("panel", "series", *heads, "low", "high", *(f"block {block}" for block in blocks)))
         for panel in panels:
             told = panel.title if len(y) == 1 else f"{panel.title} [{panel.y.label}]"
-            writer.writerows(_rows(panel, told))
+            writer.writerows(_rows(panel, told, blocks))
         return out.getvalue()
 
 
-def _rows(panel: Panel, title: str) -> Iterator[Row]:
+def _rows(panel: Panel, title: str, blocks: Sequence[int]) -> Iterator[tuple[str, ...]]:
     for line in panel.lines:
         for mark in line.marks:
             x = panel.x.names[round(mark.x)] if panel.x.names else _text(mark.x)
-            yield title, line.name, x, _text(mark.y), _text(mark.low), _text(mark.high), ""
-            for block, value in mark.runs:
-                yield title, line.name, x, _text(value), "", "", str(block)
+            runs = dict(mark.runs)
+            told = (_text(value) for value in (mark.y, mark.low, mark.high, *(runs.get(block) for block in blocks)))
+            yield title, line.name, x, *told
     for bar in panel.bars:
         for name, value in bar.parts:
-            yield title, name, bar.label, _text(value), "", "", ""
+            yield title, name, bar.label, _text(value), *("" for _ in (0, 0, *blocks))
 
 
 def _text(value: float | None) -> str:

@@ -17,8 +17,8 @@ from weir_lab import __version__
 from weir_lab.errors import ReportError
 from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
 from weir_lab.report.page.charts import draw, legend_of, swatch
+from weir_lab.report.page.complete import require_complete
 from weir_lab.report.page.data import data_link
-from weir_lab.report.single.report import require_complete
 
 if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Block, Entry, Report
@@ -37,7 +37,7 @@ def html_page(report: Report) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    template = resources.files("weir_lab.report.page").joinpath("templates/whole.html.j2").read_text(encoding="utf-8")
+    template = resources.files("weir_lab.report.page").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
     numbers = _Numbers(report)
     page = environment.from_string(template).render(
         report=report,
@@ -45,6 +45,7 @@ def html_page(report: Report) -> str:
         findings=report.findings,
         verdicts=_VERDICTS,
         version=__version__,
+        rebuild="How to rebuild and verify" if report.summary else "How to rebuild",
     )
     _require_figures(report, page)
     require_complete(page)

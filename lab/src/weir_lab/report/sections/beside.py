@@ -129,8 +129,7 @@ def _value(change: Change) -> Value:
 
 
 def _p99_s(run: Reading) -> float | None:
-    found = run.times.percentile(99.0)
-    return None if found is None else found / 1e9
+    return run.percentile_s(99.0)
 
 
 def _levels(task: Task, lines: Sequence[Series]) -> Table:

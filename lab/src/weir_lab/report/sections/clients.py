@@ -68,7 +68,7 @@ def build(task: Task) -> list[Block]:
     maxima = _maxima(task, lines)
     tables: list[Block | None] = [maxima, _knees(task, own), _laws(task, own), _stations(task, own)]
     tables.append(means_beside(task, [cell for one in own for cell in one.cells]))
-    return [*_sentences(task, own), *with_tables([*tables[:1], *figures, *tables[1:]]), _log2(task, best_cell(own))]
+    return [*_sentences(task, own), *with_tables([*tables[:1], *figures, *tables[1:], _log2(task, best_cell(own))])]
 
 
 def _swept(task: Task) -> str:
@@ -444,7 +444,7 @@ def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
         "% of the largest throughput, and the first certainly above.",
         ("Workload", "Series", "Estimator", "N", "Rule"),
         tuple(rows),
-        folded=len(rows) > 20,
+        folded=len(rows) > 10,
     )
 
 
@@ -571,12 +571,14 @@ def _law(cell: CellReadings) -> float:
     return sum(found) / len(found)
 
 
-def _log2(task: Task, cell: CellReadings) -> Table:
+def _log2(task: Task, cell: CellReadings) -> Table | None:
     """The distribution as the generators of the studies printed it: cumulative, by powers of two."""
     merged = cell.merged(lambda run: run.times)
+    if merged is None:
+        return None
     rows: list[tuple[Entry, ...]] = []
     for power in range(27):
-        share = 100.0 * merged.count_up_to(1000 << power) / merged.total if merged is not None else 0.0
+        share = 100.0 * merged.count_up_to(1000 << power) / merged.total
         if share > 0.0:
             rows.append((Value(float(1 << power), digits=0), Value(share, digits=3)))
         if share == 100.0:

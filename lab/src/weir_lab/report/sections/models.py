@@ -53,19 +53,23 @@ class Guess:
 
 def build(task: Task) -> list[Block]:
     """Tables and figures for each series over clients that goes through a proxy."""
-    lines = [
-        one
-        for one in series_of(task)
-        if not one.event and len(one.cells) >= 2 and one.cells[0].runs[0].proxy is not None
-    ]
+    every = [one for one in series_of(task) if not one.event and len(one.cells) >= 2]
+    calibrated = [(one, found) for one in every if (found := _calibrated(one)) is not None]
+    fitted = _calibrated_blocks(task, calibrated) if calibrated else []
+    lines = [one for one in every if one.cells[0].runs[0].proxy is not None]
     if not lines:
-        return [Text("No series over clients goes through a proxy, so no model has its stages.")]
-    blocks: list[Block] = [_open_table(task, lines), _stations_table(task, lines)]
+        return [
+            Text("No series over clients goes through a proxy that tells its stages, so no model has them."),
+            *fitted,
+        ]
     figures = [_figure(task, one, place) for place, one in enumerate(lines)]
-    calibrated = [(one, found) for one in lines if (found := _calibrated(one)) is not None]
-    if calibrated:
-        blocks += _calibrated_blocks(task, calibrated)
-    return [Text("What the models say:", tuple(_points(lines))), *with_tables(figures), *blocks]
+    return [
+        Text("What the models say:", tuple(_points(lines))),
+        *with_tables(figures),
+        _open_table(task, lines),
+        _stations_table(task, lines),
+        *fitted,
+    ]
 
 
 def summary(task: Task) -> str:

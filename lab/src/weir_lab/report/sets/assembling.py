@@ -29,14 +29,14 @@ from weir_lab.report.sections.claims import judge
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from weir_lab.design.whole.sets import SectionSpec, StudySet
     from weir_lab.records.places import TestbedRecord
     from weir_lab.report.page.blocks import Block
 
-__all__ = ["Sources", "assemble"]
+__all__ = ["Sources", "assemble", "facts_of"]
 
 _SUMMARY_MAX = 10
 
@@ -119,11 +119,23 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         testbed,
         _summary(study_set, whole, lines, list(readings.values())),
         whole,
-        tuple(_facts(list(readings.values()))),
+        tuple(facts_of(list(readings.values()))),
         {
             file + (" (event engine)" if event else ""): sweep_folder(sources.root, file, event=event).name
             for file, event in readings
         },
+        under=f"Pace {pace}, testbed {testbed},",
+        steps=(
+            (
+                "The twin of this page (the same name, .json) has every number with the run folders that it comes from. Its numbers are "
+                "computed again from the raw records by",
+                f"weir-lab verify {study_set.name}.html",
+            ),
+            (
+                "and the conclusions of two versions of the report are held against each other by",
+                "weir-lab compare OLD.json NEW.json",
+            ),
+        ),
     )
 
 
@@ -283,7 +295,8 @@ def _summary(
     return (first, *(lines[name] for name in lines if name in kept), *last)
 
 
-def _facts(sweeps: list[SweepReadings]) -> list[tuple[str, str]]:
+def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
+    """Machine, programs, when the runs were made, and what the testbed notes."""
     found: dict[str, dict[str, None]] = {}
     for sweep in sweeps:
         for name, value in sweep.facts.items():
@@ -298,7 +311,7 @@ def _facts(sweeps: list[SweepReadings]) -> list[tuple[str, str]]:
     return [*facts, ("runs made", f"{_utc(first)} to {_utc(last)} UTC"), *_testbed_notes(sweeps)]
 
 
-def _testbed_notes(sweeps: list[SweepReadings]) -> list[tuple[str, str]]:
+def _testbed_notes(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
     notes: dict[str, None] = {}
     for sweep in sweeps:
         if sweep.testbed is not None:

@@ -1,51 +1,31 @@
-"""Numbers and figures become one HTML file that opens offline and prints, and ``report.json`` with every number in it.
+"""The report of one sweep: ``report.html``, and ``report.json`` with every number in it.
 
-`build_report` either writes both files whole or raises: an undefined value, a number that is not finite, an empty figure, a placeholder
-or a page above the size limit stops it.
+`build_report` either writes both files whole or raises: a number that is not finite, an empty figure, a placeholder or a page above the
+size limit stops it. What stands on the page, `assembling` says.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-import os
-import re
-from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 from pydantic import BaseModel
 
 from weir_lab import __version__
-from weir_lab.bench.machine.facts import describe
-from weir_lab.bench.programs.subjects import WEIR
-from weir_lab.design import RequestPath, Response, Role, Settings, cells_of, load_study
+from weir_lab.design import load_study
 from weir_lab.errors import ReportError
-from weir_lab.records import Run, read_runs, read_sweep, runs_folder, write_json
-from weir_lab.records.formats import STAGES
-from weir_lab.report.numbers.analysis import PERCENTILES, Analysis, analyse
-from weir_lab.report.numbers.findings import RESPONSE_NAMES, answer, judge_predictions
-from weir_lab.report.single.drawing import Figure
-from weir_lab.report.single.plots import all_figures
-from weir_lab.report.single.plots_sweeps import SERIES_SHOWN, model_figure, residual_figure, sweep_figures
-from weir_lab.theory import units
+from weir_lab.records import Run, read_runs, read_sweep, write_json, write_text
+from weir_lab.report.numbers.analysis import Analysis, analyse
+from weir_lab.report.numbers.findings import answer, judge_predictions
+from weir_lab.report.page.html import html_page
+from weir_lab.report.single.assembling import assemble_sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from weir_lab.records.places import TestbedRecord
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
 
-__all__ = ["BYTES_MAX", "ReportFiles", "build_report", "load_analysis", "require_complete"]
-
-BYTES_MAX = 2_000_000
-
-# What an unfinished page betrays itself by: words people leave, and what Python prints for a value that is not there.
-_PLACEHOLDERS = re.compile(
-    r"\b(TODO|TBD|FIXME|XXX|PLACEHOLDER|[Ll]orem ipsum|None|nan|NaN|inf|Undefined)\b|\{\{|\}\}|\{%|%\}|\?\?\?"
-)
+__all__ = ["ReportFiles", "build_report", "load_analysis"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,21 +40,11 @@ class ReportFiles:
 def build_report(sweep: Path) -> ReportFiles:
     """Build the report of a sweep's folder into that folder."""
     analysis, runs, interrupted = load_analysis(sweep)
-    page = _render(sweep, analysis, runs, interrupted, _figures(analysis))
-    require_complete(page)
+    page = html_page(assemble_sweep(sweep, analysis, runs, interrupted))
     html, twin = sweep / "report.html", sweep / "report.json"
-    part = html.with_name("report.html.part")
-    part.write_text(page, encoding="utf-8")
     write_json(twin, _twin(analysis, runs, sweep))
-    os.replace(part, html)  # noqa: PTH105 - the atomic rename is the point
+    write_text(html, page)
     return ReportFiles(html, twin, analysis)
-
-
-def _figures(analysis: Analysis) -> list[Figure]:
-    figures = all_figures(analysis) if analysis.comparisons else sweep_figures(analysis)
-    figures += [residual_figure(design, number) for number, design in enumerate(analysis.designs)]
-    shown = [series for series in analysis.series if series.knee is not None][:SERIES_SHOWN]
-    return figures + [model_figure(series, number) for number, series in enumerate(shown)]
 
 
 def load_analysis(sweep: Path) -> tuple[Analysis, list[Run], list[Path]]:
@@ -84,106 +54,6 @@ def load_analysis(sweep: Path) -> tuple[Analysis, list[Run], list[Path]]:
     study = load_study(sweep / "study.toml")
     runs, interrupted = read_runs(sweep)
     return analyse(study, read_sweep(sweep), runs), runs, interrupted
-
-
-def require_complete(page: str) -> None:
-    """Raise if the page holds a placeholder, loads anything from outside, or is too large."""
-    text = re.sub(r"<svg.*?</svg>|<style.*?</style>", "", page, flags=re.DOTALL)
-    text = re.sub(r"\s*<[^>]*>\s*", " ", text)
-    found = _PLACEHOLDERS.search(text)
-    if found:
-        around = text[max(0, found.start() - 40) : found.end() + 40].replace("\n", " ")
-        raise ReportError(f"The report holds a placeholder, {found.group()!r}, near: {around!r}. Nothing was written.")
-    outside = re.search(r"<(script|link|img|iframe)\b|@import|\bsrc=|url\((?!#)", page)
-    if outside:
-        raise ReportError(f"The report would load something from outside: {outside.group()!r}. Nothing was written.")
-    size = len(page.encode())
-    if size > BYTES_MAX:
-        raise ReportError(f"The report has {size:,} bytes, more than {BYTES_MAX:,}. Nothing was written.")
-
-
-def _render(sweep: Path, analysis: Analysis, runs: list[Run], interrupted: list[Path], figures: list[Figure]) -> str:
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(
-        us=units.microseconds,
-        rate=units.rate,
-        number=units.number,
-        interval=units.interval_text,
-        signed=units.signed_percent,
-        change=units.change_text,
-        count=units.count_text,
-        digits=_digits,
-        exp=math.exp,
-    )
-    template = (
-        resources.files("weir_lab.report.single").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
-    )
-    newest = max(runs, key=lambda run: run.meta.started_unix_ns)
-    return environment.from_string(template).render(
-        study=analysis.study,
-        titles={name: field.title for name, field in Settings.model_fields.items()},
-        analysis=analysis,
-        answer=answer(analysis),
-        predictions=judge_predictions(analysis),
-        figures=_Named({figure.name: figure for figure in figures}),
-        columns=_columns(analysis),
-        direct=analysis.points_of(RequestPath.DIRECT),
-        proxy=analysis.points_of(RequestPath.PROXY),
-        told=[point for point in analysis.points_of(RequestPath.PROXY) if point.proxy is not None],
-        silent=_silent(analysis),
-        known=[series for series in analysis.series if series.knee is not None],
-        series_shown=SERIES_SHOWN,
-        stages=STAGES,
-        roles=list(Role),
-        responses={response: RESPONSE_NAMES[response] for response in Response},
-        percentiles=list(PERCENTILES),
-        runs=runs,
-        used={number.folder.name for number in analysis.used},
-        interrupted=[folder.name for folder in interrupted],
-        newest=newest.meta,
-        machine=describe(newest.meta.machine),
-        testbed=_testbed(analysis, runs),
-        runs_folder=runs_folder(sweep).name,
-        span=_span(run for run in runs),
-        version=__version__,
-    )
-
-
-class _Named(dict[str, Figure]):
-    """Figures by name; one that this report does not have is empty, not an error."""
-
-    def __missing__(self, name: str) -> None:
-        return None
-
-
-def _silent(analysis: Analysis) -> list[str]:
-    """Subjects that tell nothing of themselves, by name."""
-    proxied = [cell.settings for cell in cells_of(analysis.study) if cell.settings.path is RequestPath.PROXY]
-    return list(dict.fromkeys(settings.subject for settings in proxied if settings.subject != WEIR))
-
-
-def _digits(value: float) -> str:
-    """Three significant digits below 1,000."""
-    return units.number(value, 0 if abs(value) >= 100.0 else 1 if abs(value) >= 10.0 else 2)
-
-
-def _columns(analysis: Analysis) -> dict[str, str]:
-    """Factors that name a row, with their headings; clients before path where these are compared."""
-    names = ["clients", "path"] if analysis.comparisons else list(analysis.factors)
-    return {name: name.replace("_", " ").capitalize() for name in names}
-
-
-def _span(runs: Iterable[Run]) -> tuple[str, str]:
-    """Wall-clock time of the first start and the last end, UTC."""
-    spans = [(run.meta.started_unix_ns, run.meta.ended_unix_ns) for run in runs]
-    first, last = min(start for start, _ in spans), max(end for _, end in spans)
-    return _utc(first), _utc(last)
-
-
-def _utc(unix_ns: int) -> str:
-    return datetime.fromtimestamp(unix_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _twin(analysis: Analysis, runs: list[Run], sweep: Path) -> dict[str, Any]:

@@ -1,0 +1,78 @@
+"""What the proxy costs, where a study compares direct access with the way through a proxy at the same clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.report.numbers.findings import RESPONSE_NAMES, judge_predictions
+from weir_lab.report.page.blocks import Table, Text, Value
+from weir_lab.theory.units import count_text, number, signed_percent
+
+if TYPE_CHECKING:
+    from weir_lab.report.numbers.analysis import Analysis, Effect
+    from weir_lab.report.page.blocks import Block, Entry
+
+__all__ = ["build"]
+
+
+def build(analysis: Analysis, servers: int) -> list[Block]:
+    """Changes from direct to proxy with their p-values, and what was predicted; ``servers`` is how many both paths have."""
+    judged = _predictions(analysis)
+    note = (
+        "Path direct: the load generator's connections are spread in turn over the same "
+        f"{count_text(servers, 'memcached server')} that the proxy uses, and each server holds all keys. So both paths have the same "
+        "number of servers; only the proxy is added. With fewer clients than servers, some servers stay idle on the direct path."
+    )
+    return [_changes(analysis), *([judged] if judged else []), Text(note, note=True)]
+
+
+def _changes(analysis: Analysis) -> Table:
+    responses = [one for one in RESPONSE_NAMES if any(one in made.effects for made in analysis.comparisons)]
+    heads = [part for one in responses for part in (f"{RESPONSE_NAMES[one].capitalize()} (%)", "p")]
+    rows: list[tuple[Entry, ...]] = []
+    for made in analysis.comparisons:
+        told: list[Entry] = []
+        for one in responses:
+            effect = made.effects.get(one)
+            told += ["too few requests", "–"] if effect is None else [_change(effect), _p(effect.p_holm)]
+        blocks = max(effect.change.n for effect in made.effects.values())
+        rows.append((Value(made.clients), Value(blocks), *told))
+    return Table(
+        "changes",
+        "Change from direct to proxy in percent of direct: −50 is half as much, +100 twice as much. Paired by block: mean of "
+        "log(proxy / direct) with a 95 % t interval, transformed back. p is two-sided and adjusted after Holm for the "
+        f"{len(analysis.comparisons)} levels of clients.",
+        ("Clients", "Blocks", *heads),
+        tuple(rows),
+    )
+
+
+def _change(effect: Effect) -> Value:
+    change = effect.change
+    return Value(change.percent, change.low, change.high, 1, signed=True)
+
+
+def _p(value: float) -> Entry:
+    return "< 0.0001" if value < 0.0001 else Value(value, digits=4)
+
+
+def _predictions(analysis: Analysis) -> Table | None:
+    rows: list[tuple[Entry, ...]] = []
+    for judged in judge_predictions(analysis):
+        made, seen = judged.prediction, judged.observed
+        rows.append(
+            (
+                RESPONSE_NAMES[made.response], Value(made.clients),
+                f"{signed_percent(made.change_percent_min)} to {signed_percent(made.change_percent_max)}",
+                f"{signed_percent(seen.percent)} ({number(seen.low, 1)} to {number(seen.high, 1)})", judged.verdict,
+            )
+        )  # fmt: skip
+    if not rows:
+        return None
+    return Table(
+        "predictions",
+        "Predictions written into the study before it ran. Held: the whole interval lies in the predicted range; refuted: all of it "
+        "outside; undecided: otherwise.",
+        ("Response", "Clients", "Predicted change (%)", "Observed change (%)", "Verdict"),
+        tuple(rows),
+    )
