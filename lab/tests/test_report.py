@@ -129,7 +129,7 @@ def test_invalid_stale_and_interrupted_runs_are_shown_and_left_out(sweep: Path, 
     (folder / "runs" / "half_r1").mkdir()
     files = build_report(folder)
     text = files.html.read_text()
-    assert len(files.analysis.used) == 16
+    assert len(files.numbers.used) == 16
     assert "a server died" in text
     assert "not used: made with other settings or programs" in text
     assert "half_r1" in text

@@ -54,7 +54,7 @@ def test_every_subject_has_its_page(tmp_path: Path, sweep: str, subject: str) ->
     write_sweep(folder, text=SWEEPS[sweep].replace("{}", subject))
     files = build_report(folder)
     page, twin = files.html.read_text(), json.loads(files.json.read_text())
-    essence_table(files.analysis)
+    essence_table(files.numbers)
     told = [point["proxy"] for point in twin["points"] if point["path"] == "proxy"]
     assert told
     if subject == WEIR:
@@ -72,7 +72,7 @@ def test_subjects_side_by_side_share_a_page(tmp_path: Path) -> None:
     write_sweep(folder, text=study_text('path = "proxy"\n', f"{_CLIENTS}subject = [{names}]\n"))
     files = build_report(folder)
     page = files.html.read_text()
-    assert {point.level("subject") for point in files.analysis.points if point.proxy is not None} == {WEIR}
+    assert {point.level("subject") for point in files.numbers.points if point.proxy is not None} == {WEIR}
     for subject in (NUTCRACKER, "wrapper", "memcached"):
         assert f"{subject} " in page
     assert "nutcracker, wrapper and memcached tell nothing of the stages of a request" in page

@@ -110,7 +110,7 @@ def test_a_sweep_runs_resumes_and_reports(tmp_path: Path) -> None:
         assert run.load.config.connections == run.meta.settings.clients
     # A percentile of the report needs so many requests per run; how fast this machine is just now is not what is tested.
     if all(run.load.response_time_count >= 299 for run in valid if run.load is not None):
-        analysis = build_report(sweep).analysis
+        analysis = build_report(sweep).numbers
         assert len(analysis.used) == 8
         assert all(point.throughput_rps.mean > 0 for point in analysis.points)
     check_tables(sweep)

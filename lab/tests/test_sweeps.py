@@ -208,20 +208,20 @@ def test_a_sweep_over_any_factors_has_a_report(tmp_path: Path) -> None:
     for name in (*names, "fig-effects-residuals-all-requests-mean-response-time"):
         assert f'id="{name}"' in page, name
     assert 'id="overhead"' not in page
-    assert len(files.analysis.points) == 10
-    assert files.analysis.comparisons == []
-    throughput = files.analysis.designs[0]
+    assert len(files.numbers.points) == 10
+    assert files.numbers.comparisons == []
+    throughput = files.numbers.designs[0]
     # The world saturates at four requests, and servers change nothing.
     assert throughput.read["A"].significant
     assert throughput.read["A"].percent_of_variation == pytest.approx(99.0, abs=2.0)
     assert [one["populations"] for one in twin["series"]] == [[1, 2, 4, 8, 16]] * 2
     assert twin["designs"][0]["factors"][1]["name"] == "servers"
-    essence = essence_table(files.analysis)
+    essence = essence_table(files.numbers)
     assert essence.row_count == 10
     assert [column.header for column in essence.columns][:3] == ["clients", "servers", "requests/s"]
-    text = answer(files.analysis)
+    text = answer(files.numbers)
     assert "The largest throughput is" in text
     assert "comes from clients (significant at 95 %)" in text
-    for one in files.analysis.series:
+    for one in files.numbers.series:
         assert one.best is not None
         assert one.best.name == "closed, delay and 4 servers"

@@ -18,6 +18,7 @@ from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets import Sources, assemble, changes, verify, write_report
 from weir_lab.report.sets.twin import read_twin
+from weir_lab.report.single.report import build_report
 
 if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Report, Section
@@ -277,3 +278,29 @@ def test_a_number_that_is_not_finite_and_a_figure_without_data_stop_the_report()
         Figure("f", "A figure", "n = 3", ())
     with pytest.raises(ReportError, match="no rows"):
         Table("t", "A table", ("A",), ())
+
+
+def test_every_sweep_of_a_whole_study_has_a_page_of_its_own(folder: Path) -> None:
+    sections = {
+        "t-2k": "effects",
+        "t-direct": "load",
+        "t-full": "models",
+        "t-hash": "hash",
+        "t-micro": "micro",
+        "t-repl": "replication",
+        "t-sharded": "multigets",
+        "t-trace": "trace",
+        "t-writes": "writes",
+    }
+    assert sections.keys() <= {path.parent.name for path in folder.glob("*/sweep.json")}
+    for name, section in sections.items():
+        files = build_report(folder / name)
+        page, twin = files.html.read_text(), json.loads(files.json.read_text())
+        assert f'<h2 id="{section}">' in page, name
+        assert "too thin" not in page, name
+        assert page.count("<figure ") == page.count('href="data:text/csv;'), name
+        # Its blocks have drawings or numbers of their own, not words alone.
+        told = next(one for one in twin["sections"] if one["name"] == section)
+        assert {block["block"] for block in told["blocks"]} & {"figure", "table"}, name
+        assert (files.analysis is None) is (name in ("t-hash", "t-trace"))
+        assert page.count("Answer.</b> </p>") == 0, name

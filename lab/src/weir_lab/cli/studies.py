@@ -131,13 +131,13 @@ def sweep_name(study: Study, testbed: TestbedKind | None) -> str:
 
 
 def next_step(study: Study, sweep: Path) -> str:
-    """What can be done with a sweep that has all its runs: a report of loads, the tables of what has none."""
-    tables_at = f"Tables: {sweep}/summary.csv"
+    """What can be done with a sweep that has all its runs; every kind has a report."""
+    tables_at, then = f"Tables: {sweep}/summary.csv", f"Next: weir-lab report {sweep}"
     if study.kind is Kind.HASH:
-        return f"{tables_at} has the distance to uniform and the verdict of each cell. Next: weir-lab extend {sweep} N for more keys"
+        return f"{tables_at} has the distance to uniform and the verdict of each cell. {then}, or weir-lab extend {sweep} N for more keys"
     if study.kind is Kind.LINKS:
-        return f"{tables_at} has rate and round trip of each pair. Next: weir-lab links FOLDER --study {sweep}/study.toml loads the links"
-    return f"{tables_at}. Next: weir-lab report {sweep}"
+        return f"{tables_at} has rate and round trip of each pair. {then}; weir-lab links FOLDER --study {sweep}/study.toml loads the links"
+    return f"{tables_at}. {then}"
 
 
 def _missing(study: Study, binary: Path, testbed: TestbedKind | None = None) -> list[str]:

@@ -21,8 +21,7 @@ from weir_lab.cli.studies import (
     sweep_name,
 )
 from weir_lab.design import load_study
-from weir_lab.errors import LabError, ReportError, StoppedError
-from weir_lab.report.numbers.analysis import require_reportable
+from weir_lab.errors import LabError, StoppedError
 from weir_lab.report.numbers.essence import essence_table
 from weir_lab.report.single.report import build_report
 
@@ -84,7 +83,8 @@ def report(
     """Build the report of a sweep, and show its essence."""
     sweep = _latest() if folder == "latest" else Path(folder)
     files = build_report(sweep)
-    Console(highlight=False).print(essence_table(files.analysis))
+    if files.analysis is not None:
+        Console(highlight=False).print(essence_table(files.analysis))
     if show:
         webbrowser.open(files.html.absolute().as_uri())
     typer.echo(files.html)
@@ -92,7 +92,6 @@ def report(
 
 def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, wanted: Wanted) -> None:
     console = Console(highlight=False)
-    _say_if_not_reportable(study, console)
     shown = Shown(console)
     try:
         with shown.watching():
@@ -111,13 +110,6 @@ def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, 
         console.print("The budget of the study (plan.budget_s) is used up; the same command goes on from here.")
         raise typer.Exit(3)
     console.print(f"{outcome.made} runs made, {outcome.reused} reused. {next_step(study, sweep)}", soft_wrap=True)
-
-
-def _say_if_not_reportable(study: Study, console: Console) -> None:
-    try:
-        require_reportable(study)
-    except ReportError as error:
-        console.print(f"note: {error} The tables of the sweep (*.csv) show any study.", markup=False, soft_wrap=True)
 
 
 def _latest() -> Path:

@@ -46,7 +46,6 @@ __all__ = [
     "RunNumbers",
     "analyse",
     "compares_paths",
-    "require_reportable",
 ]
 
 Level = int | float | str
@@ -203,16 +202,10 @@ def compares_paths(study: Study) -> bool:
     return not varied - {"clients", "path"} and len(levels_of_clients(study)) >= 2 and paths == set(RequestPath)
 
 
-def require_reportable(study: Study) -> None:
-    """Refuse, before hours of runs, a study of which no report can be made."""
-    kind = str(getattr(study, "kind", "load"))
-    if kind in ("hash", "links"):
-        raise ReportError(f"{study.name}: a study of kind {kind} has no loads to report on; its tables show it.")
-
-
 def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
     """Compute all numbers; `ReportError` where the data do not support them."""
-    require_reportable(study)
+    if not study.kind.runs_load:
+        raise ReportError(f"{study.name}: a study of kind {study.kind} has no loads. Its report shows what it counted.")
     expected = {content_sha256(study, run, sweep.executables) for run in schedule(study)}
     current = [run for run in runs if run.meta.content_sha256 in expected]
     valid = _first_per_content(run for run in current if run.meta.verdict.valid)

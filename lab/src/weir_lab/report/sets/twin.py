@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.page.blocks import Report
 
-__all__ = ["SCHEMA", "Verified", "WrittenReport", "changes", "read_twin", "twin_of", "verify", "write_report"]
+__all__ = ["SCHEMA", "Verified", "WrittenReport", "changes", "plain", "read_twin", "twin_of", "verify", "write_report"]
 
 SCHEMA = "weir.whole/1"
 _TOLERANCE = 1e-9
@@ -61,8 +61,7 @@ def write_report(report: Report, folder: Path) -> WrittenReport:
 
 def twin_of(report: Report) -> dict[str, Any]:
     """Every number of the report as plain JSON."""
-    plain = _plain(report)
-    return {"schema": SCHEMA, "weir_lab_version": __version__, **plain}
+    return {"schema": SCHEMA, "weir_lab_version": __version__, **plain(report)}
 
 
 def read_twin(path: Path) -> dict[str, Any]:
@@ -141,10 +140,10 @@ def _parts(twin: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _plain(value: Any) -> Any:
-    """Dataclasses as JSON; blocks say what they are."""
+def plain(value: Any) -> Any:
+    """Dataclasses of a report as JSON; blocks say what they are."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        fields = {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
         kind = type(value).__name__.lower()
         return (
             {"block": kind, **fields}
@@ -152,9 +151,9 @@ def _plain(value: Any) -> Any:
             else {k: v for k, v in fields.items() if v is not None}
         )
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
 
 

@@ -14,7 +14,17 @@ from weir_lab.report.common import Task
 from weir_lab.report.numbers.findings import answer, cpu_sentence
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text
-from weir_lab.report.sections import beside, clients, effects, models, multigets, traces
+from weir_lab.report.sections import (
+    beside,
+    clients,
+    effects,
+    models,
+    multigets,
+    placement,
+    replication,
+    smaller,
+    traces,
+)
 from weir_lab.report.sets.assembling import facts_of
 from weir_lab.report.single import levels, listing, overhead, roles
 from weir_lab.theory.units import count_text
@@ -35,66 +45,50 @@ _ELSEWHERE = {"maxima", "slope", "proxy", "queue-service", "queue-length", "stag
 # The one subject whose counters tell stages.
 _TELLS = "weir"
 _EMPTY = ("–", "", "no links here")
-_Kind = Literal["clients", "beside", "multigets", "trace", "effects", "models"]
-_BUILDERS: dict[str, Callable[[Task], list[Block]]] = {
-    "clients": clients.build,
-    "beside": beside.build,
-    "multigets": multigets.build,
-    "trace": traces.build,
-    "effects": effects.build,
-    "models": models.build,
-}
+_Kind = Literal[
+    "clients", "beside", "replication", "writes", "multigets", "micro", "trace", "effects", "models", "hash", "links"
+]
 
 
-def assemble_sweep(sweep: Path, analysis: Analysis, runs: Sequence[Run], interrupted: Sequence[Path]) -> Report:
-    """The report of a sweep's folder, from its numbers (`Analysis`) and the readings of the same runs."""
-    readings = read_cells(_STUDY, sweep, [run.folder.name for run in analysis.used])
-    study = analysis.study
-    newest = max((run for run in runs), key=lambda run: run.meta.started_unix_ns)
-    used = [run for run in runs if run.folder in {number.folder for number in analysis.used}]
-    testbed = max(used, key=lambda run: run.meta.started_unix_ns).meta.testbed
-    silent = _silent(analysis)
-    cores = int(newest.meta.machine.get("cores", 0))
-    told = [*roles.build_stages(analysis), *(roles.silence(silent) if _tells(analysis) else [])]
+def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], interrupted: Sequence[Path]) -> Report:
+    """The report of a sweep's folder, from its numbers (`Analysis`) and the readings of the same runs.
+
+    Studies without load and single traces have no `Analysis`: their pages have the section of their kind, design and runs.
+
+    Raises
+    ------
+    ReportError
+        If no run is valid.
+    """
+    readings = read_cells(_STUDY, sweep, [run.folder.name for run in analysis.used] if analysis is not None else None)
+    study, names = readings.study, set(readings.run_names)
+    used = [run for run in runs if run.folder.name in names]
+    if not used:
+        raise ReportError(f"{sweep}: no valid run of this study here. Make some with `weir-lab run`.")
+    newest = max(used, key=lambda run: run.meta.started_unix_ns)
+    if analysis is not None:
+        own = _measured(analysis, readings, newest)
+    else:
+        own = [_section(kind, title, _built(kind, readings)) for kind, title in _kinds(readings)]
     sections = [
-        _section("overhead", "What the proxy costs", overhead.build(analysis, newest.meta.settings.servers))
-        if analysis.comparisons
-        else None,
-        _section("load", "Throughput and response time", _load(analysis, readings)),
-        _section("beside", "Side by side", _built("beside", readings)) if "subject" in readings.varied else None,
-        _section("multigets", "Multi-gets", _built("multigets", readings))
-        if "multiget_keys" in readings.varied
-        else None,
-        _section("trace", "Over time", _built("trace", readings)) if study.kind is Kind.TRACE else None,
-        _section("stages", "Stages inside the proxy", told) if _tells(analysis) else None,
-        _section(
-            "cpu",
-            "CPU time",
-            [
-                *_sentence(cpu_sentence(analysis)),
-                *roles.build_cpu(analysis, cores),
-                *([] if _tells(analysis) else roles.silence(silent)),
-            ],
-        ),
-        _section("models", "Knee and models", _built("models", readings)) if _over_clients(readings) else None,
-        _section("effects", "Effects of the factors", _effects(readings)) if analysis.designs else None,
-        _section("design", "Design", listing.build_design(analysis)),
-        _section("machines", "Where it ran", listing.build_machines(testbed)),
-        _section("runs", "Runs", listing.build_runs(analysis, runs, interrupted, runs_folder(sweep).name)),
+        *own,
+        _section("design", "Design", listing.build_design(study, analysis)),
+        _section("machines", "Where it ran", listing.build_machines(newest.meta.testbed)),
+        _section("runs", "Runs", listing.build_runs(names, runs, interrupted, runs_folder(sweep).name)),
     ]
     return Report(
         study.name,
         study.title,
         "",
         study.pace or "",
-        testbed.kind if testbed else "local",
+        newest.meta.testbed.kind if newest.meta.testbed else "local",
         (),
-        tuple(section for section in sections if section is not None and section.blocks),
+        tuple(section for section in sections if section.blocks),
         tuple(_facts(readings, newest)),
         {_STUDY: runs_folder(sweep).name},
-        under=_under(analysis, runs),
-        answer=answer(analysis),
-        doubts=tuple(analysis.doubts),
+        under=_under(study.name, used),
+        answer=answer(analysis) if analysis is not None else _summary(readings),
+        doubts=tuple(analysis.doubts) if analysis is not None else (),
         question=study.question,
         hypothesis=study.hypothesis,
         steps=(
@@ -108,6 +102,59 @@ def assemble_sweep(sweep: Path, analysis: Analysis, runs: Sequence[Run], interru
             ),
         ),
     )
+
+
+def _measured(analysis: Analysis, readings: SweepReadings, newest: Run) -> list[Section]:
+    """Sections of a study with load."""
+    silent, tells = roles.silence(_silent(analysis)), any(point.proxy is not None for point in analysis.points)
+    said = cpu_sentence(analysis)
+    cpu = [*([Text(said)] if said else []), *roles.build_cpu(analysis, int(newest.meta.machine.get("cores", 0)))]
+    costs = overhead.build(analysis, newest.meta.settings.servers) if analysis.comparisons else []
+    return [
+        _section("overhead", "What the proxy costs", costs),
+        _section("load", "Throughput and response time", _load(analysis, readings)),
+        *(_section(kind, title, _built(kind, readings)) for kind, title in _kinds(readings)),
+        _section("stages", "Stages inside the proxy", [*roles.build_stages(analysis), *silent] if tells else []),
+        _section("cpu", "CPU time", cpu if tells else [*cpu, *silent]),
+        _section("models", "Knee and models", _built("models", readings) if _over_clients(readings) else []),
+        _section("effects", "Effects of the factors", _effects(readings) if analysis.designs else []),
+    ]
+
+
+def _kinds(readings: SweepReadings) -> list[tuple[_Kind, str]]:
+    """The kinds of sections that look at what this study varies, or at what it is."""
+    kind, varied, shares = readings.study.kind, readings.varied, readings.study.factors.get("write_ratio", [])
+    # Reads and writes alone are two workloads, which every figure tells apart; so are those that the study analyses apart.
+    mixes = "write_ratio" in varied and "write_ratio" not in readings.study.apart and set(shares) - {0, 1}
+    one_load = not _over_clients(readings)
+    asked: list[tuple[_Kind, str, bool]] = [
+        ("hash", "Whether keys fall evenly", kind is Kind.HASH),
+        ("links", "What the links carry", kind is Kind.LINKS),
+        ("micro", "What placing a key costs", kind is Kind.MICRO),
+        ("trace", "Over time", kind is Kind.TRACE),
+        ("beside", "Side by side", "subject" in varied),
+        ("replication", "Replicas", one_load and "replicas" in varied and not mixes),
+        ("writes", "Shares of writes", one_load and bool(mixes)),
+        ("multigets", "Multi-gets", "multiget_keys" in varied),
+    ]
+    return [(name, title) for name, title, wanted in asked if wanted]
+
+
+def _summary(readings: SweepReadings) -> str:
+    """One sentence on a study without load, or on a single trace."""
+    if readings.study.kind is Kind.HASH:
+        return placement.summary(_task("hash", readings))
+    if readings.study.kind is Kind.TRACE:
+        return traces.summary(_task("trace", readings))
+    return f"{count_text(len(readings.run_names), 'run')} measured what this machine's links carry, and how long round trips take."
+
+
+def _links(task: Task) -> list[Block]:
+    """Of a study of links, on the testbed that it had."""
+    testbed = task.first.testbed
+    if testbed is None:
+        raise ReportError("no record of the testbed is there")
+    return smaller.build_links(task, testbed)
 
 
 def _section(name: str, title: str, blocks: Sequence[Block]) -> Section:
@@ -135,12 +182,15 @@ def _lean(blocks: Sequence[Block]) -> list[Block]:
     return found
 
 
+def _task(kind: _Kind, readings: SweepReadings) -> Task:
+    name = "load" if kind == "clients" else kind
+    return Task(SectionSpec(name=name, title=readings.study.title, kind=kind, files=[_STUDY]), (readings,))
+
+
 def _built(kind: _Kind, readings: SweepReadings) -> list[Block]:
     """What a builder of whole studies makes of this one sweep; its reason where the sweep is too thin for it."""
-    name = "load" if kind == "clients" else kind
-    spec = SectionSpec(name=name, title=name, kind=kind, files=[_STUDY])
     try:
-        return _BUILDERS[kind](Task(spec, (readings,)))
+        return _BUILDERS[kind](_task(kind, readings))
     except (ValueError, ReportError) as error:
         return [Text(f"What is there is too thin for this section: {error}", note=True)]
 
@@ -151,8 +201,7 @@ def _load(analysis: Analysis, readings: SweepReadings) -> list[Block]:
     if _over_clients(readings) or readings.varied in (["readers"], ["workers"]):
         built = [one for one in _built("clients", readings) if not _elsewhere(one)]
         return [*built[:1], *first, *built[1:]]
-    spec = SectionSpec(name="load", title="load", kind="clients", files=[_STUDY])
-    return [*first, *levels.build(Task(spec, (readings,))), levels.laws(analysis)]
+    return [*first, *levels.build(_task("clients", readings)), levels.laws(analysis)]
 
 
 def _effects(readings: SweepReadings) -> list[Block]:
@@ -170,18 +219,10 @@ def _over_clients(readings: SweepReadings) -> bool:
     return len({cell.settings.clients for cell in readings.cells}) > 1
 
 
-def _tells(analysis: Analysis) -> bool:
-    return any(point.proxy is not None for point in analysis.points)
-
-
 def _silent(analysis: Analysis) -> list[str]:
     """Subjects that tell nothing of themselves, by name."""
     proxied = [cell.settings for cell in cells_of(analysis.study) if cell.settings.path is RequestPath.PROXY]
     return list(dict.fromkeys(settings.subject for settings in proxied if settings.subject != _TELLS))
-
-
-def _sentence(text: str) -> list[Block]:
-    return [Text(text)] if text else []
 
 
 def _facts(readings: SweepReadings, newest: Run) -> list[tuple[str, str]]:
@@ -191,10 +232,25 @@ def _facts(readings: SweepReadings, newest: Run) -> list[tuple[str, str]]:
     return [*facts_of([readings]), *hashes]
 
 
-def _under(analysis: Analysis, runs: Sequence[Run]) -> str:
-    first, last = min(run.meta.started_unix_ns for run in runs), max(run.meta.ended_unix_ns for run in runs)
-    return f"Study {analysis.study.name}: {count_text(len(analysis.used), 'valid run')}, made {_utc(first)} to {_utc(last)} UTC,"
+def _under(name: str, used: Sequence[Run]) -> str:
+    first, last = min(run.meta.started_unix_ns for run in used), max(run.meta.ended_unix_ns for run in used)
+    return f"Study {name}: {count_text(len(used), 'valid run')}, made {_utc(first)} to {_utc(last)} UTC,"
 
 
 def _utc(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+_BUILDERS: dict[_Kind, Callable[[Task], list[Block]]] = {
+    "clients": clients.build,
+    "beside": beside.build,
+    "replication": replication.build_replication,
+    "writes": replication.build_writes,
+    "multigets": multigets.build,
+    "micro": smaller.build_micro,
+    "trace": traces.build,
+    "effects": effects.build,
+    "models": models.build,
+    "hash": placement.build,
+    "links": _links,
+}

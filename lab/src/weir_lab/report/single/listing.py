@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from weir_lab.design import Study
     from weir_lab.records import Run
     from weir_lab.records.places import MachineRecord, TestbedRecord
     from weir_lab.report.numbers.analysis import Analysis
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["build_design", "build_machines", "build_runs"]
 
 
-def build_design(analysis: Analysis) -> list[Block]:
+def build_design(study: Study, analysis: Analysis | None) -> list[Block]:
     """Factors, settings and plan; and how far runs of a cell lie apart."""
-    study, gates = analysis.study, analysis.study.gates
+    gates = study.gates
     flags = (
         f"load generator above {100 * gates.client_cpu_share_max:g} % of its threads, rest of the machine above "
         f"{100 * gates.other_cpu_share_max:g} %, law off by more than {100 * gates.law_deviation_max:g} %"
@@ -36,6 +37,8 @@ def build_design(analysis: Analysis) -> list[Block]:
         ("Setting", "Value or levels"),
         rows,
     )
+    if analysis is None:
+        return [design]
     spread: list[tuple[Entry, ...]] = [
         (
             *factor_cells(analysis, point),
@@ -118,9 +121,8 @@ def _shared(testbed: TestbedRecord | None) -> list[Block]:
     return [Text(text, note=True)]
 
 
-def build_runs(analysis: Analysis, runs: Sequence[Run], interrupted: Sequence[Path], folder: str) -> list[Block]:
-    """All runs in the order they were made, with their verdicts."""
-    used = {number.folder.name for number in analysis.used}
+def build_runs(used: set[str], runs: Sequence[Run], interrupted: Sequence[Path], folder: str) -> list[Block]:
+    """All runs in the order they were made, with their verdicts; ``used`` names those that numbers come from."""
     rows: list[tuple[Entry, ...]] = [
         (
             Value(run.meta.position),

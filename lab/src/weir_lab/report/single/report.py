@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from weir_lab import __version__
-from weir_lab.design import load_study
+from weir_lab.design import Kind, load_study
 from weir_lab.errors import ReportError
 from weir_lab.records import Run, read_runs, read_sweep, write_json, write_text
 from weir_lab.report.numbers.analysis import Analysis, analyse
-from weir_lab.report.numbers.findings import answer, judge_predictions
+from weir_lab.report.numbers.findings import judge_predictions
 from weir_lab.report.page.html import html_page
+from weir_lab.report.sets.twin import plain
 from weir_lab.report.single.assembling import assemble_sweep
 
 if TYPE_CHECKING:
+    from weir_lab.design import Study
     from weir_lab.records.places import TestbedRecord
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
+    from weir_lab.report.page.blocks import Report
 
 __all__ = ["ReportFiles", "build_report", "load_analysis"]
 
@@ -34,35 +37,62 @@ class ReportFiles:
 
     html: Path
     json: Path
-    analysis: Analysis
+    analysis: Analysis | None
+    """Not of studies without load, and of single traces."""
+
+    @property
+    def numbers(self) -> Analysis:
+        """The analysis, where there is one."""
+        if self.analysis is None:
+            raise ReportError(f"{self.html}: a study without load, or of single traces, has no intervals over runs.")
+        return self.analysis
 
 
 def build_report(sweep: Path) -> ReportFiles:
     """Build the report of a sweep's folder into that folder."""
-    analysis, runs, interrupted = load_analysis(sweep)
-    page = html_page(assemble_sweep(sweep, analysis, runs, interrupted))
+    analysis, runs, interrupted = _load(sweep)
+    report = assemble_sweep(sweep, analysis, runs, interrupted)
+    page = html_page(report)
     html, twin = sweep / "report.html", sweep / "report.json"
-    write_json(twin, _twin(analysis, runs, sweep))
+    write_json(twin, _twin(report, analysis, runs, sweep))
     write_text(html, page)
     return ReportFiles(html, twin, analysis)
 
 
 def load_analysis(sweep: Path) -> tuple[Analysis, list[Run], list[Path]]:
     """All numbers of a sweep's folder, its finished runs and the folders of interrupted ones."""
-    if not (sweep / "sweep.json").exists():
-        raise ReportError(f"{sweep}: no sweep here. Make one with `weir-lab run STUDY --out {sweep}`.")
-    study = load_study(sweep / "study.toml")
+    study = _study(sweep)
     runs, interrupted = read_runs(sweep)
     return analyse(study, read_sweep(sweep), runs), runs, interrupted
 
 
-def _twin(analysis: Analysis, runs: list[Run], sweep: Path) -> dict[str, Any]:
+def _load(sweep: Path) -> tuple[Analysis | None, list[Run], list[Path]]:
+    """The same, without numbers where a study has no load, or runs each of its traces once."""
+    study = _study(sweep)
+    if not study.kind.runs_load or (study.kind is Kind.TRACE and study.plan.repetitions == 1):
+        return None, *read_runs(sweep)
+    return load_analysis(sweep)
+
+
+def _study(sweep: Path) -> Study:
+    if not (sweep / "sweep.json").exists():
+        raise ReportError(f"{sweep}: no sweep here. Make one with `weir-lab run STUDY --out {sweep}`.")
+    return load_study(sweep / "study.toml")
+
+
+def _twin(report: Report, analysis: Analysis | None, runs: list[Run], sweep: Path) -> dict[str, Any]:
     """Every number of the report, in the units that the names end in."""
-    return {
+    whole = {
         "schema": "weir.report/1",
         "weir_lab_version": __version__,
-        "study": analysis.study.model_dump(mode="json", by_alias=True),
-        "answer": answer(analysis),
+        "study": _study(sweep).model_dump(mode="json", by_alias=True),
+        "answer": report.answer,
+        "sections": plain(report.sections),
+    }
+    if analysis is None:
+        return whole
+    return {
+        **whole,
         "testbed": _plain(_testbed(analysis, runs), sweep),
         "points": [_plain(point, sweep) for point in analysis.points],
         "comparisons": [_plain(comparison, sweep) for comparison in analysis.comparisons],
