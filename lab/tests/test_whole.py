@@ -62,7 +62,14 @@ def test_every_section_is_built_and_its_claims_are_judged_by_the_truth(report: R
     verdicts = {finding.name: finding.verdict for finding in report.findings}
     wrong = {"write-bound-wrong": "does not hold", "below-links": "does not hold"}
     assert verdicts == dict.fromkeys(verdicts, "holds") | wrong
-    assert len(report.summary) <= 10
+
+
+def test_the_summary_is_five_sentences_of_different_kinds_of_sections(report: Report) -> None:
+    assert len(report.summary) == 5
+    assert all(len(re.findall(r"[.!?](?=\s+[A-Z]|$)", one)) == 1 for one in report.summary), report.summary
+    assert [one.partition(":")[0] for one in report.summary[:3]] == ["Baseline", "Effects", "Side by side"]
+    assert report.summary[3] == "Of 14 conclusions of the study, on our data 12 hold, 2 do not hold."
+    assert report.summary[4].startswith("All this comes from 121 valid runs in 11 sweeps")
 
 
 def test_bottlenecks_and_knees_are_those_of_the_system(report: Report) -> None:

@@ -144,7 +144,7 @@ class Section:
 class Report:
     """One sweep, or a whole study.
 
-    ``summary`` has at most ten lines; the report of one sweep has an ``answer`` of at most five sentences instead, and its question and
+    ``summary`` has at most five sentences; the report of one sweep has an ``answer`` of at most five instead, and its question and
     hypothesis at its head. ``under`` stands below the title, ``doubts`` below the answer; ``steps`` say how to make the page again, each
     with its command.
     """

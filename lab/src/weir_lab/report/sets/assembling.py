@@ -12,6 +12,7 @@ from weir_lab.design import Study, load_study
 from weir_lab.design.whole.sets import sweep_folder
 from weir_lab.errors import ReportError
 from weir_lab.report.common import Task, design_rows
+from weir_lab.report.numbers.findings import SENTENCES_MAX
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.page.blocks import Report, Section, Text
 from weir_lab.report.sections import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sources", "assemble", "facts_of"]
 
-_SUMMARY_MAX = 10
+_SUMMARY_MAX = SENTENCES_MAX
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ _BUILDERS = {
     "beside": _Kind(beside.build, beside.summary, clients.conclusions),
     "hash": _Kind(placement.build, placement.summary, placement.conclusions),
 }
-# The manager's ten lines take these first.
+# The answer takes these first, one of each kind before a second of any.
 _WEIGHT = (
     "clients",
     "beside",
@@ -260,17 +261,12 @@ def _flag(sweep: SweepReadings) -> str:
 def _summary(
     study_set: StudySet, sections: tuple[Section, ...], lines: dict[str, str], sweeps: list[SweepReadings]
 ) -> tuple[str, ...]:
-    runs = sum(len(one.run_names) for one in sweeps)
-    flagged, invalid = sum(one.flagged for one in sweeps), sum(one.invalid for one in sweeps)
-    testbeds = sorted({one.testbed.kind for one in sweeps if one.testbed is not None})
-    first = (
-        f"{count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on "
-        f"the testbed {' and '.join(testbeds) or 'of this machine'}; "
-        f"{flagged} {'carries' if flagged == 1 else 'carry'} a flag, {count_text(invalid, 'attempt')} failed a gate and "
-        f"{'is' if invalid == 1 else 'are'} left out."
-    )
     kinds = {spec.name: spec.kind for spec in study_set.sections}
-    ranked = sorted(lines, key=lambda name: (_WEIGHT.index(kinds[name]), list(kinds).index(name)))
+    earlier: Counter[str] = Counter()
+    rank: dict[str, tuple[int, int]] = {}
+    for name in (one for one in kinds if one in lines):
+        rank[name] = (earlier[kinds[name]], _WEIGHT.index(kinds[name]))
+        earlier[kinds[name]] += 1
     findings = [finding for section in sections for finding in section.findings]
     last = []
     if findings:
@@ -287,12 +283,24 @@ def _summary(
             if counted[word]
         )
         last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {told}.")
+    last.append(_made(sections, sweeps))
+    kept = sorted(lines, key=lambda name: rank[name])[: _SUMMARY_MAX - len(last)]
+    return (*(lines[name] for name in lines if name in kept), *last)
+
+
+def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings]) -> str:
+    """What was run, what was left out, and what is not there, in one sentence."""
+    runs = sum(len(one.run_names) for one in sweeps)
+    flagged, invalid = sum(one.flagged for one in sweeps), sum(one.invalid for one in sweeps)
+    testbeds = sorted({one.testbed.kind for one in sweeps if one.testbed is not None})
+    told = (
+        f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on "
+        f"the testbed {' and '.join(testbeds) or 'of this machine'}; "
+        f"{flagged} {'carries' if flagged == 1 else 'carry'} a flag, {count_text(invalid, 'attempt')} failed a gate and "
+        f"{'is' if invalid == 1 else 'are'} left out"
+    )
     missing = [section.title for section in sections if section.missing]
-    if missing:
-        last.append(f"Not there, or only in part: {'; '.join(missing)}.")
-    room = _SUMMARY_MAX - 1 - len(last)
-    kept = set(ranked[:room])
-    return (first, *(lines[name] for name in lines if name in kept), *last)
+    return f"{told}; not there, or only in part: {', '.join(missing)}." if missing else f"{told}."
 
 
 def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:

@@ -50,6 +50,18 @@ _Kind = Literal[
 ]
 
 
+_TITLES: dict[_Kind, str] = {
+    "hash": "Keys on servers",
+    "links": "What the links carry",
+    "micro": "What placing a key costs",
+    "trace": "Over time",
+    "beside": "Side by side",
+    "replication": "Replicas",
+    "writes": "Shares of writes",
+    "multigets": "Multi-gets",
+}
+
+
 def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], interrupted: Sequence[Path]) -> Report:
     """The report of a sweep's folder, from its numbers (`Analysis`) and the readings of the same runs.
 
@@ -127,17 +139,17 @@ def _kinds(readings: SweepReadings) -> list[tuple[_Kind, str]]:
     # Reads and writes alone are two workloads, which every figure tells apart; so are those that the study analyses apart.
     mixes = "write_ratio" in varied and "write_ratio" not in readings.study.apart and set(shares) - {0, 1}
     one_load = not _over_clients(readings)
-    asked: list[tuple[_Kind, str, bool]] = [
-        ("hash", "Whether keys fall evenly", kind is Kind.HASH),
-        ("links", "What the links carry", kind is Kind.LINKS),
-        ("micro", "What placing a key costs", kind is Kind.MICRO),
-        ("trace", "Over time", kind is Kind.TRACE),
-        ("beside", "Side by side", "subject" in varied),
-        ("replication", "Replicas", one_load and "replicas" in varied and not mixes),
-        ("writes", "Shares of writes", one_load and bool(mixes)),
-        ("multigets", "Multi-gets", "multiget_keys" in varied),
-    ]
-    return [(name, title) for name, title, wanted in asked if wanted]
+    wanted: dict[_Kind, bool] = {
+        "hash": kind is Kind.HASH,
+        "links": kind is Kind.LINKS,
+        "micro": kind is Kind.MICRO,
+        "trace": kind is Kind.TRACE,
+        "beside": "subject" in varied,
+        "replication": one_load and "replicas" in varied and not mixes,
+        "writes": one_load and bool(mixes),
+        "multigets": "multiget_keys" in varied,
+    }
+    return [(name, _TITLES[name]) for name, asked in wanted.items() if asked]
 
 
 def _summary(readings: SweepReadings) -> str:
@@ -184,7 +196,7 @@ def _lean(blocks: Sequence[Block]) -> list[Block]:
 
 def _task(kind: _Kind, readings: SweepReadings) -> Task:
     name = "load" if kind == "clients" else kind
-    return Task(SectionSpec(name=name, title=readings.study.title, kind=kind, files=[_STUDY]), (readings,))
+    return Task(SectionSpec(name=name, title=_TITLES.get(kind, name), kind=kind, files=[_STUDY]), (readings,))
 
 
 def _built(kind: _Kind, readings: SweepReadings) -> list[Block]:

@@ -28,7 +28,9 @@ def build_design(study: Study, analysis: Analysis | None) -> list[Block]:
         f"load generator above {100 * gates.client_cpu_share_max:g} % of its threads, rest of the machine above "
         f"{100 * gates.other_cpu_share_max:g} %, law off by more than {100 * gates.law_deviation_max:g} %"
     )
-    rows = (*design_rows(study), ("attempts per run", str(study.plan.attempts)), ("flags", flags))
+    rows = (*design_rows(study), ("attempts per run", str(study.plan.attempts)))
+    if study.kind.runs_load:
+        rows = (*rows, ("flags", flags))
     design = Table(
         "settings",
         f"Factors vary, settings are fixed. Each block runs every cell once; the order is fixed by the seed {study.plan.seed}, and all "
