@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from synthetic import STUDY_TEXT, World, write_sweep
+from weir_lab.cli import app
 from weir_lab.design import RequestPath, Response, parse_study
-from weir_lab.errors import ReportError
+from weir_lab.errors import RecordError, ReportError
 from weir_lab.report.numbers.analysis import Analysis
 from weir_lab.report.numbers.essence import essence_table
 from weir_lab.report.numbers.findings import answer, answer_sentences, judge_predictions
 from weir_lab.report.page.complete import BYTES_MAX, require_complete
-from weir_lab.report.single.report import build_report, load_analysis
+from weir_lab.report.single.report import build_report, load_analysis, verify_sweep
 from weir_lab.theory import units
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -239,3 +241,32 @@ def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
     analysis = load_analysis(tmp_path / "tiny")[0]
     assert not analysis.comparisons[0].effects[Response.THROUGHPUT].shown
     assert "no difference shown" in answer(analysis)
+
+
+def test_verifying_finds_what_was_tampered_with_in_page_and_twin(sweep: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sweep, tmp_path / "tiny")
+    files = build_report(folder)
+    sound = CliRunner().invoke(app, ["verify", str(files.html)])
+    assert sound.exit_code == 0, sound.output
+    assert re.search(r"[1-9],\d\d\d numbers computed again, 0 differences", sound.output)
+    twin = json.loads(files.json.read_text())
+    twin["points"][0]["throughput_rps"]["mean"] *= 1.001
+    files.json.write_text(json.dumps(twin))
+    page = files.html.read_text()
+    changed = re.sub(r"(<td class=\"n\">)(\d,\d\d\d) ", r"\g<1>9,\g<2> ", page, count=1)
+    assert changed != page
+    files.html.write_text(changed)
+    found = CliRunner().invoke(app, ["verify", str(files.json)])
+    assert found.exit_code == 3
+    assert "differs: /points/0/throughput_rps/mean" in found.output
+    assert "differs: report.html: in cells" in found.output
+
+
+def test_verifying_what_is_no_report_says_so(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text('{"schema": "weir.load/1"}')
+    with pytest.raises(
+        RecordError, match=r"no twin of a report \(weir.report/1\)\. Give one made by `weir-lab report`"
+    ):
+        verify_sweep(tmp_path / "report.html")
+    with pytest.raises(RecordError, match="cannot be read"):
+        verify_sweep(tmp_path / "absent" / "report.html")

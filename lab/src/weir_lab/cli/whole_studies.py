@@ -19,6 +19,7 @@ from weir_lab.design.whole.sets import known_sets
 from weir_lab.errors import StudyError
 from weir_lab.report.sets.assembling import Sources, assemble
 from weir_lab.report.sets.twin import changes, read_twin, verify, write_report
+from weir_lab.report.single.report import of_a_sweep, verify_sweep
 from weir_lab.theory.units import count_text
 
 __all__ = ["compare_reports", "study", "verify_report"]
@@ -89,10 +90,13 @@ def study(
 
 
 def verify_report(
-    report: Annotated[Path, typer.Argument(metavar="REPORT", help="The page or the twin of a whole study's report")],
+    report: Annotated[
+        Path,
+        typer.Argument(metavar="REPORT", help="The page or the twin of a report, of a whole study or of one sweep"),
+    ],
 ) -> None:
     """Compute every number of a report again from its raw records. Status 3 if one differs."""
-    found = verify(report)
+    found = verify_sweep(report) if of_a_sweep(report) else verify(report)
     for difference in found.differences[:100]:
         typer.echo(f"differs: {difference}")
     if len(found.differences) > 100:

@@ -22,11 +22,22 @@ from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sets.assembling import Sources, assemble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from weir_lab.report.page.blocks import Report
 
-__all__ = ["SCHEMA", "Verified", "WrittenReport", "changes", "plain", "read_twin", "twin_of", "verify", "write_report"]
+__all__ = [
+    "SCHEMA",
+    "Verified",
+    "WrittenReport",
+    "changes",
+    "compared",
+    "plain",
+    "read_twin",
+    "twin_of",
+    "verify",
+    "write_report",
+]
 
 SCHEMA = "weir.whole/1"
 _TOLERANCE = 1e-9
@@ -64,19 +75,18 @@ def twin_of(report: Report) -> dict[str, Any]:
     return {"schema": SCHEMA, "weir_lab_version": __version__, **plain(report)}
 
 
-def read_twin(path: Path) -> dict[str, Any]:
+def read_twin(path: Path, schema: str = SCHEMA) -> dict[str, Any]:
     """Read a twin by its own name or by that of its page."""
+    made_by = "weir-lab study` or `weir-lab report" if schema == SCHEMA else "weir-lab report"
     path = path.with_suffix(".json")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise RecordError(
-            f"{path}: cannot be read ({error.strerror}). Give a report made by `weir-lab study`."
-        ) from error
+        raise RecordError(f"{path}: cannot be read ({error.strerror}). Give a report made by `{made_by}`.") from error
     except ValueError as error:
-        raise RecordError(f"{path}: not JSON ({error}). Build the report again with `weir-lab study`.") from error
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise RecordError(f"{path}: no twin of a whole study's report ({SCHEMA}). Give one made by `weir-lab study`.")
+        raise RecordError(f"{path}: not JSON ({error}). Build the report again with `{made_by}`.") from error
+    if not isinstance(found, dict) or found.get("schema") != schema:
+        raise RecordError(f"{path}: no twin of a report ({schema}). Give one made by `{made_by}`.")
     return found
 
 
@@ -95,9 +105,14 @@ def verify(path: Path) -> Verified:
         json.loads((root / "reasons.json").read_text(encoding="utf-8")) if (root / "reasons.json").exists() else {}
     )
     again = assemble(study_set, Sources(root, studies, used, reasons), str(twin["pace"]), str(twin["testbed"]))
-    fresh = json.loads(json.dumps(twin_of(again)))
-    differences = list(_different(twin, fresh, ""))
-    for ending, text in (("html", html_page(again)), ("md", markdown_page(again))):
+    return compared(path, twin, twin_of(again), {"html": html_page(again), "md": markdown_page(again)})
+
+
+def compared(path: Path, printed: dict[str, Any], again: dict[str, Any], texts: Mapping[str, str]) -> Verified:
+    """What was printed against what the records give: the twin, and the files beside it by their ending."""
+    fresh = json.loads(json.dumps(again))
+    differences = list(_different(printed, fresh, ""))
+    for ending, text in texts.items():
         file = path.with_suffix(f".{ending}")
         if not file.exists():
             differences.append(f"{file.name}: not there")

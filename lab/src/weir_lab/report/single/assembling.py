@@ -112,6 +112,10 @@ def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], 
                 f"where FOLDER holds {_STUDY}, sweep.json and {runs_folder(sweep).name}/. Missing runs are made, and only those, by",
                 f"weir-lab run FOLDER/{_STUDY} --out FOLDER",
             ),
+            (
+                "and every number is computed again and held against page and twin by",
+                "weir-lab verify FOLDER/report.html",
+            ),
         ),
     )
 

@@ -7,6 +7,7 @@ size limit stops it. What stands on the page, `assembling` says.
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from weir_lab.records import Run, read_runs, read_sweep, write_json, write_text
 from weir_lab.report.numbers.analysis import Analysis, analyse
 from weir_lab.report.numbers.findings import judge_predictions
 from weir_lab.report.page.html import html_page
-from weir_lab.report.sets.twin import plain
+from weir_lab.report.sets.twin import compared, plain, read_twin
 from weir_lab.report.single.assembling import assemble_sweep
 
 if TYPE_CHECKING:
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from weir_lab.records.places import TestbedRecord
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
     from weir_lab.report.page.blocks import Report
+    from weir_lab.report.sets.twin import Verified
 
-__all__ = ["ReportFiles", "build_report", "load_analysis"]
+__all__ = ["SCHEMA", "ReportFiles", "build_report", "load_analysis", "of_a_sweep", "verify_sweep"]
+
+SCHEMA = "weir.report/1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,13 +54,40 @@ class ReportFiles:
 
 def build_report(sweep: Path) -> ReportFiles:
     """Build the report of a sweep's folder into that folder."""
+    made = _make(sweep)
+    html, twin = sweep / "report.html", sweep / "report.json"
+    write_json(twin, made.twin)
+    write_text(html, made.page)
+    return ReportFiles(html, twin, made.analysis)
+
+
+def of_a_sweep(path: Path) -> bool:
+    """Whether a page or twin is of one sweep; what cannot be read is not."""
+    try:
+        found = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("schema") == SCHEMA
+
+
+def verify_sweep(path: Path) -> Verified:
+    """Compute every number of a sweep's report, given by its page or its twin, again from the run folders beside it."""
+    printed = read_twin(path, SCHEMA)
+    again = _make(path.parent)
+    return compared(path, printed, again.twin, {"html": again.page})
+
+
+@dataclasses.dataclass(frozen=True)
+class _Made:
+    page: str
+    twin: dict[str, Any]
+    analysis: Analysis | None
+
+
+def _make(sweep: Path) -> _Made:
     analysis, runs, interrupted = _load(sweep)
     report = assemble_sweep(sweep, analysis, runs, interrupted)
-    page = html_page(report)
-    html, twin = sweep / "report.html", sweep / "report.json"
-    write_json(twin, _twin(report, analysis, runs, sweep))
-    write_text(html, page)
-    return ReportFiles(html, twin, analysis)
+    return _Made(html_page(report), _twin(report, analysis, runs, sweep), analysis)
 
 
 def load_analysis(sweep: Path) -> tuple[Analysis, list[Run], list[Path]]:
@@ -83,7 +114,7 @@ def _study(sweep: Path) -> Study:
 def _twin(report: Report, analysis: Analysis | None, runs: list[Run], sweep: Path) -> dict[str, Any]:
     """Every number of the report, in the units that the names end in."""
     whole = {
-        "schema": "weir.report/1",
+        "schema": SCHEMA,
         "weir_lab_version": __version__,
         "study": _study(sweep).model_dump(mode="json", by_alias=True),
         "answer": report.answer,
