@@ -203,6 +203,11 @@ def test_the_page_is_dark_where_the_reader_is(page: str) -> None:
     assert not re.search(r'(?:fill|stroke|color)="#', page)
 
 
+def test_one_thread_is_no_threads(page: str) -> None:
+    assert "cores of 1 thread)" in page
+    assert not re.search(r"\b1 (threads|clients|runs|servers|cells)\b", page)
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo") / "demo"

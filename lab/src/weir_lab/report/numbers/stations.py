@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, RequestPath, Role
 from weir_lab.theory.laws import link_bound_rps
+from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from weir_lab.design import Settings
@@ -92,11 +93,15 @@ def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
     servers = _mean(cell.of(lambda run: run.cores(Role.SERVERS)))
     if servers is not None:
         threads = settings.servers * settings.server_threads
-        found.append(Usage("memcached threads", servers / threads, f"{servers:.2f} cores of {threads} threads"))
+        found.append(
+            Usage("memcached threads", servers / threads, f"{servers:.2f} cores of {count_text(threads, 'thread')}")
+        )
     client = _mean(cell.of(lambda run: run.cores(Role.CLIENT)))
     if client is not None:
         threads = settings.client_threads * settings.generators
-        found.append(Usage("load generators", client / threads, f"{client:.2f} cores of {threads} threads"))
+        found.append(
+            Usage("load generators", client / threads, f"{client:.2f} cores of {count_text(threads, 'thread')}")
+        )
     found += _inside_proxy(cell, rate)
     busy = _mean(cell.of(lambda run: run.machine_busy))
     if busy is not None:
@@ -112,7 +117,7 @@ def _inside_proxy(cell: CellReadings, rate: float) -> list[Usage]:
     spent = _mean(cell.of(lambda run: run.cores(Role.PROXY)))
     if spent is not None:
         threads = settings.proxies * (settings.proxy_threads if settings.engine is Engine.EVENT else _threads(settings))
-        found.append(Usage("proxy threads", spent / threads, f"{spent:.2f} cores of {threads} threads"))
+        found.append(Usage("proxy threads", spent / threads, f"{spent:.2f} cores of {count_text(threads, 'thread')}"))
     stages = [run.stages_s() for run in cell.runs]
     known = [stage for stage in stages if stage is not None]
     if known and settings.engine is Engine.POOL and settings.workers:
