@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -36,7 +37,8 @@ def modules_of(root: Path) -> dict[str, str]:
 SOURCES = modules_of(Path(weir_lab.__path__[0]))
 
 
-def imports_of(source: str) -> set[str]:
+@functools.cache  # every rule asks for the imports of every module
+def imports_of(source: str) -> frozenset[str]:
     """Dotted names of all modules that are imported, with what is imported from them: it may be a module, too."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -45,7 +47,7 @@ def imports_of(source: str) -> set[str]:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def own_imports(sources: dict[str, str]) -> dict[str, set[str]]:
