@@ -287,7 +287,8 @@ def test_a_number_that_is_not_finite_and_a_figure_without_data_stop_the_report()
         Table("t", "A table", ("A",), ())
 
 
-def test_every_sweep_of_a_whole_study_has_a_page_of_its_own(folder: Path) -> None:
+def test_every_sweep_of_a_whole_study_has_a_page_of_its_own(report: Report, folder: Path) -> None:
+    assert report.name == "small"  # it has written the runs
     sections = {
         "t-2k": "effects",
         "t-direct": "load",
