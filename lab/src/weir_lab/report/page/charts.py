@@ -258,6 +258,10 @@ class _Inside:
             out.append(f'<path class="l{thin} {line.look.colour}" {_dash(line.look, line.kind)}d="M{joined}"/>')
         if line.kind in ("plain", "dotted"):
             return "".join(out)
+        if line.kind == "points" and all(mark.low is None and not mark.note for mark in marks):
+            # A cloud is looked at as a whole; what each of its points is stands in the data.
+            cloud = "".join(_SHAPES[line.look.marker](x, y) for x, y in places)
+            return f'<path class="m hollow {line.look.colour}" d="{cloud}"/>'
         for mark, (x, y) in zip(marks, places, strict=True):
             bar = ""
             if mark.low is not None and mark.high is not None:
