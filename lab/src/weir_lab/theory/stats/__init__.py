@@ -4,7 +4,7 @@ The unit of replication is the run, never the window inside a run: windows of on
 too short (docs/method.md has the numbers). By question:
 
 ``intervals``    how well do we know the mean of a cell? Student's t on run means; batch means inside one long run; variance components
-``stopping``     how many runs? the stop rule, the two-stage plan, sample sizes
+``stopping``     how many runs? the stop rule, the two-stage plan, sample sizes; intervals that hold at every look
 ``comparing``    is B different from A? paired and Welch, differences and log ratios, one- and two-sided, equivalence, Holm
 ``covariance``   the same while something else varied that was measured, such as the speed of the machine
 ``warmup``       where does the steady state begin? MSER-5 with its guards
