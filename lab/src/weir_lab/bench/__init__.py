@@ -7,6 +7,7 @@
 ``planning``   what a study will do, before anything runs
 ``running``    one attempt at one run, from start to verdict
 ``sweep``      a study becomes records, run by run; several studies as a set
+``turns``      two systems in turn inside of one process life
 ``links``      do links bound real load as arithmetic says?
 
 Start with `sweep.run`.

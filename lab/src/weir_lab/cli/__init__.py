@@ -5,6 +5,7 @@
 ``whole_studies``  study, verify, compare
 ``checks``         selfcheck, audit, merge
 ``models``         predict, capacity, hash, hold-out
+``ab``             ab
 ``testbeds``       testbeds, reserve, links, clean
 """
 

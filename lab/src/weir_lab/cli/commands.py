@@ -5,7 +5,7 @@ a second, and `weir-lab version` needs none of it.
 
 Exit status: 0; 1 if something failed (the message says what); 2 for a wrong command line; 3 if the sweep ended but some runs have no valid
 attempt, the budget of the study ended before it, or
-an audit found broken laws; 130 when interrupted.
+an audit found broken laws, or B is slower than A; 4 if `ab` cannot tell; 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ COMMANDS = {
     "gather": ("studies", "gather"),
     "tables": ("studies", "tables"),
     "import": ("studies", "import_results"),
+    "ab": ("ab", "ab"),
     "selfcheck": ("checks", "selfcheck"),
     "audit": ("checks", "audit"),
     "predict": ("models.predictions", "predict"),

@@ -17,7 +17,7 @@ from weir_lab.bench.testbeds.base import Machine, MachineState, Testbed, use_bet
 from weir_lab.bench.testbeds.hosts import HostsTestbed, load_hosts
 from weir_lab.bench.testbeds.local import LocalTestbed
 from weir_lab.bench.testbeds.netns import NetnsTestbed
-from weir_lab.bench.testbeds.yardstick import Pieces, Yardstick, mean_piece_ns
+from weir_lab.bench.testbeds.yardstick import Pieces, Yardstick, mean_piece_ns, piece_now_ns
 from weir_lab.errors import StudyError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "Yardstick",
     "mean_piece_ns",
     "open_testbed",
+    "piece_now_ns",
     "use_between",
 ]
 
