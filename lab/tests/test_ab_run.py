@@ -64,7 +64,11 @@ def test_half_the_throughput_is_slower_with_status_3(tmp_path: Path) -> None:
     assert len(read_lives(tmp_path / "1")) == record.looks[-1].lives
     assert record.looks[-1].high_percent < 0.0
     assert processes_writing_into(tmp_path / "1") == []
-    assert sorted(path.name for path in (tmp_path / "1").iterdir()) == ["comparison.json", "lives.jsonl"]
+    assert sorted(path.name for path in (tmp_path / "1").iterdir()) == [
+        "comparison.html",
+        "comparison.json",
+        "lives.jsonl",
+    ]
 
 
 @needs_programs

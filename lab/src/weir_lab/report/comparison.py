@@ -1,18 +1,36 @@
-"""The verdict in words: one sentence for terminal, record and page. Start with `verdict_sentence`."""
+"""Two systems in turn: the answer in words, and on one page. Start with `verdict_sentence` and `comparison_report`."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from typing import TYPE_CHECKING
 
-from weir_lab.records.comparisons import Metric
-from weir_lab.theory.stats.stopping import Verdict
+import numpy as np
+
+from weir_lab.errors import RecordError
+from weir_lab.records.comparisons import Metric, pairs_of, value_of
+from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text, Value
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.theory.stats.stopping import (
+    Look,
+    SequentialPlan,
+    Verdict,
+    life_values,
+    repeated_interval,
+    slope_on_slowness,
+)
 from weir_lab.theory.units import count_text, signed_percent, significant
 
 if TYPE_CHECKING:
-    from weir_lab.bench.turns.comparing import Outcome, Rule
+    from collections.abc import Sequence
 
-__all__ = ["METRIC_WORDS", "change_words", "verdict_sentence"]
+    from weir_lab.bench.turns.comparing import Outcome, Rule
+    from weir_lab.records.comparisons import ComparisonRecord, LifeRecord
+    from weir_lab.report.page.blocks import Entry
+    from weir_lab.theory.stats.stopping import Pair
+
+__all__ = ["METRIC_WORDS", "change_words", "comparison_report", "verdict_sentence"]
 
 METRIC_WORDS = {
     Metric.THROUGHPUT: "throughput",
@@ -21,11 +39,14 @@ METRIC_WORDS = {
     Metric.P99: "p99 of the response time",
     Metric.CPU: "CPU time of the proxy per request",
 }
+# Unit of a metric on the page, and what its records are multiplied by.
+_UNITS = {Metric.THROUGHPUT: ("requests/s", 1.0)}
+_MICROSECONDS = ("µs", 1e-3)
 
 
 def verdict_sentence(outcome: Outcome, rule: Rule) -> str:
     """What was found, how sure, and from how much; where nothing was, what would help."""
-    metric, lives = METRIC_WORDS[rule.metric], count_text(len(outcome.lives), "process life").replace("lifes", "lives")
+    metric, lives = METRIC_WORDS[rule.metric], _lives(len(outcome.lives))
     judgement = outcome.judgement
     if judgement is None:
         return f"Cannot tell: {lives}, and the first look is after {rule.plan.first}. Give a larger budget."
@@ -42,6 +63,177 @@ def change_words(percent: float, low: float, high: float, level: float) -> str:
     """``+5.12 % (97.5 % interval +3.01 to +7.20)``."""
     ends = f"{signed_percent(low)} to {signed_percent(high)}"
     return f"{signed_percent(percent)} % ({100.0 * level:g} % interval {ends})"
+
+
+def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> Report:
+    """The page's content: the answer, every life, every look, all metrics side by side, pieces as they came."""
+    metric = Metric(record.metric)
+    plan, looks = SequentialPlan(error=record.error), tuple(Look(one.lives, one.used) for one in record.looks)
+    pairs = [pairs_of(life, metric) for life in lives]
+    percent = f"{100.0 * (1.0 - record.error):g} %"
+    margin = f"{significant(record.same_within_percent)} %"
+    blocks = [_change_figure(record, lives, pairs, percent), _pieces_figure(lives, metric)]
+    section = Section(
+        name="change",
+        title=f"Change of the {METRIC_WORDS[metric]} from A to B",
+        question=f"Is B faster or slower than A, by {METRIC_WORDS[metric]}?",
+        hypothesis=f"B is as fast as A: the change lies within {margin}. A verdict is wrong in at most {100.0 * record.error:g} of 100 "
+        "comparisons, however often it was looked.",
+        design=_design(record),
+        blocks=(*blocks, _metrics_table(lives, looks, plan, percent), Text(_about_yardstick(pairs), note=True)),
+    )
+    return Report(
+        name="comparison",
+        title="A against B",
+        about=f"A is {record.sides['A'].asked}; B is {record.sides['B'].asked}. Both were alive at once before the same memcached "
+        f"servers and were loaded in turn, {1000.0 * record.piece_s:g} ms each, in random order.",
+        pace=f"{_lives(len(lives))} of {record.pairs} pairs in {significant(record.took_s)} s",
+        testbed="local",
+        summary=(record.sentence,),
+        sections=(section,),
+        facts=_facts(record),
+        sweeps={},
+        intervals=f"Intervals hold at every look together in {percent} of comparisons; one process life is one value.",
+    )
+
+
+def _change_figure(
+    record: ComparisonRecord, lives: Sequence[LifeRecord], pairs: list[list[Pair]], percent: str
+) -> Figure:
+    values = 100.0 * np.expm1(life_values(pairs))
+    margin = record.same_within_percent
+    levels = tuple(
+        Line("margins", (Mark(1.0, level),), LOOKS[7], "level")
+        for level in (margin, -100.0 * margin / (100.0 + margin))
+    )
+    points = tuple(
+        Mark(float(life.number), float(value), note=f"{life.first} started first")
+        for life, value in zip(lives, values, strict=True)
+    )
+    by_life = Panel(
+        "Each life",
+        Axis("process life"),
+        Axis("change from A to B (%)"),
+        (Line("a life", points, LOOKS[0], "points"), *levels),
+    )
+    if not record.looks:
+        return Figure("lives", "Change in each life", _method(record), (by_life,))
+    looks = {
+        "change": [look.change_percent for look in record.looks],
+        "lower end": [look.low_percent for look in record.looks],
+        "upper end": [look.high_percent for look in record.looks],
+    }
+    lines = tuple(
+        Line(
+            name,
+            tuple(Mark(float(look.lives), end) for look, end in zip(record.looks, ends, strict=True)),
+            LOOKS[1],
+            "line" if name == "change" else "dotted",
+        )
+        for name, ends in looks.items()
+    )
+    by_look = Panel("Each look", Axis("process lives so far"), Axis("change from A to B (%)"), (*lines, *levels))
+    method = f"{_method(record)} Dotted: the {percent} interval at each look."
+    return Figure("lives", "Change in each life and at each look", method, (by_life, by_look))
+
+
+def _pieces_figure(lives: Sequence[LifeRecord], metric: Metric) -> Figure:
+    unit, scale = _UNITS.get(metric, _MICROSECONDS)
+    panels = []
+    for title, life in {"The first life": lives[0], "The last life": lives[-1]}.items():
+        lines = []
+        for place, side in enumerate(("A", "B")):
+            marks = tuple(
+                Mark(piece.begun_ns / 1e9, scale * value_of(piece, metric), note=f"pair {piece.pair}")
+                for piece in life.pieces
+                if piece.side == side and piece.requests
+            )
+            lines.append(Line(side, marks, LOOKS[place], "points"))
+        panels.append(
+            Panel(title, Axis("time since its start (s)"), Axis(f"{METRIC_WORDS[metric]} ({unit})"), tuple(lines))
+        )
+    method = "Each mark is a piece of load on one side. The first pair of a life is its warm-up and does not count."
+    return Figure("pieces", "Pieces in turn", method, tuple(panels[: len(lives)]))
+
+
+def _metrics_table(lives: Sequence[LifeRecord], looks: tuple[Look, ...], plan: SequentialPlan, percent: str) -> Table:
+    rows: list[tuple[Entry, ...]] = []
+    for metric in Metric:
+        try:
+            values = life_values([pairs_of(life, metric) for life in lives])
+            sides = [_median(lives, side, metric) for side in ("A", "B")]
+        except RecordError:
+            continue  # no proxy, or too few requests for a percentile
+        unit, scale = _UNITS.get(metric, _MICROSECONDS)
+        change: Entry = "no look yet"
+        if looks and looks[-1].n == len(values):
+            interval = repeated_interval(values, looks, plan)
+            low, mid, high = (100.0 * math.expm1(end) for end in (interval.low, interval.mean, interval.high))
+            change = Value(mid, low, high, digits=2, signed=True)
+        shown = [Value(scale * side, digits=0 if scale == 1.0 else 2) for side in sides]
+        rows.append((f"{METRIC_WORDS[metric]} ({unit})", *shown, change))
+    return Table(
+        "metrics",
+        f"All metrics: the median piece of each side, and the change in percent with its {percent} interval. The verdict is on the metric "
+        "that was asked for; the others tell why, each with the error rate of its own interval.",
+        ("metric", "A", "B", "change (%)"),
+        tuple(rows),
+    )
+
+
+def _median(lives: Sequence[LifeRecord], side: str, metric: Metric) -> float:
+    return statistics.median(
+        value_of(piece, metric)
+        for life in lives
+        for piece in life.pieces
+        if piece.side == side and piece.pair > 0 and piece.requests
+    )
+
+
+def _design(record: ComparisonRecord) -> tuple[tuple[str, str], ...]:
+    limits = [f"{significant(record.budget_s)} s"] if record.budget_s is not None else []
+    limits += [_lives(record.lives_max)] if record.lives_max is not None else []
+    cores = "; ".join(f"{role} {', '.join(map(str, cores))}" for role, cores in record.cores.items() if cores)
+    return (
+        ("budget", " or ".join(limits)),
+        (
+            "life",
+            f"{record.pairs} pairs of pieces of {1000.0 * record.piece_s:g} ms, each behind {1000.0 * record.warmup_s:g} ms of warm-up",
+        ),
+        ("load", " ".join(record.load)),
+        ("memcached servers", str(record.servers)),
+        ("cores", cores or "not pinned"),
+        ("seed", str(record.seed)),
+    )
+
+
+def _facts(record: ComparisonRecord) -> tuple[tuple[str, str], ...]:
+    found = [(name.replace("_", " "), str(value)) for name, value in record.machine.items()]
+    for name, side in record.sides.items():
+        found.append((name, " ".join(side.argv) or side.asked))
+        found += [(f"SHA-256 of {program}", digest) for program, digest in side.programs.items()]
+    return tuple(dict(found).items())
+
+
+def _about_yardstick(pairs: list[list[Pair]]) -> str:
+    slope = slope_on_slowness(pairs)
+    if slope == 0.0:
+        return "The yardstick (a fixed piece of work, timed between pieces) explained nothing, and is not used."
+    return (
+        "The yardstick (a fixed piece of work, timed between pieces) is taken out: where it takes 1 % longer, a piece's value changes by "
+        f"{signed_percent(slope)} %."
+    )
+
+
+def _method(record: ComparisonRecord) -> str:
+    return (
+        f"A life's value is the mean of its {record.pairs} pairs' log ratios without the fifth at either end. "
+        f"Level lines: the margins of {significant(record.same_within_percent)} %."
+    )
+
+
+def _lives(count: int) -> str:
+    return count_text(count, "process life").replace("lifes", "lives")
 
 
 def _what_helps(outcome: Outcome, rule: Rule) -> str:

@@ -20,9 +20,10 @@ from weir_lab.bench.turns.sides import Side, parse_side
 from weir_lab.cli.ab.options import read_cores, read_flags, read_share, read_time_s
 from weir_lab.design import RequestPath, Settings
 from weir_lab.errors import StudyError, TestbedError
-from weir_lab.records import write_json
+from weir_lab.records import write_json, write_text
 from weir_lab.records.comparisons import ComparisonRecord, LifeRecord, Metric, SideRecord
-from weir_lab.report.comparison import change_words, verdict_sentence
+from weir_lab.report.comparison import change_words, comparison_report, verdict_sentence
+from weir_lab.report.page.html import html_page
 from weir_lab.theory.stats.stopping import SequentialPlan, Verdict
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def ab(
     warmup: Annotated[str, typer.Option(metavar="TIME", help="Of each piece, not counted")] = "15ms",
     seed: Annotated[int, typer.Option(min=0, help="Of the orders and of the load")] = 20161118,
     out: Annotated[Path | None, typer.Option(help="Folder of the record; runs/ab-DATE-TIME by default")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write the page here; FOLDER/comparison.html by default")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON")] = False,
     binary: Annotated[
         Path, typer.Option("--bin", help="The weir binary: the generator, and what `weir` stands for")
@@ -110,7 +112,10 @@ def ab(
         raise typer.Exit(130) from None
     record = _ended(record, outcome, rule, time.monotonic() - began)
     write_json(folder / _RECORD, record)
+    place = page or folder / "comparison.html"
+    write_text(place, html_page(comparison_report(record, outcome.lives)))
     console.print(record.sentence, markup=False)
+    console.print(str(place), markup=False)
     if as_json:
         typer.echo(record.model_dump_json(by_alias=True, indent=1))
     raise typer.Exit(EXIT_STATUS[outcome.verdict])

@@ -1,0 +1,135 @@
+"""The page of `weir-lab ab`: the answer first, whatever the verdict, and its numbers are those of the lives."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from weir_lab.bench.turns.comparing import Budget, Outcome, Rule, replay
+from weir_lab.records.comparisons import ComparisonRecord, LifeRecord, Metric, PieceRecord, SideRecord
+from weir_lab.report.comparison import comparison_report, verdict_sentence
+from weir_lab.report.page.blocks import Table
+from weir_lab.report.page.html import html_page
+from weir_lab.theory.stats.stopping import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def lives_with(change: float, lives: int = 12, sd: float = 0.01, *, cpu: bool = True) -> list[LifeRecord]:
+    """B's throughput is `change` times that of A."""
+    random = np.random.default_rng(1)
+
+    def piece(side: str, place: int) -> PieceRecord:
+        rate = 20_000.0 * (change if side == "B" else 1.0) * float(np.exp(random.normal(0.0, sd)))
+        return PieceRecord(
+            side="A" if side == "A" else "B",
+            pair=place // 2,
+            begun_ns=place * 100_000_000,
+            requests=round(rate * 0.08),
+            throughput_rps=rate,
+            mean_ns=16e9 / rate,
+            p50_ns=round(15e9 / rate),
+            cpu_ns_per_request=1.5e8 / rate if cpu else None,
+        )
+
+    return [
+        LifeRecord(
+            number=number,
+            begun_unix_ns=1,
+            took_s=2.0,
+            first="B",
+            pieces=[piece("AB"[place % 2], place) for place in range(14)],
+            yardstick_ns=[{"0": 250_000 + 100 * place} for place in range(15)],
+        )
+        for number in range(1, lives + 1)
+    ]
+
+
+def record_of(outcome: Outcome, rule: Rule) -> ComparisonRecord:
+    side = SideRecord(asked="weir", argv=["weir", "proxy"], programs={"weir": "0" * 64})
+    return ComparisonRecord(
+        sides={"A": side, "B": side},
+        metric=rule.metric,
+        same_within_percent=100.0 * rule.same_within,
+        error=rule.plan.error,
+        budget_s=60.0,
+        lives_max=None,
+        pairs=6,
+        piece_s=0.08,
+        warmup_s=0.015,
+        load=["weir", "load"],
+        servers=1,
+        cores={"client": [0], "proxy": []},
+        seed=1,
+        machine={"cpu_model": "a <fast> one"},
+        begun_unix_ns=1,
+        took_s=24.0,
+        looks=outcome.look_records,
+        verdict=outcome.verdict,
+        sentence=verdict_sentence(outcome, rule),
+    )
+
+
+def page_of(lives: Sequence[LifeRecord], rule: Rule) -> tuple[str, Outcome]:
+    outcome = replay(lives, rule, Budget(seconds=60.0))
+    return html_page(comparison_report(record_of(outcome, rule), outcome.lives)), outcome
+
+
+@pytest.mark.parametrize(
+    ("change", "sd", "verdict", "words"),
+    [
+        (1.2, 0.01, Verdict.FASTER, "B is faster: throughput +"),
+        (0.8, 0.01, Verdict.SLOWER, "B is slower: throughput −"),
+        (1.0, 0.001, Verdict.SAME, "B is the same as A within 2.00 %"),
+        (1.0, 0.4, Verdict.CANNOT_TELL, "Cannot tell: throughput"),
+    ],
+)
+def test_the_answer_stands_first_whatever_it_is(change: float, sd: float, verdict: Verdict, words: str) -> None:
+    page, outcome = page_of(lives_with(change, sd=sd), Rule())
+    assert outcome.verdict is verdict
+    assert page.index(words) < page.index("<figure")
+    assert page.count("<figure ") == 2
+    assert "a &lt;fast&gt; one" in page
+    assert "weir-lab verify" not in page  # there is no twin to be verified
+    assert len(page) < 150_000
+
+
+def test_the_table_has_the_interval_of_the_last_look_and_leaves_out_what_was_not_measured() -> None:
+    rule = Rule()
+    lives = lives_with(0.9, cpu=False)
+    outcome = replay(lives, rule, Budget(seconds=60.0))
+    report = comparison_report(record_of(outcome, rule), outcome.lives)
+    table = next(block for block in report.sections[0].blocks if isinstance(block, Table))
+    names = [str(row[0]) for row in table.rows]
+    assert names == ["throughput (requests/s)", "mean response time (µs)", "median response time (µs)"]
+    shown = table.rows[0][3]
+    look = outcome.look_records[-1]
+    assert (shown.value, shown.low, shown.high) == pytest.approx(  # type: ignore[union-attr]
+        (look.change_percent, look.low_percent, look.high_percent)
+    )
+
+
+def test_too_few_lives_for_a_look_make_a_page_without_intervals() -> None:
+    page, outcome = page_of(lives_with(0.5, lives=3), Rule())
+    assert outcome.judgement is None
+    assert "the first look is after 5" in page
+    assert "no look yet" in page
+    assert page.count("<figure ") == 2
+
+
+def test_a_single_life_is_drawn_once() -> None:
+    page, _ = page_of(lives_with(0.5, lives=1), Rule())
+    assert "The first life" in page
+    assert "The last life" not in page
+
+
+def test_times_are_better_when_they_are_less() -> None:
+    _, outcome = page_of(lives_with(1.2), Rule(metric=Metric.RESPONSE_TIME))
+    assert outcome.verdict is Verdict.FASTER
+    sentence = verdict_sentence(outcome, Rule(metric=Metric.RESPONSE_TIME))
+    assert re.match(r"B is faster: mean response time −1\d\.\d % \(97\.5 % interval −", sentence)
+    assert "12 process lives" in sentence or "5 process lives" in sentence
