@@ -17,9 +17,9 @@ setup: ## install what a build and a test need (.venv, memcached), and build the
 build: ## build the release binary, target/release/weir
 	@scripts/setup binary
 
-demo: setup ## run a small study through the proxy and write its report (the last line is its path)
-	@.venv/bin/weir-lab run studies/demo.toml --bin $(WEIR) || [ $$? -eq 3 ]
-	@.venv/bin/weir-lab report
+demo: setup ## measure what the proxy costs from 1 to 64 clients, in two minutes (the last line is the page)
+	@.venv/bin/weir-lab ab direct weir --clients 1,4,16,64 --servers 3 --pairs 4 --precision 10% --error 5% --budget 110s \
+	  --bin $(WEIR) || { status=$$?; [ $$status -eq 3 ] || [ $$status -eq 4 ]; }
 
 STUDIES := s1 s2 s3 s4 s5 own
 MINUTES := 20

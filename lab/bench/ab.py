@@ -4,6 +4,7 @@
     .venv/bin/python lab/bench/ab.py record FOLDER --windows 5      a quick look; the same command goes on where it ended
     .venv/bin/python lab/bench/ab.py judge FOLDER                   verdicts of the windows, of planted 5 %, and of a before/after
     .venv/bin/python lab/bench/ab.py real FOLDER                    20 comparisons with a planted cost, 20 of A with A: up to 2 h 40 min
+    .venv/bin/python lab/bench/ab.py demos FOLDER                   ten times what `make demo` measures, against their pooled value
     .venv/bin/python lab/bench/ab.py extract FOLDER FILE.csv        a recording as the table that the tests simulate with
 
 The disturber is a process that is busy in bursts, 30 % of the time. The cost that `real` plants is a pause in every receive of B's proxy
@@ -33,7 +34,7 @@ from weir_lab.cli.ab.options import default_cores, read_time_s
 from weir_lab.design import RequestPath, Settings
 from weir_lab.records.comparisons import LifeRecord, Metric, append_life, pairs_of, read_lives, value_of
 from weir_lab.theory.stats import unpaired_change
-from weir_lab.theory.stats.stopping import SequentialPlan, Verdict
+from weir_lab.theory.stats.stopping import SequentialPlan, Verdict, life_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = 1.05
 JOINED = 6
+CLIENTS = 16
+DEMO_LEVELS = (1, 4, 16, 64)
 RULE = Rule()
 # Busy and idle in turn, each for an exponential time: 0.15 s and 0.35 s on average.
 DISTURBER = """
@@ -57,7 +60,7 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("record", "judge", "real", "extract"):
+    for name in ("record", "judge", "real", "demos", "extract"):
         command = commands.add_parser(name)
         command.add_argument("folder", type=Path)
         command.add_argument("--metric", type=Metric, default=Metric.THROUGHPUT)
@@ -69,30 +72,41 @@ def main() -> None:
     commands.choices["real"].add_argument("--budget", default="6m")
     commands.choices["real"].add_argument("--equal-budget", default="2m")
     commands.choices["real"].add_argument("--spin-ns", type=int, default=1000)
+    commands.choices["demos"].add_argument("--demos", type=int, default=10)
     commands.choices["extract"].add_argument("file", type=Path)
     chosen = parser.parse_args()
-    {"record": record, "judge": judge_recording, "real": really, "extract": extract}[chosen.command](chosen)
+    {"record": record, "judge": judge_recording, "real": really, "demos": demos, "extract": extract}[chosen.command](
+        chosen
+    )
 
 
-def bench_of(chosen: argparse.Namespace, a: str, b: str, seed: int) -> Bench:
+def bench_of(
+    chosen: argparse.Namespace,
+    a: str,
+    b: str,
+    seed: int,
+    levels: tuple[int, ...] = (CLIENTS,),
+    servers: int = 1,
+    pairs: int = 12,
+) -> Bench:
     """What `weir-lab ab` uses without options."""
     weir = chosen.weir.absolute()
     settings = Settings(
         path=RequestPath.DIRECT,
-        clients=16,
+        clients=CLIENTS,
         depth=1,
         keys=10_000,
         value_size_bytes=128,
         write_ratio=0.1,
         client_threads=1,
         proxy_threads=1,
-        servers=1,
+        servers=servers,
         server_threads=1,
         server_memory_mib=64,
     )
     cores = default_cores(sorted(os.sched_getaffinity(0)))
     sides = {"A": parse_side("A", a, weir), "B": parse_side("B", b, weir)}
-    return Bench(sides, settings, Executables(weir, "memcached"), 12, 0.08, 0.015, cores, seed=seed)  # type: ignore[arg-type]
+    return Bench(sides, settings, Executables(weir, "memcached"), pairs, 0.08, 0.015, levels, cores, seed=seed)  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
@@ -182,12 +196,12 @@ def judge_recording(chosen: argparse.Namespace) -> None:
     """Verdicts of a recording, and what a before/after would have said of it."""
     windows = [read_lives(folder) for folder in window_folders(chosen.folder)]
     rule = Rule(metric=chosen.metric)
-    alone = [replay(lives, rule, Budget(seconds=60.0)) for lives in windows]
+    alone = [replay(lives, rule, Budget(seconds=60.0), CLIENTS) for lives in windows]
     joined = [
         [slower_by(life, PLANTED) for lives in windows[at : at + JOINED] for life in lives]
         for at in range(0, len(windows) - JOINED + 1, JOINED)
     ]
-    planted = [replay(lives, rule, Budget(seconds=60.0 * JOINED)) for lives in joined]
+    planted = [replay(lives, rule, Budget(seconds=60.0 * JOINED), CLIENTS) for lives in joined]
     usual = [before_after(lives, chosen.metric) for lives in windows]
     found = sum(outcome.verdict is Verdict.SLOWER for outcome in planted)
     usual_found = [before_after(lives, chosen.metric) for lives in joined]
@@ -226,7 +240,7 @@ def really(chosen: argparse.Namespace) -> None:
             began = time.monotonic()
             bench = bench_of(chosen, "weir", side, 1000 + number)
             limit = Budget(seconds=read_time_s("--budget", budget))
-            outcome = compare(bench, rule, limit, folder, lambda _life, _outcome: None)
+            outcome = compare(bench, rule, limit, folder, lambda _life, _outcomes: None)[CLIENTS]
             change = outcome.judgement.change if outcome.judgement else None
             row = {
                 "kind": kind,
@@ -244,6 +258,35 @@ def really(chosen: argparse.Namespace) -> None:
         print(f"{kind}: {sum(row['verdict'] in verdicts for row in of_kind)} of {len(of_kind)} {' or '.join(verdicts)}")
 
 
+def demos(chosen: argparse.Namespace) -> None:
+    """Whether intervals of demos hold what all demos together say: at least nine of ten at each number of clients."""
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    rule = Rule(precision=0.1, plan=SequentialPlan(error=0.05))
+    with disturbed(chosen):
+        for number in range(len(list(chosen.folder.glob("demo-*/changes.json"))), chosen.demos):
+            folder = chosen.folder / f"demo-{number:02}"
+            remove(folder)
+            folder.mkdir()
+            began = time.monotonic()
+            bench = bench_of(chosen, "direct", "weir", 2000 + number, DEMO_LEVELS, servers=3, pairs=4)
+            outcomes = compare(bench, rule, Budget(seconds=110.0), folder, lambda _life, _outcomes: None)
+            changes = {str(clients): outcome.judgements[-1].change for clients, outcome in outcomes.items()}
+            (folder / "changes.json").write_text(json.dumps(changes))
+            print(f"demo {number + 1}: {time.monotonic() - began:.0f} s, {changes}", flush=True)
+    folders = sorted(path.parent for path in chosen.folder.glob("demo-*/changes.json"))
+    lives = [life for folder in folders for life in read_lives(folder)]
+    for clients in DEMO_LEVELS:
+        pooled = 100.0 * math.expm1(
+            float(life_values([pairs_of(life, Metric.THROUGHPUT, clients) for life in lives]).mean())
+        )
+        found = [json.loads((folder / "changes.json").read_text())[str(clients)] for folder in folders]
+        holding = sum(low <= pooled <= high for _, low, high in found)
+        widest = max((high - low) / 2.0 for _, low, high in found)
+        print(
+            f"{clients} clients: pooled {pooled:+.1f} %, held by {holding} of {len(found)} intervals, half-widths at most {widest:.1f}"
+        )
+
+
 def extract(chosen: argparse.Namespace) -> None:
     """Log ratios of all pairs of a recording, in the order that they were made, with how slow the yardstick was."""
     lives = [life for folder in window_folders(chosen.folder) for life in read_lives(folder)]
@@ -252,7 +295,7 @@ def extract(chosen: argparse.Namespace) -> None:
         rows.writerow(["life", "first_log_rate", "second_log_rate", "first_is", "log_slowness"])
         for number, life in enumerate(lives, start=1):
             counted = [piece for piece in life.pieces if piece.pair > 0]
-            pairs = pairs_of(life, Metric.THROUGHPUT)
+            pairs = pairs_of(life, Metric.THROUGHPUT, CLIENTS)
             for place, (one, other) in enumerate(zip(counted[::2], counted[1::2], strict=True)):
                 if one.requests and other.requests:
                     logs = [f"{math.log(piece.throughput_rps):.4f}" for piece in (one, other)]

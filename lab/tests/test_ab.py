@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthetic_ab import Machine, ended, lives_of
-from weir_lab.bench.turns.comparing import Budget, Rule
+from weir_lab.bench.turns.comparing import Budget, Rule, worst
 from weir_lab.cli.ab.command import EXIT_STATUS
 from weir_lab.errors import RecordError
 from weir_lab.records.comparisons import LifeRecord, Metric, PieceRecord, pairs_of
@@ -155,6 +155,7 @@ def life(values: list[tuple[str, int, int]], yardstick: list[int] | None = None)
         pieces=[
             PieceRecord(
                 side=side,
+                clients=16,
                 pair=pair,
                 begun_ns=place,
                 requests=rate,
@@ -169,24 +170,24 @@ def life(values: list[tuple[str, int, int]], yardstick: list[int] | None = None)
 
 def test_pairs_are_b_over_a_and_the_first_is_left_out() -> None:
     made = life([("A", 0, 100), ("B", 0, 1), ("B", 1, 200), ("A", 1, 100)])
-    assert [pair.log_ratio for pair in pairs_of(made, Metric.THROUGHPUT)] == pytest.approx([math.log(2.0)])
-    assert [pair.log_ratio for pair in pairs_of(made, Metric.RESPONSE_TIME)] == pytest.approx([-math.log(2.0)])
+    assert [pair.log_ratio for pair in pairs_of(made, Metric.THROUGHPUT, 16)] == pytest.approx([math.log(2.0)])
+    assert [pair.log_ratio for pair in pairs_of(made, Metric.RESPONSE_TIME, 16)] == pytest.approx([-math.log(2.0)])
 
 
 def test_the_yardstick_of_a_piece_is_read_on_both_sides_of_it() -> None:
     made = life([("A", 1, 100), ("B", 1, 100)], [100, 300, 500])
-    assert pairs_of(made, Metric.THROUGHPUT)[0].log_slowness == pytest.approx(math.log(400 / 200))
+    assert pairs_of(made, Metric.THROUGHPUT, 16)[0].log_slowness == pytest.approx(math.log(400 / 200))
 
 
 def test_a_side_that_stands_still_is_not_overlooked() -> None:
     made = life([("A", 1, 100), ("B", 1, 0), ("A", 2, 0), ("B", 2, 0)])
-    assert [pair.log_ratio for pair in pairs_of(made, Metric.THROUGHPUT)] == [-math.inf]
-    assert [pair.log_ratio for pair in pairs_of(made, Metric.RESPONSE_TIME)] == [math.inf]
+    assert [pair.log_ratio for pair in pairs_of(made, Metric.THROUGHPUT, 16)] == [-math.inf]
+    assert [pair.log_ratio for pair in pairs_of(made, Metric.RESPONSE_TIME, 16)] == [math.inf]
 
 
 def test_a_metric_that_is_not_there_is_named() -> None:
     with pytest.raises(RecordError, match=r"(A|B) has no cpu"):
-        pairs_of(life([("A", 1, 100), ("B", 1, 100)]), Metric.CPU)
+        pairs_of(life([("A", 1, 100), ("B", 1, 100)]), Metric.CPU, 16)
 
 
 def test_a_budget_goes_by_what_is_used_first() -> None:
@@ -199,6 +200,31 @@ def test_a_budget_goes_by_what_is_used_first() -> None:
     assert not budget.allows(50.0, 21)
     with pytest.raises(ValueError, match="budget"):
         Budget()
+
+
+def test_a_build_may_pass_if_it_is_slower_at_no_level() -> None:
+    assert worst([Verdict.FASTER, Verdict.SAME]) is Verdict.SAME
+    assert worst([Verdict.FASTER, Verdict.CANNOT_TELL, Verdict.SAME]) is Verdict.CANNOT_TELL
+    assert worst([Verdict.CANNOT_TELL, Verdict.SLOWER]) is Verdict.SLOWER
+
+
+def test_with_a_precision_it_goes_on_until_the_interval_is_narrow() -> None:
+    random = np.random.default_rng(2)
+    lives = [[Pair(float(random.normal(-0.5, 0.05))) for _ in range(8)] for _ in range(60)]
+    plain = ended(lives, RULE)
+    assert (plain.verdict, plain.looks[-1].n) == (Verdict.SLOWER, 5)
+    narrow = ended(lives, Rule(precision=0.01))
+    _, low, high = narrow.judgement.change if narrow.judgement else (0.0, 0.0, 0.0)
+    assert 5 < narrow.looks[-1].n < 60
+    assert (high - low) / 2.0 <= 1.0
+
+
+def test_pairs_are_those_of_their_level() -> None:
+    one, other = life([("A", 1, 100), ("B", 1, 200)]), life([("A", 1, 100), ("B", 1, 300)])
+    moved = [piece.model_copy(update={"clients": 64}) for piece in other.pieces]
+    both = one.model_copy(update={"pieces": [*one.pieces, *moved], "yardstick_ns": [{"0": 1}] * 5})
+    assert [pair.log_ratio for pair in pairs_of(both, Metric.THROUGHPUT, 16)] == pytest.approx([math.log(2.0)])
+    assert [pair.log_ratio for pair in pairs_of(both, Metric.THROUGHPUT, 64)] == pytest.approx([math.log(3.0)])
 
 
 def test_the_status_says_whether_a_build_may_pass() -> None:

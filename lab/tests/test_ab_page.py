@@ -10,7 +10,7 @@ import pytest
 
 from weir_lab.bench.turns.comparing import Budget, Outcome, Rule, replay
 from weir_lab.records.comparisons import ComparisonRecord, LifeRecord, Metric, PieceRecord, SideRecord
-from weir_lab.report.comparison import comparison_report, verdict_sentence
+from weir_lab.report.comparison import comparison_report, ended_record, verdict_sentence
 from weir_lab.report.page.blocks import Table
 from weir_lab.report.page.html import html_page
 from weir_lab.theory.stats.stopping import Verdict
@@ -27,6 +27,7 @@ def lives_with(change: float, lives: int = 12, sd: float = 0.01, *, cpu: bool = 
         rate = 20_000.0 * (change if side == "B" else 1.0) * float(np.exp(random.normal(0.0, sd)))
         return PieceRecord(
             side="A" if side == "A" else "B",
+            clients=4,
             pair=place // 2,
             begun_ns=place * 100_000_000,
             requests=round(rate * 0.08),
@@ -49,12 +50,13 @@ def lives_with(change: float, lives: int = 12, sd: float = 0.01, *, cpu: bool = 
     ]
 
 
-def record_of(outcome: Outcome, rule: Rule) -> ComparisonRecord:
+def record_of(outcomes: dict[int, Outcome], rule: Rule) -> ComparisonRecord:
     side = SideRecord(asked="weir", argv=["weir", "proxy"], programs={"weir": "0" * 64})
-    return ComparisonRecord(
+    begun = ComparisonRecord(
         sides={"A": side, "B": side},
         metric=rule.metric,
         same_within_percent=100.0 * rule.same_within,
+        precision_percent=None,
         error=rule.plan.error,
         budget_s=60.0,
         lives_max=None,
@@ -67,16 +69,16 @@ def record_of(outcome: Outcome, rule: Rule) -> ComparisonRecord:
         seed=1,
         machine={"cpu_model": "a <fast> one"},
         begun_unix_ns=1,
-        took_s=24.0,
-        looks=outcome.look_records,
-        verdict=outcome.verdict,
-        sentence=verdict_sentence(outcome, rule),
+        took_s=0.0,
+        levels=[],
+        verdict="cannot tell",
     )
+    return ended_record(begun, outcomes, rule, 24.0)
 
 
 def page_of(lives: Sequence[LifeRecord], rule: Rule) -> tuple[str, Outcome]:
-    outcome = replay(lives, rule, Budget(seconds=60.0))
-    return html_page(comparison_report(record_of(outcome, rule), outcome.lives)), outcome
+    outcome = replay(lives, rule, Budget(seconds=60.0), 4)
+    return html_page(comparison_report(record_of({4: outcome}, rule), outcome.lives)), outcome
 
 
 @pytest.mark.parametrize(
@@ -101,8 +103,8 @@ def test_the_answer_stands_first_whatever_it_is(change: float, sd: float, verdic
 def test_the_table_has_the_interval_of_the_last_look_and_leaves_out_what_was_not_measured() -> None:
     rule = Rule()
     lives = lives_with(0.9, cpu=False)
-    outcome = replay(lives, rule, Budget(seconds=60.0))
-    report = comparison_report(record_of(outcome, rule), outcome.lives)
+    outcome = replay(lives, rule, Budget(seconds=60.0), 4)
+    report = comparison_report(record_of({4: outcome}, rule), outcome.lives)
     table = next(block for block in report.sections[0].blocks if isinstance(block, Table))
     names = [str(row[0]) for row in table.rows]
     assert names == ["throughput (requests/s)", "mean response time (µs)", "median response time (µs)"]
@@ -133,3 +135,27 @@ def test_times_are_better_when_they_are_less() -> None:
     sentence = verdict_sentence(outcome, Rule(metric=Metric.RESPONSE_TIME))
     assert re.match(r"B is faster: mean response time −1\d\.\d % \(97\.5 % interval −", sentence)
     assert "12 process lives" in sentence or "5 process lives" in sentence
+
+
+def test_several_numbers_of_clients_stand_side_by_side() -> None:
+    rule, few, many = Rule(), lives_with(0.5), lives_with(0.9)
+    lives = [
+        one.model_copy(
+            update={
+                "pieces": [
+                    *one.pieces,
+                    *(piece.model_copy(update={"clients": 64, "pair": piece.pair}) for piece in other.pieces),
+                ],
+                "yardstick_ns": [{"0": 250_000}] * (2 * len(one.pieces) + 1),
+            }
+        )
+        for one, other in zip(few, many, strict=True)
+    ]
+    outcomes = {clients: replay(lives, rule, Budget(seconds=60.0), clients) for clients in (4, 64)}
+    record = record_of(outcomes, rule)
+    page = html_page(comparison_report(record, lives[:5]))
+    assert record.verdict == "slower"
+    assert [level.sentence.split(":")[0] for level in record.levels] == ["4 clients", "64 clients"]
+    assert all(level.sentence in page for level in record.levels)
+    assert page.count("<figure ") == 4
+    assert page.count("<caption>") >= 2

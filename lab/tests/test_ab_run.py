@@ -36,7 +36,7 @@ def ab(folder: Path, a: str, b: str, *flags: str) -> Result:
     return CliRunner().invoke(app, ["ab", a, b, "--bin", str(WEIR), "--out", str(folder), *SHORT, *flags])
 
 
-def bench(a: str, b: str, **more: object) -> Bench:
+def bench(a: str, b: str, levels: tuple[int, ...] = (4,), **more: object) -> Bench:
     settings = Settings(
         path=RequestPath.DIRECT,
         clients=4,
@@ -51,7 +51,7 @@ def bench(a: str, b: str, **more: object) -> Bench:
         server_memory_mib=64,
     )
     sides = {"A": parse_side("A", a, WEIR), "B": parse_side("B", b, WEIR)}
-    return Bench(sides, settings, Executables(WEIR, "memcached"), 2, 0.02, 0.005, **more)  # type: ignore[arg-type]
+    return Bench(sides, settings, Executables(WEIR, "memcached"), 1, 0.02, 0.005, levels, **more)  # type: ignore[arg-type]
 
 
 @needs_programs
@@ -60,9 +60,9 @@ def test_half_the_throughput_is_slower_with_status_3(tmp_path: Path) -> None:
     slower = ab(tmp_path / "1", "direct", "weir", "--lives", "12", "--budget", "10m", "--error", "20%", "--json")
     record = read_json(tmp_path / "1" / "comparison.json", ComparisonRecord)
     assert (record.verdict, slower.exit_code) == ("slower", 3), slower.output
-    assert record.sentence in slower.output
-    assert len(read_lives(tmp_path / "1")) == record.looks[-1].lives
-    assert record.looks[-1].high_percent < 0.0
+    assert record.levels[0].sentence in slower.output
+    assert len(read_lives(tmp_path / "1")) == record.levels[0].looks[-1].lives
+    assert record.levels[0].looks[-1].high_percent < 0.0
     assert processes_writing_into(tmp_path / "1") == []
     assert sorted(path.name for path in (tmp_path / "1").iterdir()) == [
         "comparison.html",
@@ -84,8 +84,10 @@ def test_too_small_a_budget_cannot_tell_with_status_4(tmp_path: Path) -> None:
 @needs_programs
 def test_a_life_has_pieces_of_both_sides_in_turn_and_both_ask_for_the_same(tmp_path: Path) -> None:
     line = f"{WEIR} proxy --listen {{listen}} --server {{servers}}"
-    life = make_life(bench("weir --threads 2", line), 3, tmp_path / "life")
-    assert [piece.pair for piece in life.pieces] == [0, 0, 1, 1, 2, 2]
+    life = make_life(bench("weir --threads 2", line, (1, 4)), 3, tmp_path / "life")
+    assert [piece.pair for piece in life.pieces] == [0] * 4 + [1] * 4
+    assert all(one.clients == other.clients for one, other in zip(life.pieces[::2], life.pieces[1::2], strict=True))
+    assert {piece.clients for piece in life.pieces[4:]} == {1, 4}
     assert all(
         {one.side, other.side} == {"A", "B"} for one, other in zip(life.pieces[::2], life.pieces[1::2], strict=True)
     )
@@ -93,7 +95,7 @@ def test_a_life_has_pieces_of_both_sides_in_turn_and_both_ask_for_the_same(tmp_p
     assert sum(piece.requests for piece in life.pieces) > 0
     assert len(life.yardstick_ns) == len(life.pieces) + 1
     assert processes_writing_into(tmp_path / "life") == []
-    again = make_life(bench("weir --threads 2", line), 3, tmp_path / "again")
+    again = make_life(bench("weir --threads 2", line, (1, 4)), 3, tmp_path / "again")
     assert [piece.side for piece in again.pieces] == [piece.side for piece in life.pieces]
 
 
@@ -126,7 +128,7 @@ def test_interrupted_it_stops_everything_and_keeps_its_lives(tmp_path: Path) -> 
     assert "interrupted" in output
     assert read_lives(tmp_path / "1")
     assert processes_writing_into(tmp_path / "1") == []
-    assert json.loads((tmp_path / "1" / "comparison.json").read_text())["sentence"] == "The comparison has not ended."
+    assert json.loads((tmp_path / "1" / "comparison.json").read_text())["levels"] == []
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,9 @@ def test_mistakes_on_the_command_line_say_what_to_write(make: object, words: str
     [
         (["--piece", "90ms", "--warmup", "20ms"], "longer than 100 ms"),
         (["--metric", "cpu"], "`direct` has none"),
-        (["--clients", "0"], "--clients: "),
+        (["--clients", "0"], "numbers from 1"),
+        (["--clients", "4,4"], "each number once"),
+        (["--keys", "0"], "--keys: "),
         (["--writes", "1.5"], "--writes: "),
         (["--value-size", "0"], "--value-size: "),
     ],

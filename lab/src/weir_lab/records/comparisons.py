@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ComparisonRecord",
+    "LevelRecord",
     "LifeRecord",
     "LookRecord",
     "Metric",
@@ -56,6 +57,8 @@ class PieceRecord(Record):
     """One run of the load generator, a tenth of a second or less, against one side."""
 
     side: Literal["A", "B"]
+    clients: Annotated[int, Field(ge=1)]
+    """Connections of the load: the level of the comparison."""
     pair: Count
     """Pieces of a pair follow one another; the pair 0 of a life is its warm-up."""
     begun_ns: Count
@@ -101,6 +104,15 @@ class LookRecord(Record):
     high_percent: float
 
 
+class LevelRecord(Record):
+    """The answer at one number of clients."""
+
+    clients: Annotated[int, Field(ge=1)]
+    looks: list[LookRecord]
+    verdict: str
+    sentence: str
+
+
 class ComparisonRecord(Record):
     """``weir.ab/1``: the question, the circumstances and the answer."""
 
@@ -108,6 +120,7 @@ class ComparisonRecord(Record):
     sides: dict[Literal["A", "B"], SideRecord]
     metric: str
     same_within_percent: float
+    precision_percent: float | None
     error: float
     budget_s: float | None
     lives_max: int | None
@@ -115,16 +128,16 @@ class ComparisonRecord(Record):
     piece_s: float
     warmup_s: float
     load: list[str]
-    """Command line of the generator; ``{target}``, ``{seed}`` differ from piece to piece."""
+    """Command line of the generator, at the first level; target and seed differ from piece to piece."""
     servers: int
     cores: dict[str, list[int]]
     seed: int
     machine: dict[str, str | int | float]
     begun_unix_ns: int
     took_s: float
-    looks: list[LookRecord]
+    levels: list[LevelRecord]
     verdict: str
-    sentence: str
+    """Over all levels: the worst, where slower is worse than cannot tell."""
 
 
 def append_life(folder: Path, life: LifeRecord) -> None:
@@ -148,8 +161,8 @@ def read_lives(folder: Path) -> list[LifeRecord]:
     return found
 
 
-def pairs_of(life: LifeRecord, metric: Metric) -> list[Pair]:
-    """The pairs of a life that count: its pair 0 is left out, and pairs in which neither side answered anything.
+def pairs_of(life: LifeRecord, metric: Metric, clients: int) -> list[Pair]:
+    """The pairs of a life that count at a level: its pair 0 is left out, and pairs in which neither side answered anything.
 
     A piece in which nothing was answered is the slowest of all: its pair is infinitely far on that side, and the trimmed mean leaves it out
     like any other extreme one, as long as there are few. Both sides are treated alike, so that no stop of a side is overlooked.
@@ -157,7 +170,7 @@ def pairs_of(life: LifeRecord, metric: Metric) -> list[Pair]:
     slow = _slowness(life)
     found: dict[int, dict[str, tuple[float, float]]] = {}
     for place, piece in enumerate(life.pieces):
-        if piece.pair > 0:
+        if piece.pair > 0 and piece.clients == clients:
             found.setdefault(piece.pair, {})[piece.side] = (_log_of(piece, metric), slow[place])
     whole = [(sides["A"], sides["B"]) for sides in found.values() if len(sides) == 2]
     return [Pair(b[0] - a[0], b[1] - a[1]) for a, b in whole if math.isfinite(a[0]) or math.isfinite(b[0])]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weir_lab.bench.turns.comparing import worst
 from weir_lab.errors import RecordError
-from weir_lab.records.comparisons import Metric, pairs_of, value_of
+from weir_lab.records.comparisons import LevelRecord, Metric, pairs_of, value_of
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.theory.stats.stopping import (
@@ -25,12 +26,12 @@ from weir_lab.theory.units import count_text, signed_percent, significant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.bench.turns.comparing import Outcome, Rule
+    from weir_lab.bench.turns.comparing import Outcome, Outcomes, Rule
     from weir_lab.records.comparisons import ComparisonRecord, LifeRecord
-    from weir_lab.report.page.blocks import Entry
+    from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.stats.stopping import Pair
 
-__all__ = ["METRIC_WORDS", "change_words", "comparison_report", "verdict_sentence"]
+__all__ = ["METRIC_WORDS", "change_words", "comparison_report", "ended_record", "verdict_sentence"]
 
 METRIC_WORDS = {
     Metric.THROUGHPUT: "throughput",
@@ -42,6 +43,8 @@ METRIC_WORDS = {
 # Unit of a metric on the page, and what its records are multiplied by.
 _UNITS = {Metric.THROUGHPUT: ("requests/s", 1.0)}
 _MICROSECONDS = ("µs", 1e-3)
+# Margins are not drawn where changes are so many times as large.
+_FAR = 10.0
 
 
 def verdict_sentence(outcome: Outcome, rule: Rule) -> str:
@@ -65,14 +68,36 @@ def change_words(percent: float, low: float, high: float, level: float) -> str:
     return f"{signed_percent(percent)} % ({100.0 * level:g} % interval {ends})"
 
 
+def ended_record(record: ComparisonRecord, outcomes: Outcomes, rule: Rule, took_s: float) -> ComparisonRecord:
+    """The record of a comparison that has ended so."""
+    several = len(outcomes) > 1
+    levels = [
+        LevelRecord(
+            clients=clients,
+            looks=outcome.look_records,
+            verdict=outcome.verdict,
+            sentence=(f"{count_text(clients, 'client')}: " if several else "") + verdict_sentence(outcome, rule),
+        )
+        for clients, outcome in outcomes.items()
+    ]
+    verdict = worst(outcome.verdict for outcome in outcomes.values())
+    return record.model_copy(update={"took_s": took_s, "levels": levels, "verdict": verdict.value})
+
+
 def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> Report:
     """The page's content: the answer, every life, every look, all metrics side by side, pieces as they came."""
     metric = Metric(record.metric)
-    plan, looks = SequentialPlan(error=record.error), tuple(Look(one.lives, one.used) for one in record.looks)
-    pairs = [pairs_of(life, metric) for life in lives]
     percent = f"{100.0 * (1.0 - record.error):g} %"
     margin = f"{significant(record.same_within_percent)} %"
-    blocks = [_change_figure(record, lives, pairs, percent), _pieces_figure(lives, metric)]
+    blocks: list[Block] = []
+    if len(record.levels) > 1:
+        blocks += _levels_figures(record, lives, metric, percent)
+    for level in record.levels:
+        pairs = [pairs_of(life, metric, level.clients) for life in lives]
+        blocks.append(_change_figure(record, level, lives, pairs, percent))
+    blocks.append(_pieces_figure(lives, metric, record.levels[-1].clients))
+    blocks += [_metrics_table(record, level, lives, percent) for level in record.levels]
+    blocks.append(Text(_about_yardstick(record, lives, metric), note=True))
     section = Section(
         name="change",
         title=f"Change of the {METRIC_WORDS[metric]} from A to B",
@@ -80,7 +105,7 @@ def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> 
         hypothesis=f"B is as fast as A: the change lies within {margin}. A verdict is wrong in at most {100.0 * record.error:g} of 100 "
         "comparisons, however often it was looked.",
         design=_design(record),
-        blocks=(*blocks, _metrics_table(lives, looks, plan, percent), Text(_about_yardstick(pairs), note=True)),
+        blocks=tuple(blocks),
     )
     return Report(
         name="comparison",
@@ -89,7 +114,7 @@ def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> 
         f"servers and were loaded in turn, {1000.0 * record.piece_s:g} ms each, in random order.",
         pace=f"{_lives(len(lives))} of {record.pairs} pairs in {significant(record.took_s)} s",
         testbed="local",
-        summary=(record.sentence,),
+        summary=tuple(level.sentence for level in record.levels),
         sections=(section,),
         facts=_facts(record),
         sweeps={},
@@ -97,15 +122,60 @@ def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> 
     )
 
 
+def _levels_figures(record: ComparisonRecord, lives: Sequence[LifeRecord], metric: Metric, percent: str) -> list[Block]:
+    """Both sides over the number of clients, and the change."""
+    unit, scale = _UNITS.get(metric, _MICROSECONDS)
+    clients = tuple(float(level.clients) for level in record.levels)
+    across = Axis("clients", log=min(clients) < max(clients) / 8.0, ticks=clients)
+    lines: list[Line] = []
+    for place, side in enumerate(("A", "B")):
+        middle = [
+            Mark(float(level.clients), scale * _median(lives, side, metric, level.clients)) for level in record.levels
+        ]
+        dots = [
+            Mark(float(level.clients), scale * _median([life], side, metric, level.clients), note=f"life {life.number}")
+            for level in record.levels
+            for life in lives
+        ]
+        lines.append(Line(side, tuple(middle), LOOKS[place]))
+        lines.append(Line(f"{side}, a life", tuple(dots), LOOKS[place], "points"))
+    sides = Panel("Both sides", across, Axis(f"{METRIC_WORDS[metric]} ({unit})"), tuple(lines))
+    figures = [sides]
+    looked = [(level, level.looks[-1]) for level in record.levels if level.looks]
+    if looked:
+        ends = {"change": "change_percent", "lower end": "low_percent", "upper end": "high_percent"}
+        figures.append(
+            Panel(
+                "Change",
+                across,
+                Axis("change from A to B (%)"),
+                tuple(
+                    Line(
+                        name,
+                        tuple(Mark(float(level.clients), float(getattr(look, value))) for level, look in looked),
+                        LOOKS[2],
+                        "line" if name == "change" else "dotted",
+                    )
+                    for name, value in ends.items()
+                ),
+            )
+        )
+    method = (
+        f"Filled: the median piece of all lives; hollow: of each life. Dotted: the {percent} interval of the change."
+    )
+    return [Figure("levels", "A and B by the number of clients", method, tuple(figures))]
+
+
 def _change_figure(
-    record: ComparisonRecord, lives: Sequence[LifeRecord], pairs: list[list[Pair]], percent: str
+    record: ComparisonRecord, level: LevelRecord, lives: Sequence[LifeRecord], pairs: list[list[Pair]], percent: str
 ) -> Figure:
     values = 100.0 * np.expm1(life_values(pairs))
     margin = record.same_within_percent
-    levels = tuple(
-        Line("margins", (Mark(1.0, level),), LOOKS[7], "level")
-        for level in (margin, -100.0 * margin / (100.0 + margin))
+    margins = tuple(
+        Line("margins", (Mark(1.0, end),), LOOKS[7], "level") for end in (margin, -100.0 * margin / (100.0 + margin))
     )
+    if abs(float(np.median(values))) > _FAR * margin:
+        margins = ()  # they would only be a line at 0
     points = tuple(
         Mark(float(life.number), float(value), note=f"{life.first} started first")
         for life, value in zip(lives, values, strict=True)
@@ -114,30 +184,33 @@ def _change_figure(
         "Each life",
         Axis("process life"),
         Axis("change from A to B (%)"),
-        (Line("a life", points, LOOKS[0], "points"), *levels),
+        (Line("a life", points, LOOKS[0], "points"), *margins),
     )
-    if not record.looks:
-        return Figure("lives", "Change in each life", _method(record), (by_life,))
+    several = len(record.levels) > 1
+    name = f"lives-{level.clients}" if several else "lives"
+    at = f", {count_text(level.clients, 'client')}" if several else ""
+    if not level.looks:
+        return Figure(name, f"Change in each life{at}", _method(record, drawn=bool(margins)), (by_life,))
     looks = {
-        "change": [look.change_percent for look in record.looks],
-        "lower end": [look.low_percent for look in record.looks],
-        "upper end": [look.high_percent for look in record.looks],
+        "change": [look.change_percent for look in level.looks],
+        "lower end": [look.low_percent for look in level.looks],
+        "upper end": [look.high_percent for look in level.looks],
     }
     lines = tuple(
         Line(
-            name,
-            tuple(Mark(float(look.lives), end) for look, end in zip(record.looks, ends, strict=True)),
+            label,
+            tuple(Mark(float(look.lives), end) for look, end in zip(level.looks, ends, strict=True)),
             LOOKS[1],
-            "line" if name == "change" else "dotted",
+            "line" if label == "change" else "dotted",
         )
-        for name, ends in looks.items()
+        for label, ends in looks.items()
     )
-    by_look = Panel("Each look", Axis("process lives so far"), Axis("change from A to B (%)"), (*lines, *levels))
-    method = f"{_method(record)} Dotted: the {percent} interval at each look."
-    return Figure("lives", "Change in each life and at each look", method, (by_life, by_look))
+    by_look = Panel("Each look", Axis("process lives so far"), Axis("change from A to B (%)"), (*lines, *margins))
+    method = f"{_method(record, drawn=bool(margins))} Dotted: the {percent} interval at each look."
+    return Figure(name, f"Change in each life and at each look{at}", method, (by_life, by_look))
 
 
-def _pieces_figure(lives: Sequence[LifeRecord], metric: Metric) -> Figure:
+def _pieces_figure(lives: Sequence[LifeRecord], metric: Metric, clients: int) -> Figure:
     unit, scale = _UNITS.get(metric, _MICROSECONDS)
     panels = []
     for title, life in {"The first life": lives[0], "The last life": lives[-1]}.items():
@@ -146,22 +219,26 @@ def _pieces_figure(lives: Sequence[LifeRecord], metric: Metric) -> Figure:
             marks = tuple(
                 Mark(piece.begun_ns / 1e9, scale * value_of(piece, metric), note=f"pair {piece.pair}")
                 for piece in life.pieces
-                if piece.side == side and piece.requests
+                if piece.side == side and piece.clients == clients and piece.requests
             )
             lines.append(Line(side, marks, LOOKS[place], "points"))
         panels.append(
             Panel(title, Axis("time since its start (s)"), Axis(f"{METRIC_WORDS[metric]} ({unit})"), tuple(lines))
         )
-    method = "Each mark is a piece of load on one side. The first pair of a life is its warm-up and does not count."
+    method = (
+        f"Each mark is a piece of load of {count_text(clients, 'client')} on one side. The first pair of a life is its warm-up and "
+        "does not count."
+    )
     return Figure("pieces", "Pieces in turn", method, tuple(panels[: len(lives)]))
 
 
-def _metrics_table(lives: Sequence[LifeRecord], looks: tuple[Look, ...], plan: SequentialPlan, percent: str) -> Table:
+def _metrics_table(record: ComparisonRecord, level: LevelRecord, lives: Sequence[LifeRecord], percent: str) -> Table:
+    plan, looks = SequentialPlan(error=record.error), tuple(Look(one.lives, one.used) for one in level.looks)
     rows: list[tuple[Entry, ...]] = []
     for metric in Metric:
         try:
-            values = life_values([pairs_of(life, metric) for life in lives])
-            sides = [_median(lives, side, metric) for side in ("A", "B")]
+            values = life_values([pairs_of(life, metric, level.clients) for life in lives])
+            sides = [_median(lives, side, metric, level.clients) for side in ("A", "B")]
         except RecordError:
             continue  # no proxy, or too few requests for a percentile
         unit, scale = _UNITS.get(metric, _MICROSECONDS)
@@ -173,21 +250,24 @@ def _metrics_table(lives: Sequence[LifeRecord], looks: tuple[Look, ...], plan: S
         shown = [Value(scale * side, digits=0 if scale == 1.0 else 2) for side in sides]
         rows.append((f"{METRIC_WORDS[metric]} ({unit})", *shown, change))
     return Table(
-        "metrics",
-        f"All metrics: the median piece of each side, and the change in percent with its {percent} interval. The verdict is on the metric "
-        "that was asked for; the others tell why, each with the error rate of its own interval.",
+        f"metrics-{level.clients}",
+        f"{count_text(level.clients, 'client')}: the median piece of each side, and the change in percent with its {percent} interval. The "
+        f"verdict is on the {METRIC_WORDS[Metric(record.metric)]}; the others tell why, each with the error rate of its own interval.",
         ("metric", "A", "B", "change (%)"),
         tuple(rows),
     )
 
 
-def _median(lives: Sequence[LifeRecord], side: str, metric: Metric) -> float:
-    return statistics.median(
+def _median(lives: Sequence[LifeRecord], side: str, metric: Metric, clients: int) -> float:
+    found = [
         value_of(piece, metric)
         for life in lives
         for piece in life.pieces
-        if piece.side == side and piece.pair > 0 and piece.requests
-    )
+        if piece.side == side and piece.clients == clients and piece.pair > 0 and piece.requests
+    ]
+    if not found:
+        raise RecordError(f"{side} answered nothing with {count_text(clients, 'client')}. Look what stands still.")
+    return statistics.median(found)
 
 
 def _design(record: ComparisonRecord) -> tuple[tuple[str, str], ...]:
@@ -215,21 +295,20 @@ def _facts(record: ComparisonRecord) -> tuple[tuple[str, str], ...]:
     return tuple(dict(found).items())
 
 
-def _about_yardstick(pairs: list[list[Pair]]) -> str:
-    slope = slope_on_slowness(pairs)
-    if slope == 0.0:
+def _about_yardstick(record: ComparisonRecord, lives: Sequence[LifeRecord], metric: Metric) -> str:
+    slopes = [slope_on_slowness([pairs_of(life, metric, level.clients) for life in lives]) for level in record.levels]
+    if not any(slopes):
         return "The yardstick (a fixed piece of work, timed between pieces) explained nothing, and is not used."
+    by = " and ".join(f"{signed_percent(slope)} %" for slope in slopes if slope)
     return (
         "The yardstick (a fixed piece of work, timed between pieces) is taken out: where it takes 1 % longer, a piece's value changes by "
-        f"{signed_percent(slope)} %."
+        f"{by}."
     )
 
 
-def _method(record: ComparisonRecord) -> str:
-    return (
-        f"A life's value is the mean of its {record.pairs} pairs' log ratios without the fifth at either end. "
-        f"Level lines: the margins of {significant(record.same_within_percent)} %."
-    )
+def _method(record: ComparisonRecord, *, drawn: bool) -> str:
+    levels = f" Level lines: the margins of {significant(record.same_within_percent)} %." if drawn else ""
+    return f"A life's value is the mean of its {record.pairs} pairs' log ratios without the fifth (one at least) at either end.{levels}"
 
 
 def _lives(count: int) -> str:

@@ -18,13 +18,13 @@ from weir_lab.records.comparisons import LookRecord, Metric, append_life, pairs_
 from weir_lab.theory.stats.stopping import Judgement, Look, Pair, SequentialPlan, Verdict, judge, life_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from weir_lab.bench.turns.lives import Bench
     from weir_lab.records.comparisons import LifeRecord
 
-__all__ = ["Budget", "Looking", "Outcome", "Rule", "compare", "replay"]
+__all__ = ["Budget", "Looking", "Outcome", "Outcomes", "Rule", "compare", "replay", "worst"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,16 @@ class Rule:
 
     metric: Metric = Metric.THROUGHPUT
     same_within: float = 0.02
+    precision: float | None = None
+    """Go on until the interval is this narrow (half of its length, as a share of A's value), whatever the verdict."""
     plan: SequentialPlan = field(default_factory=SequentialPlan)
+
+    def content(self, judgement: Judgement) -> bool:
+        """Whether no more lives are needed."""
+        if self.precision is None:
+            return judgement.verdict is not Verdict.CANNOT_TELL
+        _, low, high = judgement.change
+        return (high - low) / 200.0 <= self.precision
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a comparison ended; without a judgement there were too few lives for a look."""
+    """How a comparison ended at one level; without a judgement there were too few lives for a look."""
 
     lives: list[LifeRecord]
     looks: tuple[Look, ...]
@@ -88,13 +97,23 @@ class Outcome:
         return found
 
 
+Outcomes = dict[int, Outcome]
+"""By number of clients."""
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Of all levels: one that is slower says more than one that cannot tell, and that more than those that are fine."""
+    order = [Verdict.SLOWER, Verdict.CANNOT_TELL, Verdict.SAME, Verdict.FASTER]
+    return min(verdicts, key=order.index)
+
+
 def compare(
-    bench: Bench, rule: Rule, budget: Budget, folder: Path, tell: Callable[[LifeRecord, Outcome], None]
-) -> Outcome:
-    """Make lives until there is a verdict or the budget is used up; `tell` hears of each."""
+    bench: Bench, rule: Rule, budget: Budget, folder: Path, tell: Callable[[LifeRecord, Outcomes], None]
+) -> Outcomes:
+    """Make lives until there is a verdict at every level or the budget is used up; `tell` hears of each life."""
     began = time.monotonic()
     lives: list[LifeRecord] = []
-    looking = Looking(rule)
+    looking = {clients: Looking(rule) for clients in bench.levels}
     while True:
         number = len(lives) + 1
         place = folder / f"life-{number:04}"
@@ -105,20 +124,20 @@ def compare(
         seconds, next_s = time.monotonic() - began, statistics.fmean(life.took_s for life in lives)
         # The last life is the one behind which there is no room for another.
         used = budget.used(seconds, number) if budget.allows(seconds + next_s, number + 1) else 1.0
-        ended = looking.after(pairs_of(life, rule.metric), used)
-        outcome = looking.outcome(lives)
-        tell(life, outcome)
-        if ended:
-            return outcome
+        ended = [one.after(pairs_of(life, rule.metric, clients), used) for clients, one in looking.items()]
+        outcomes = {clients: one.outcome(lives) for clients, one in looking.items()}
+        tell(life, outcomes)
+        if all(ended):
+            return outcomes
 
 
-def replay(lives: Sequence[LifeRecord], rule: Rule, budget: Budget) -> Outcome:
-    """What a comparison would have said that had made these lives one after the other; those behind its end are left out."""
+def replay(lives: Sequence[LifeRecord], rule: Rule, budget: Budget, clients: int) -> Outcome:
+    """What a comparison at one level would have said that had made these lives one after the other; those behind its end are left out."""
     looking, seconds = Looking(rule), 0.0
     for number, life in enumerate(lives, start=1):
         seconds += life.took_s
         used = 1.0 if number == len(lives) else budget.used(seconds, number)
-        if looking.after(pairs_of(life, rule.metric), used):
+        if looking.after(pairs_of(life, rule.metric, clients), used):
             return looking.outcome(list(lives[:number]))
     raise RecordError("There are no lives to be compared. Give the folder of a comparison that made some.")
 
@@ -145,7 +164,7 @@ class Looking:
         )
         self._judgements.append(judgement)
         self._due = rule.plan.next_n(n)
-        return used >= 1.0 or judgement.verdict is not Verdict.CANNOT_TELL
+        return used >= 1.0 or rule.content(judgement)
 
     def outcome(self, lives: Sequence[LifeRecord] = ()) -> Outcome:
         """So far."""

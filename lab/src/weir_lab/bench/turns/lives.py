@@ -62,6 +62,8 @@ class Bench:
     """Pairs of a life that count; one before them is its warm-up."""
     piece_s: float
     warmup_s: float
+    levels: tuple[int, ...]
+    """Numbers of clients; each life has all of its pairs at each of them."""
     cores: Cores = field(default_factory=Cores)
     load_flags: tuple[str, ...] = ()
     """More flags of ``weir load``."""
@@ -104,13 +106,13 @@ def make_life(bench: Bench, number: int, folder: Path) -> LifeRecord:
     )
 
 
-def load_argv(bench: Bench, target: str, seed: int) -> list[str]:
+def load_argv(bench: Bench, target: str, clients: int, seed: int) -> list[str]:
     """Command line of one piece."""
     share = Share(
         number=0,
         machine="client-0",
-        connections=bench.settings.clients,
-        threads=min(bench.settings.client_threads, bench.settings.clients),
+        connections=clients,
+        threads=min(bench.settings.client_threads, clients),
         targets=tuple(target.split(",")),
         seed=seed,
     )
@@ -179,27 +181,29 @@ class _Life:
     def run(self) -> None:
         """The pair 0 and those that count."""
         for pair in range(self.bench.pairs + 1):
-            order: list[Name] = ["A", "B"]
-            self.draw.shuffle(order)
-            seed = self.draw.randrange(1 << 31)  # both pieces of a pair ask for the same
-            for name in order:
-                self._gap()
-                self.pieces.append(self._piece(self.sides[name], pair, seed))
+            for clients in self.draw.sample(self.bench.levels, len(self.bench.levels)):
+                order: list[Name] = ["A", "B"]
+                self.draw.shuffle(order)
+                seed = self.draw.randrange(1 << 31)  # both pieces of a pair ask for the same
+                for name in order:
+                    self._gap()
+                    self.pieces.append(self._piece(self.sides[name], clients, pair, seed))
         self._gap()
 
     def _gap(self) -> None:
         self.yardstick_ns.append(piece_now_ns(self.bench.pinned))
 
-    def _piece(self, side: _Started, pair: int, seed: int) -> PieceRecord:
+    def _piece(self, side: _Started, clients: int, pair: int, seed: int) -> PieceRecord:
         begun_ns = round((time.monotonic() - self.began) * _NS)
         before = side.cpu_ns()
-        record = self._load(side, load_argv(self.bench, ",".join(side.targets), seed))
+        record = self._load(side, load_argv(self.bench, ",".join(side.targets), clients, seed))
         after = side.cpu_ns()
         times = record.response_times()
         answered, asked = record.response_time_count, record.requests_of_all_phases
         spent = (after - before) / asked if before is not None and after is not None and asked else None
         return PieceRecord(
             side=side.name,
+            clients=clients,
             pair=pair,
             begun_ns=begun_ns,
             requests=record.measured.requests,

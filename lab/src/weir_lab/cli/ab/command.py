@@ -14,17 +14,18 @@ from rich.console import Console
 
 from weir_lab.bench.machine.facts import machine_facts
 from weir_lab.bench.running import Executables
-from weir_lab.bench.turns.comparing import Budget, Outcome, Rule, compare
+from weir_lab.bench.turns.comparing import Budget, Outcomes, Rule, compare, worst
 from weir_lab.bench.turns.lives import Bench, load_argv
 from weir_lab.bench.turns.sides import Side, parse_side
-from weir_lab.cli.ab.options import read_cores, read_flags, read_share, read_time_s
+from weir_lab.cli.ab.options import read_cores, read_flags, read_levels, read_share, read_time_s
 from weir_lab.design import RequestPath, Settings
 from weir_lab.errors import StudyError, TestbedError
 from weir_lab.records import write_json, write_text
 from weir_lab.records.comparisons import ComparisonRecord, LifeRecord, Metric, SideRecord
-from weir_lab.report.comparison import change_words, comparison_report, verdict_sentence
+from weir_lab.report.comparison import change_words, comparison_report, ended_record
 from weir_lab.report.page.html import html_page
 from weir_lab.theory.stats.stopping import SequentialPlan, Verdict
+from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,9 +50,15 @@ def ab(
     ] = Metric.THROUGHPUT,
     same_within: Annotated[str, typer.Option(metavar="X%", help="Differences below this do not matter")] = "2%",
     error: Annotated[str, typer.Option(metavar="X%", help="How often the verdict may be wrong")] = "2.5%",
+    precision: Annotated[
+        str, typer.Option(metavar="X%", help="Go on until the interval is +- this narrow, whatever the verdict")
+    ] = "",
     budget: Annotated[str, typer.Option(metavar="TIME", help="Give up after so long, such as 90s or 6m")] = "2m",
     lives: Annotated[int | None, typer.Option(min=5, max=100_000, help="Give up after so many process lives")] = None,
-    clients: Annotated[int, typer.Option(help="Connections of the load generator")] = 16,
+    clients: Annotated[
+        str,
+        typer.Option(metavar="N,N,...", help="Connections of the load; several numbers side by side"),
+    ] = "16",
     servers: Annotated[int, typer.Option(help="memcached servers behind both")] = 1,
     keys: Annotated[int, typer.Option(help="Number of keys")] = 10_000,
     value_size: Annotated[int, typer.Option(help="Bytes per value")] = 128,
@@ -77,7 +84,12 @@ def ab(
     """Say whether B is faster, slower, or the same as A. Status 0 if not slower, 3 if slower, 4 if it cannot tell."""
     weir = binary.absolute()
     sides: dict[Literal["A", "B"], Side] = {"A": parse_side("A", a, weir), "B": parse_side("B", b, weir)}
-    rule = Rule(metric, read_share("--same-within", same_within, 1.0), _plan(error))
+    rule = Rule(
+        metric=metric,
+        same_within=read_share("--same-within", same_within, 1.0),
+        precision=read_share("--precision", precision, 1.0) if precision else None,
+        plan=SequentialPlan(error=read_share("--error", error, 0.5)),
+    )
     limit = Budget(read_time_s("--budget", budget), lives)
     piece_s, warmup_s = read_time_s("--piece", piece), read_time_s("--warmup", warmup)
     if piece_s + warmup_s > _PIECE_MAX_S + 1e-9:
@@ -87,13 +99,15 @@ def ab(
         )
     if metric is Metric.CPU and any(side.direct for side in sides.values()):
         raise StudyError("--metric cpu is about proxies, and `direct` has none. Choose another metric.")
+    levels = read_levels(clients)
     bench = Bench(
         sides=sides,
-        settings=_settings(clients, servers, keys, value_size, writes),
+        settings=_settings(max(levels), servers, keys, value_size, writes),
         executables=Executables(weir, memcached),
         pairs=pairs,
         piece_s=piece_s,
         warmup_s=warmup_s,
+        levels=levels,
         cores=read_cores(cores, sorted(os.sched_getaffinity(0))),
         load_flags=read_flags(load),
         seed=seed,
@@ -104,25 +118,22 @@ def ab(
     console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, soft_wrap=True)
     began = time.monotonic()
     try:
-        outcome = compare(bench, rule, limit, folder, _teller(console, rule, limit, began))
+        outcomes = compare(bench, rule, limit, folder, _teller(console, rule, limit, began))
     except KeyboardInterrupt:
         console.print(
             f"weir-lab: interrupted; all processes are stopped. The lives so far are in {folder}.", markup=False
         )
         raise typer.Exit(130) from None
-    record = _ended(record, outcome, rule, time.monotonic() - began)
+    record = ended_record(record, outcomes, rule, time.monotonic() - began)
     write_json(folder / _RECORD, record)
     place = page or folder / "comparison.html"
-    write_text(place, html_page(comparison_report(record, outcome.lives)))
-    console.print(record.sentence, markup=False)
+    write_text(place, html_page(comparison_report(record, next(iter(outcomes.values())).lives)))
+    for level in record.levels:
+        console.print(level.sentence, markup=False)
     console.print(str(place), markup=False)
     if as_json:
         typer.echo(record.model_dump_json(by_alias=True, indent=1))
-    raise typer.Exit(EXIT_STATUS[outcome.verdict])
-
-
-def _plan(error: str) -> SequentialPlan:
-    return SequentialPlan(error=read_share("--error", error, 0.5))
+    raise typer.Exit(EXIT_STATUS[worst(outcome.verdict for outcome in outcomes.values())])
 
 
 def _settings(clients: int, servers: int, keys: int, value_size: int, writes: float) -> Settings:
@@ -155,13 +166,17 @@ def _new_folder(out: Path | None) -> Path:
     return folder
 
 
-def _teller(console: Console, rule: Rule, budget: Budget, began: float) -> Callable[[LifeRecord, Outcome], None]:
-    def tell(life: LifeRecord, outcome: Outcome) -> None:
+def _teller(console: Console, rule: Rule, budget: Budget, began: float) -> Callable[[LifeRecord, Outcomes], None]:
+    def tell(life: LifeRecord, outcomes: Outcomes) -> None:
         used = 100.0 * budget.used(time.monotonic() - began, life.number)
         line = f"life {life.number:>3}, {used:3.0f} % of the budget"
-        if outcome.judgement is not None and outcome.looks[-1].n == life.number:
-            line += f": {change_words(*outcome.judgement.change, 1.0 - rule.plan.error)}"
-        console.print(line, markup=False)
+        told = [
+            (f"{count_text(clients, 'client')} " if len(outcomes) > 1 else "")
+            + change_words(*outcome.judgement.change, 1.0 - rule.plan.error)
+            for clients, outcome in outcomes.items()
+            if outcome.judgement is not None and outcome.looks[-1].n == life.number
+        ]
+        console.print(f"{line}: {'; '.join(told)}" if told else line, markup=False)
 
     return tell
 
@@ -175,31 +190,20 @@ def _begun(bench: Bench, rule: Rule, budget: Budget) -> ComparisonRecord:
         },
         metric=rule.metric,
         same_within_percent=100.0 * rule.same_within,
+        precision_percent=100.0 * rule.precision if rule.precision is not None else None,
         error=rule.plan.error,
         budget_s=budget.seconds,
         lives_max=budget.lives,
         pairs=bench.pairs,
         piece_s=bench.piece_s,
         warmup_s=bench.warmup_s,
-        load=load_argv(bench, "{target}", 0),
+        load=load_argv(bench, "{target}", bench.levels[0], 0),
         servers=bench.settings.servers,
         cores={name: list(cores) for name, cores in bench.cores.model_dump().items()},
         seed=bench.seed,
         machine=machine_facts(),
         begun_unix_ns=time.time_ns(),
         took_s=0.0,
-        looks=[],
+        levels=[],
         verdict=Verdict.CANNOT_TELL,
-        sentence="The comparison has not ended.",
-    )
-
-
-def _ended(record: ComparisonRecord, outcome: Outcome, rule: Rule, took_s: float) -> ComparisonRecord:
-    return record.model_copy(
-        update={
-            "took_s": took_s,
-            "looks": outcome.look_records,
-            "verdict": outcome.verdict.value,
-            "sentence": verdict_sentence(outcome, rule),
-        }
     )

@@ -10,12 +10,13 @@ from pydantic import ValidationError
 from weir_lab.design.topology import Cores
 from weir_lab.errors import StudyError
 
-__all__ = ["default_cores", "read_cores", "read_flags", "read_share", "read_time_s"]
+__all__ = ["default_cores", "read_cores", "read_flags", "read_levels", "read_share", "read_time_s"]
 
 _SCALES = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)")
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
 _ROLE = re.compile(r"(client|proxy|servers)=([0-9]{1,4}(?:,[0-9]{1,4})*)")
+_CLIENTS_MAX = 4096
 # What the comparison itself sets or reads; another value would change what is measured behind its back.
 _OWN_FLAGS = (
     "--target",
@@ -94,6 +95,23 @@ def default_cores(available: list[int]) -> Cores:
         return Cores()
     client, proxy = available[0], available[1]
     return Cores(client=(client,), proxy=(proxy,), server=tuple(available[2:]) or (proxy,))
+
+
+def read_levels(text: str) -> tuple[int, ...]:
+    """Numbers of clients such as ``16`` or ``1,4,16,64``.
+
+    >>> read_levels("1,4,16")
+    (1, 4, 16)
+    """
+    words = text.split(",")
+    if not all(re.fullmatch(r"[0-9]{1,4}", word) and 1 <= int(word) <= _CLIENTS_MAX for word in words):
+        raise StudyError(
+            f"--clients {text!r}: write numbers from 1 to {_CLIENTS_MAX} with commas between, such as 1,4,16,64."
+        )
+    levels = tuple(int(word) for word in words)
+    if len(set(levels)) < len(levels):
+        raise StudyError(f"--clients {text!r}: each number once.")
+    return levels
 
 
 def read_flags(text: str) -> tuple[str, ...]:
