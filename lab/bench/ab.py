@@ -74,6 +74,7 @@ def main() -> None:
     commands.choices["real"].add_argument("--spin-ns", type=int, default=1000)
     commands.choices["demos"].add_argument("--demos", type=int, default=10)
     commands.choices["extract"].add_argument("file", type=Path)
+    commands.choices["extract"].add_argument("--lives", type=int, default=160)
     chosen = parser.parse_args()
     {"record": record, "judge": judge_recording, "real": really, "demos": demos, "extract": extract}[chosen.command](
         chosen
@@ -289,7 +290,12 @@ def demos(chosen: argparse.Namespace) -> None:
 
 def extract(chosen: argparse.Namespace) -> None:
     """Log ratios of all pairs of a recording, in the order that they were made, with how slow the yardstick was."""
-    lives = [life for folder in window_folders(chosen.folder) for life in read_lives(folder)]
+    lives = [
+        life
+        for folder in window_folders(chosen.folder)
+        for life in read_lives(folder)
+        if all(piece.requests for piece in life.pieces)
+    ][: chosen.lives]
     with chosen.file.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["life", "first_log_rate", "second_log_rate", "first_is", "log_slowness"])
@@ -297,9 +303,8 @@ def extract(chosen: argparse.Namespace) -> None:
             counted = [piece for piece in life.pieces if piece.pair > 0]
             pairs = pairs_of(life, Metric.THROUGHPUT, CLIENTS)
             for place, (one, other) in enumerate(zip(counted[::2], counted[1::2], strict=True)):
-                if one.requests and other.requests:
-                    logs = [f"{math.log(piece.throughput_rps):.4f}" for piece in (one, other)]
-                    rows.writerow([number, *logs, one.side, f"{pairs[place].log_slowness:.4f}"])
+                logs = [f"{math.log(piece.throughput_rps):.3f}" for piece in (one, other)]
+                rows.writerow([number, *logs, one.side, f"{pairs[place].log_slowness:.3f}"])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,3 +75,50 @@ def ended(lives: list[list[Pair]], rule: Rule) -> Outcome:
         if looking.after(life, budget.used(0.0, number)):
             break
     return looking.outcome()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Pieces of A against A on a machine with a neighbour in bursts, as lab/bench/ab.py recorded them: docs/ab.md says where and when."""
+
+    first: NDArray[np.float64]
+    """Log throughput of the first piece of each pair, lives by pairs."""
+    second: NDArray[np.float64]
+    first_is_a: NDArray[np.bool_]
+    log_slowness: NDArray[np.float64]
+
+    @classmethod
+    def read(cls, file: Path) -> Recorded:
+        rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+        lives = max(int(row["life"]) for row in rows)
+
+        def column(name: str) -> NDArray[np.float64]:
+            return np.array([float(row[name]) for row in rows]).reshape(lives, -1)
+
+        sides = np.array([row["first_is"] == "A" for row in rows]).reshape(lives, -1)
+        return cls(column("first_log_rate"), column("second_log_rate"), sides, column("log_slowness"))
+
+    def lives(self, random: np.random.Generator, count: int, effect: float, *, dealt_anew: bool) -> list[list[Pair]]:
+        """Consecutive lives from a random one on; B is `effect` (a log) slower.
+
+        Which side is called A is drawn anew for each pair, or for each life as a whole: then what the two processes of a life had of
+        their own stays.
+        """
+        total, pairs = self.first.shape
+        at = (random.integers(total) + np.arange(count)) % total
+        exchanged = random.random((count, 1)) < 0.5
+        first_is_a = random.random((count, pairs)) < 0.5 if dealt_anew else self.first_is_a[at] ^ exchanged
+        turned = np.where(first_is_a, 1.0, -1.0)
+        ratios = turned * (self.second[at] - self.first[at]) - effect
+        # The record has the yardstick of B over A, as they were then.
+        slowness = np.where(first_is_a == self.first_is_a[at], 1.0, -1.0) * self.log_slowness[at]
+        return [
+            [Pair(float(ratio), float(slow)) for ratio, slow in zip(life, slows, strict=True)]
+            for life, slows in zip(ratios, slowness, strict=True)
+        ]
+
+    def correlation(self) -> float:
+        """Of neighbouring pieces within lives."""
+        pieces = np.stack([self.first, self.second], axis=2).reshape(self.first.shape[0], -1)
+        inside = pieces - pieces.mean(axis=1, keepdims=True)
+        return float((inside[:, 1:] * inside[:, :-1]).mean() / (inside**2).mean())

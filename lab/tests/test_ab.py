@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthetic_ab import Machine, ended, lives_of
+from synthetic_ab import Machine, Recorded, ended, lives_of
 from weir_lab.bench.turns.comparing import Budget, Rule, worst
 from weir_lab.cli.ab.command import EXIT_STATUS
 from weir_lab.errors import RecordError
 from weir_lab.records.comparisons import LifeRecord, Metric, PieceRecord, pairs_of
+from weir_lab.theory.stats import unpaired_change
 from weir_lab.theory.stats.stopping import (
     Direction,
     Look,
@@ -144,6 +146,42 @@ def test_long_errors_of_five_thousand_comparisons(machine: Machine) -> None:
     assert found[Verdict.SAME] + found[Verdict.FASTER] <= at_most(0.025, 5_000)
 
 
+RECORDED = Recorded.read(Path(__file__).parent / "data" / "ab-pairs.csv")
+
+
+def recorded_verdicts(effect: float, comparisons: int, lives: int, *, dealt_anew: bool) -> Counter[Verdict]:
+    random = np.random.default_rng(6)
+    made = (RECORDED.lives(random, lives, effect, dealt_anew=dealt_anew) for _ in range(comparisons))
+    return Counter(ended(one, RULE).verdict for one in made)
+
+
+def before_after(random: np.random.Generator, lives: int) -> bool:
+    """Whether Welch's test on pieces tells A in the first half from A in the second: what is done without lives and turns."""
+    at = (random.integers(len(RECORDED.first)) + np.arange(lives)) % len(RECORDED.first)
+    pieces = np.exp(RECORDED.first[at])
+    change = unpaired_change(pieces[: lives // 2].ravel(), pieces[lives // 2 :].ravel(), 0.975)
+    return not change.low <= 0.0 <= change.high
+
+
+@pytest.mark.parametrize("dealt_anew", [True, False])
+def test_recorded_pieces_of_equal_sides_are_seldom_told_apart(dealt_anew: bool) -> None:
+    found = recorded_verdicts(0.0, 100, 16, dealt_anew=dealt_anew)
+    assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= at_most(0.025, 100)
+
+
+def test_a_before_and_after_of_the_same_recording_is_wrong_far_more_often() -> None:
+    random = np.random.default_rng(8)
+    assert RECORDED.correlation() > 0.1
+    assert sum(before_after(random, 16) for _ in range(200)) > 3 * at_most(0.025, 200)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dealt_anew", [True, False])
+def test_long_five_thousand_comparisons_with_recorded_autocorrelation(dealt_anew: bool) -> None:
+    found = recorded_verdicts(0.0, 5_000, 16, dealt_anew=dealt_anew)
+    assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= at_most(0.025, 5_000)
+
+
 def life(values: list[tuple[str, int, int]], yardstick: list[int] | None = None) -> LifeRecord:
     """Pieces of (side, pair, requests per second)."""
     readings = yardstick or [250_000] * (len(values) + 1)
@@ -183,6 +221,14 @@ def test_a_side_that_stands_still_is_not_overlooked() -> None:
     made = life([("A", 1, 100), ("B", 1, 0), ("A", 2, 0), ("B", 2, 0)])
     assert [pair.log_ratio for pair in pairs_of(made, Metric.THROUGHPUT, 16)] == [-math.inf]
     assert [pair.log_ratio for pair in pairs_of(made, Metric.RESPONSE_TIME, 16)] == [math.inf]
+
+
+def test_a_piece_with_too_few_requests_for_a_percentile_spoils_its_pair_alone() -> None:
+    made = life([(side, pair, 1000) for pair in range(1, 11) for side in "AB"])
+    few = [piece.model_copy(update={"p99_ns": None if place == 5 else 1000}) for place, piece in enumerate(made.pieces)]
+    assert len(pairs_of(made.model_copy(update={"pieces": few}), Metric.P99, 16)) == 9
+    with pytest.raises(RecordError, match="too few requests"):
+        pairs_of(made, Metric.P99, 16)
 
 
 def test_a_metric_that_is_not_there_is_named() -> None:

@@ -145,6 +145,7 @@ def test_interrupted_it_stops_everything_and_keeps_its_lives(tmp_path: Path) -> 
         (lambda: read_cores("client=7", [0, 1]), "no core 7"),
         (lambda: read_cores("clients=0", [0, 1]), "not a role"),
         (lambda: read_flags("--duration 5s"), "set by the comparison"),
+        (lambda: read_flags("--depth=4"), "set by the comparison"),
         (lambda: read_flags("'"), "quotes"),
     ],
 )

@@ -30,12 +30,15 @@ __all__ = [
     "PieceRecord",
     "SideRecord",
     "append_life",
+    "has_value",
     "pairs_of",
     "read_lives",
     "value_of",
 ]
 
 LIVES = "lives.jsonl"
+# A percentile needs requests; where more of a life's pairs than this have too few for it, it is the wrong metric.
+_MISSING_MAX = 0.2
 
 
 class Metric(StrEnum):
@@ -165,13 +168,20 @@ def pairs_of(life: LifeRecord, metric: Metric, clients: int) -> list[Pair]:
     """The pairs of a life that count at a level: its pair 0 is left out, and pairs in which neither side answered anything.
 
     A piece in which nothing was answered is the slowest of all: its pair is infinitely far on that side, and the trimmed mean leaves it out
-    like any other extreme one, as long as there are few. Both sides are treated alike, so that no stop of a side is overlooked.
+    like any other extreme one, as long as there are few. Both sides are treated alike, so that no stop of a side is overlooked. Pairs with
+    a piece that has answers, but too few of them for the metric, are left out; many of them are an error.
     """
     slow = _slowness(life)
     found: dict[int, dict[str, tuple[float, float]]] = {}
+    missing: list[RecordError] = []
     for place, piece in enumerate(life.pieces):
         if piece.pair > 0 and piece.clients == clients:
-            found.setdefault(piece.pair, {})[piece.side] = (_log_of(piece, metric), slow[place])
+            try:
+                found.setdefault(piece.pair, {})[piece.side] = (_log_of(piece, metric), slow[place])
+            except RecordError as error:
+                missing.append(error)
+    if len(missing) > _MISSING_MAX * len(found):
+        raise missing[0]
     whole = [(sides["A"], sides["B"]) for sides in found.values() if len(sides) == 2]
     return [Pair(b[0] - a[0], b[1] - a[1]) for a, b in whole if math.isfinite(a[0]) or math.isfinite(b[0])]
 
@@ -184,13 +194,7 @@ def _log_of(piece: PieceRecord, metric: Metric) -> float:
 
 def value_of(piece: PieceRecord, metric: Metric) -> float:
     """The metric of a piece with answers; `RecordError` where it has none."""
-    found = {
-        Metric.THROUGHPUT: piece.throughput_rps,
-        Metric.RESPONSE_TIME: piece.mean_ns,
-        Metric.MEDIAN: piece.p50_ns,
-        Metric.P99: piece.p99_ns,
-        Metric.CPU: piece.cpu_ns_per_request,
-    }[metric]
+    found = _value(piece, metric)
     if not found:
         why = {
             Metric.CPU: "there is no proxy on that side, or its process did no work itself",
@@ -198,6 +202,21 @@ def value_of(piece: PieceRecord, metric: Metric) -> float:
         }.get(metric, "the record of the load has none")
         raise RecordError(f"{piece.side} has no {metric}: {why}. Choose another --metric.")
     return float(found)
+
+
+def has_value(piece: PieceRecord, metric: Metric) -> bool:
+    """Whether a piece has the metric."""
+    return bool(piece.requests and _value(piece, metric))
+
+
+def _value(piece: PieceRecord, metric: Metric) -> float | None:
+    return {
+        Metric.THROUGHPUT: piece.throughput_rps,
+        Metric.RESPONSE_TIME: piece.mean_ns,
+        Metric.MEDIAN: piece.p50_ns,
+        Metric.P99: piece.p99_ns,
+        Metric.CPU: piece.cpu_ns_per_request,
+    }[metric]
 
 
 def _slowness(life: LifeRecord) -> list[float]:

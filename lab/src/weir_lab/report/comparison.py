@@ -10,7 +10,7 @@ import numpy as np
 
 from weir_lab.bench.turns.comparing import worst
 from weir_lab.errors import RecordError
-from weir_lab.records.comparisons import LevelRecord, Metric, pairs_of, value_of
+from weir_lab.records.comparisons import LevelRecord, Metric, has_value, pairs_of, value_of
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.theory.stats.stopping import (
@@ -219,7 +219,7 @@ def _pieces_figure(lives: Sequence[LifeRecord], metric: Metric, clients: int) ->
             marks = tuple(
                 Mark(piece.begun_ns / 1e9, scale * value_of(piece, metric), note=f"pair {piece.pair}")
                 for piece in life.pieces
-                if piece.side == side and piece.clients == clients and piece.requests
+                if piece.side == side and piece.clients == clients and has_value(piece, metric)
             )
             lines.append(Line(side, marks, LOOKS[place], "points"))
         panels.append(
@@ -263,7 +263,7 @@ def _median(lives: Sequence[LifeRecord], side: str, metric: Metric, clients: int
         value_of(piece, metric)
         for life in lives
         for piece in life.pieces
-        if piece.side == side and piece.clients == clients and piece.pair > 0 and piece.requests
+        if piece.side == side and piece.clients == clients and piece.pair > 0 and has_value(piece, metric)
     ]
     if not found:
         raise RecordError(f"{side} answered nothing with {count_text(clients, 'client')}. Look what stands still.")

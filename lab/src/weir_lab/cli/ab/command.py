@@ -59,6 +59,7 @@ def ab(
         str,
         typer.Option(metavar="N,N,...", help="Connections of the load; several numbers side by side"),
     ] = "16",
+    depth: Annotated[int, typer.Option(help="Requests that each connection keeps outstanding")] = 1,
     servers: Annotated[int, typer.Option(help="memcached servers behind both")] = 1,
     keys: Annotated[int, typer.Option(help="Number of keys")] = 10_000,
     value_size: Annotated[int, typer.Option(help="Bytes per value")] = 128,
@@ -102,7 +103,7 @@ def ab(
     levels = read_levels(clients)
     bench = Bench(
         sides=sides,
-        settings=_settings(max(levels), servers, keys, value_size, writes),
+        settings=_settings(max(levels), depth, servers, keys, value_size, writes),
         executables=Executables(weir, memcached),
         pairs=pairs,
         piece_s=piece_s,
@@ -136,12 +137,12 @@ def ab(
     raise typer.Exit(EXIT_STATUS[worst(outcome.verdict for outcome in outcomes.values())])
 
 
-def _settings(clients: int, servers: int, keys: int, value_size: int, writes: float) -> Settings:
+def _settings(clients: int, depth: int, servers: int, keys: int, value_size: int, writes: float) -> Settings:
     try:
         return Settings(
             path=RequestPath.DIRECT,
             clients=clients,
-            depth=1,
+            depth=depth,
             keys=keys,
             value_size_bytes=value_size,
             write_ratio=writes,

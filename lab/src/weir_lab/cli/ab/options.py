@@ -19,15 +19,8 @@ _ROLE = re.compile(r"(client|proxy|servers)=([0-9]{1,4}(?:,[0-9]{1,4})*)")
 _CLIENTS_MAX = 4096
 # What the comparison itself sets or reads; another value would change what is measured behind its back.
 _OWN_FLAGS = (
-    "--target",
-    "--json",
-    "--hdr",
-    "--duration",
-    "--warmup",
-    "--no-prefill",
-    "--requests",
-    "--replay",
-    "--fail-if",
+    *("--target", "--json", "--hdr", "--duration", "--warmup", "--no-prefill", "--requests", "--replay", "--fail-if"),
+    *("--connections", "--depth", "--threads", "--seed", "--writes", "--keys", "--value-size", "--start-at"),
 )
 
 
@@ -122,5 +115,7 @@ def read_flags(text: str) -> tuple[str, ...]:
         raise StudyError(f"--load {text!r} cannot be cut into words ({error}). Close its quotes.") from error
     for word in words:
         if word.split("=", maxsplit=1)[0] in _OWN_FLAGS:
-            raise StudyError(f"--load {text!r}: {word} is set by the comparison itself. Leave it out.")
+            raise StudyError(
+                f"--load {text!r}: {word} is set by the comparison itself. Leave it out, or use the option of weir-lab ab."
+            )
     return tuple(words)
