@@ -7,7 +7,7 @@
     .venv/bin/python lab/bench/ab.py demos FOLDER                   ten times what `make demo` measures, against their pooled value
     .venv/bin/python lab/bench/ab.py extract FOLDER FILE.csv        a recording as the table that the tests simulate with
 
-The disturber is a process that is busy in bursts, 30 % of the time. The cost that `real` plants is a pause in every receive of B's proxy
+The disturber is a process that is busy in bursts, 30 % of the time. The cost that `real` plants is a pause for each event of B's proxy
 (lab/bench/spin.c, which needs a C compiler); how much it takes is told from all its comparisons together. All writes into FOLDER alone.
 """
 

@@ -112,6 +112,8 @@ def slope_on_slowness(lives: Sequence[Sequence[Pair]]) -> float:
     pair is random, so slowness is on no side on average, and a slope that is a little off costs precision, not truth. It is used only where
     it is more than two standard errors from 0. Reference: Cochran, Biometrics 13 (1957), the analysis of covariance.
     """
+    if not any(pair.log_slowness for life in lives for pair in life):
+        return 0.0
     finite = [[pair for pair in life if math.isfinite(pair.log_ratio)] for life in lives]
     inside = [
         (np.array([pair.log_ratio for pair in life]), np.array([pair.log_slowness for pair in life]))
