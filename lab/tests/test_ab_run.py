@@ -164,6 +164,7 @@ def test_mistakes_on_the_command_line_say_what_to_write(make: object, words: str
         (["--keys", "0"], "--keys: "),
         (["--writes", "1.5"], "--writes: "),
         (["--value-size", "0"], "--value-size: "),
+        (["--page", "no/such/folder/page.html"], "there is no folder"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_before_anything_starts(

@@ -6,7 +6,9 @@ import os
 import threading
 import time
 
-from weir_lab.bench.testbeds import Pieces, Yardstick, mean_piece_ns
+import pytest
+
+from weir_lab.bench.testbeds import Pieces, Yardstick, mean_piece_ns, piece_now_ns
 from weir_lab.records import CpuRecord
 
 
@@ -45,3 +47,14 @@ def test_slowness_is_the_mean_over_cores_and_unknown_in_older_records() -> None:
     assert CpuRecord.model_validate({**plain, "yardstick_ns": {"0": 100.0, "1": 300.0}}).slowness_ns() == 200.0
     assert CpuRecord.model_validate({**plain, "yardstick_ns": {"0": 100.0, "1": 300.0}}).slowness_ns([1]) == 300.0
     assert CpuRecord.model_validate(plain).slowness_ns() is None
+
+
+def test_a_piece_now_visits_each_core_and_comes_back() -> None:
+    home = os.sched_getaffinity(0)
+    found = piece_now_ns(sorted(home))
+    assert sorted(found) == sorted(map(str, home))
+    assert all(spent > 0 for spent in found.values())
+    with pytest.raises(OSError):  # noqa: PT011 - a core that is not there
+        piece_now_ns([4095])
+    assert os.sched_getaffinity(0) == home
+    assert piece_now_ns([]) == {}

@@ -113,6 +113,8 @@ def ab(
         load_flags=read_flags(load),
         seed=seed,
     )
+    if page is not None and not page.parent.is_dir():
+        raise StudyError(f"--page {page}: there is no folder {page.parent}. Make it, or name another place.")
     folder = _new_folder(out)
     record = _begun(bench, rule, limit)
     write_json(folder / _RECORD, record)
@@ -127,10 +129,10 @@ def ab(
         raise typer.Exit(130) from None
     record = ended_record(record, outcomes, rule, time.monotonic() - began)
     write_json(folder / _RECORD, record)
-    place = page or folder / "comparison.html"
-    write_text(place, html_page(comparison_report(record, next(iter(outcomes.values())).lives)))
     for level in record.levels:
         console.print(level.sentence, markup=False)
+    place = page or folder / "comparison.html"
+    write_text(place, html_page(comparison_report(record, next(iter(outcomes.values())).lives)))
     console.print(str(place), markup=False)
     if as_json:
         typer.echo(record.model_dump_json(by_alias=True, indent=1))
