@@ -27,12 +27,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.running import Executables
-from weir_lab.bench.turns.comparing import Budget, Outcome, Rule, compare, replay
+from weir_lab.bench.turns.comparing import compare
 from weir_lab.bench.turns.lives import Bench, make_life
 from weir_lab.bench.turns.sides import parse_side
 from weir_lab.cli.ab.options import default_cores, read_time_s
 from weir_lab.design import RequestPath, Settings
-from weir_lab.records.comparisons import LifeRecord, Metric, append_life, pairs_of, read_lives, value_of
+from weir_lab.records.comparisons import (
+    Budget,
+    LifeRecord,
+    Metric,
+    Outcome,
+    Rule,
+    append_life,
+    pairs_of,
+    read_lives,
+    replay,
+    value_of,
+)
 from weir_lab.theory.stats import unpaired_change
 from weir_lab.theory.stats.stopping import SequentialPlan, Verdict, life_values
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weir_lab.bench.turns.comparing import Budget, Looking, Outcome, Rule
+from weir_lab.records.comparisons import Budget, Looking, Outcome, Rule
 from weir_lab.theory.stats.stopping import Pair
 
 PAIRS = 12

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthetic_ab import Machine, Recorded, ended, lives_of
-from weir_lab.bench.turns.comparing import Budget, Rule, worst
 from weir_lab.cli.ab.command import EXIT_STATUS
 from weir_lab.errors import RecordError
-from weir_lab.records.comparisons import LifeRecord, Metric, PieceRecord, pairs_of
+from weir_lab.records.comparisons import Budget, LifeRecord, Metric, PieceRecord, Rule, pairs_of, worst
 from weir_lab.theory.stats import unpaired_change
 from weir_lab.theory.stats.stopping import (
     Direction,

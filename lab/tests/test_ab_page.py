@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from weir_lab.bench.turns.comparing import Budget, Outcome, Rule, replay
-from weir_lab.records.comparisons import ComparisonRecord, LifeRecord, Metric, PieceRecord, SideRecord
-from weir_lab.report.comparison import comparison_report, ended_record, verdict_sentence
+from weir_lab.records.comparisons import (
+    Budget,
+    ComparisonRecord,
+    LifeRecord,
+    Metric,
+    Outcome,
+    PieceRecord,
+    Rule,
+    SideRecord,
+    ended_record,
+    replay,
+    verdict_sentence,
+)
+from weir_lab.report.comparison import comparison_report
 from weir_lab.report.page.blocks import Table
 from weir_lab.report.page.html import html_page
 from weir_lab.theory.stats.stopping import Verdict

@@ -7,7 +7,7 @@
 ``unloaded_records``  what runs without load leave
 ``windows``           a run over time, and where its steady state begins
 ``progress``          how far each cell has come, and whether it needs more runs
-``comparisons``       two systems in turn: lives, and the answer
+``comparisons``       two systems in turn: lives, looks and the answer
 ``gathering``         runs of one study that were made in several places, as one sweep
 ``tables``            the tables of a sweep, as CSV
 """

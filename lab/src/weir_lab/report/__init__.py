@@ -6,7 +6,7 @@
 ``sections``       one kind of section each
 ``sets``           sections of a whole study -> its report, its twin, and their comparison
 ``single``         the report of one sweep
-``comparison``     two systems in turn: the answer in words
+``comparison``     the page of two systems in turn
 ``audit``          which printed numbers break which law
 ``oracles``        numbers whose right value is known, and the check against them
 """

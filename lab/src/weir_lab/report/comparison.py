@@ -1,4 +1,4 @@
-"""Two systems in turn: the answer in words, and on one page. Start with `verdict_sentence` and `comparison_report`."""
+"""Two systems in turn, on one page: `comparison_report`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weir_lab.bench.turns.comparing import worst
 from weir_lab.errors import RecordError
-from weir_lab.records.comparisons import LevelRecord, Metric, has_value, pairs_of, value_of
+from weir_lab.records.comparisons import METRIC_WORDS, Metric, has_value, lives_text, pairs_of, value_of
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.theory.stats.stopping import (
     Look,
     SequentialPlan,
-    Verdict,
     life_values,
     repeated_interval,
     slope_on_slowness,
@@ -26,62 +24,17 @@ from weir_lab.theory.units import count_text, signed_percent, significant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.bench.turns.comparing import Outcome, Outcomes, Rule
-    from weir_lab.records.comparisons import ComparisonRecord, LifeRecord
+    from weir_lab.records.comparisons import ComparisonRecord, LevelRecord, LifeRecord
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.stats.stopping import Pair
 
-__all__ = ["METRIC_WORDS", "change_words", "comparison_report", "ended_record", "verdict_sentence"]
+__all__ = ["comparison_report"]
 
-METRIC_WORDS = {
-    Metric.THROUGHPUT: "throughput",
-    Metric.RESPONSE_TIME: "mean response time",
-    Metric.MEDIAN: "median response time",
-    Metric.P99: "p99 of the response time",
-    Metric.CPU: "CPU time of the proxy per request",
-}
 # Unit of a metric on the page, and what its records are multiplied by.
 _UNITS = {Metric.THROUGHPUT: ("requests/s", 1.0)}
 _MICROSECONDS = ("µs", 1e-3)
 # Margins are not drawn where changes are so many times as large.
 _FAR = 10.0
-
-
-def verdict_sentence(outcome: Outcome, rule: Rule) -> str:
-    """What was found, how sure, and from how much; where nothing was, what would help."""
-    metric, lives = METRIC_WORDS[rule.metric], _lives(len(outcome.lives))
-    judgement = outcome.judgement
-    if judgement is None:
-        return f"Cannot tell: {lives}, and the first look is after {rule.plan.first}. Give a larger budget."
-    found = f"{metric} {change_words(*judgement.change, 1.0 - rule.plan.error)}, from {lives}"
-    margin = f"{significant(100.0 * rule.same_within)} %"
-    if judgement.verdict is Verdict.CANNOT_TELL:
-        return f"Cannot tell: {found}. {_what_helps(outcome, rule)}"
-    if judgement.verdict is Verdict.SAME:
-        return f"B is the same as A within {margin}: {found}."
-    return f"B is {judgement.verdict}: {found}."
-
-
-def change_words(percent: float, low: float, high: float, level: float) -> str:
-    """``+5.12 % (97.5 % interval +3.01 to +7.20)``."""
-    ends = f"{signed_percent(low)} to {signed_percent(high)}"
-    return f"{signed_percent(percent)} % ({100.0 * level:g} % interval {ends})"
-
-
-def ended_record(record: ComparisonRecord, outcomes: Outcomes, rule: Rule, took_s: float) -> ComparisonRecord:
-    """The record of a comparison that has ended so."""
-    several = len(outcomes) > 1
-    levels = [
-        LevelRecord(
-            clients=clients,
-            looks=outcome.look_records,
-            verdict=outcome.verdict,
-            sentence=(f"{count_text(clients, 'client')}: " if several else "") + verdict_sentence(outcome, rule),
-        )
-        for clients, outcome in outcomes.items()
-    ]
-    verdict = worst(outcome.verdict for outcome in outcomes.values())
-    return record.model_copy(update={"took_s": took_s, "levels": levels, "verdict": verdict.value})
 
 
 def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> Report:
@@ -112,7 +65,7 @@ def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> 
         title="A against B",
         about=f"A is {record.sides['A'].asked}; B is {record.sides['B'].asked}. Both were alive at once before the same memcached "
         f"servers and were loaded in turn, {1000.0 * record.piece_s:g} ms each, in random order.",
-        pace=f"{_lives(len(lives))} of {record.pairs} pairs in {significant(record.took_s)} s",
+        pace=f"{lives_text(len(lives))} of {record.pairs} pairs in {significant(record.took_s)} s",
         testbed="local",
         summary=tuple(level.sentence for level in record.levels),
         sections=(section,),
@@ -272,7 +225,7 @@ def _median(lives: Sequence[LifeRecord], side: str, metric: Metric, clients: int
 
 def _design(record: ComparisonRecord) -> tuple[tuple[str, str], ...]:
     limits = [f"{significant(record.budget_s)} s"] if record.budget_s is not None else []
-    limits += [_lives(record.lives_max)] if record.lives_max is not None else []
+    limits += [lives_text(record.lives_max)] if record.lives_max is not None else []
     cores = "; ".join(f"{role} {', '.join(map(str, cores))}" for role, cores in record.cores.items() if cores)
     return (
         ("budget", " or ".join(limits)),
@@ -309,19 +262,3 @@ def _about_yardstick(record: ComparisonRecord, lives: Sequence[LifeRecord], metr
 def _method(record: ComparisonRecord, *, drawn: bool) -> str:
     levels = f" Level lines: the margins of {significant(record.same_within_percent)} %." if drawn else ""
     return f"A life's value is the mean of its {record.pairs} pairs' log ratios without the fifth (one at least) at either end.{levels}"
-
-
-def _lives(count: int) -> str:
-    return count_text(count, "process life").replace("lifes", "lives")
-
-
-def _what_helps(outcome: Outcome, rule: Rule) -> str:
-    """How many lives would make the interval as narrow as the margin, by the square root."""
-    judgement = outcome.judgement
-    assert judgement is not None
-    margin = math.log1p(rule.same_within)
-    more = math.ceil(len(outcome.lives) * (judgement.log_change.half_width / margin) ** 2)
-    if more <= len(outcome.lives):
-        return "The change is near the margin: a larger budget, or another --same-within, would decide."
-    better = "a quieter machine, or another --metric, needs fewer"
-    return f"About {more:,} lives would make the interval as narrow as the margin; {better}."

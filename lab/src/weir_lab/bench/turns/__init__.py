@@ -2,7 +2,7 @@
 
 ``sides``      what A and B mean
 ``lives``      one life: both sides alive before the same servers, short pieces of load in turn
-``comparing``  lives until a verdict, or until the budget is used up. Start here
+``comparing``  lives until a verdict, or until the budget is used up (`records.comparisons.looking`). Start here
 """
 
 __all__: list[str] = []

@@ -14,15 +14,26 @@ from rich.console import Console
 
 from weir_lab.bench.machine.facts import machine_facts
 from weir_lab.bench.running import Executables
-from weir_lab.bench.turns.comparing import Budget, Outcomes, Rule, compare, worst
+from weir_lab.bench.turns.comparing import compare
 from weir_lab.bench.turns.lives import Bench, load_argv
 from weir_lab.bench.turns.sides import Side, parse_side
 from weir_lab.cli.ab.options import read_cores, read_flags, read_levels, read_share, read_time_s
 from weir_lab.design import RequestPath, Settings
 from weir_lab.errors import StudyError, TestbedError
 from weir_lab.records import write_json, write_text
-from weir_lab.records.comparisons import ComparisonRecord, LifeRecord, Metric, SideRecord
-from weir_lab.report.comparison import change_words, comparison_report, ended_record
+from weir_lab.records.comparisons import (
+    Budget,
+    ComparisonRecord,
+    LifeRecord,
+    Metric,
+    Outcomes,
+    Rule,
+    SideRecord,
+    change_words,
+    ended_record,
+    worst,
+)
+from weir_lab.report.comparison import comparison_report
 from weir_lab.report.page.html import html_page
 from weir_lab.theory.stats.stopping import SequentialPlan, Verdict
 from weir_lab.theory.units import count_text

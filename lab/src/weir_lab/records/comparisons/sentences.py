@@ -1,0 +1,79 @@
+"""The answer of a comparison in words, and its record: one sentence for terminal, file and page. Start with `verdict_sentence`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from weir_lab.records.comparisons.lives import LevelRecord, Metric
+from weir_lab.records.comparisons.looking import worst
+from weir_lab.theory.stats.stopping import Verdict
+from weir_lab.theory.units import count_text, signed_percent, significant
+
+if TYPE_CHECKING:
+    from weir_lab.records.comparisons.lives import ComparisonRecord
+    from weir_lab.records.comparisons.looking import Outcome, Outcomes, Rule
+
+__all__ = ["METRIC_WORDS", "change_words", "ended_record", "lives_text", "verdict_sentence"]
+
+METRIC_WORDS = {
+    Metric.THROUGHPUT: "throughput",
+    Metric.RESPONSE_TIME: "mean response time",
+    Metric.MEDIAN: "median response time",
+    Metric.P99: "p99 of the response time",
+    Metric.CPU: "CPU time of the proxy per request",
+}
+
+
+def verdict_sentence(outcome: Outcome, rule: Rule) -> str:
+    """What was found, how sure, and from how much; where nothing was, what would help."""
+    metric, lives = METRIC_WORDS[rule.metric], lives_text(len(outcome.lives))
+    judgement = outcome.judgement
+    if judgement is None:
+        return f"Cannot tell: {lives}, and the first look is after {rule.plan.first}. Give a larger budget."
+    found = f"{metric} {change_words(*judgement.change, 1.0 - rule.plan.error)}, from {lives}"
+    margin = f"{significant(100.0 * rule.same_within)} %"
+    if judgement.verdict is Verdict.CANNOT_TELL:
+        return f"Cannot tell: {found}. {_what_helps(outcome, rule)}"
+    if judgement.verdict is Verdict.SAME:
+        return f"B is the same as A within {margin}: {found}."
+    return f"B is {judgement.verdict}: {found}."
+
+
+def change_words(percent: float, low: float, high: float, level: float) -> str:
+    """``+5.12 % (97.5 % interval +3.01 to +7.20)``."""
+    ends = f"{signed_percent(low)} to {signed_percent(high)}"
+    return f"{signed_percent(percent)} % ({100.0 * level:g} % interval {ends})"
+
+
+def ended_record(record: ComparisonRecord, outcomes: Outcomes, rule: Rule, took_s: float) -> ComparisonRecord:
+    """The record of a comparison that has ended so."""
+    several = len(outcomes) > 1
+    levels = [
+        LevelRecord(
+            clients=clients,
+            looks=outcome.look_records,
+            verdict=outcome.verdict,
+            sentence=(f"{count_text(clients, 'client')}: " if several else "") + verdict_sentence(outcome, rule),
+        )
+        for clients, outcome in outcomes.items()
+    ]
+    verdict = worst(outcome.verdict for outcome in outcomes.values())
+    return record.model_copy(update={"took_s": took_s, "levels": levels, "verdict": verdict.value})
+
+
+def lives_text(count: int) -> str:
+    """``1 process life``, ``12 process lives``."""
+    return count_text(count, "process life").replace("lifes", "lives")
+
+
+def _what_helps(outcome: Outcome, rule: Rule) -> str:
+    """How many lives would make the interval as narrow as the margin, by the square root."""
+    judgement = outcome.judgement
+    assert judgement is not None
+    margin = math.log1p(rule.same_within)
+    more = math.ceil(len(outcome.lives) * (judgement.log_change.half_width / margin) ** 2)
+    if more <= len(outcome.lives):
+        return "The change is near the margin: a larger budget, or another --same-within, would decide."
+    better = "a quieter machine, or another --metric, needs fewer"
+    return f"About {more:,} lives would make the interval as narrow as the margin; {better}."
