@@ -69,6 +69,7 @@ def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> 
         testbed="local",
         summary=tuple(level.sentence for level in record.levels),
         sections=(section,),
+        under=f"{lives_text(len(lives)).capitalize()} of {record.pairs} pairs in {significant(record.took_s)} s, testbed local,",
         facts=_facts(record),
         sweeps={},
         intervals=f"Intervals hold at every look together in {percent} of comparisons; one process life is one value.",
