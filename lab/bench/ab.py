@@ -26,6 +26,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scipy import stats
+
 from weir_lab.bench.running import Executables
 from weir_lab.bench.turns.comparing import compare
 from weir_lab.bench.turns.lives import Bench, make_life
@@ -44,7 +46,6 @@ from weir_lab.records.comparisons import (
     replay,
     value_of,
 )
-from weir_lab.theory.stats import unpaired_change
 from weir_lab.theory.stats.stopping import SequentialPlan, Verdict, life_values
 
 if TYPE_CHECKING:
@@ -193,15 +194,14 @@ def before_after(lives: Sequence[LifeRecord], metric: Metric) -> bool:
     half = len(lives) // 2
     sides = [
         [
-            value_of(piece, metric)
+            math.log(value_of(piece, metric))
             for life in part
             for piece in life.pieces
             if piece.side == side and piece.pair > 0 and piece.requests
         ]
         for part, side in ((lives[:half], "A"), (lives[half:], "B"))
     ]
-    change = unpaired_change(sides[0], sides[1], 1.0 - RULE.plan.error)
-    return not change.low <= 0.0 <= change.high
+    return bool(stats.ttest_ind(sides[0], sides[1], equal_var=False).pvalue < RULE.plan.error)
 
 
 def judge_recording(chosen: argparse.Namespace) -> None:
