@@ -57,7 +57,7 @@ def bench(a: str, b: str, levels: tuple[int, ...] = (4,), **more: object) -> Ben
 @needs_programs
 def test_half_the_throughput_is_slower_with_status_3(tmp_path: Path) -> None:
     """The direct path against one more hop: a difference of half, whatever else the machine does."""
-    slower = ab(tmp_path / "1", "direct", "weir", "--lives", "12", "--budget", "10m", "--error", "20%", "--json")
+    slower = ab(tmp_path / "1", "direct", "weir", "--lives", "30", "--budget", "10m", "--error", "20%", "--json")
     record = read_json(tmp_path / "1" / "comparison.json", ComparisonRecord)
     assert (record.verdict, slower.exit_code) == ("slower", 3), slower.output
     assert record.levels[0].sentence in slower.output
