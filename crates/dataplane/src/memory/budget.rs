@@ -199,10 +199,18 @@ impl Dataplane {
     }
 
     /// Once per turn, with what all connections to servers hold.
-    pub(crate) fn publish_held(&mut self, mut servers: usize, now: Instant) {
-        if self.held.is_pressed() {
-            servers = self.servers.give_memory_back();
+    #[inline]
+    pub(crate) fn publish_held(&mut self, servers: usize, now: Instant) {
+        self.held.publish(servers);
+        if self.held.total() > self.held.limit() / 2 {
+            self.relieve(now);
         }
+    }
+
+    /// Much is held: buffers that are empty give their memory back, and clients that leave much unread are looked for.
+    #[cold]
+    fn relieve(&mut self, now: Instant) {
+        let servers = self.servers.give_memory_back();
         self.held.publish(servers);
         if self.held.total() > three_quarters(self.held.limit()) {
             self.watch_clients(SCARCE_LOOK_NS, now);
