@@ -42,6 +42,10 @@ pub enum Mutation {
     MissAtEnd,
     /// A server that closes its connections at a question is asked it on each.
     ClosedQuestion,
+    /// A write of a lent session begins although its key is held.
+    LentHold,
+    /// What one request of a lent session was denied, those after it are denied too.
+    LentDenial,
 }
 
 impl Config {
@@ -134,10 +138,28 @@ impl Config {
     pub(crate) const fn reads_much_alone(&self) -> bool {
         true
     }
+
+    pub(crate) const fn holds_lent(&self) -> bool {
+        true
+    }
+
+    pub(crate) const fn ends_denial(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(feature = "mutations")]
 impl Config {
+    /// Whether a write of a lent session waits while its key is held.
+    pub(crate) fn holds_lent(&self) -> bool {
+        self.mutation != Some(Mutation::LentHold)
+    }
+
+    /// Whether what one request of a lent session is denied is denied to it alone.
+    pub(crate) fn ends_denial(&self) -> bool {
+        self.mutation != Some(Mutation::LentDenial)
+    }
+
     /// Whether a second connection asks about a silent one.
     pub(crate) fn has_second_opinions(&self) -> bool {
         self.mutation != Some(Mutation::SecondOpinion)

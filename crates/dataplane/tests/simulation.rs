@@ -31,8 +31,13 @@ fn run(seed: u64) -> Outcome {
     simulation::run(seed)
 }
 
+fn run_lent(seed: u64) -> Outcome {
+    let _running = Running(seed);
+    simulation::run_lent(seed)
+}
+
 /// Over all processors, in any order.
-fn run_all(seeds: Range<u64>) -> Vec<Outcome> {
+fn run_all(seeds: Range<u64>, run: fn(u64) -> Outcome) -> Vec<Outcome> {
     let (next, outcomes) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
     let work = || {
         loop {
@@ -66,7 +71,7 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn every_world_ends_well() {
-    let outcomes = run_all(seeds());
+    let outcomes = run_all(seeds(), run);
     if variable("WEIR_SEED").is_some() {
         println!("{:#?}", outcomes[0]);
         return;
@@ -124,10 +129,40 @@ fn every_world_ends_well() {
     }
 }
 
+/// Clients whose requests the driver takes itself, as the threaded engines do.
+#[test]
+fn every_world_of_lent_sessions_ends_well() {
+    let outcomes = run_all(seeds(), run_lent);
+    if variable("WEIR_SEED").is_some() {
+        println!("{:#?}", outcomes[0]);
+        return;
+    }
+    let sum = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>();
+    for (trouble, count) in [
+        ("replies", sum(|outcome| outcome.replies)),
+        ("failures", sum(|outcome| outcome.failures)),
+        ("refusals by a full queue", sum(|outcome| outcome.counters.queue_refusals_full)),
+        ("timeouts in the queue", sum(|outcome| outcome.counters.queue_timeouts)),
+        ("timeouts", sum(|outcome| outcome.counters.server_timeouts)),
+        ("lost connections", sum(|outcome| outcome.counters.server_disconnects)),
+        ("pauses", sum(|outcome| outcome.counters.sessions_paused)),
+        ("writes that waited for a held key", sum(|outcome| outcome.counters.writes_held)),
+        ("orphans", sum(|outcome| outcome.counters.requests_orphaned)),
+        ("quarantines", sum(|outcome| outcome.counters.server_quarantines)),
+        ("replaced tables", sum(|outcome| outcome.counters.tables_replaced)),
+        ("reads at another replica", sum(|outcome| outcome.counters.reads_failed_over)),
+        ("repaired copies", sum(|outcome| outcome.counters.reads_repaired)),
+    ] {
+        println!("{trouble}: {count}");
+        assert!(count > 0, "no world met any {trouble}");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_world() {
     for seed in 0..20 {
         assert_eq!(run(seed), run(seed), "seed {seed}");
+        assert_eq!(run_lent(seed), run_lent(seed), "seed {seed}");
     }
     assert_ne!(run(1).trace, run(2).trace);
 }

@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 use weir_dataplane::Mutation;
-use weir_testkit::simulation;
+use weir_testkit::simulation::{self, Outcome};
 
 /// A rule whose absence is not seen in so many worlds is not tested.
 const SEEDS: u64 = 10_000;
@@ -79,11 +79,29 @@ fn a_server_that_is_asked_for_ever_what_it_does_not_know_is_found() {
     must_be_found(Mutation::ClosedQuestion);
 }
 
+#[test]
+fn a_write_of_a_lent_session_that_overtakes_one_of_its_key_is_found() {
+    must_be_found_lent(Mutation::LentHold);
+}
+
+#[test]
+fn a_denial_that_outlasts_its_request_is_found() {
+    must_be_found_lent(Mutation::LentDenial);
+}
+
 fn must_be_found(rule: Mutation) {
+    must_be_found_by(rule, simulation::run_without);
+}
+
+fn must_be_found_lent(rule: Mutation) {
+    must_be_found_by(rule, simulation::run_lent_without);
+}
+
+fn must_be_found_by(rule: Mutation, run_without: fn(Mutation, u64) -> Outcome) {
     let guard = ONE_AT_A_TIME.lock();
     let told = take_hook();
     set_hook(Box::new(|_| {}));
-    let found = first_violation(rule);
+    let found = first_violation(rule, run_without);
     set_hook(told);
     drop(guard);
     println!("{rule:?}: found with seed {found:?}");
@@ -91,7 +109,7 @@ fn must_be_found(rule: Mutation) {
 }
 
 /// The first seed, or one of the first, of a world that notices.
-fn first_violation(rule: Mutation) -> Option<u64> {
+fn first_violation(rule: Mutation, run_without: fn(Mutation, u64) -> Outcome) -> Option<u64> {
     let (next, found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let search = || {
         while found.load(Ordering::Relaxed) == u64::MAX {
@@ -99,7 +117,7 @@ fn first_violation(rule: Mutation) -> Option<u64> {
             if seed >= SEEDS {
                 return;
             }
-            if catch_unwind(|| simulation::run_without(rule, seed)).is_err() {
+            if catch_unwind(|| run_without(rule, seed)).is_err() {
                 found.fetch_min(seed, Ordering::Relaxed);
             }
         }

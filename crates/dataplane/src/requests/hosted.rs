@@ -116,7 +116,8 @@ impl Dataplane {
         self.memory_is_used(taken.dequeued);
         self.sessions[id].hosted = Some(taken);
         self.servers.note_requests();
-        if denied.is_none() && !self.holds.is_empty() && self.waits_for_key(id, &parsed, taken.dequeued) {
+        let may_wait = denied.is_none() && self.config.holds_lent() && !self.holds.is_empty();
+        if may_wait && self.waits_for_key(id, &parsed, taken.dequeued) {
             return self.stall_hosted(id, KeptRequest::of(&parsed));
         }
         if denied.is_none() {
@@ -125,7 +126,9 @@ impl Dataplane {
         }
         self.deny(denied);
         self.take(id, parsed, taken.first_byte, taken.dequeued);
-        self.deny(None);
+        if self.config.ends_denial() {
+            self.deny(None);
+        }
     }
 
     /// The reply, as soon as the request needs nothing more; empty where the client asked for silence. Of a large one what is to be written

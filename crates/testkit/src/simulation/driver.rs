@@ -20,6 +20,7 @@ impl World {
         let now = self.now();
         self.loops[home].dataplane.handle_time(now);
         self.carry_out_events(home);
+        self.crew_works();
         self.see_all();
         let mut last = None;
         while let Some(slot) = self.loops[home].dataplane.poll_server_output(last, now) {
@@ -30,6 +31,7 @@ impl World {
             self.write_client(home, session);
         }
         self.carry_out_events(home);
+        self.crew_works();
         self.send_mail(home);
         self.note_silent(home);
     }
@@ -118,7 +120,8 @@ impl World {
     }
 
     fn write_client(&mut self, home: usize, session: SessionId) {
-        let Some(client) = self.client_of(home, session) else { return };
+        // What is written to lent sessions is written by who has lent them.
+        let Some(client) = self.client_of(home, session).filter(|_| self.crew.is_none()) else { return };
         let now = self.now();
         let length = self.loops[home].dataplane.client_output(session).len();
         let count = self.accepted(length);
@@ -133,7 +136,7 @@ impl World {
     }
 
     /// How much of a write the kernel takes.
-    fn accepted(&mut self, length: usize) -> usize {
+    pub(super) fn accepted(&mut self, length: usize) -> usize {
         if self.rng.random_bool(self.scenario.short_write) {
             self.rng.random_range(0..=length)
         } else {

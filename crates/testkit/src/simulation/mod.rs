@@ -20,6 +20,7 @@
 
 mod beliefs;
 mod client;
+mod crew;
 mod driver;
 mod event_loop;
 mod history;
@@ -61,6 +62,22 @@ pub fn run_without(rule: weir_dataplane::Mutation, seed: u64) -> Outcome {
         scenario
     };
     World::new(seed, scenario).run()
+}
+
+/// The same of the world of `seed` whose clients are served through lent sessions.
+#[cfg(feature = "mutations")]
+pub fn run_lent_without(rule: weir_dataplane::Mutation, seed: u64) -> Outcome {
+    let scenario = |rng: &mut _| {
+        let mut scenario = Scenario::lent(rng);
+        scenario.config.mutation = Some(rule);
+        scenario
+    };
+    World::new(seed, scenario).run()
+}
+
+/// Runs the world of `seed` whose clients are served through lent sessions, as the threaded engines serve them (see `crew`).
+pub fn run_lent(seed: u64) -> Outcome {
+    World::new(seed, Scenario::lent).run()
 }
 
 /// Runs the world of `seed` until it is quiet. Panics with the seed and a reason if anything is wrong.

@@ -46,6 +46,17 @@ pub(super) struct Scenario {
     pub(super) drains: bool,
     /// The servers are other proxies, which close a connection at `stats settings`.
     pub(super) before_proxies: bool,
+    /// How the driver serves clients itself, if it does.
+    pub(super) lent: Option<Lent>,
+}
+
+/// A driver that takes requests from its clients itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lent {
+    /// How many requests it serves at once.
+    pub(super) capacity: usize,
+    /// How many may wait for that.
+    pub(super) length_max: usize,
 }
 
 impl Scenario {
@@ -102,7 +113,18 @@ impl Scenario {
             drains: rng.random_bool(0.2),
             odd: faults > 0 && replicas == 1 && rng.random_bool(0.4),
             before_proxies: rng.random_bool(0.15),
+            lent: None,
         }
+    }
+
+    /// Clients are served through lent sessions, by one loop.
+    pub(super) fn lent(rng: &mut SmallRng) -> Self {
+        let scenario = Self::random(rng);
+        let capacity = *[1, 1, 2, 1000, 1000].choose(rng).expect("some capacities");
+        // Where nothing is wrong nothing fails but what there was no room for in the queue; a miss would not tell that it did.
+        let is_short = !scenario.is_calm() || scenario.config.on_failure == OnFailure::Strict;
+        let length_max = if is_short { rng.random_range(1..=scenario.clients) } else { scenario.clients };
+        Self { loops: 1, drains: false, lent: Some(Lent { capacity, length_max }), ..scenario }
     }
 
     /// Where a session is paused, it cannot be seen from outside by which table its requests will go. And what copies hold that an
@@ -113,7 +135,7 @@ impl Scenario {
     pub(super) fn hides_places(&self) -> bool {
         let races = self.loops > 1 && self.replicas > 1 && self.faults > 0;
         let is_loose = self.replicas > 1 && self.config.write_policy != WritePolicy::All;
-        let waits = self.tight || self.config.slice_bytes < usize::MAX;
+        let waits = self.tight || self.config.slice_bytes < usize::MAX || self.lent.is_some();
         races || is_loose || self.reloads > 0 && (waits || self.replicas > 1)
     }
 

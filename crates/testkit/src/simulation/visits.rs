@@ -16,7 +16,11 @@ impl World {
         }
         if self.clients[number].session.is_none() {
             let (home, now) = (self.clients[number].home, self.now());
-            let Some(session) = self.loops[home].dataplane.handle_accept(now) else { return };
+            let accepted = match &mut self.crew {
+                Some(crew) => crew.accept().then_some(number),
+                None => self.loops[home].dataplane.handle_accept(now),
+            };
+            let Some(session) = accepted else { return };
             self.clients[number].session = Some(session);
         }
         let Scenario { config, conduct, races, .. } = self.scenario.clone();
@@ -61,6 +65,9 @@ impl World {
 
     /// Hands in what has arrived from a client, as long as the dataplane wants to read.
     pub(super) fn read_client(&mut self, number: usize) {
+        if self.crew.is_some() {
+            return self.read_visitor(number);
+        }
         let (home, now) = (self.clients[number].home, self.now());
         loop {
             let Some(session) = self.clients[number].session else { return };
@@ -88,11 +95,14 @@ impl World {
         }
     }
 
-    fn lose_client(&mut self, number: usize, session: SessionId) {
+    pub(super) fn lose_client(&mut self, number: usize, session: SessionId) {
         let home = self.clients[number].home;
         self.clients[number].session = None;
         self.clients[number].gone = true;
         self.clients[number].unread.clear();
+        if self.crew.is_some() {
+            return self.visitor_leaves(number);
+        }
         self.loops[home].dataplane.handle_client_closed(session);
     }
 
@@ -120,7 +130,10 @@ impl World {
         self.history.advance();
         for number in 0..self.clients.len() {
             let Some(session) = self.clients[number].session else { continue };
-            let output = self.loops[self.clients[number].home].dataplane.client_output(session);
+            let output = match &self.crew {
+                Some(crew) => crew.output(number),
+                None => self.loops[self.clients[number].home].dataplane.client_output(session),
+            };
             let seen = self.clients[number].see(output, self.now_ns, &mut self.history);
             self.must(seen.map_err(|error| format!("client {number}: {error}")));
         }

@@ -11,6 +11,7 @@ use weir_timing::Instant;
 
 use super::Outcome;
 use super::client::{Arrival, Client, Nature};
+use super::crew::Crew;
 use super::event_loop::Loop;
 use super::history::History;
 use super::scenario::Scenario;
@@ -68,6 +69,8 @@ pub(super) struct World {
     pub(super) now_ns: u64,
     pub(super) scenario: Scenario,
     pub(super) loops: Vec<Loop>,
+    /// Who serves the clients through lent sessions, if that is done.
+    pub(super) crew: Option<Crew>,
     /// All tables that were given out.
     pub(super) tables: Vec<Arc<Table>>,
     pub(super) clients: Vec<Client>,
@@ -108,8 +111,10 @@ impl World {
             })
             .collect();
         let freshness = Arc::default();
+        let crew = scenario.lent.map(|lent| Crew::new(lent, scenario.clients, &scenario.config, &table));
         let mut world = Self {
             seed,
+            crew,
             now_ns: 0,
             loops: (0..scenario.loops).map(|index| Loop::new(index, &scenario, &table, &freshness)).collect(),
             tables: vec![table],
@@ -181,7 +186,8 @@ impl World {
         self.turn();
         loop {
             let coming_ns = self.coming.first_key_value().map(|((at_ns, _), _)| *at_ns);
-            let timeout_ns = self.loops.iter().filter_map(Loop::timeout_ns).min();
+            let crew_ns = self.crew.as_ref().and_then(Crew::timeout_ns);
+            let timeout_ns = self.loops.iter().filter_map(Loop::timeout_ns).chain(crew_ns).min();
             let Some(next_ns) = [coming_ns, timeout_ns].into_iter().flatten().min() else { break };
             turns = if next_ns > self.now_ns { 0 } else { turns + 1 };
             self.ensure(turns < TURNS_PER_MOMENT_MAX, || "time stands still".to_owned());
@@ -212,7 +218,8 @@ impl World {
         self.loops.iter_mut().for_each(|it| it.dataplane.handle_time(now));
         let mut reports = self.loops.iter().map(|it| it.dataplane.report(now));
         let first = reports.next().expect("a proxy has a loop");
-        reports.fold(first, |mut sum, report| {
+        let crew = self.crew.as_mut().map(|crew| crew.report(now));
+        reports.chain(crew).fold(first, |mut sum, report| {
             sum.merge(&report);
             sum
         })
@@ -236,6 +243,7 @@ impl World {
                 self.read_client(client);
             }
             Happening::Readable(client) => self.read_client(client),
+            Happening::ClientWritable(_, client) if self.crew.is_some() => self.write_unsent(client),
             Happening::ClientWritable(home, session) => {
                 self.loops[home].dataplane.handle_client_writable(session);
             }
@@ -265,6 +273,9 @@ impl World {
             Happening::TakeTable(home, number) => {
                 let now = self.now();
                 self.loops[home].take_table((number, &self.tables[number]), now);
+                if let Some(crew) = &mut self.crew {
+                    crew.take_table(&self.loops[home].table, now);
+                }
             }
             Happening::Move(server) => {
                 for it in &mut self.loops {
