@@ -39,8 +39,10 @@ class FaultyServer:
     wrong was said on it, all of its requests that will ever be carried out have been.
     """
 
-    def __init__(self, memcached: Address, unknown: tuple[bytes, ...] = ()) -> None:
+    def __init__(self, memcached: Address, unknown: tuple[bytes, ...] = (), withheld: tuple[bytes, ...] = ()) -> None:
         self.memcached = memcached
+        # Requests that never reach it.
+        self.withheld = withheld
         # Commands at which it closes the connection, whoever serves it: another proxy does.
         self.unknown = unknown
         self.address = Address.free()
@@ -130,7 +132,8 @@ class _Relay:
                 if any(command in data for command in self._server.unknown):
                     self._server.misdeeds += 1
                     break
-                if self._server.misbehaviour is Misbehaviour.SWALLOWS:
+                is_withheld = any(request in data for request in self._server.withheld)
+                if is_withheld or self._server.misbehaviour is Misbehaviour.SWALLOWS:
                     self._server.misdeeds += 1
                     continue
                 # After `finish` they are thrown away.

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.conftest import Connect, StartProxy
+from tests.harness.faulty import FaultyServer
 from tests.harness.processes import Memcached, eventually
 from tests.harness.standing import counters, is_quiet
 from tests.processes.test_bounds import MEBIBYTE, deaf_client, peak_resident_bytes, resident_bytes
@@ -48,6 +49,26 @@ def test_who_does_not_read_is_sent_no_more(
     assert found["requests_failed"] == 0
     assert found["bulk_reads"] > 0 or keys_of_each == 1
     assert served.get(b"small") == [(b"small", b"s")]
+
+
+@pytest.mark.parametrize("engine", ["pool", "split"])
+def test_reads_that_bring_much_leave_workers_to_others(
+    start_proxy: StartProxy, connect: Connect, stack: ExitStack, servers: list[Memcached]
+) -> None:
+    """Every worker waited for one of them."""
+    server = stack.enter_context(FaultyServer(servers[0].address, withheld=(b"get wide:",)))
+    proxy = start_proxy("--timeout", "60s", in_front_of=[server.address])
+    served = connect(proxy.address)
+    assert served.store(b"small", b"s") == b"STORED"
+    wide = b"get " + b" ".join(b"wide:%d" % number for number in range(100)) + b"\r\n"
+    for _ in range(2 * CLIENTS):
+        connect(proxy.address).send(wide)
+    # One in four of the eight workers.
+    eventually(lambda: server.misdeeds >= 2, "some are asked for")
+    assert served.get(b"small") == [(b"small", b"s")]
+    assert server.misdeeds == 2
+    waiting = proxy.snapshot()["queue"]["length"]
+    assert waiting == 2 * CLIENTS - 2
 
 
 def test_who_reads_gets_more_than_may_wait_for_a_client(

@@ -12,7 +12,7 @@
 //! The network thread and one worker share it. Whoever writes to the socket holds the lock, so that the edge at which the kernel takes
 //! bytes again is not seen by the network thread before there is something to write.
 
-use super::request::Request;
+use super::{request::Request, wide::Habits};
 use crate::{client_limit::Admitted, clock::Clock, sockets};
 use std::{
     collections::VecDeque,
@@ -41,6 +41,8 @@ struct Turn {
     uncharged_bytes: usize,
     charge: Charge,
     unsent: Option<Unsent>,
+    /// What its reads bring.
+    habits: Habits,
     /// While there is something unsent: when the kernel took something last.
     unread_since: Instant,
     /// The network thread will offer nothing more, and wants to know when all is answered.
@@ -87,6 +89,7 @@ impl Client {
             uncharged_bytes: 0,
             charge: budget.charge(0),
             unsent: None,
+            habits: Habits::default(),
             unread_since: Instant::ZERO,
             finished: false,
             paused: None,
@@ -108,6 +111,7 @@ impl Client {
         let mut turn = self.turn();
         if !turn.busy {
             turn.busy = true;
+            request.expect(turn.habits);
             return Offered { request: Some(request), is_full: false };
         }
         turn.waiting_bytes += request.bytes();
@@ -214,10 +218,19 @@ impl Client {
     // ── whoever has served a request ───────────────────────────────────────────────────────────────────────────────────────
 
     /// Writes the reply that is complete on a lent session, and frees that session. `None`: no reply is complete.
-    pub(crate) fn answer(&self, dataplane: &mut Dataplane, session: SessionId, clock: Clock) -> Option<Next> {
+    /// The request has read so many keys.
+    pub(crate) fn answer(
+        &self,
+        dataplane: &mut Dataplane,
+        (session, keys): (SessionId, usize),
+        clock: Clock,
+    ) -> Option<Next> {
         let reply = dataplane.hosted_reply(session)?;
         let mut turn = self.turn();
         let offered = reply.len();
+        // A failure says nothing of what there is.
+        let brings_values = reply.starts_with(b"VALUE ") || reply.starts_with(b"END");
+        let keys = if brings_values { keys } else { 0 };
         let written = match reply {
             [] => Some(0),
             _ if turn.broken => None,
@@ -225,7 +238,9 @@ impl Client {
         };
         match written {
             Some(count) => {
-                if let Some(mut unsent) = dataplane.finish_hosted(session, count, clock.now()) {
+                let unsent = dataplane.finish_hosted(session, count, clock.now());
+                turn.habits.note(keys, count + unsent.as_ref().map_or(0, Unsent::len));
+                if let Some(mut unsent) = unsent {
                     // Of a large reply one piece after the other is written.
                     let more = if count == offered { self.write_pieces(&mut unsent) } else { Some(0) };
                     dataplane.counters_mut().client_bytes_written += more.unwrap_or(0) as u64;
@@ -264,7 +279,10 @@ impl Turn {
 
     /// A request is wholly answered.
     fn next(&mut self) -> Next {
-        let request = self.waiting.pop_front();
+        let mut request = self.waiting.pop_front();
+        if let Some(request) = &mut request {
+            request.expect(self.habits);
+        }
         self.waiting_bytes -= request.as_ref().map_or(0, Request::bytes);
         self.uncharged_bytes -= request.as_ref().map_or(0, Request::uncharged_bytes);
         self.recharge();

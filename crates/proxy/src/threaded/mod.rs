@@ -17,6 +17,7 @@
 //! | `fence` | times at which nobody writes |
 //! | `order` | one order of writes per key |
 //! | `serving` | what is measured about those who serve |
+//! | `wide` | reads that bring much, and how many of them are served at once |
 //! | `worker` | serves one request after the other |
 //!
 //! No thread does anything but memory work and one write to one socket while it holds a lock.
@@ -32,6 +33,7 @@ pub(crate) mod queues;
 pub(crate) mod request;
 pub(crate) mod serving;
 pub(crate) mod session;
+mod wide;
 pub(crate) mod worker;
 
 pub(crate) use queues::{By, Queues, Shared};

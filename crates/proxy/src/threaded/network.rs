@@ -311,7 +311,7 @@ impl Network {
                 }
             }
             while self.dataplane.poll_client_output().is_some() {}
-            let next = job.client.answer(&mut self.dataplane, self.desk, self.clock).unwrap_or_default();
+            let next = job.client.answer(&mut self.dataplane, (self.desk, 0), self.clock).unwrap_or_default();
             self.shared.queues.finish(&job);
             denied = self.go_on(&job.client, next).map(|job| (job, Fault::Queue));
         }

@@ -7,6 +7,8 @@
 //!                └── WriteOrder ◀─────┘
 //! ```
 //!
+//! Reads that bring much are served by some of the workers at once, and wait aside for that (`wide.rs`).
+//!
 //! A worker that finds nothing to take is listed as idle and waits for its sockets and its mailbox, until it is called (`calls.rs`). A
 //! request is measured as queued until a worker has taken it to serve it, wherever it waits: so the queue's length over time and the
 //! sum of the queueing times are the same number.
@@ -17,6 +19,7 @@ use super::{
     fence::Fence,
     order::{Scope, WriteOrder},
     request::Job,
+    wide::Aside,
 };
 use crate::{
     clock::Clock,
@@ -82,6 +85,8 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 struct Inner {
     fifo: VecDeque<Job>,
+    /// Of those that were at the front, reads that bring much and wait for others of their kind.
+    aside: Aside<Job>,
     order: WriteOrder<Job>,
     station: Station,
     /// What was measured while the workers belonged to other servers.
@@ -124,6 +129,13 @@ pub(crate) enum Call {
 
 const NO_ALARM: u64 = u64::MAX;
 
+impl Inner {
+    /// How many could be served if there were workers enough.
+    fn waiting(&self) -> usize {
+        self.fifo.len() + self.aside.ready()
+    }
+}
+
 /// Whether the network thread will ask in a moment whom to call.
 fn is_asked_again(inner: &Inner, now: Instant) -> bool {
     inner.alarm.is_some_and(|alarm| alarm <= now.plus(calls::AGAIN_NS))
@@ -140,6 +152,7 @@ impl Queue {
         let QueueConfig { number, limits, clock, network, workers, home, fence } = config;
         let inner = Inner {
             fifo: VecDeque::new(),
+            aside: Aside::new(workers.len()),
             order: WriteOrder::new(limits.orders_writes),
             station: Station::new(clock.now()),
             former: StationReport::default(),
@@ -183,7 +196,7 @@ impl Queue {
         let deadline = self.deadline(&job);
         inner.fifo.push_back(job);
         self.has_waiting.store(true, Ordering::Release);
-        let waiting = inner.fifo.len();
+        let waiting = inner.waiting();
         let choice = match by {
             By::Network => inner.calls.call(waiting, now),
             By::Worker(number) if number == self.number => Choice::Nobody,
@@ -219,18 +232,35 @@ impl Queue {
             inner.calls.note_idle(worker);
             return Call::Wait;
         }
+        let Some(mut job) = self.next(inner) else {
+            self.note_waiting(inner);
+            inner.calls.note_idle(worker);
+            return Call::Wait;
+        };
+        job.request.taken.dequeued = now;
+        inner.station.leave(job.waits_since, now);
+        inner.calls.note_busy(worker);
+        self.note_waiting(inner);
+        Call::Serve(job)
+    }
+
+    /// The first request that may be served now.
+    fn next(&self, inner: &mut Inner) -> Option<Job> {
+        if let Some(job) = inner.aside.next() {
+            return Some(job.counted());
+        }
         while self.passes_fence(inner.fifo.front())
             && let Some(job) = inner.fifo.pop_front()
         {
-            let Some(mut job) = self.admit(inner, job) else { continue };
-            job.request.taken.dequeued = now;
-            inner.station.leave(job.waits_since, now);
-            inner.calls.note_busy(worker);
-            self.note_waiting(inner);
-            return Call::Serve(job);
+            let Some(job) = self.admit(inner, job) else { continue };
+            if !job.request.is_wide() {
+                return Some(job);
+            }
+            if let Some(job) = inner.aside.admit(job) {
+                return Some(job.counted());
+            }
         }
-        inner.calls.note_idle(worker);
-        Call::Wait
+        None
     }
 
     /// A worker that has taken a request is about to wait: if others still wait to be taken, the next worker is called. Those that have
@@ -238,7 +268,7 @@ impl Queue {
     pub(crate) fn call_next(&self) {
         if self.has_waiting.load(Ordering::Acquire) {
             let mut inner = self.inner();
-            let (waiting, now) = (inner.fifo.len(), self.clock.now());
+            let (waiting, now) = (inner.waiting(), self.clock.now());
             let choice = if is_asked_again(&inner, now) {
                 inner.calls.call(waiting, now)
             } else {
@@ -255,7 +285,7 @@ impl Queue {
     }
 
     fn note_waiting(&self, inner: &Inner) {
-        self.has_waiting.store(!inner.fifo.is_empty(), Ordering::Release);
+        self.has_waiting.store(inner.waiting() > 0, Ordering::Release);
     }
 
     // ── reloads ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -270,7 +300,8 @@ impl Queue {
         let mut guard = self.inner();
         let inner = &mut *guard;
         let now = self.clock.now();
-        let waiting: Vec<_> = inner.fifo.drain(..).collect();
+        let aside = std::iter::from_fn(|| inner.aside.take_front());
+        let waiting: Vec<_> = aside.chain(inner.fifo.drain(..)).collect();
         waiting.iter().for_each(|job| inner.station.leave(job.waits_since, now));
         if !is_same(inner.home.as_ref(), home) {
             inner.former += inner.station.report(now);
@@ -362,11 +393,20 @@ impl Queue {
         let Some(scope) = job.request.writes.clone().filter(|_| !job.owns) else { return Some(job) };
         let admitted = inner.order.admit(&scope, job);
         inner.key_waits += u64::from(admitted.is_none());
-        admitted.map(|job| Job { owns: self.limits.orders_writes || self.fence.is_some(), ..job })
+        admitted.map(|mut job| {
+            job.owns = self.limits.orders_writes || self.fence.is_some();
+            job
+        })
     }
 
     /// A request is done. Others may write now to what it wrote to.
     pub(crate) fn finish(&self, job: &Job, by: By) {
+        if job.is_counted() {
+            let mut inner = self.inner();
+            inner.aside.leave();
+            // Whoever has served it takes the next one, unless it rests.
+            self.note_waiting(&inner);
+        }
         let Some(scope) = job.request.writes.as_ref().filter(|_| job.owns) else { return };
         match (&self.fence, scope) {
             (None, _) => self.release(scope, by),
@@ -394,11 +434,12 @@ impl Queue {
         let released = inner.order.finish(scope);
         // A worker that is about to take a request needs nobody for the first.
         let calls = released.len().saturating_sub(usize::from(by == By::Worker(self.number)));
-        for job in released.into_iter().rev() {
-            inner.fifo.push_front(Job { owns: true, ..job });
+        for mut job in released.into_iter().rev() {
+            job.owns = true;
+            inner.fifo.push_front(job);
             self.has_waiting.store(true, Ordering::Release);
         }
-        let waiting = inner.fifo.len();
+        let waiting = inner.waiting();
         for _ in 0..calls {
             called.push(inner.calls.call_anyway(waiting));
         }
@@ -426,16 +467,20 @@ impl Queue {
         while inner.fifo.front().is_some_and(|job| self.deadline(job) <= now) {
             late.extend(inner.fifo.pop_front());
         }
+        while inner.aside.front().is_some_and(|job| self.deadline(job) <= now) {
+            late.extend(inner.aside.take_front());
+        }
         inner.order.expire(|job| self.deadline(job) <= now, |job| late.push(job));
         for job in &mut late {
             let now = self.clock.now();
             job.request.taken.dequeued = now;
             inner.station.leave(job.waits_since, now);
         }
-        let oldest = inner.fifo.front().into_iter().chain(inner.order.oldest());
+        let fronts = inner.fifo.front().into_iter().chain(inner.aside.front());
+        let oldest = fronts.chain(inner.order.oldest());
         let next = oldest.map(|job| self.deadline(job)).min();
-        let choice = inner.calls.call(inner.fifo.len(), now);
-        let is_enough = inner.fifo.is_empty() || inner.calls.idle_len() == 0;
+        let choice = inner.calls.call(inner.waiting(), now);
+        let is_enough = inner.waiting() == 0 || inner.calls.idle_len() == 0;
         let again = (!is_enough).then(|| now.plus(calls::AGAIN_NS));
         self.set_alarm(inner, next.into_iter().chain(again).min());
         drop(guard);

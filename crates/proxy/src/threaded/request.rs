@@ -1,6 +1,6 @@
 //! A request on its way from the bytes of a client to a worker.
 
-use super::{client::Client, order::Scope};
+use super::{client::Client, order::Scope, wide::Habits};
 use std::sync::Arc;
 use weir_dataplane::{
     Budget, Charge, Dataplane, Fault, KeptRequest, SessionId, Taken, read_key, written_key,
@@ -15,6 +15,10 @@ pub(crate) struct Request {
     /// What it writes to, if it does.
     pub(crate) writes: Option<Scope>,
     pub(crate) taken: Taken,
+    /// How many keys it reads.
+    keys: usize,
+    /// It is expected to bring much.
+    is_wide: bool,
     /// What a long one counts against the limit on all buffers.
     charge: Option<Charge>,
 }
@@ -34,7 +38,12 @@ impl Request {
             }
             _ => written_key(parsed).map(|key| Scope::Key(key.into())),
         };
-        Some(Self { what, writes, taken: stamped(first_byte, created), charge: None })
+        let keys = match parsed {
+            Parsed::Request { request: Parts::Retrieval(retrieval), .. } => retrieval.key_count(),
+            _ => 0,
+        };
+        let taken = stamped(first_byte, created);
+        Some(Self { what, writes, taken, keys, is_wide: false, charge: None })
     }
 
     /// Counts it, if it is long, until it is dropped.
@@ -46,6 +55,21 @@ impl Request {
     /// How much memory it keeps that is not counted yet.
     pub(crate) fn uncharged_bytes(&self) -> usize {
         if self.charge.is_some() { 0 } else { self.bytes() }
+    }
+
+    /// How many keys it reads.
+    pub(crate) fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// Whether it is expected to bring much.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.is_wide
+    }
+
+    /// It is the client's turn: what is expected of it by what the last ones brought.
+    pub(super) fn expect(&mut self, habits: Habits) {
+        self.is_wide = habits.expect_much(self.keys);
     }
 
     /// The key by which it is asked, if it only reads.
@@ -85,6 +109,8 @@ pub(crate) struct Job {
     pub(crate) request: Request,
     /// Nobody else may write to what it writes to before it is done.
     pub(crate) owns: bool,
+    /// It counts among the reads in service that bring much.
+    is_counted: bool,
     /// When it came into the queue where it waits, or waited last.
     pub(crate) waits_since: Instant,
     pub(crate) has_waited: bool,
@@ -93,7 +119,17 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(client: Arc<Client>, request: Request) -> Self {
         let waits_since = request.taken.created;
-        Self { client, request, owns: false, waits_since, has_waited: false }
+        Self { client, request, owns: false, is_counted: false, waits_since, has_waited: false }
+    }
+
+    /// It counts from now on among the reads in service that bring much.
+    pub(crate) fn counted(self) -> Self {
+        Self { is_counted: true, ..self }
+    }
+
+    /// Whether it does.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.is_counted
     }
 
     /// It is put into a queue of this length. A queue that it leaves only to wait in another one is part of the same waiting.

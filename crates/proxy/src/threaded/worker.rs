@@ -136,7 +136,8 @@ impl Worker {
             // Before the client can know, and write again.
             let is_held = self.hold_if_given_up(&job);
             let dataplane = &mut self.event_loop.dataplane;
-            let next = job.client.answer(dataplane, session, self.clock).unwrap_or_default();
+            let answered = (session, job.request.keys());
+            let next = job.client.answer(dataplane, answered, self.clock).unwrap_or_default();
             self.free.push(session);
             self.event_loop.note_served(job.request.taken.dequeued);
             if !is_held {
