@@ -1,4 +1,4 @@
-//! What the fuzz targets check, one module per target: [`requests`], [`replies`], [`session`]. Run them by `scripts/fuzz`.
+//! What the fuzz targets check, one module per target: [`requests`], [`replies`], [`session`] (of which `lent` is a variant). Run them by `scripts/fuzz`.
 //!
 //! Inputs are text wherever possible: a short head that says how the bytes arrive, and then the bytes as they are on the wire. So
 //! the words of `dict/memcached.dict` fit anywhere, seeds are written by hand, and a finding can be read. (A structure decoded

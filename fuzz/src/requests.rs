@@ -10,11 +10,22 @@
 use crate::input::{ends, split};
 use weir_protocol::{KEY_BYTES_MAX, Limits, Meta, Parsed, Request, RequestParser};
 
-const USUAL: Limits = Limits { line_bytes_max: 3000, value_bytes_max: 1024, flush_allowed: false, server_commands_allowed: false };
-const SMALL: Limits = Limits { line_bytes_max: 64, value_bytes_max: 8, flush_allowed: true, server_commands_allowed: true };
+const USUAL: Limits = Limits {
+    line_bytes_max: 3000,
+    value_bytes_max: 1024,
+    flush_allowed: false,
+    server_commands_allowed: false,
+};
+const SMALL: Limits =
+    Limits { line_bytes_max: 64, value_bytes_max: 8, flush_allowed: true, server_commands_allowed: true };
 
 /// For what was parsed under any of the others: a line that ended in a bare line feed is one byte longer when it is composed.
-const ROOMY: Limits = Limits { line_bytes_max: 1 << 20, value_bytes_max: 1 << 20, flush_allowed: true, server_commands_allowed: true };
+const ROOMY: Limits = Limits {
+    line_bytes_max: 1 << 20,
+    value_bytes_max: 1 << 20,
+    flush_allowed: true,
+    server_commands_allowed: true,
+};
 
 /// memcached closes a connection on which so many bytes have come without a line feed, unless they begin a `get` or `gets`.
 const SERVER_LINE_BYTES_MAX: usize = 2048;

@@ -24,6 +24,11 @@ fn session() {
     check("session", weir_fuzz::session::check, 50_000);
 }
 
+#[test]
+fn lent() {
+    check("lent", weir_fuzz::session::check_lent, 50_000);
+}
+
 fn check(target: &str, run: fn(&[u8]), usual_mutations: u64) {
     let seeds = seeds(target);
     let words = dictionary();

@@ -13,6 +13,7 @@
 //! that are silent: every session can be drained within its deadlines, nothing is left anywhere, and every request was counted
 //! once.
 
+mod lent;
 mod script;
 mod world;
 
@@ -22,8 +23,17 @@ use world::World;
 
 /// Runs one input.
 pub fn check(input: &[u8]) {
+    run(input, false);
+}
+
+/// Runs one input with clients that are served through lent sessions, as the threaded engines serve them (`lent`).
+pub fn check_lent(input: &[u8]) {
+    run(input, true);
+}
+
+fn run(input: &[u8], is_lent: bool) {
     let (setting, mut records) = split(input, b'|');
-    let mut world = World::new(&Setting::parse(setting));
+    let mut world = World::new(&Setting::parse(setting), is_lent);
     while !records.is_empty() {
         let (record, rest) = split(records, b'|');
         records = rest;

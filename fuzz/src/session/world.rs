@@ -1,5 +1,6 @@
 //! The driver's part, played by a script, with every promise of the dataplane checked at each turn.
 
+use super::lent::Crew;
 use super::script::{Action, CLIENTS, Door, Setting};
 use std::{collections::VecDeque, sync::Arc};
 use weir_dataplane::{Config, Counters, Dataplane, Event, Multiget, OnFailure, SessionId};
@@ -21,10 +22,12 @@ const MESSAGE_ROOM_BYTES: usize = 100;
 const REFUSAL_BYTES_MAX: usize = 200;
 
 pub(super) struct World {
-    config: Config,
-    dataplane: Dataplane,
-    now: Instant,
-    clients: [Client; CLIENTS],
+    pub(super) config: Config,
+    pub(super) dataplane: Dataplane,
+    pub(super) now: Instant,
+    pub(super) clients: [Client; CLIENTS],
+    /// Who serves the clients through lent sessions, if that is done.
+    pub(super) crew: Option<Crew>,
     servers: Vec<Server>,
     answers_at_once: bool,
     statistics_wait: bool,
@@ -34,7 +37,7 @@ pub(super) struct World {
 
 /// One client's connection, if it has one.
 #[derive(Default)]
-struct Client {
+pub(super) struct Client {
     session: Option<SessionId>,
     unread: VecDeque<Arrival>,
     /// How many bytes the dataplane was given.
@@ -69,7 +72,7 @@ enum Link {
 }
 
 impl World {
-    pub(super) fn new(setting: &Setting) -> Self {
+    pub(super) fn new(setting: &Setting, is_lent: bool) -> Self {
         let config = if setting.small { small() } else { usual() };
         let addresses = (1..).take(setting.servers).map(|port| Address::new("s", port)).collect();
         let placement = if setting.ketama { Placement::Ketama } else { Placement::Modulo };
@@ -80,6 +83,7 @@ impl World {
             config,
             now,
             clients: Default::default(),
+            crew: is_lent.then(Crew::default),
             servers: (0..setting.servers).map(|_| Server::new()).collect(),
             answers_at_once: setting.answers_at_once,
             statistics_wait: setting.statistics_wait,
@@ -91,6 +95,17 @@ impl World {
 
     pub(super) fn act(&mut self, action: Action<'_>) {
         match action {
+            Action::Send { client, bytes } if self.crew.is_some() => {
+                if !std::mem::replace(&mut self.clients[client].sent_line, true) {
+                    self.clients[client].takes_bytes = usize::MAX;
+                }
+                self.send_lent(client, bytes);
+            }
+            Action::Finish { .. } if self.crew.is_some() => {}
+            Action::Vanish { client } if self.crew.is_some() => self.lose_lent(client),
+            Action::ClientTakes { client, bytes } if self.crew.is_some() => {
+                self.clients[client].takes_bytes = bytes;
+            }
             Action::Send { client, bytes } => self.send(client, bytes),
             Action::Finish { client } => self.clients[client].unread.push_back(Arrival::End),
             Action::Vanish { client } => self.lose_client(client),
@@ -146,11 +161,12 @@ impl World {
         }
         self.act(Action::Drain);
         for _ in 0..TURNS_MAX {
-            if self.dataplane.is_drained() {
+            if self.dataplane.is_drained() && self.crew.as_ref().is_none_or(Crew::is_at_rest) {
                 break;
             }
             self.act(Action::Pass { nanos: self.config.timeout_ns });
         }
+        assert!(self.crew.as_ref().is_none_or(Crew::is_at_rest), "a request is never answered");
         assert!(self.dataplane.is_drained(), "a session cannot be drained: {:#?}", self.counters());
         for server in 0..self.servers.len() {
             self.servers[server].door = Door::Silent;
@@ -173,7 +189,14 @@ impl World {
             Operation::ALL.map(|operation| report.timing.operation(operation).requests).iter().sum();
         let counters = &report.counters;
         let ended = answered + counters.requests_orphaned;
+        let lent = self.crew.as_ref().map(Crew::counts);
         let quits_max = ended + counters.sessions_accepted;
+        let foreign = counters.requests_refused;
+        if let Some((served, _)) = lent {
+            // Who speaks another protocol has asked for nothing that is counted.
+            assert!(counters.requests <= served, "{served} requests were handed in, {counters:#?}");
+            assert!(foreign <= counters.requests, "{counters:#?}");
+        }
         assert!(
             (ended..=quits_max).contains(&counters.requests),
             "{answered} requests were answered, and {counters:#?}"
@@ -197,8 +220,10 @@ impl World {
             self.check_output();
             self.write_all();
             self.carry_out_events();
-            let answered = self.answers_at_once && self.answer_all();
-            let due = self.dataplane.poll_timeout().is_some_and(|until| until <= self.now);
+            let served = self.crew.is_some() && self.serve_lent();
+            let answered = self.answers_at_once && self.answer_all() || served;
+            let until = self.dataplane.poll_timeout().into_iter().chain(self.lent_due()).min();
+            let due = until.is_some_and(|until| until <= self.now);
             if !read && !answered && !due && !self.can_read() {
                 return;
             }
@@ -248,7 +273,7 @@ impl World {
         let Config {
             limits, session_buffer_bytes_max, session_requests_max, server_buffer_bytes_max, ..
         } = &self.config;
-        for client in &self.clients {
+        for client in self.clients.iter().filter(|_| self.crew.is_none()) {
             let Some(session) = client.session else { continue };
             let waiting = self.dataplane.client_output(session).len();
             let may_be_answered = client.sent_line
@@ -274,6 +299,9 @@ impl World {
             last = Some(server);
         }
         while let Some(session) = self.dataplane.poll_client_output() {
+            if self.crew.is_some() {
+                continue;
+            }
             let client = self.client_of(session);
             let count =
                 accepted(&mut self.clients[client].takes_bytes, self.dataplane.client_output(session).len());
@@ -294,15 +322,19 @@ impl World {
 
     /// Whether a client has sent something that the dataplane wants to read.
     fn can_read(&self) -> bool {
-        self.clients.iter().any(|client| {
-            !client.unread.is_empty()
-                && client.session.is_some_and(|session| self.dataplane.wants_read(session))
-        })
+        self.crew.is_none()
+            && self.clients.iter().any(|client| {
+                !client.unread.is_empty()
+                    && client.session.is_some_and(|session| self.dataplane.wants_read(session))
+            })
     }
 
     /// Hands in what has arrived from clients; returns whether there was anything.
     fn read_clients(&mut self) -> bool {
         let mut any = false;
+        if self.crew.is_some() {
+            return false;
+        }
         for client in &mut self.clients {
             let Some(session) = client.session else { continue };
             while self.dataplane.wants_read(session) {
@@ -402,6 +434,13 @@ impl World {
     }
 }
 
+impl Client {
+    /// How much of `len` bytes the kernel takes for it.
+    pub(super) fn accepts(&mut self, len: usize) -> usize {
+        accepted(&mut self.takes_bytes, len)
+    }
+}
+
 impl Server {
     fn new() -> Self {
         Self {
@@ -441,7 +480,12 @@ fn accepted(takes_bytes: &mut usize, len: usize) -> usize {
 fn usual() -> Config {
     Config {
         timeout_ns: 500_000_000,
-        limits: Limits { line_bytes_max: 3000, value_bytes_max: 1024, flush_allowed: false, server_commands_allowed: false },
+        limits: Limits {
+            line_bytes_max: 3000,
+            value_bytes_max: 1024,
+            flush_allowed: false,
+            server_commands_allowed: false,
+        },
         sessions_max: CLIENTS,
         session_requests_max: 64,
         session_buffer_bytes_max: 8 << 10,
@@ -454,7 +498,12 @@ fn usual() -> Config {
 
 fn small() -> Config {
     Config {
-        limits: Limits { line_bytes_max: 64, value_bytes_max: 8, flush_allowed: true, server_commands_allowed: false },
+        limits: Limits {
+            line_bytes_max: 64,
+            value_bytes_max: 8,
+            flush_allowed: true,
+            server_commands_allowed: false,
+        },
         sessions_max: CLIENTS - 1,
         session_requests_max: 2,
         session_buffer_bytes_max: 64,
