@@ -16,6 +16,7 @@ from weir_lab.report.numbers.interval_doubts import PlacedRun, interval_doubts, 
 from weir_lab.theory.factorial import analyse_factorial
 from weir_lab.theory.fitting.calibration import ClosedModel, Point, closed_model_intervals
 from weir_lab.theory.fitting.knee import Curve, find_knee
+from weir_lab.theory.linear import LogModel, MeasuredRun, positive_interval
 from weir_lab.theory.stats import mean_interval, paired_change, unpaired_change
 
 if TYPE_CHECKING:
@@ -219,6 +220,52 @@ def over_models(spread: Spread, runs: int, studies: int) -> None:
         delay, service = closed_model_intervals(points, 8)
         held += [delay.low <= 0.2 <= delay.high, service.low <= 0.229 <= service.high]
     enough(held)
+
+
+def of_model(data: NDArray[np.float64]) -> dict[str, list[bool]]:
+    """Four cells, the second 30 % above the first, with every kind of interval that the linear model gives."""
+    blocks, cells = data.shape
+    truth = np.array([1.0, 1.3, 1.0, 1.0])
+    runs = [
+        MeasuredRun(cell, float(data[block, cell] * truth[cell]), block)
+        for block in range(blocks)
+        for cell in range(cells)
+    ]
+    model = LogModel(runs)
+    one = model.change(0, 1)
+    family = zip(model.changes([(0, 1), (0, 2), (0, 3)]), (30.0, 0.0, 0.0), strict=True)
+    levels = zip(model.levels().values(), truth, strict=True)
+    alone = positive_interval(data[:, 0])
+    return {
+        "change": [one.low <= 30.0 <= one.high],
+        "changes together": [all(change.low <= wanted <= change.high for change, wanted in family)],
+        "levels": [level.low <= wanted <= level.high for level, wanted in levels],
+        "level alone": [alone.low <= 1.0 <= alone.high],
+    }
+
+
+def over_model(spread: Spread, runs: int, studies: int) -> dict[str, float]:
+    rng = np.random.default_rng([studies, runs, 6])
+    held: dict[str, list[bool]] = {}
+    for _ in range(studies):
+        for name, found in of_model(spread.study(rng, runs, 4)).items():
+            held.setdefault(name, []).extend(found)
+    for found in held.values():
+        enough(found)
+    return {name: float(np.mean(found)) for name, found in held.items()}
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize("spread", SPREADS, ids=str)
+def test_intervals_of_the_linear_model_hold_what_they_say(spread: Spread, runs: int) -> None:
+    over_model(spread, runs, 80)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize("spread", SPREADS, ids=str)
+def test_intervals_of_the_linear_model_hold_what_they_say_in_many_studies(spread: Spread, runs: int) -> None:
+    over_model(spread, runs, MANY)
 
 
 def placed(data: NDArray[np.float64], rng: np.random.Generator) -> list[PlacedRun]:

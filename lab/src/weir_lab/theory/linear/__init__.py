@@ -1,0 +1,47 @@
+"""One linear model for all comparisons of cells: cell + block (+ covariate), errors pooled where spreads agree.
+
+``layout``        labels of runs -> what least squares needs; missing runs, unequal repeats, what cannot be estimated
+``fit``           least squares: contrasts of cells, levels, slope of the covariate, residuals, leverage
+``checks``        equal spread of cells; likeness of neighbours in time
+``simultaneous``  the distribution of the largest |t| of several contrasts
+``contrasts``     contrasts judged together: intervals and p values that say the same
+``logs``          the same for positive responses, on logarithms: changes in percent, levels in their unit
+
+Start with `LogModel`; for a response with its own scale with `lay_out`, `fit` and `compare`.
+
+The core is our own: cells are absorbed, so that thousands of cells cost nothing, and what the pages need (levels with random blocks,
+simultaneous intervals, checks through the same layout) would have to be written around any general package all the same.
+"""
+
+from weir_lab.theory.linear.checks import DEPENDENT_P, UNEQUAL_P, Dependence, Spread, dependence_of, spread_of
+from weir_lab.theory.linear.contrasts import Contrast, ErrorFrom, compare
+from weir_lab.theory.linear.fit import Estimate, Fit, Slope, fit
+from weir_lab.theory.linear.layout import Layout, LayoutError, lay_out
+from weir_lab.theory.linear.logs import Change, LogModel, MeasuredRun, change_between_runs, positive_interval
+from weir_lab.theory.linear.simultaneous import max_t_p, max_t_quantile
+
+__all__ = [
+    "DEPENDENT_P",
+    "UNEQUAL_P",
+    "Change",
+    "Contrast",
+    "Dependence",
+    "ErrorFrom",
+    "Estimate",
+    "Fit",
+    "Layout",
+    "LayoutError",
+    "LogModel",
+    "MeasuredRun",
+    "Slope",
+    "Spread",
+    "change_between_runs",
+    "compare",
+    "dependence_of",
+    "fit",
+    "lay_out",
+    "max_t_p",
+    "max_t_quantile",
+    "positive_interval",
+    "spread_of",
+]

@@ -1,0 +1,237 @@
+"""Least squares on a layout: `fit` gives means of cells, contrasts with standard errors, levels, residuals.
+
+Errors are taken for independent and of one spread in all cells (`checks` looks at both). Blocks are fixed where cells are compared, for
+then each block is its own control; they are random where a level is asked for, because another study would meet other blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import stdtrit
+
+from weir_lab.theory.linear.layout import LayoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from weir_lab.theory.linear.layout import Layout
+
+__all__ = ["Estimate", "Fit", "Slope", "fit"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its standard error and the degrees of freedom of that, in the unit of the response."""
+
+    value: float
+    standard_error: float
+    freedom: float
+
+
+@dataclass(frozen=True)
+class Slope:
+    """What the covariate does: ``value`` in units of the response per unit of the covariate, with a two-sided t interval.
+
+    ``explained`` is the share of the variance beside cells and blocks that goes with it.
+    """
+
+    value: float
+    low: float
+    high: float
+    explained: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One response on a layout. ``sse`` is the sum of squared ``residuals``, ``freedom`` its degrees of freedom."""
+
+    layout: Layout
+    y: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    sse: float
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the pooled error."""
+        return self.layout.freedom
+
+    @property
+    def error_sd(self) -> float:
+        """Pooled standard deviation of a run, beside what the model explains."""
+        return math.sqrt(self.sse / self.freedom)
+
+    @cached_property
+    def coefficients(self) -> NDArray[np.float64]:
+        """Of the layout's columns; of many solutions the shortest."""
+        u, s, v = self.layout.basis
+        return np.asarray(v @ ((u.T @ self.layout.inside(self.y)) / s))
+
+    @cached_property
+    def means(self) -> NDArray[np.float64]:
+        """Means of cells, adjusted to equal blocks and an equal covariate; only their contrasts mean something."""
+        return np.asarray(
+            self.layout.cell_means(self.y) - self.layout.cell_means(self.layout.columns) @ self.coefficients
+        )
+
+    def contrast(self, contrast: Mapping[Hashable, float]) -> Estimate:
+        """A sum of weights × means of cells, with the pooled error. Weights add up to 0. `LayoutError` where blocks do not allow it."""
+        weights = self._estimable(contrast)
+        return Estimate(
+            float(weights @ self.means), self.error_sd * float(np.linalg.norm(self.spread_of(weights))), self.freedom
+        )
+
+    def spread_of(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The estimate's linear form in the runs: the covariance of two contrasts is σ² times the product of theirs."""
+        u, s, v = self.layout.basis
+        apart = weights @ self.layout.cell_means(self.layout.columns)
+        own = (weights / self.layout.counts)[self.layout.cell]
+        return np.asarray(own - u @ ((apart @ v) / s))
+
+    def _estimable(self, contrast: Mapping[Hashable, float]) -> NDArray[np.float64]:
+        weights = self.layout.weights_of(contrast)
+        if not self.layout.estimable(weights):
+            names = ", ".join(str(name) for name, weight in contrast.items() if weight)
+            raise LayoutError(
+                f"Blocks do not connect {names}: no chain of blocks with common cells has them all. Compare them without blocks."
+            )
+        return weights
+
+    def contrast_by_block(self, contrast: Mapping[Hashable, float]) -> Estimate:
+        """The same from whole blocks alone: one value per block that has all cells of the contrast, t over those.
+
+        Holds whatever the spread of each cell, for it only takes the blocks' values to be alike. With two cells it is the paired t.
+        """
+        weights, layout = self.layout.weights_of(contrast), self.layout
+        if layout.block is None:
+            raise LayoutError("These runs have no blocks.")
+        needed, values, slopes = np.flatnonzero(weights), [], []
+        adjusted, covariate = self._without_covariate()
+        for block in range(len(layout.blocks)):
+            here = [(layout.block == block) & (layout.cell == cell) for cell in needed]
+            if all(runs.any() for runs in here):
+                parts = [(weights[cell], runs) for cell, runs in zip(needed, here, strict=True)]
+                values.append(math.fsum(weight * float(adjusted[runs].mean()) for weight, runs in parts))
+                slopes.append(math.fsum(weight * float(covariate[runs].mean()) for weight, runs in parts))
+        if len(values) < 2:
+            raise LayoutError(f"{len(values)} blocks have all cells of this contrast; 2 are needed.")
+        data = np.array(values)
+        error = float(data.std(ddof=1)) / math.sqrt(data.size)
+        return Estimate(
+            float(data.mean()),
+            math.hypot(error, float(np.mean(slopes)) * self._last_error()),
+            float(data.size - 1),
+        )
+
+    def contrast_by_cell(self, contrast: Mapping[Hashable, float]) -> Estimate:
+        """The same with each cell's own spread and no blocks: Welch's, with Satterthwaite's degrees of freedom."""
+        weights, layout = self.layout.weights_of(contrast), self.layout
+        adjusted, covariate = self._without_covariate()
+        parts, freedoms, value, apart = [], [], 0.0, 0.0
+        for cell in np.flatnonzero(weights):
+            here = layout.cell == cell
+            runs = adjusted[here]
+            if runs.size < 2:
+                raise LayoutError(f"The cell {layout.cells[cell]} has one run; its own spread needs 2.")
+            value += float(weights[cell] * runs.mean())
+            apart += float(weights[cell] * covariate[here].mean())
+            parts.append(float(weights[cell] ** 2 * runs.var(ddof=1) / runs.size))
+            freedoms.append(runs.size - 1.0)
+        return _satterthwaite(value, parts, freedoms, apart * self._last_error())
+
+    def _without_covariate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Runs at an equal covariate, and the covariate; without one, the runs and zeros."""
+        if self.layout.covariate_scale is None:
+            return self.y, np.zeros(self.layout.runs)
+        column = self.layout.columns[:, -1]
+        return self.y - self.coefficients[-1] * column, column
+
+    def _last_error(self) -> float:
+        """Standard error of the covariate's coefficient."""
+        if self.layout.covariate_scale is None:
+            return 0.0
+        _, s, v = self.layout.basis
+        return self.error_sd * float(np.linalg.norm(v[-1] / s))
+
+    def slope(self, level: float = 0.95) -> Slope:
+        """Of the covariate."""
+        scale = self.layout.covariate_scale
+        if scale is None:
+            raise LayoutError("These runs have no covariate.")
+        _, s, v = self.layout.basis
+        value, error = float(self.coefficients[-1]) / scale, self._last_error() / scale
+        reach = float(stdtrit(self.freedom, 0.5 + level / 2.0)) * error
+        # One direction of the columns' space goes with the covariate alone.
+        alone = (float(self.coefficients[-1]) / float(np.linalg.norm(v[-1] / s))) ** 2
+        return Slope(value, value - reach, value + reach, alone / (alone + self.sse) if alone + self.sse > 0.0 else 0.0)
+
+    def level(self, cell: Hashable) -> Estimate:
+        """Mean of a cell's runs, with blocks as a random sample: σ²/n + σ_block² Σ(share of each block)².
+
+        Both variances come from mean squares of all cells (error; blocks adjusted for cells), degrees of freedom after Satterthwaite.
+        Reference: Searle, Casella and McCulloch, Variance Components, ch. 4 and 5.
+
+        >>> from weir_lab.theory.linear.layout import lay_out
+        >>> round(fit(lay_out(["a", "a", "a"]), [1.0, 2.0, 3.0]).level("a").standard_error, 6)
+        0.57735
+        """
+        layout = self.layout
+        if layout.covariate_scale is not None:
+            raise LayoutError("A level is of the runs as they were: fit it without the covariate.")
+        if cell not in layout.places:
+            raise LayoutError(f"No run of the cell {cell}; there are {', '.join(map(str, layout.cells))}.")
+        here = layout.cell == layout.places[cell]
+        n, value, square = float(here.sum()), float(self.y[here].mean()), self.sse / self.freedom
+        if layout.block is None or layout.basis[1].size == 0:
+            return Estimate(value, math.sqrt(square / n), float(self.freedom))
+        rank = layout.basis[1].size
+        explained = float(((layout.basis[0].T @ layout.inside(self.y)) ** 2).sum()) / rank
+        cells_per_block = float((layout.inside(layout.columns) ** 2).sum()) / rank
+        share = float(((np.bincount(layout.block[here]) / n) ** 2).sum()) / cells_per_block
+        parts = [explained * share, square * max(0.0, 1.0 / n - share)]
+        return _satterthwaite(value, parts, [float(rank), float(self.freedom)])
+
+    def level_by_cell(self, cell: Hashable) -> Estimate:
+        """Mean of a cell's runs with their own spread alone."""
+        runs = self.y[self.layout.cell == self.layout.places[cell]]
+        if runs.size < 2:
+            raise LayoutError(f"The cell {cell} has one run; its own spread needs 2.")
+        return Estimate(float(runs.mean()), float(runs.std(ddof=1)) / math.sqrt(runs.size), float(runs.size - 1))
+
+
+def fit(layout: Layout, y: ArrayLike) -> Fit:
+    """Least squares of one response, a finite number per run.
+
+    >>> from weir_lab.theory.linear.layout import lay_out
+    >>> made = fit(lay_out(["a", "b", "a", "b"], [1, 1, 2, 2]), [1.0, 3.0, 5.0, 8.0])
+    >>> made.contrast({"b": 1, "a": -1})
+    Estimate(value=2.5, standard_error=0.5, freedom=1)
+    """
+    data = np.asarray(y, dtype=np.float64)
+    if data.shape != (layout.runs,):
+        raise LayoutError(f"A response has one number for each of {layout.runs} runs, not the shape {data.shape}.")
+    if not np.isfinite(data).all():
+        raise LayoutError("A response needs finite numbers.")
+    residuals = layout.left_over(data)
+    sse = float(residuals @ residuals)
+    # Rounding of equal numbers is no spread.
+    floor = layout.runs * (4.0 * np.finfo(np.float64).eps * float(np.abs(data).max())) ** 2
+    if sse <= floor:
+        residuals, sse = np.zeros_like(residuals), 0.0
+    return Fit(layout, data, residuals, sse)
+
+
+def _satterthwaite(value: float, parts: list[float], freedoms: list[float], more: float = 0.0) -> Estimate:
+    """Independent variances added; ``more`` is a standard error that is known well."""
+    total = math.fsum(parts)
+    if total == 0.0:
+        return Estimate(value, more, math.fsum(freedoms))
+    # Shares of the squared error, so that nothing underflows for tiny spreads.
+    freedom = 1.0 / math.fsum((part / total) ** 2 / own for part, own in zip(parts, freedoms, strict=True))
+    return Estimate(value, math.hypot(math.sqrt(total), more), freedom)

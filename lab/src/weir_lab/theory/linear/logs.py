@@ -1,0 +1,234 @@
+"""Positive responses on logarithms: changes between cells in percent, levels in their own unit. Start with `LogModel`.
+
+Times and rates multiply: a slow machine makes all of a block slower by the same factor, and runs of a fast cell and of a slow one differ
+by the same share. So the model adds on logarithms, and every interval is its estimate times and divided by a factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from weir_lab.theory.linear.checks import Dependence, Spread, dependence_of, spread_of
+from weir_lab.theory.linear.contrasts import Contrast, ErrorFrom, compare
+from weir_lab.theory.linear.fit import Estimate, Fit, Slope, fit
+from weir_lab.theory.linear.layout import LayoutError, lay_out
+from weir_lab.theory.stats import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import ArrayLike
+
+__all__ = ["Change", "LogModel", "MeasuredRun", "change_between_runs", "positive_interval"]
+
+
+class MeasuredRun(NamedTuple):
+    """One run: its cell, a positive value, and what else is known of it.
+
+    Runs of a block were made close in time; ``position`` is the place in time; ``covariate`` (positive) tells of the machine.
+    """
+
+    cell: Hashable
+    value: float
+    block: Hashable | None = None
+    position: float | None = None
+    covariate: float | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """Change from a baseline to a treatment, in percent of the baseline: -50 is half as much, +100 twice as much.
+
+    Interval and ``p`` hold for all ``family`` changes that were asked for together. ``n`` is the smaller number of runs of the two cells.
+    ``detectable_percent`` is the smallest rise that this comparison finds in 4 of 5 repetitions of the study.
+    """
+
+    percent: float
+    low: float
+    high: float
+    n: int
+    level: float
+    p: float
+    detectable_percent: float
+    family: int = 1
+    error_from: ErrorFrom = ErrorFrom.ALL
+
+    @property
+    def shown(self) -> bool:
+        """Whether a difference is shown: the interval is without 0."""
+        return self.low > 0.0 or self.high < 0.0
+
+
+# Responses of the same runs share a layout, and with it the draws of its checks.
+_layout_of = lru_cache(maxsize=32)(lay_out)
+
+
+class LogModel:
+    """log value = mean of the cell + effect of the block (+ slope · log covariate) + error, over all runs given.
+
+    Blocks are used where every run has one and they leave an error to judge by; changes between cells that no blocks connect (two sweeps,
+    say) are taken without blocks. ``LayoutError`` where there are too few runs for any error.
+
+    >>> runs = [MeasuredRun(cell, value, block) for block, (a, b) in enumerate([(10, 21), (20, 39), (12, 25)])
+    ...         for cell, value in (("a", a), ("b", b))]
+    >>> change = LogModel(runs).change("a", "b")
+    >>> round(change.percent), change.shown
+    (104, True)
+    """
+
+    def __init__(self, runs: Sequence[MeasuredRun], *, with_covariate: bool = False) -> None:
+        if any(not (math.isfinite(run.value) and run.value > 0.0) for run in runs):
+            raise LayoutError("A model on logarithms needs positive, finite values.")
+        self._runs = tuple(runs)
+        self._with_covariate = with_covariate
+        blocked = self._fitted(blocked=True) if all(run.block is not None for run in runs) else None
+        self.blocked = blocked is not None
+        self.fit = blocked or self._unblocked
+
+    def _fitted(self, *, blocked: bool) -> Fit | None:
+        """The fit; None where blocks take all freedom."""
+        runs = self._runs
+        covariate = [run.covariate for run in runs] if self._with_covariate else None
+        if covariate is not None and any(one is None or one <= 0.0 for one in covariate):
+            raise LayoutError("A covariate on logarithms needs a positive number for each run.")
+        known = all(run.position is not None for run in runs)
+        try:
+            layout = _layout_of(
+                tuple(run.cell for run in runs),
+                tuple(run.block for run in runs) if blocked else None,
+                None if covariate is None else tuple(math.log(one or 1.0) for one in covariate),
+                tuple(run.position or 0.0 for run in runs) if known else None,
+            )
+        except LayoutError:
+            if blocked:
+                return None
+            raise
+        # Blocks that take part in no comparison (one run each) only cost freedom.
+        if blocked and layout.basis[1].size == (0 if covariate is None else 1):
+            return None
+        return fit(layout, np.log([run.value for run in runs]))
+
+    @cached_property
+    def _unblocked(self) -> Fit:
+        found = self._fitted(blocked=False)
+        assert found is not None  # without blocks `_fitted` raises
+        return found
+
+    @cached_property
+    def spread(self) -> Spread:
+        """Outcome of the check of equal spread."""
+        return spread_of(self.fit)
+
+    @cached_property
+    def dependence(self) -> Dependence | None:
+        """Outcome of the check of likeness in time; None where not all runs have a position."""
+        return dependence_of(self.fit)
+
+    def slope(self, level: float = 0.95) -> Slope:
+        """By how many percent the response grows where the covariate grows by 1 %."""
+        return self.fit.slope(level)
+
+    def change(self, baseline: Hashable, treatment: Hashable, level: float = 0.95) -> Change:
+        """One change, judged alone."""
+        return self.changes([(baseline, treatment)], level)[0]
+
+    def changes(self, pairs: Sequence[tuple[Hashable, Hashable]], level: float = 0.95) -> list[Change]:
+        """Changes from baselines to treatments, with intervals that hold for all of them together."""
+        contrasts = [{treatment: 1.0, baseline: -1.0} for baseline, treatment in pairs]
+        if any(baseline == treatment for baseline, treatment in pairs):
+            raise LayoutError("A cell was to be compared with itself.")
+        chosen = self._for(contrasts)
+        spread = self.spread if chosen is self.fit else spread_of(chosen)
+        counts = dict(zip(chosen.layout.cells, chosen.layout.counts.astype(int).tolist(), strict=True))
+        return [
+            _change(found, min(counts[baseline], counts[treatment]))
+            for found, (baseline, treatment) in zip(compare(chosen, contrasts, level, spread), pairs, strict=True)
+        ]
+
+    def difference(self, baseline: Hashable, treatment: Hashable) -> Estimate:
+        """Log of treatment over baseline with its standard error, for whoever needs another interval than that of `changes`."""
+        contrast = {treatment: 1.0, baseline: -1.0}
+        chosen = self._for([contrast])
+        spread = self.spread if chosen is self.fit else spread_of(chosen)
+        (found,) = compare(chosen, [contrast], spread=spread)
+        return Estimate(found.value, found.standard_error, found.freedom)
+
+    def _for(self, contrasts: Sequence[dict[Hashable, float]]) -> Fit:
+        layout = self.fit.layout
+        connected = all(layout.estimable(layout.weights_of(one)) for one in contrasts)
+        return self.fit if connected else self._unblocked
+
+    def level(self, cell: Hashable, level: float = 0.95) -> Interval:
+        """Mean of a cell's runs, with an interval for this cell alone: the mean times and divided by one factor.
+
+        Blocks count as a random sample, because another study meets others. With unequal spreads only the cell's own runs count.
+        """
+        estimate = self.fit.level(cell) if self.spread.equal else self.fit.level_by_cell(cell)
+        values = [run.value for run in self._runs if run.cell == cell]
+        return _interval(values, estimate, level)
+
+    def levels(self, level: float = 0.95) -> dict[Hashable, Interval]:
+        """All cells' levels, each with an interval of its own."""
+        return {cell: self.level(cell, level) for cell in self.fit.layout.cells}
+
+
+def change_between_runs(baseline: ArrayLike, treatment: ArrayLike, level: float = 0.95) -> Change:
+    """Change between two cells whose runs share no block, where these runs are all there is: Student's, or Welch's if spreads differ.
+
+    >>> round(change_between_runs([100.0, 101.0, 99.0], [200.0, 202.0, 198.0]).percent, 6)
+    100.0
+    """
+    cells = {"baseline": np.asarray(baseline, dtype=np.float64), "treatment": np.asarray(treatment, dtype=np.float64)}
+    runs = [MeasuredRun(cell, value) for cell, values in cells.items() for value in values.tolist()]
+    return LogModel(runs).change("baseline", "treatment", level)
+
+
+def positive_interval(values: ArrayLike, level: float = 0.95) -> Interval:
+    """Mean of runs of one cell alone, times and divided by exp(t(n-1) s / √n), s of the logarithms.
+
+    For a positive quantity with no other cells to judge by. To first order in the spread the mean and the geometric mean have the same
+    relative error; the printed value is the mean, so that parts add up to their sum.
+
+    >>> found = positive_interval([1.0, 2.0, 4.0])
+    >>> round(found.high / found.mean, 6) == round(found.mean / found.low, 6)
+    True
+    """
+    data = np.asarray(values, dtype=np.float64)
+    if data.ndim != 1 or data.size < 2:
+        raise LayoutError(f"An interval needs at least 2 runs, not {data.size}.")
+    if not (np.isfinite(data).all() and (data > 0.0).all()):
+        raise LayoutError("A factor around a mean needs positive, finite values.")
+    logs = np.log(data)
+    error = float(logs.std(ddof=1)) / math.sqrt(data.size)
+    return _interval(data.tolist(), Estimate(float(logs.mean()), error, data.size - 1.0), level)
+
+
+def _interval(values: Sequence[float], estimate: Estimate, level: float) -> Interval:
+    mean = math.fsum(values) / len(values)
+    factor = math.exp(float(stdtrit(estimate.freedom, 0.5 + level / 2.0)) * estimate.standard_error)
+    return Interval(mean, mean / factor, mean * factor, len(values), level)
+
+
+def _change(found: Contrast, n: int) -> Change:
+    return Change(
+        _percent(found.value),
+        _percent(found.low),
+        _percent(found.high),
+        n,
+        found.level,
+        found.p,
+        _percent(found.detectable),
+        found.family,
+        found.error_from,
+    )
+
+
+def _percent(log_ratio: float) -> float:
+    # Beyond this a factor is infinite in double precision.
+    return 100.0 * math.expm1(min(log_ratio, 700.0))
