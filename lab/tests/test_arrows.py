@@ -207,7 +207,7 @@ def test_there_is_one_way_to_draw() -> None:
         ("theory.planted", "from weir_lab.design import Study", foreign_to_theory),
         ("theory.planted", "def late():\n    import matplotlib.pyplot", foreign_to_theory),
         ("theory.stats.planted", "import typer", foreign_to_theory),
-        ("theory.stats._inputs", "from weir_lab.theory.stats.comparing import paired_change", circles),
+        ("theory.stats._inputs", "from weir_lab.theory.stats.intervals import mean_interval", circles),
         ("theory.stats.intervals", "import weir_lab.theory.fitting.knee", circles),
         ("records.planted", "from weir_lab.records import read_runs", circles),
     ],

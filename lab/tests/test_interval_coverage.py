@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from weir_lab.report.numbers.interval_doubts import PlacedRun, interval_doubts, lag1_in_order
+from weir_lab.report.numbers.interval_doubts import basis_text, interval_doubts
 from weir_lab.theory.factorial import analyse_factorial
 from weir_lab.theory.fitting.calibration import ClosedModel, Point, closed_model_intervals
 from weir_lab.theory.fitting.knee import Curve, find_knee
-from weir_lab.theory.linear import LogModel, MeasuredRun, positive_interval
-from weir_lab.theory.stats import mean_interval, paired_change, unpaired_change
+from weir_lab.theory.linear import LogModel, MeasuredRun, change_between_runs, positive_interval
+from weir_lab.theory.stats import mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,20 +76,15 @@ def of_mean(data: NDArray[np.float64]) -> bool:
     return interval.low <= 1.0 <= interval.high
 
 
-def of_paired_change(data: NDArray[np.float64]) -> bool:
-    change = paired_change(data[:, 0], 1.3 * data[:, 1])
-    return change.low <= 30.0 <= change.high
-
-
-def of_unpaired_change(data: NDArray[np.float64]) -> bool:
-    change = unpaired_change(data[:, 0], 1.3 * data[:, 1])
+def of_change_without_blocks(data: NDArray[np.float64]) -> bool:
+    change = change_between_runs(data[:, 0], 1.3 * data[:, 1])
     return change.low <= 30.0 <= change.high
 
 
 def of_effect(data: NDArray[np.float64]) -> bool:
     signs = [[a, b] for a in (-1, 1) for b in (-1, 1)]
     truth = np.array([1.0 + 0.2 * a + 0.1 * b for a, b in signs])
-    analysis = analyse_factorial(signs, (data[:, :4] * truth).T)
+    analysis = analyse_factorial(signs, (data[:, :4] * truth).T, blocked=True)
     interval = next(effect.interval for effect in analysis.effects if effect.term == "A")
     assert interval is not None
     return interval.low <= 0.2 <= interval.high
@@ -97,8 +92,7 @@ def of_effect(data: NDArray[np.float64]) -> bool:
 
 SIMPLE: dict[str, Callable[[NDArray[np.float64]], bool]] = {
     "mean": of_mean,
-    "paired change": of_paired_change,
-    "unpaired change": of_unpaired_change,
+    "change without blocks": of_change_without_blocks,
     "effect": of_effect,
 }
 
@@ -268,12 +262,13 @@ def test_intervals_of_the_linear_model_hold_what_they_say_in_many_studies(spread
     over_model(spread, runs, MANY)
 
 
-def placed(data: NDArray[np.float64], rng: np.random.Generator) -> list[PlacedRun]:
-    return [
-        PlacedRun(str(cell), block * data.shape[1] + place, float(data[block, cell]))
+def placed(data: NDArray[np.float64], rng: np.random.Generator) -> LogModel:
+    runs = [
+        MeasuredRun(str(cell), float(data[block, cell]), block, block * data.shape[1] + place)
         for block in range(data.shape[0])
         for place, cell in enumerate(rng.permutation(data.shape[1]))
     ]
+    return LogModel(runs)
 
 
 def test_outside_of_what_is_covered_the_page_warns() -> None:
@@ -290,21 +285,30 @@ def test_outside_of_what_is_covered_the_page_warns() -> None:
 
 
 def test_runs_that_are_alike_are_noticed() -> None:
-    rng, order = np.random.default_rng(9), np.random.default_rng(9)
+    rng = np.random.default_rng(9)
     found = []
     for lag1 in (0.0, 0.3, 0.9):
         warned = 0
         for _ in range(50):
-            made = Spread("normal", 0.05, lag1=lag1)
-            # `study` draws the same permutations again for the places.
             state, runs, position = rng.normal(), [], 0
-            for _ in range(10):
-                for cell in order.permutation(5):
+            for block in range(10):
+                for cell in rng.permutation(5):
                     state = lag1 * state + np.sqrt(1.0 - lag1**2) * rng.normal()
-                    runs.append(PlacedRun(str(cell), position, 1.0 + made.cv * state))
+                    runs.append(MeasuredRun(str(cell), 1.0 + 0.05 * state, block, position))
                     position += 1
-            warned += bool(interval_doubts(runs, {}))
+            warned += bool(interval_doubts(LogModel(runs), {}))
         found.append(warned)
-    assert found[0] <= 5
-    assert found[2] >= 45
-    assert lag1_in_order(runs[:5]) is None
+    assert found[0] <= 3
+    assert found[2] >= 25
+
+
+def test_the_page_tells_what_its_intervals_rest_on() -> None:
+    rng = np.random.default_rng(4)
+    said = basis_text("throughput", placed(Spread("normal", 0.05).study(rng, 6, 5), rng))
+    assert "30 runs of 5 cells on logarithms, 6 blocks taken out" in said
+    assert "with 20 degrees of freedom; spreads of the cells agree" in said
+    assert "neighbouring runs are no more alike than chance" in said
+    wide = Spread("normal", 0.01).study(rng, 6, 5)
+    wide[:, 2] = wide[:, 2] ** 20
+    said = basis_text("throughput", placed(wide, rng), {"2": "the wide one"})
+    assert "at the wide one), so each change has the error of its own blocks" in said

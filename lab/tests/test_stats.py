@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from weir_lab.theory.stats import coefficient_of_variation, holm, mean_interval, paired_change
+from weir_lab.theory.stats import coefficient_of_variation, holm, mean_interval
 
 
 def test_t_interval_against_a_hand_computed_example() -> None:
@@ -37,8 +37,6 @@ def test_intervals_and_p_values_are_scipys(values: list[float], level: float) ->
     interval = theirs.confidence_interval(level)
     ours = mean_interval(values, level)
     assert (ours.low, ours.high) == pytest.approx((interval.low, interval.high), rel=1e-6, abs=1e-6)
-    paired = scipy.stats.ttest_1samp(np.log(values), 0.0)
-    assert paired_change([1.0] * len(values), values).p == pytest.approx(paired.pvalue, rel=1e-6, abs=1e-12)
 
 
 def test_the_normal_quantile_would_not_pass_the_coverage_test() -> None:
@@ -47,60 +45,6 @@ def test_the_normal_quantile_would_not_pass_the_coverage_test() -> None:
     half = 1.96 * data.std(axis=1, ddof=1) / math.sqrt(n)
     covered = int((abs(data.mean(axis=1) - 100.0) <= half).sum())
     assert covered < 0.95 * trials - 4 * math.sqrt(trials * 0.95 * 0.05)
-
-
-def test_paired_change_against_a_hand_computed_example() -> None:
-    # log ratios: ln .5, ln .6, ln .4; mean -0.706789..., s = 0.203295, t(.975, 2) = 4.302653
-    ratios = [math.log(0.5), math.log(0.6), math.log(0.4)]
-    mean = sum(ratios) / 3
-    s = math.sqrt(sum((r - mean) ** 2 for r in ratios) / 2)
-    half = 4.302653 * s / math.sqrt(3)
-    change = paired_change([100.0, 200.0, 50.0], [50.0, 120.0, 20.0])
-    assert change.percent == pytest.approx(100 * (math.exp(mean) - 1))
-    assert change.percent == pytest.approx(100 * ((0.5 * 0.6 * 0.4) ** (1 / 3) - 1))
-    assert change.low == pytest.approx(100 * (math.exp(mean - half) - 1), rel=1e-6)
-    assert change.high == pytest.approx(100 * (math.exp(mean + half) - 1), rel=1e-6)
-
-
-def test_twice_as_much_is_a_change_of_100_percent() -> None:
-    assert paired_change([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]).percent == pytest.approx(100.0)
-
-
-def test_pairing_takes_out_what_a_block_shares() -> None:
-    rng = np.random.default_rng(5)
-    blocks = np.exp(rng.normal(0.0, 1.0, 8))  # blocks differ by a factor of e, treatments by 10 %
-    before, after = 100 * blocks, 110 * blocks * np.exp(rng.normal(0.0, 0.01, 8))
-    change = paired_change(before.tolist(), after.tolist())
-    assert 8.0 < change.low < change.percent < change.high < 12.0
-    shuffled = paired_change(before.tolist(), np.roll(after, 3).tolist())
-    assert shuffled.high - shuffled.low > 20 * (change.high - change.low)
-
-
-@given(st.lists(st.tuples(st.floats(1, 1e6), st.floats(1, 1e6)), min_size=2, max_size=8))
-def test_a_change_and_its_inverse_cancel(pairs: list[tuple[float, float]]) -> None:
-    there = paired_change([a for a, _ in pairs], [b for _, b in pairs])
-    back = paired_change([b for _, b in pairs], [a for a, _ in pairs])
-    assert (1 + there.percent / 100) * (1 + back.percent / 100) == pytest.approx(1.0, rel=1e-6)
-    assert there.low >= -100.0
-
-
-def test_under_no_change_the_p_value_is_small_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(3)
-    trials = 2000
-    data = np.exp(rng.normal(0.0, 0.1, (trials, 2, 5)))
-    small = sum(paired_change(a.tolist(), b.tolist()).p < 0.05 for a, b in data)
-    assert abs(small - 0.05 * trials) < 4 * math.sqrt(trials * 0.05 * 0.95)
-
-
-def test_the_detectable_change_is_found_four_times_in_five() -> None:
-    # With many runs the spread is known well, and the power at the detectable change tends to 0.8.
-    rng = np.random.default_rng(11)
-    trials, n, sigma = 1000, 40, 0.05
-    base = rng.normal(0.0, sigma, (trials, n))
-    step = math.log1p(paired_change(np.ones(n).tolist(), np.exp(base[0]).tolist()).detectable_percent / 100)
-    typical = step * sigma / base[0].std(ddof=1)
-    found = sum(paired_change(np.ones(n).tolist(), np.exp(row + typical).tolist()).p < 0.05 for row in base)
-    assert abs(found / trials - 0.8) < 0.06
 
 
 def test_holm_against_the_published_rule() -> None:
@@ -117,13 +61,6 @@ def test_coefficient_of_variation() -> None:
 def test_too_few_or_unreal_values_are_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match="interval needs"):
         mean_interval(values)
-
-
-def test_ratios_need_positive_pairs() -> None:
-    with pytest.raises(ValueError, match="positive"):
-        paired_change([1.0, 0.0], [1.0, 1.0])
-    with pytest.raises(ValueError, match="pairs"):
-        paired_change([1.0, 2.0], [1.0, 1.0, 1.0])
 
 
 def test_windows_of_a_run_are_no_replicates() -> None:

@@ -14,7 +14,7 @@ from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.readings import Reading
 from weir_lab.report.page.blocks import Figure, Table, Value
 from weir_lab.report.page.charts import LOOKS, Bar, Line, Look, Mark, Panel
-from weir_lab.theory.stats import fit_common_slope, mean_interval, paired_change, unpaired_change
+from weir_lab.theory.linear import interval_of
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from weir_lab.design.whole.sets import SectionSpec
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
-    from weir_lab.theory.stats import Change, CommonSlope
 
 __all__ = [
     "BOUND",
@@ -35,9 +34,7 @@ __all__ = [
     "Series",
     "Task",
     "by_workload",
-    "change_between",
     "design_rows",
-    "equal_speed",
     "figure",
     "level_name",
     "line_over",
@@ -182,34 +179,8 @@ def mark_of(x: float, runs: Sequence[tuple[int, float]]) -> Mark | None:
     note = count_text(len(runs), "run")
     if len(runs) == 1:
         return Mark(x, runs[0][1], note=note)
-    interval = mean_interval([value for _, value in runs])
+    interval = interval_of([value for _, value in runs])
     return Mark(x, interval.mean, interval.low, interval.high, note, tuple(runs))
-
-
-def change_between(base: CellReadings, cell: CellReadings, value: Callable[[Reading], float | None]) -> Change | None:
-    """Change of a number from one cell to another; ``None`` with fewer than two runs of each.
-
-    Cells of one sweep are paired by block, whose runs were made close in time; those of two sweeps have nothing in common (Welch).
-    """
-    if base.runs[0].run.folder.parent != cell.runs[0].run.folder.parent:
-        values = base.of(value), cell.of(value)
-        return unpaired_change(*values) if min(map(len, values)) >= 2 else None
-    before, after = (_by_block(one, value) for one in (base, cell))
-    blocks = sorted(before.keys() & after.keys())
-    if len(blocks) < 2:
-        return None
-    return paired_change([before[block] for block in blocks], [after[block] for block in blocks])
-
-
-def equal_speed(cells: Sequence[CellReadings]) -> CommonSlope | None:
-    """Throughputs of these cells over what the yardstick took, by name; ``None`` where it was not read, or tells nothing."""
-    read = {cell.cell.name: (cell.throughputs, cell.of(Reading.slowness_ns)) for cell in cells if len(cell.runs) >= 2}
-    if len(read) < 2 or any(len(throughputs) != len(slowness) for throughputs, slowness in read.values()):
-        return None
-    try:
-        return fit_common_slope(read)
-    except ValueError:
-        return None
 
 
 def _by_block(cell: CellReadings, value: Callable[[Reading], float | None]) -> dict[int, float]:
@@ -235,7 +206,10 @@ def stage_bar(label: str, cell: CellReadings, operation: str | None = None, *, o
     return Bar(label, tuple(parts))
 
 
-def method(cells: Sequence[CellReadings], what: str = "bars are 95 % t intervals over run means") -> str:
+def method(
+    cells: Sequence[CellReadings],
+    what: str = "bars are 95 % intervals of each mean alone, times and divided by a factor",
+) -> str:
     """How many runs stand behind each point, and what the bars are."""
     counts = sorted({len(cell.runs) for cell in cells})
     shown = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

@@ -3,7 +3,8 @@
 Arrays and numbers in, frozen results out: no study, no record, no process, no page; randomness is an argument. Nothing here imports another
 package of the laboratory but `weir_lab.errors`.
 
-``stats``       intervals on run means, comparisons, stop rule, warm-up, percentiles, placement
+``linear``      is B different from A? one model of all runs: cell + block + covariate; changes, levels, their checks
+``stats``       intervals on run means, stop rule, warm-up, percentiles, placement
 ``queueing``    stations, open and closed networks, bounds, scalability law, fork-join
 ``laws``        checks that hold for every correct measurement, with verdict and reason
 ``factorial``   2^k r designs: effects, intervals, residual checks, additive against logarithmic
@@ -13,7 +14,7 @@ package of the laboratory but `weir_lab.errors`.
 ``histogram``   HdrHistograms as counts in numpy arrays
 ``units``       numbers as text: three significant digits, a space, the unit
 
-Start with `stats` and `queueing`.
+Start with `linear` and `queueing`.
 """
 
 __all__: list[str] = []

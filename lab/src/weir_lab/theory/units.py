@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from weir_lab.errors import ReportError
 
 if TYPE_CHECKING:
-    from weir_lab.theory.stats import Change, Interval
+    from weir_lab.theory.linear import Change
+    from weir_lab.theory.stats import Interval
 
 __all__ = [
     "change_text",
@@ -116,9 +117,12 @@ def signed_percent(value: float) -> str:
 
 
 def interval_text(interval: Interval, scale: float = 1.0) -> str:
-    """``mean ± half width``, both with the digits that suit the mean."""
+    """``mean ± half width``, or ``mean (low to high)`` where the ends are not equally far; digits that suit the mean."""
     scaled = interval.scaled(scale)
     digits = _digits(scaled.mean)
+    ends = [number(end, digits) for end in (scaled.low, scaled.high)]
+    if abs(scaled.low + scaled.high - 2.0 * scaled.mean) > 1e-6 * abs(scaled.mean):
+        return f"{number(scaled.mean, digits)} ({ends[0]} to {ends[1]})"
     return f"{number(scaled.mean, digits)} ± {number(scaled.half_width, digits)}"
 
 

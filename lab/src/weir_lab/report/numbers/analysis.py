@@ -26,10 +26,11 @@ from weir_lab.design import (
 from weir_lab.errors import ReportError
 from weir_lab.records import Run, SweepMeta
 from weir_lab.records.formats import STAGES, LoadRecord, SnapshotDifference, subtract_snapshots
-from weir_lab.report.numbers.interval_doubts import PlacedRun, interval_doubts
+from weir_lab.report.numbers.interval_doubts import basis_text, interval_doubts
 from weir_lab.report.numbers.sweeps import ClientSeries, Observation, TwoLevelDesign, client_series, two_level_designs
 from weir_lab.theory.laws import cycle_law
-from weir_lab.theory.stats import Change, Interval, coefficient_of_variation, holm, mean_interval, paired_change
+from weir_lab.theory.linear import Change, LogModel, MeasuredRun, interval_of
+from weir_lab.theory.stats import Interval, coefficient_of_variation, mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,18 +38,27 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PERCENTILES",
+    "RESPONSE_NAMES",
     "Analysis",
     "Comparison",
-    "Effect",
     "Point",
     "ProxyNumbers",
     "ProxyPoint",
     "RunNumbers",
     "analyse",
     "compares_paths",
+    "current_runs",
+    "valid_runs",
 ]
 
 Level = int | float | str
+Levels = tuple[tuple[str, Level], ...]
+
+RESPONSE_NAMES = {
+    Response.THROUGHPUT: "throughput",
+    Response.MEAN_RESPONSE_TIME: "mean response time",
+    Response.P99_RESPONSE_TIME: "99th percentile of the response time",
+}
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
 
@@ -144,24 +154,14 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Effect:
-    """Change of one response from direct to proxy; ``p_holm`` is adjusted for all levels of clients."""
-
-    change: Change
-    p_holm: float
-
-    @property
-    def shown(self) -> bool:
-        """Whether the data show a difference at the 5 % level after adjustment."""
-        return self.p_holm < 0.05
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """Direct against proxy at one level of clients, paired by block. A response that a run has too few requests for is left out."""
+    """Direct against proxy at one level of clients; intervals of a response hold for all levels together.
+
+    A response that a run has too few requests for is left out.
+    """
 
     clients: int
-    effects: dict[Response, Effect]
+    effects: dict[Response, Change]
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,8 @@ class Analysis:
     stale: int
     doubts: list[str]
     """Why the intervals may hold less than they say (`interval_doubts`)."""
+    basis: list[str]
+    """What the intervals rest on, a sentence per response: the model, and the outcome of its two checks."""
 
     def point(self, path: RequestPath, clients: int) -> Point:
         """The cell's point."""
@@ -202,16 +204,33 @@ def compares_paths(study: Study) -> bool:
     return not varied - {"clients", "path"} and len(levels_of_clients(study)) >= 2 and paths == set(RequestPath)
 
 
+def current_runs(study: Study, sweep: SweepMeta, runs: Iterable[Run]) -> list[Run]:
+    """Those that belong to the study and the programs as they stand."""
+    expected = {content_sha256(study, run, sweep.executables) for run in schedule(study)}
+    return [run for run in runs if run.meta.content_sha256 in expected]
+
+
+def valid_runs(current: Iterable[Run]) -> list[Run]:
+    """One valid run per scheduled run, whatever copies a folder may hold."""
+    first: dict[str, Run] = {}
+    for run in current:
+        if run.meta.verdict.valid:
+            first.setdefault(run.meta.content_sha256, run)
+    return list(first.values())
+
+
 def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
     """Compute all numbers; `ReportError` where the data do not support them."""
     if not study.kind.runs_load:
         raise ReportError(f"{study.name}: a study of kind {study.kind} has no loads. Its report shows what it counted.")
-    expected = {content_sha256(study, run, sweep.executables) for run in schedule(study)}
-    current = [run for run in runs if run.meta.content_sha256 in expected]
-    valid = _first_per_content(run for run in current if run.meta.verdict.valid)
+    current = current_runs(study, sweep, runs)
+    valid = valid_runs(current)
     used = [_numbers_of_run(run) for run in valid]
     cells = cells_of(study)
-    points = [_point(study, cell, used) for cell in cells]
+    for cell in cells:
+        _require_runs(study, cell, used)
+    models = _models(study, used)
+    points = [_point(study, cell, used, models) for cell in cells]
     compared = compares_paths(study)
     observations = [_observation(run) for run in used]
     designs, no_design = two_level_designs(observations)
@@ -219,7 +238,7 @@ def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
         study=study,
         factors=tuple(name for name in study.factors if len({dict(cell.levels)[name] for cell in cells}) > 1),
         points=sorted(points, key=lambda point: (point.clients, point.path)) if compared else points,
-        comparisons=_comparisons(study, used) if compared else [],
+        comparisons=_comparisons(study, used, models) if compared else [],
         designs=designs,
         no_design=no_design,
         series=client_series(observations),
@@ -227,28 +246,35 @@ def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
         invalid=[run for run in current if not run.meta.verdict.valid],
         flagged=[run for run in valid if run.meta.verdict.flags],
         stale=len(runs) - len(current),
-        doubts=_doubts(study, used),
+        doubts=_doubts(study, used, models),
+        basis=[
+            basis_text(RESPONSE_NAMES[response], model, {run.levels: _label(run.levels) for run in used})
+            for response, model in models.items()
+        ],
     )
 
 
-def _doubts(study: Study, used: list[RunNumbers]) -> list[str]:
+def _models(study: Study, used: list[RunNumbers]) -> dict[Response, LogModel]:
+    """One linear model per response over all runs of the sweep; a percentile that not all runs have has none."""
+    return {
+        response: LogModel(
+            [MeasuredRun(run.levels, _value(run, response), run.repetition, run.position) for run in used]
+        )
+        for response in Response
+        if _known(study, response, used)
+    }
+
+
+def _doubts(study: Study, used: list[RunNumbers], models: dict[Response, LogModel]) -> list[str]:
     """About throughput and mean response time, each sentence once."""
     stops_from = study.plan.repetitions if study.plan.stop is not None else None
+    labels = {run.levels: _label(run.levels) for run in used}
     found: dict[str, None] = {}
-    for name, value in (("throughput", _rate), ("mean response time", _mean_ns)):
-        placed = [PlacedRun(_label(run.levels), run.position, value(run)) for run in used]
-        for sentence in interval_doubts(placed, {}, stops_from):
-            about = "" if sentence.startswith(("with ", "the stop rule")) else f"{name}: "
+    for response in (Response.THROUGHPUT, Response.MEAN_RESPONSE_TIME):
+        for sentence in interval_doubts(models[response], labels, stops_from):
+            about = "" if sentence.startswith(("with ", "the stop rule")) else f"{RESPONSE_NAMES[response]}: "
             found[about + sentence] = None
     return list(found)
-
-
-def _rate(run: RunNumbers) -> float:
-    return run.throughput_rps
-
-
-def _mean_ns(run: RunNumbers) -> float:
-    return run.response_time_mean_ns
 
 
 def _observation(run: RunNumbers) -> Observation:
@@ -268,14 +294,6 @@ def _observation(run: RunNumbers) -> Observation:
 
 def _label(levels: Iterable[tuple[str, Level]]) -> str:
     return ", ".join(f"{name} {level}" for name, level in levels)
-
-
-def _first_per_content(runs: Iterable[Run]) -> list[Run]:
-    """One valid run per scheduled run, whatever copies a folder may hold."""
-    first: dict[str, Run] = {}
-    for run in runs:
-        first.setdefault(run.meta.content_sha256, run)
-    return list(first.values())
 
 
 def _numbers_of_run(run: Run) -> RunNumbers:
@@ -346,30 +364,40 @@ def _proxy_numbers(run: Run, response_time_mean_ns: float) -> ProxyNumbers:
     )
 
 
-def _point(study: Study, cell: Cell, used: list[RunNumbers]) -> Point:
-    settings = cell.settings
-    runs = [run for run in used if dict(run.levels) == dict(cell.levels)]
+def _runs_of(cell: Cell, used: list[RunNumbers]) -> list[RunNumbers]:
+    return [run for run in used if dict(run.levels) == dict(cell.levels)]
+
+
+def _require_runs(study: Study, cell: Cell, used: list[RunNumbers]) -> None:
+    runs = _runs_of(cell, used)
     if len(runs) < 2:
         raise ReportError(
             f"{study.name}: the cell {_label(cell.levels)} has {len(runs)} valid runs; an interval needs 2. "
             "Run `weir-lab run` again to make the missing ones, and look at the verdicts of the failed ones."
         )
 
+
+def _point(study: Study, cell: Cell, used: list[RunNumbers], models: dict[Response, LogModel]) -> Point:
+    settings, runs = cell.settings, _runs_of(cell, used)
+
     def over(value: Callable[[RunNumbers], float]) -> Interval:
-        return mean_interval([value(run) for run in runs])
+        return interval_of([value(run) for run in runs])
+
+    def level(response: Response) -> Interval:
+        return models[response].level(runs[0].levels)
 
     within = [run.throughput_window_cv for run in runs if run.throughput_window_cv is not None]
-    deviation = over(lambda run: run.law_deviation)
+    deviation = mean_interval([run.law_deviation for run in runs])
     return Point(
         levels=cell.levels,
         path=settings.path,
         clients=settings.clients,
         population=settings.population,
         n=len(runs),
-        throughput_rps=over(lambda run: run.throughput_rps),
+        throughput_rps=level(Response.THROUGHPUT),
         throughput_cv_between_runs=coefficient_of_variation([run.throughput_rps for run in runs]),
         throughput_cv_within_runs=float(np.mean(within)) if within else None,
-        response_time_mean_ns=over(lambda run: run.response_time_mean_ns),
+        response_time_mean_ns=level(Response.MEAN_RESPONSE_TIME),
         percentiles_ns={name: _percentile(name, runs) for name in PERCENTILES},
         samples_per_run_min=min(run.response_time_count for run in runs),
         law_response_time_ns=over(lambda run: run.law_response_time_ns),
@@ -387,18 +415,18 @@ def _percentile(name: str, runs: list[RunNumbers]) -> Interval | None:
     """``None`` where a run has too few samples for this percentile."""
     values = [run.percentiles_ns[name] for run in runs]
     known = [float(value) for value in values if value is not None]
-    return mean_interval(known) if len(known) == len(values) else None
+    return interval_of(known) if len(known) == len(values) else None
 
 
 def _by_role(runs: list[RunNumbers], values: Callable[[RunNumbers], dict[Role, float]]) -> dict[Role, Interval]:
-    return {role: mean_interval([values(run)[role] for run in runs]) for role in Role if role in values(runs[0])}
+    return {role: interval_of([values(run)[role] for run in runs]) for role in Role if role in values(runs[0])}
 
 
 def _proxy_point(runs: list[RunNumbers]) -> ProxyPoint:
     pairs = [(run, run.proxy) for run in runs if run.proxy is not None]
     return ProxyPoint(
-        stage_mean_ns={stage: mean_interval([proxy.stage_mean_ns[stage] for _, proxy in pairs]) for stage in STAGES},
-        residence_time_mean_ns=mean_interval([proxy.residence_time_mean_ns for _, proxy in pairs]),
+        stage_mean_ns={stage: interval_of([proxy.stage_mean_ns[stage] for _, proxy in pairs]) for stage in STAGES},
+        residence_time_mean_ns=interval_of([proxy.residence_time_mean_ns for _, proxy in pairs]),
         outside_ns=mean_interval([proxy.outside_ns for _, proxy in pairs]),
         client_requests=sum(run.requests_of_all_phases for run, _ in pairs),
         proxy_requests=sum(proxy.requests_of_all_phases for _, proxy in pairs),
@@ -408,43 +436,28 @@ def _proxy_point(runs: list[RunNumbers]) -> ProxyPoint:
     )
 
 
-def _comparisons(study: Study, used: list[RunNumbers]) -> list[Comparison]:
-    levels = levels_of_clients(study)
-    changes = {
-        response: [_change(study, response, clients, used) for clients in levels]
-        for response in Response
-        if _known(study, response, used)
-    }
-    adjusted = {response: holm([change.p for change in by_level]) for response, by_level in changes.items()}
+def _comparisons(study: Study, used: list[RunNumbers], models: dict[Response, LogModel]) -> list[Comparison]:
+    clients = levels_of_clients(study)
+    pairs = [_pair(study, level, used) for level in clients]
+    changes = {response: model.changes(pairs) for response, model in models.items()}
     return [
-        Comparison(
-            clients,
-            {response: Effect(by_level[index], adjusted[response][index]) for response, by_level in changes.items()},
-        )
-        for index, clients in enumerate(levels)
+        Comparison(level, {response: found[index] for response, found in changes.items()})
+        for index, level in enumerate(clients)
     ]
+
+
+def _pair(study: Study, clients: int, used: list[RunNumbers]) -> tuple[Levels, Levels]:
+    """The cells of the direct path and of the proxy."""
+    found = {run.path: run.levels for run in used if run.clients == clients}
+    if len(found) < 2:
+        raise ReportError(f"{study.name}: with {clients} clients only {len(found)} paths have valid runs.")
+    return found[RequestPath.DIRECT], found[RequestPath.PROXY]
 
 
 def _known(study: Study, response: Response, used: list[RunNumbers]) -> bool:
     """Whether every run has it; a percentile that nobody predicted may be missing."""
     predicted = any(prediction.response is response for prediction in study.predictions)
     return predicted or response is not Response.P99_RESPONSE_TIME or all(run.percentiles_ns["p99"] for run in used)
-
-
-def _change(study: Study, response: Response, clients: int, used: list[RunNumbers]) -> Change:
-    """Pair the two paths inside each block, since a block's runs were made close in time."""
-    by_path: dict[RequestPath, dict[int, float]] = {
-        path: {run.repetition: _value(run, response) for run in used if (run.path, run.clients) == (path, clients)}
-        for path in RequestPath
-    }
-    direct, proxy = by_path[RequestPath.DIRECT], by_path[RequestPath.PROXY]
-    blocks = sorted(direct.keys() & proxy.keys())
-    if len(blocks) < 2:
-        raise ReportError(
-            f"{study.name}: with {clients} clients only {len(blocks)} blocks have valid runs of both paths; a paired "
-            "comparison needs 2. Run `weir-lab run` again."
-        )
-    return paired_change([direct[block] for block in blocks], [proxy[block] for block in blocks])
 
 
 def _value(run: RunNumbers, response: Response) -> float:

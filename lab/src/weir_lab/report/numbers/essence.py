@@ -63,7 +63,7 @@ def _cpu(point: Point) -> list[str]:
 
 
 def _change(comparison: Comparison) -> str:
-    change = comparison.effects[Response.THROUGHPUT].change
+    change = comparison.effects[Response.THROUGHPUT]
     return f"{number(change.percent, 0)} [{number(change.low, 0)}, {number(change.high, 0)}]"
 
 

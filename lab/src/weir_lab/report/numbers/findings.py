@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Prediction, RequestPath, Response
+from weir_lab.report.numbers.analysis import RESPONSE_NAMES
 from weir_lab.theory.units import change_text, count_text, interval_text, microseconds, number, rate, signed_percent
 
 if TYPE_CHECKING:
     from weir_lab.report.numbers.analysis import Analysis, Comparison, Point
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
-    from weir_lab.theory.stats import Change
+    from weir_lab.theory.linear import Change
 
 __all__ = [
-    "RESPONSE_NAMES",
     "SENTENCES_MAX",
     "PredictionVerdict",
     "answer",
@@ -28,12 +28,6 @@ __all__ = [
 ]
 
 SENTENCES_MAX = 5
-
-RESPONSE_NAMES = {
-    Response.THROUGHPUT: "throughput",
-    Response.MEAN_RESPONSE_TIME: "mean response time",
-    Response.P99_RESPONSE_TIME: "99th percentile of the response time",
-}
 
 # More series than this are counted in the answer, not named.
 _SERIES_MAX = 4
@@ -57,7 +51,7 @@ def judge_predictions(analysis: Analysis) -> list[PredictionVerdict]:
         return []
     by_clients = {comparison.clients: comparison for comparison in analysis.comparisons}
     return [
-        _judge(prediction, by_clients[prediction.clients].effects[prediction.response].change)
+        _judge(prediction, by_clients[prediction.clients].effects[prediction.response])
         for prediction in analysis.study.predictions
     ]
 
@@ -107,22 +101,20 @@ def _costs(analysis: Analysis, response: Response) -> str:
 
 
 def _effect(analysis: Analysis, comparison: Comparison, response: Response) -> str:
-    effect = comparison.effects[response]
+    change = comparison.effects[response]
     before, after = (
         _level(analysis.point(path, comparison.clients), response) for path in (RequestPath.DIRECT, RequestPath.PROXY)
     )
     unit = "requests/s" if response is Response.THROUGHPUT else "µs"
-    doubt = "" if effect.shown else f"; {_doubt(effect.change, len(analysis.comparisons))}"
+    doubt = "" if change.shown else f"; {_doubt(change)}"
     return (
         f"from {before} to {after} {unit} with {count_text(comparison.clients, 'client')} "
-        f"({change_text(effect.change)}{doubt})"
+        f"({change_text(change)}{doubt})"
     )
 
 
-def _doubt(change: Change, comparisons: int) -> str:
-    """Why no difference is claimed, and how large a change these runs could have shown, down and up."""
-    if not change.low <= 0.0 <= change.high:
-        return f"not enough to be a difference among {comparisons} comparisons"
+def _doubt(change: Change) -> str:
+    """Why no difference is claimed: how large a change these runs could have shown, down and up."""
     up = change.detectable_percent
     down = -100.0 * up / (100.0 + up)
     return f"no difference shown, though {signed_percent(down)} or {signed_percent(up)} % probably would have been"

@@ -1,4 +1,4 @@
-"""Where a page's 95 % intervals may hold less than they say, in sentences: `interval_doubts`. Pure.
+"""What a page's intervals rest on (`basis_text`), and where they may hold less than they say (`interval_doubts`). Pure.
 
 Inside these limits simulations hold every interval to 92 % or more (`test_interval_coverage.py`): spread between runs up to a CV of 20 %,
 normal or log-normal, block effects, correlation of neighbouring runs up to 0.3, at least three cells, a stop rule that looks from five
@@ -7,39 +7,29 @@ runs on. Outside of them the page says so.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from weir_lab.theory.linear import ErrorFrom
+from weir_lab.theory.units import number
 
-__all__ = ["CV_MAX", "LAG1_MAX", "PlacedRun", "interval_doubts", "lag1_in_order"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weir_lab.theory.linear import LogModel
+
+__all__ = ["CV_MAX", "LAG1_MAX", "basis_text", "interval_doubts"]
 
 CV_MAX = 0.20
 LAG1_MAX = 0.3
 CELLS_MIN = 3
 STOP_FROM_MIN = 5
-# Fewer neighbours say nothing about their correlation: its standard error is 1 / sqrt(runs).
-_RUNS_MIN = 16
 
 
-@dataclass(frozen=True)
-class PlacedRun:
-    """What one run measured: its cell, its place in the order of all runs, and the value."""
-
-    cell: str
-    position: int
-    value: float
-
-
-def interval_doubts(runs: Sequence[PlacedRun], names: Mapping[str, str], stops_from: int | None = None) -> list[str]:
+def interval_doubts(model: LogModel, names: Mapping[Any, str], stops_from: int | None = None) -> list[str]:
     """Sentences about one response; ``names`` are the cells' for readers, ``stops_from`` the first look of a stop rule."""
-    cells: dict[str, list[float]] = {}
-    for run in runs:
-        cells.setdefault(run.cell, []).append(run.value)
+    cells = model.values
     found = []
     spreads = {
         cell: float(np.std(values, ddof=1) / np.mean(values)) for cell, values in cells.items() if len(values) > 1
@@ -56,10 +46,10 @@ def interval_doubts(runs: Sequence[PlacedRun], names: Mapping[str, str], stops_f
             f"with {len(cells)} cell{'s' if len(cells) > 1 else ''} the runs of a cell follow one another closely, and what lasts longer "
             "than a run is not in the intervals"
         )
-    lag = lag1_in_order(runs)
-    if lag is not None and lag > LAG1_MAX and lag > 2.0 / math.sqrt(len(runs)):
+    lag = model.dependence
+    if lag is not None and lag.shown and lag.lag1 > LAG1_MAX:
         found.append(
-            f"neighbouring runs are alike (correlation {lag:.2f}): the machine changed more slowly than the runs"
+            f"neighbouring runs are alike (correlation {lag.lag1:.2f}): the machine changed more slowly than the runs"
         )
     if stops_from is not None and stops_from < STOP_FROM_MIN:
         found.append(
@@ -68,15 +58,27 @@ def interval_doubts(runs: Sequence[PlacedRun], names: Mapping[str, str], stops_f
     return found
 
 
-def lag1_in_order(runs: Sequence[PlacedRun]) -> float | None:
-    """Correlation of each run with the next one in the order of runs, of logarithms less their cell's mean; None for few runs."""
-    if len(runs) < _RUNS_MIN:
-        return None
-    logs: dict[str, list[float]] = {}
-    for run in runs:
-        logs.setdefault(run.cell, []).append(math.log(run.value))
-    means = {cell: sum(values) / len(values) for cell, values in logs.items()}
-    ordered = sorted(runs, key=lambda run: run.position)
-    rest = np.array([math.log(run.value) - means[run.cell] for run in ordered])
-    spread = float(rest @ rest)
-    return float(rest[1:] @ rest[:-1]) / spread if spread > 0.0 else 0.0
+def basis_text(name: str, model: LogModel, names: Mapping[Any, str] | None = None) -> str:
+    """One sentence: the model of a response, what its error is, and the outcome of both checks."""
+    fit, spread, lag = model.fit, model.spread, model.dependence
+    said = names or {}
+    parts = [
+        f"{name}: {fit.layout.runs} runs of {len(fit.layout.cells)} cells on logarithms"
+        + (f", {len(fit.layout.blocks)} blocks taken out" if model.blocked else ", no blocks")
+        + f", error {number(100 * fit.error_sd, 1)} % with {fit.freedom} degrees of freedom"
+    ]
+    if spread.p is not None and spread.equal:
+        parts.append(f"spreads of the cells agree (p = {number(spread.p, 2)}), so they have one error")
+    elif spread.p is not None:
+        source = ErrorFrom.BLOCKS if model.blocked else ErrorFrom.CELLS
+        ends = [
+            f"{number(100 * spread.sds[cell], 1)} % at {said.get(cell, cell)}"
+            for cell in (spread.narrowest, spread.widest)
+        ]
+        parts.append(
+            f"spreads of the cells differ (p = {number(spread.p, 2)}; {' to '.join(ends)}), so each change has the error of {source}"
+        )
+    if lag is not None:
+        like = "alike" if lag.shown else "no more alike than chance"
+        parts.append(f"neighbouring runs are {like} (correlation {number(lag.lag1, 2)}, p = {number(lag.p, 2)})")
+    return "; ".join(parts)

@@ -180,7 +180,7 @@ def two_level_designs(observations: Sequence[Observation]) -> tuple[list[TwoLeve
         ("mean response time", "µs", lambda one: one.response_time_s * 1e6),
     ]
     return [
-        _design(name, unit, factors, compare_models(signs, table(value), letters), order)
+        _design(name, unit, factors, compare_models(signs, table(value), letters, blocked=True), order)
         for name, unit, value in responses
     ], ""
 
@@ -288,6 +288,7 @@ def _curve(populations: Sequence[int], groups: Sequence[Sequence[Observation]]) 
         tuple(tuple(run.response_time_s for run in group) for group in groups),
         tuple(tuple(run.percentile_s or math.nan for run in group) for group in groups) if known else None,
         groups[0][0].think_time_s,
+        tuple(tuple(run.repetition for run in group) for group in groups),
     )
 
 

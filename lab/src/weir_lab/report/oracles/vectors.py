@@ -6,9 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import stdtrit
 
 from weir_lab.report.oracles.compared import Compared
 from weir_lab.theory.factorial import analyse_factorial
+from weir_lab.theory.linear import fit, lay_out
 from weir_lab.theory.queueing import (
     Kind,
     Station,
@@ -24,7 +26,7 @@ from weir_lab.theory.queueing import (
     solve_closed,
     solve_open,
 )
-from weir_lab.theory.stats import mser5, paired_difference, percentile_min_count, sample_size, welch_difference
+from weir_lab.theory.stats import mser5, percentile_min_count, sample_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -254,16 +256,20 @@ def _sample_size() -> Iterator[Compared]:
 
 def _two_systems() -> Iterator[Compared]:
     pairs = ((5.4, 19.1), (16.6, 3.5), (0.6, 3.4), (1.4, 2.5), (0.6, 3.6), (7.3, 1.7))
-    paired = paired_difference([b for _, b in pairs], [a for a, _ in pairs], 0.90)
-    yield _printed("mean", paired.mean, -0.316667, 6)
+    systems, contrast = ["a", "b"] * len(pairs), {"a": 1.0, "b": -1.0}
+    blocks = [block for block in range(len(pairs)) for _ in pairs[0]]
+    paired = fit(lay_out(systems, blocks), [value for pair in pairs for value in pair]).contrast(contrast)
+    reach = float(stdtrit(paired.freedom, 0.95)) * paired.standard_error
+    yield _printed("mean", paired.value, -0.316667, 6)
     yield _printed("s", paired.standard_error * math.sqrt(6), 9.034471, 6)
-    yield _printed("low", paired.low, -7.748784, 6)
-    yield _printed("high", paired.high, 7.115451, 6)
+    yield _printed("low", paired.value - reach, -7.748784, 6)
+    yield _printed("high", paired.value + reach, 7.115451, 6)
     a, b = [5.36, 16.57, 0.62, 1.41, 0.64, 7.26], [19.12, 3.52, 3.38, 2.50, 3.60, 1.74]
-    welch = welch_difference(b, a, 0.90)
+    welch = fit(lay_out(["a"] * len(a) + ["b"] * len(b)), [*a, *b]).contrast_by_cell(contrast)
+    reach = float(stdtrit(welch.freedom, 0.95)) * welch.standard_error
     yield _printed("Welch freedom", welch.freedom, 9.943431, 6)
-    yield _printed("Welch low", welch.low, -7.038828, 6)
-    yield _printed("Welch high", welch.high, 6.372161, 6)
+    yield _printed("Welch low", welch.value - reach, -7.038828, 6)
+    yield _printed("Welch high", welch.value + reach, 6.372161, 6)
 
 
 def _percentiles() -> Iterator[Compared]:

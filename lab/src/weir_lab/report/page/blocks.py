@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weir_lab.errors import ReportError
+from weir_lab.theory.linear import interval_of
 from weir_lab.theory.stats import Interval, mean_interval
 from weir_lab.theory.units import number
 
@@ -145,7 +146,8 @@ class Report:
     """One sweep, or a whole study.
 
     ``summary`` has at most five sentences; the report of one sweep has an ``answer`` of at most five instead, and its question and
-    hypothesis at its head. ``under`` stands below the title, ``doubts`` below the answer; ``steps`` say how to make the page again, each
+    hypothesis at its head. ``under`` stands below the title, ``basis`` and ``doubts`` of its intervals below the answer; ``steps`` say
+    how to make the page again, each
     with its command.
     """
 
@@ -161,6 +163,7 @@ class Report:
     under: str = ""
     answer: str = ""
     doubts: tuple[str, ...] = ()
+    basis: tuple[str, ...] = ()
     question: str = ""
     hypothesis: str = ""
     steps: tuple[tuple[str, str], ...] = ()
@@ -172,13 +175,13 @@ class Report:
         return [finding for section in self.sections for finding in section.findings]
 
 
-def over(values: Sequence[float], scale: float = 1.0, digits: int | None = None) -> Value:
-    """Mean over runs, with its 95 % t interval from two runs on."""
+def over(values: Sequence[float], scale: float = 1.0, digits: int | None = None, *, signed: bool = False) -> Value:
+    """Mean over runs, with its 95 % interval from two runs on: times and divided by a factor, ± for what may have either sign."""
     if not values:
         raise ReportError("A mean over no runs was asked for. Look for a cell without valid runs.")
     if len(values) == 1:
         return Value(values[0] * scale, digits=digits)
-    return Value.of(mean_interval(values).scaled(scale), digits)
+    return Value.of((mean_interval(values) if signed else interval_of(values)).scaled(scale), digits)
 
 
 def _places(value: float) -> int:

@@ -6,21 +6,20 @@ yardstick was read, throughput is also compared at equal speed of the machine, b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.design import RequestPath, Role
 from weir_lab.report.common import (
     Series,
     Task,
     by_workload,
-    change_between,
-    equal_speed,
     figure,
     mark,
     method,
     series_of,
     with_tables,
 )
+from weir_lab.report.numbers.comparing import cell_key, changes_between, equal_speed
 from weir_lab.report.numbers.readings import Reading
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.report.page.blocks import Block, Entry
-    from weir_lab.theory.stats import Change, CommonSlope
+    from weir_lab.theory.linear import Change, LogModel
 
 __all__ = ["build", "summary"]
 
@@ -94,29 +93,50 @@ def _pairs(group: Sequence[Series]) -> list[tuple[Series, Series]]:
     return [(base, one) for place, one in enumerate(group) for base in group[:place]]
 
 
+class _Compared(NamedTuple):
+    """A cell against the one of another subject at the same clients."""
+
+    workload: str
+    name: str
+    against: str
+    base: CellReadings
+    cell: CellReadings
+
+
+def _compared(lines: Sequence[Series]) -> list[_Compared]:
+    return [
+        _Compared(workload, one.name, base.name, other, cell)
+        for workload, group in by_workload(lines).items()
+        for base, one in _pairs(group)
+        for cell in one.cells
+        if (other := _at(base, cell.settings.clients)) is not None and min(len(other.runs), len(cell.runs)) >= 2
+    ]
+
+
 def _at(series: Series, clients: int) -> CellReadings | None:
     return next((cell for cell in series.cells if cell.settings.clients == clients), None)
 
 
-def _changes(task: Task, lines: Sequence[Series], fit: CommonSlope | None) -> Table | None:
+def _changes(task: Task, lines: Sequence[Series], fit: LogModel | None) -> Table | None:
+    compared = _compared(lines)
+    cells, pairs = [cell for one in lines for cell in one.cells], [(row.base, row.cell) for row in compared]
+    columns = [changes_between(cells, pairs, value) for value in (_throughput, _response_s, _p99_s)]
+    level = fit.changes([(cell_key(base), cell_key(cell)) for base, cell in pairs]) if fit and pairs else None
     rows: list[tuple[Entry, ...]] = []
-    for workload, group in by_workload(lines).items():
-        for base, one in _pairs(group):
-            for cell in one.cells:
-                other = _at(base, cell.settings.clients)
-                if other is None:
-                    continue
-                told: list[Entry] = [_value(fit.change(other.cell.name, cell.cell.name))] if fit else ["–"]
-                for value in (_throughput, _response_s, _p99_s):
-                    change = change_between(other, cell, value)
-                    told.append(_value(change) if change else "too few")
-                rows.append((workload, one.name, base.name, Value(cell.settings.clients), *told, Value(len(cell.runs))))
+    for place, row in enumerate(compared):
+        told: list[Entry] = [_value(level[place]) if level else "–"]
+        for column in columns:
+            change = column[place]
+            told.append(_value(change) if change else "too few")
+        clients = Value(row.cell.settings.clients)
+        rows.append((row.workload, row.name, row.against, clients, *told, Value(len(row.cell.runs))))
     if not rows:
         return None
     return Table(
         f"{task.spec.name}-changes",
-        "Each subject against the others at the same clients: changes in percent with 95 % t intervals, paired by block where all are of "
-        "one sweep, Welch's otherwise. At equal speed: of the throughput, with one slope over what the yardstick took.",
+        "Each subject against the others at the same clients: changes in percent from the linear model of all cells (cell + block on "
+        f"logarithms), with 95 % intervals that hold together for the {len(rows)} changes of a column. At equal speed: of the throughput, "
+        "with one slope over what the yardstick took.",
         (
             "Workload", "Subject", "Against", "Clients", "At equal speed (%)", "Throughput (%)", "Mean R (%)", "p99 (%)", "Runs",
         ),
@@ -147,7 +167,7 @@ def _levels(task: Task, lines: Sequence[Series]) -> Table:
             )  # fmt: skip
     return Table(
         f"{task.spec.name}-table",
-        "All levels with 95 % t intervals over runs. Yardstick: what a fixed piece of work took on the cores during the same runs; where "
+        "All levels with 95 % intervals over runs. Yardstick: what a fixed piece of work took on the cores during the same runs; where "
         "it differs, the machine was not equally fast for all.",
         (
             "Workload", "Subject", "Clients", "X (requests/s)", "R (ms)", "p99 (ms)", "Proxy CPU (µs per request)", "Yardstick (µs)",
@@ -162,9 +182,16 @@ def _speed(cell: CellReadings) -> Entry:
     return over(found, 1e-3, digits=0) if found else "–"
 
 
-def _points(lines: Sequence[Series], fit: CommonSlope | None) -> list[str]:
+def _points(lines: Sequence[Series], fit: LogModel | None) -> list[str]:
     points = []
     how = ", at equal speed of the machine" if fit else ""
+    compared = _compared(lines)
+    pairs = [(row.base, row.cell) for row in compared]
+    changes: Sequence[Change | None] = (
+        fit.changes([(cell_key(base), cell_key(cell)) for base, cell in pairs])
+        if fit and pairs
+        else changes_between([cell for one in lines for cell in one.cells], pairs, _throughput)
+    )
     for workload, group in by_workload(lines).items():
         parts = []
         for one in group:
@@ -173,27 +200,22 @@ def _points(lines: Sequence[Series], fit: CommonSlope | None) -> list[str]:
                 f"{one.name} {over(best.throughputs, digits=0).text} requests/s at {count_text(best.settings.clients, 'client')}"
             )
         points.append(f"{workload.capitalize()}, largest throughput: {'; '.join(parts)}.")
-        for base, one in _pairs(group):
-            told = [
-                f"{change_text(change)} at {count_text(cell.settings.clients, 'client')}"
-                for cell in one.cells
-                if (other := _at(base, cell.settings.clients)) is not None
-                and (change := _change(other, cell, fit)) is not None
-            ]
-            if told:
-                points.append(
-                    f"{workload.capitalize()}, throughput of {one.name} against {base.name}{how}: {'; '.join(told)}."
-                )
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for row, change in zip(compared, changes, strict=True):
+        if change is not None:
+            clients = count_text(row.cell.settings.clients, "client")
+            told.setdefault((row.workload, row.name, row.against), []).append(f"{change_text(change)} at {clients}")
+    points += [
+        f"{workload.capitalize()}, throughput of {name} against {against}{how}: {'; '.join(found)}."
+        for (workload, name, against), found in told.items()
+    ]
     return points if fit is None else [*points, _slope_text(fit)]
 
 
-def _slope_text(fit: CommonSlope) -> str:
+def _slope_text(fit: LogModel) -> str:
+    slope = fit.slope()
     return (
         "The machine was not equally fast in all runs: where the yardstick took 1 % longer, throughput was "
-        f"{number(-fit.slope, 2)} % lower ({number(-fit.slope_high, 2)} to {number(-fit.slope_low, 2)}), which explains "
-        f"{number(100 * fit.explained, 0)} % of the variance between runs of a cell."
+        f"{number(-slope.value, 2)} % lower ({number(-slope.high, 2)} to {number(-slope.low, 2)}), which explains "
+        f"{number(100 * slope.explained, 0)} % of the variance beside cells and blocks."
     )
-
-
-def _change(base: CellReadings, cell: CellReadings, fit: CommonSlope | None) -> Change | None:
-    return fit.change(base.cell.name, cell.cell.name) if fit else change_between(base, cell, _throughput)

@@ -29,13 +29,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from weir_lab.report.common import change_between, equal_speed, stage_bar
+from weir_lab.report.common import stage_bar
+from weir_lab.report.numbers.comparing import cell_key, change_between, equal_speed
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.numbers.stations import tightest
 from weir_lab.report.page.blocks import Finding
 from weir_lab.report.sections import multigets, traces
 from weir_lab.report.sections.effects import designs_of
-from weir_lab.theory.stats import Change, unpaired_change
 from weir_lab.theory.units import change_text, number, rate
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
+    from weir_lab.theory.linear import Change
 
 __all__ = ["HOLDS", "NOT", "NO_DATA", "RULES", "UNDECIDED", "judge"]
 
@@ -61,8 +62,11 @@ def judge(claim: Claim, task: Task | None, why_not: str = "") -> Finding:
 
 
 def _chosen(claim: Claim, task: Task) -> list[CellReadings]:
-    cells = [cell for sweep in task.sweeps for cell in sweep.cells]
-    return [cell for cell in cells if all(getattr(cell.settings, name) == level for name, level in claim.at.items())]
+    return [
+        cell
+        for cell in _all_cells(task)
+        if all(getattr(cell.settings, name) == level for name, level in claim.at.items())
+    ]
 
 
 def _best(cells: Sequence[CellReadings]) -> CellReadings:
@@ -144,16 +148,20 @@ def _ends(claim: Claim, cells: Sequence[CellReadings], *, best: bool) -> tuple[C
 
 
 def _compared(
-    claim: Claim, cells: Sequence[CellReadings], value: Callable[[Reading], float | None], *, best: bool
+    claim: Claim, task: Task, cells: Sequence[CellReadings], value: Callable[[Reading], float | None], *, best: bool
 ) -> tuple[Change, str] | None:
     ends = _ends(claim, cells, best=best)
     if ends is None:
         return None
-    runs = (ends[0].of(value), ends[1].of(value))
-    if min(map(len, runs)) < 2:
+    change = change_between(_all_cells(task), *ends, value)
+    if change is None:
         return None
-    change = unpaired_change(*runs)
     return change, f"{change_text(change)} ({ends[0].cell.name} to {ends[1].cell.name})"
+
+
+def _all_cells(task: Task) -> list[CellReadings]:
+    """Every cell of the section tells how much runs differ."""
+    return [cell for sweep in task.sweeps for cell in sweep.cells]
 
 
 def _sided(change: Change, sign: int) -> str:
@@ -165,8 +173,8 @@ def _sided(change: Change, sign: int) -> str:
 
 
 def _throughput_with(sign: int) -> Callable[[Claim, Task, Sequence[CellReadings]], _Verdict]:
-    def rule(claim: Claim, _task: Task, cells: Sequence[CellReadings]) -> _Verdict:
-        found = _compared(claim, cells, lambda run: run.throughput, best=True)
+    def rule(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Verdict:
+        found = _compared(claim, task, cells, lambda run: run.throughput, best=True)
         if found is None:
             return NO_DATA, "two levels with two runs each are needed"
         return _sided(found[0], sign), f"throughput changes by {found[1]}"
@@ -174,17 +182,17 @@ def _throughput_with(sign: int) -> Callable[[Claim, Task, Sequence[CellReadings]
     return rule
 
 
-def _slower_with(claim: Claim, _task: Task, cells: Sequence[CellReadings]) -> _Verdict:
-    found = _compared(claim, cells, _response_of(claim), best=False)
+def _slower_with(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Verdict:
+    found = _compared(claim, task, cells, _response_of(claim), best=False)
     if found is None:
         return NO_DATA, "two levels with two runs each are needed"
     return _sided(found[0], 1), f"{_response_name(claim)} changes by {found[1]}"
 
 
-def _same_with(claim: Claim, _task: Task, cells: Sequence[CellReadings]) -> _Verdict:
+def _same_with(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _Verdict:
     throughput = claim.args.get("response") == "throughput"
     value = (lambda run: run.throughput) if throughput else _response_of(claim)
-    found = _compared(claim, cells, value, best=throughput)
+    found = _compared(claim, task, cells, value, best=throughput)
     if found is None:
         return NO_DATA, "two levels with two runs each are needed"
     change, margin = found[0], float(claim.args.get("percent", 5.0))
@@ -204,9 +212,11 @@ def _change_above(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> _V
     base, cell = (_best(found) for found in ends)
     if min(len(base.runs), len(cell.runs)) < 2:
         return NO_DATA, "two runs of each are needed"
-    fit = equal_speed([one for sweep in task.sweeps for one in sweep.cells])
+    fit = equal_speed(_all_cells(task))
     change = (
-        fit.change(base.cell.name, cell.cell.name) if fit else change_between(base, cell, lambda run: run.throughput)
+        fit.change(cell_key(base), cell_key(cell))
+        if fit
+        else change_between(_all_cells(task), base, cell, lambda run: run.throughput)
     )
     if change is None:
         return NO_DATA, "two runs in the same blocks are needed"

@@ -206,7 +206,7 @@ def _percentiles(task: Task, lines: Sequence[Series]) -> Figure | None:
         panels.append(Panel(f"{one.workload}, {one.name}", _axis([one]), Axis(_TIME, log=True), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
     text = (
-        method(cells, "percentiles of each run's merged histograms, mean and 95 % t interval over runs")
+        method(cells, "percentiles of each run's merged histograms, mean and 95 % interval over runs")
         + " Logarithmic axes."
     )
     return figure(task, "percentiles", f"Percentiles of the response time {_over_words(lines)}", panels, text)
@@ -381,7 +381,7 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
     )
     return Table(
         f"{task.spec.name}-maxima",
-        f"Maximum throughput: the level of clients with the largest mean, with 95 % t intervals over runs. {note}",
+        f"Maximum throughput: the level of clients with the largest mean, with 95 % intervals over runs. {note}",
         (
             "Workload",
             "Series",
@@ -475,7 +475,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
     return Table(
         f"{task.spec.name}-laws",
         "All cells, and the laws on them: response time against N / X (interactive law), throughput at the proxy against the clients', "
-        "and the part of the clients' time that lies outside the proxy. 95 % t intervals over runs.",
+        "and the part of the clients' time that lies outside the proxy. 95 % intervals over runs.",
         (
             "Workload",
             "Series",

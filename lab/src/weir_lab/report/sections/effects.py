@@ -172,18 +172,16 @@ def _table(task: Task, workload: str, design: TwoLevelDesign) -> Table:
                 f"printed wrongly: {number(share[1], 2)}" if wrong and share else "",
             )
         )
-    rows.append(
+    rows += [
         (
-            "",
-            "error",
-            "–",
-            Value(additive.percent_error, digits=2),
-            "–",
-            Value(logs.percent_error, digits=2) if logs else "–",
-            "–",
-            "",
+            "", name, "–", Value(share, digits=2), "–", Value(on_logs, digits=2) if on_logs is not None else "–", "–", "",
         )
-    )
+        for name, share, on_logs in (
+            ("blocks", additive.percent_blocks, logs.percent_blocks if logs else None),
+            ("error", additive.percent_error, logs.percent_error if logs else None),
+        )
+        if share is not None
+    ]  # fmt: skip
     factors = "; ".join(
         f"{one.letter} = {one.name.replace('_', ' ')} {one.low} to {one.high}" for one in design.factors
     )
@@ -191,7 +189,8 @@ def _table(task: Task, workload: str, design: TwoLevelDesign) -> Table:
         f"{task.spec.name}-{workload}-{design.response}".replace(" ", "-").replace("%", "percent"),
         f"{workload.capitalize()}, {design.response} ({design.unit}): 2^k r with "
         f"{additive.repetitions} repetitions, {factors}. Effect q: half "
-        "of the change from −1 to +1, with its 95 % t interval; share: of the variation around the mean (importance); significant: the "
+        "of the change from −1 to +1, with a 95 % interval for it alone, blocks not in the error; "
+        "share: of the variation around the mean (importance); significant: the "
         "interval is without 0. Read: " + str(design.choice.scale) + ".",
         (
             "Term",
@@ -213,7 +212,7 @@ def _cells(task: Task, workload: str, design: TwoLevelDesign) -> Table:
     rows: list[tuple[Entry, ...]] = []
     corners = _corners(design)
     for index, corner in enumerate(corners):
-        values = [float(fit.predicted[index] + residual) for residual in fit.residuals[index]]
+        values = fit.observations[index].tolist()
         rows.append(
             (*(str(level) for level in corner), *(Value(value) for value in values), Value(float(np.mean(values))))
         )

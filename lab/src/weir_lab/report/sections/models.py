@@ -306,7 +306,7 @@ def _figure(task: Task, series: Series, place: int) -> Figure | None:
             (observed[1], Line("network of queues", tuple(keep[1]), LOOKS[7], "plain")),
         ),
     ]
-    text = "Bars: 95 % t intervals over run means. Line: closed network with the demands of the fewest clients; it saw nothing else."
+    text = "Bars: 95 % intervals over run means. Line: closed network with the demands of the fewest clients; it saw nothing else."
     return figure(
         task, f"network-{place}", f"Network of queues against observed: {series.workload}, {series.name}", panels, text
     )

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weir_lab.report.common import EVENT, STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
+from weir_lab.report.numbers.comparing import changes_between
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
-from weir_lab.theory.stats import holm, unpaired_change
 
 if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.histogram import Histogram
-    from weir_lab.theory.stats import Change
+    from weir_lab.theory.linear import Change
 
 __all__ = ["build", "conclusions", "pays_from", "reading_s", "summary"]
 
@@ -100,7 +100,7 @@ def _percentiles(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | N
         lines.append(Line("mean", tuple(one for one in mean if one), LOOKS[0]))
         panels.append(Panel(mode, _axis({mode: cells}), Axis("Response time of gets (ms)"), tuple(lines)))
     cells = [cell for group in modes.values() for cell in group]
-    text = method(cells, "percentiles of each run's histogram of gets, mean and 95 % t interval over runs")
+    text = method(cells, "percentiles of each run's histogram of gets, mean and 95 % interval over runs")
     return figure(task, "percentiles", "Percentiles of the response time of gets over their keys", panels, text)
 
 
@@ -156,52 +156,48 @@ def _bins(times: Histogram, top: int, part: str) -> list[Bar]:
     return [Bar(f"{edge / 1e6:.3g}", ((part, float(share)),)) for edge, share in zip(edges, shares, strict=True)]
 
 
-def _pairs(modes: dict[str, list[CellReadings]]) -> list[tuple[int, Change, Change, float]]:
-    """Keys, change of response time and of throughput from whole to sharded, and the adjusted p of the first."""
+def _pairs(modes: dict[str, list[CellReadings]]) -> list[tuple[int, Change]]:
+    """Keys, and the change of the response time from whole to sharded; intervals hold together for all sizes."""
     if "whole" not in modes or "sharded" not in modes:
         return []
     whole = {cell.settings.multiget_keys: cell for cell in modes["whole"]}
-    found = []
-    for cell in modes["sharded"]:
-        other = whole.get(cell.settings.multiget_keys)
-        if other is None or min(len(cell.runs), len(other.runs)) < 2:
-            continue
-        times = unpaired_change(other.of(reading_s), cell.of(reading_s))
-        found.append((cell.settings.multiget_keys, times, unpaired_change(other.throughputs, cell.throughputs)))
-    adjusted = holm([times.p for _, times, _ in found]) if found else []
-    return [(keys, times, rates, p) for (keys, times, rates), p in zip(found, adjusted, strict=True)]
+    pairs = [(whole[keys], cell) for cell in modes["sharded"] if (keys := cell.settings.multiget_keys) in whole]
+    changes = changes_between([cell for cells in modes.values() for cell in cells], pairs, reading_s)
+    return [
+        (cell.settings.multiget_keys, change)
+        for (_, cell), change in zip(pairs, changes, strict=True)
+        if change is not None
+    ]
+
+
+def _pays(pairs: list[tuple[int, Change]]) -> int | None:
+    """The size from which on splitting is shown to be faster at every larger size."""
+    pays = None
+    for keys, change in reversed(pairs):
+        if keys <= 1 or change.high >= 0.0:
+            break
+        pays = keys
+    return pays
 
 
 def pays_from(task: Task) -> tuple[int | None, bool]:
     """The size from which on splitting is faster at every larger size, and whether there was anything to compare."""
     pairs = _pairs(_modes(task))
-    pays = None
-    for keys, times, _, p in reversed(pairs):
-        if keys > 1 and p < 0.05 and times.percent < 0.0:
-            pays = keys
-        else:
-            break
-    return pays, bool(pairs)
+    return _pays(pairs), bool(pairs)
 
 
 def _sentence(modes: dict[str, list[CellReadings]]) -> str:
     pairs = _pairs(modes)
     if not pairs:
         return "Only one mode is there, so nothing can be said about splitting."
-    pays = None
-    for keys, times, _, p in reversed(pairs):
-        if keys > 1 and p < 0.05 and times.percent < 0.0:
-            pays = keys
-        else:
-            break
-    largest, times, _, p = pairs[-1]
+    pays, (largest, times) = _pays(pairs), pairs[-1]
     size = Value(times.percent, times.low, times.high, 1, signed=True).text
     if pays is not None:
         return (
             f"splitting a multi-get over the servers pays from {pays} keys on; with "
             f"{largest} keys its mean response time changes by {size} %."
         )
-    if p < 0.05:
+    if times.low > 0.0:
         return (
             f"splitting costs time at the largest size: with {largest} keys the mean response time changes by {size} %."
         )
@@ -212,7 +208,7 @@ def _sentence(modes: dict[str, list[CellReadings]]) -> str:
 
 def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
     rows: list[tuple[Entry, ...]] = []
-    pairs = {keys: (times, rates, p) for keys, times, rates, p in _pairs(modes)}
+    pairs = dict(_pairs(modes))
     for mode, cells in modes.items():
         for cell in cells:
             keys = cell.settings.multiget_keys
@@ -224,15 +220,15 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
                     over(cell.of(reading_s), 1e3),
                     over(cell.throughputs, digits=0),
                     over(cell.of(lambda run: run.keys_per_s), digits=0),
-                    Value(compared[0].percent, compared[0].low, compared[0].high, 1, signed=True) if compared else "–",
-                    ("yes" if compared[2] < 0.05 else "no difference shown") if compared else "–",
+                    Value(compared.percent, compared.low, compared.high, 1, signed=True) if compared else "–",
+                    ("yes" if compared.shown else "no difference shown") if compared else "–",
                     Value(len(cell.runs)),
                 )
             )
     return Table(
         f"{task.spec.name}-comparison",
-        "Gets over their keys, by mode, with 95 % t intervals over runs. Change: of the mean response time from whole to sharded at the "
-        "same size, Welch interval on the log ratio; shown: at 5 % after Holm's adjustment over the sizes.",
+        "Gets over their keys, by mode, with 95 % intervals over runs. Change: of the mean response time from whole to sharded at the "
+        "same size, from the linear model of all cells, with 95 % intervals that hold together for all sizes; shown: without 0.",
         ("Mode", "Keys", "Gets (ms)", "X (requests/s)", "Keys (keys/s)", "Change (%)", "Shown", "Runs"),
         tuple(rows),
     )

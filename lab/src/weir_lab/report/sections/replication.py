@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
 from weir_lab.report.common import OPERATION_LOOKS, STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
+from weir_lab.report.numbers.comparing import change_between, changes_between
 from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, operation_times, stage_times
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import quartiles_beside
-from weir_lab.theory.stats import unpaired_change
 from weir_lab.theory.units import change_text, count_text, signed_percent
 
 if TYPE_CHECKING:
@@ -230,14 +230,14 @@ def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
                 Value(100 * settings.write_ratio, digits=0),
                 over(cell.throughputs, digits=0),
                 *(over(found, 1e3) if (found := cell.of(operation_s(name))) else "–" for name in _OPERATIONS),
-                over(cell.of(lambda run: 100 * run.law_deviation)),
-                over(outside, 1e3) if outside else "–",
+                over(cell.of(lambda run: 100 * run.law_deviation), signed=True),
+                over(outside, 1e3, signed=True) if outside else "–",
                 Value(len(cell.runs)),
             )
         )
     return Table(
         f"{task.spec.name}-cells",
-        "All cells: means over runs with 95 % t intervals. Law: response time against N / X. Outside: the clients' mean less the proxy's.",
+        "All cells: means over runs with 95 % intervals. Law: response time against N / X. Outside: the clients' mean less the proxy's.",
         ("S", "R", "Writes (%)", "X (requests/s)", "GET (ms)", "SET (ms)", "Law (%)", "Outside (ms)", "Runs"),
         tuple(rows),
     )
@@ -250,7 +250,7 @@ def _effects(task: Task, cells: Sequence[CellReadings]) -> Table | None:
         if len(group) < 2 or min(len(group[0].runs), len(group[-1].runs)) < 2:
             continue
         for name, value in _responses():
-            change = _change(group[0], group[-1], value)
+            change = _change(cells, group[0], group[-1], value)
             if change is not None:
                 rows.append(
                     (
@@ -265,7 +265,8 @@ def _effects(task: Task, cells: Sequence[CellReadings]) -> Table | None:
         return None
     return Table(
         f"{task.spec.name}-effects",
-        "What full replication changes, in percent, with 95 % Welch intervals on the log ratio of run means.",
+        "What full replication changes, in percent, with a 95 % interval for each alone, from the linear model of all cells (cell + block "
+        "on logarithms).",
         ("S", "Response", "Change of", "Change (%)", "Shown"),
         tuple(rows),
     )
@@ -280,13 +281,12 @@ def _responses() -> list[tuple[str, Callable[[Reading], float | None]]]:
 
 
 def _change(
-    before: CellReadings, after: CellReadings, value: Callable[[Reading], float | None]
+    cells: Sequence[CellReadings], before: CellReadings, after: CellReadings, value: Callable[[Reading], float | None]
 ) -> tuple[Value, str] | None:
-    runs = (before.of(value), after.of(value))
-    if min(map(len, runs)) < 2:
+    change = change_between(cells, before, after, value)
+    if change is None:
         return None
-    change = unpaired_change(*runs)
-    shown = "yes" if not change.low <= 0.0 <= change.high else "no difference shown"
+    shown = "yes" if change.shown else "no difference shown"
     return Value(change.percent, change.low, change.high, 1, signed=True), shown
 
 
@@ -302,10 +302,9 @@ def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
             continue
         parts = []
         for name, value in _responses():
-            runs = (group[0].of(value), group[-1].of(value))
-            if min(map(len, runs)) >= 2:
-                change = unpaired_change(*runs)
-                doubt = "" if not change.low <= 0.0 <= change.high else ", no difference shown"
+            change = change_between(cells, group[0], group[-1], value)
+            if change is not None:
+                doubt = "" if change.shown else ", no difference shown"
                 parts.append(f"{name} {change_text(change)}{doubt}")
         stages = [_dominant(cell, "set") for cell in (group[0], group[-1])]
         told = (
@@ -377,22 +376,13 @@ def _relative(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
     """SET response time in units of the smallest share of writes of the same servers and replicas."""
     lines = []
     for place, (label, group) in enumerate(_groups(cells).items()):
-        base = group[0].of(lambda run: run.operation_s("set"))
-        marks = []
-        for cell in group:
-            values = cell.of(lambda run: run.operation_s("set"))
-            if min(len(base), len(values)) >= 2:
-                change = unpaired_change(base, values)
-                marks.append(
-                    Mark(
-                        100 * cell.settings.write_ratio,
-                        1 + change.percent / 100,
-                        1 + change.low / 100,
-                        1 + change.high / 100,
-                    )
-                    if cell is not group[0]
-                    else Mark(100 * cell.settings.write_ratio, 1.0, note="the base")
-                )
+        base, others = group[0], group[1:]
+        changes = changes_between(cells, [(base, cell) for cell in others], operation_s("set"))
+        marks = [Mark(100 * base.settings.write_ratio, 1.0, note="the base")] if any(changes) else []
+        for cell, change in zip(others, changes, strict=True):
+            if change is not None:
+                at = 100 * cell.settings.write_ratio
+                marks.append(Mark(at, 1 + change.percent / 100, 1 + change.low / 100, 1 + change.high / 100))
         if marks:
             lines.append(Line(label, tuple(marks), LOOKS[place % len(LOOKS)]))
     panel = Panel("", _percent_axis(cells), Axis("SET response time (times the base)"), tuple(lines))
@@ -422,12 +412,10 @@ def relative_rows(cells: Sequence[CellReadings]) -> list[tuple[CellReadings, Val
     """Throughput of every cell in units of the base: fewest servers, one replica, fewest writes."""
     ordered = sorted(cells, key=lambda cell: (cell.settings.servers, cell.settings.replicas, cell.settings.write_ratio))
     base = ordered[0]
-    rows = []
-    for cell in ordered:
-        if cell is base:
-            rows.append((cell, Value(1.0, digits=2)))
-        elif min(len(base.runs), len(cell.runs)) >= 2:
-            change = unpaired_change(base.throughputs, cell.throughputs)
+    rows = [(base, Value(1.0, digits=2))]
+    changes = changes_between(cells, [(base, cell) for cell in ordered[1:]], lambda run: run.throughput)
+    for cell, change in zip(ordered[1:], changes, strict=True):
+        if change is not None:
             rows.append((cell, Value(1 + change.percent / 100, 1 + change.low / 100, 1 + change.high / 100, 2)))
     return rows
 
@@ -468,10 +456,9 @@ def _writes_points(cells: Sequence[CellReadings]) -> list[str]:
             continue
         parts = []
         for name, value in _responses():
-            runs = (group[0].of(value), group[-1].of(value))
-            if min(map(len, runs)) >= 2:
-                change = unpaired_change(*runs)
-                doubt = "" if not change.low <= 0.0 <= change.high else " (no difference shown)"
+            change = change_between(cells, group[0], group[-1], value)
+            if change is not None:
+                doubt = "" if change.shown else " (no difference shown)"
                 parts.append(f"{name} {signed_percent(change.percent)} %{doubt}")
         ends = [f"{100 * cell.settings.write_ratio:g}" for cell in (group[0], group[-1])]
         points.append(f"{label}, from {ends[0]} to {ends[1]} % writes: {'; '.join(parts)}.")
@@ -487,7 +474,7 @@ def conclusions(task: Task) -> dict[str, str]:
         groups = {f"S = {servers}": _of(cells, servers=servers) for servers in _servers(cells)}
     for label, group in groups.items():
         for name, value in _responses():
-            change = _change(group[0], group[-1], value) if len(group) > 1 else None
+            change = _change(cells, group[0], group[-1], value) if len(group) > 1 else None
             if change is not None:
                 direction = "rises" if change[0].value > 0 else "falls"
                 found[f"{name}, {label}"] = direction if change[1] == "yes" else change[1]

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Kind, RequestPath
 from weir_lab.records.unloaded_records import read_pairs_record
 from weir_lab.report.common import STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
+from weir_lab.report.numbers.comparing import change_between
 from weir_lab.report.numbers.published import errors_at
 from weir_lab.report.numbers.readings import stage_s
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
-from weir_lab.theory.stats import unpaired_change
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weir_lab.records.places import PairRecord, TestbedRecord
-    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
 
 __all__ = [
@@ -177,19 +179,16 @@ def _overhead(task: Task) -> tuple[CellReadings, CellReadings, list[tuple[Entry,
     printed = {row["quantity"]: row for row in read_table("recomputed_overhead") if row["study"] == task.label}
     quoted = {row["quantity"]: row for row in read_table("s2_overhead") if row["study"] == task.label}
     rows: list[tuple[Entry, ...]] = []
-    for name, key, scale, values in (
-        ("throughput (requests/s)", "throughput", 1.0, (one.throughputs, other.throughputs)),
-        (
-            "response time (ms)",
-            "response_time",
-            1e3,
-            (one.of(lambda run: run.response_s), other.of(lambda run: run.response_s)),
-        ),
-    ):
+    responses: list[tuple[str, str, float, Callable[[Reading], float | None]]] = [
+        ("throughput (requests/s)", "throughput", 1.0, lambda run: run.throughput),
+        ("response time (ms)", "response_time", 1e3, lambda run: run.response_s),
+    ]
+    for name, key, scale, value in responses:
+        values = one.of(value), other.of(value)
         means = [sum(part) / len(part) for part in values]
         change = Value(100 * (means[1] / means[0] - 1), digits=1, signed=True)
-        if min(map(len, values)) >= 2:
-            found = unpaired_change(*values)
+        found = change_between(cells, one, other, value)
+        if found is not None:
             change = Value(found.percent, found.low, found.high, 1, signed=True)
         rows.append(
             (
@@ -238,7 +237,7 @@ def build_micro(task: Task) -> list[Block]:
     table = Table(
         f"{task.spec.name}-dispatch",
         "Time from the complete request to its queue (parsing, hashing, choosing a "
-        "server): mean over runs with 95 % t intervals, its share of "
+        "server): mean over runs with 95 % intervals, its share of "
         "the time in the proxy, and what the study quoted for hashing alone.",
         ("Servers", "Dispatch (µs)", "Share (%)", "Study (µs)", "Runs"),
         tuple(rows),

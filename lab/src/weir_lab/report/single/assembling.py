@@ -101,6 +101,7 @@ def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], 
         under=_under(study.name, used),
         answer=answer(analysis) if analysis is not None else _summary(readings),
         doubts=tuple(analysis.doubts) if analysis is not None else (),
+        basis=tuple(analysis.basis) if analysis is not None else (),
         question=study.question,
         hypothesis=study.hypothesis,
         steps=(

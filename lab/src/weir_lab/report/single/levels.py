@@ -58,7 +58,7 @@ def headline(analysis: Analysis) -> Table:
         )  # fmt: skip
     return Table(
         "cells",
-        "Run means with 95 % t intervals over n runs. p99: the 99th percentile of each run, averaged over runs.",
+        "Run means with 95 % intervals over n runs. p99: the 99th percentile of each run, averaged over runs.",
         (*factor_heads(analysis), "n", "Throughput (requests/s)", "Mean response time (ms)", "p99 (ms)"),
         tuple(rows),
     )
@@ -75,7 +75,7 @@ def percentiles(analysis: Analysis) -> Table | None:
         return None
     return Table(
         "percentiles",
-        "Percentiles of the response time (ms): one of each run from all operations' histograms together, then mean with 95 % t interval "
+        "Percentiles of the response time (ms): one of each run from all operations' histograms together, then mean with 95 % interval "
         "over runs. Too few: a run has too few requests for the percentile.",
         (*factor_heads(analysis), "Fewest requests in a run", *PERCENTILES),
         tuple(rows),

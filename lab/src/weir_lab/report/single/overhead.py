@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.report.numbers.findings import RESPONSE_NAMES, judge_predictions
+from weir_lab.report.numbers.analysis import RESPONSE_NAMES
+from weir_lab.report.numbers.findings import judge_predictions
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.theory.units import count_text, number, signed_percent
 
 if TYPE_CHECKING:
-    from weir_lab.report.numbers.analysis import Analysis, Effect
+    from weir_lab.report.numbers.analysis import Analysis
     from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.theory.linear import Change
 
 __all__ = ["build"]
 
@@ -33,22 +35,21 @@ def _changes(analysis: Analysis) -> Table:
     for made in analysis.comparisons:
         told: list[Entry] = []
         for one in responses:
-            effect = made.effects.get(one)
-            told += ["too few requests", "–"] if effect is None else [_change(effect), _p(effect.p_holm)]
-        blocks = max(effect.change.n for effect in made.effects.values())
-        rows.append((Value(made.clients), Value(blocks), *told))
+            change = made.effects.get(one)
+            told += ["too few requests", "–"] if change is None else [_change(change), _p(change.p)]
+        runs = max(change.n for change in made.effects.values())
+        rows.append((Value(made.clients), Value(runs), *told))
     return Table(
         "changes",
-        "Change from direct to proxy in percent of direct: −50 is half as much, +100 twice as much. Paired by block: mean of "
-        "log(proxy / direct) with a 95 % t interval, transformed back. p is two-sided and adjusted after Holm for the "
-        f"{len(analysis.comparisons)} levels of clients.",
-        ("Clients", "Blocks", *heads),
+        "Change from direct to proxy in percent of direct: −50 is half as much, +100 twice as much. From the linear model of all runs "
+        f"(cell + block on logarithms). The 95 % intervals of a column hold together for all {len(analysis.comparisons)} levels of "
+        "clients, and p says the same as its interval.",
+        ("Clients", "Runs", *heads),
         tuple(rows),
     )
 
 
-def _change(effect: Effect) -> Value:
-    change = effect.change
+def _change(change: Change) -> Value:
     return Value(change.percent, change.low, change.high, 1, signed=True)
 
 

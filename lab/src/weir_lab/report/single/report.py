@@ -130,6 +130,7 @@ def _twin(report: Report, analysis: Analysis | None, runs: list[Run], sweep: Pat
         "designs": [_plain_design(design) for design in analysis.designs],
         "no_design": analysis.no_design,
         "interval_doubts": analysis.doubts,
+        "interval_basis": analysis.basis,
         "series": [_plain(series, sweep) for series in analysis.series],
         "predictions": [_plain(judged, sweep) for judged in judge_predictions(analysis)],
         "runs": [_plain(run, sweep) for run in analysis.used],
@@ -156,6 +157,7 @@ def _plain_design(design: TwoLevelDesign) -> dict[str, Any]:
                 "sse": fit.sse,
                 "sst": fit.sst,
                 "percent_error": fit.percent_error,
+                "percent_blocks": fit.percent_blocks,
                 "sd_error": fit.sd_error,
                 "residuals": fit.residuals.tolist(),
             }

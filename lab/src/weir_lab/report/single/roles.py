@@ -104,7 +104,7 @@ def _stages_table(analysis: Analysis, told: Sequence[Point]) -> Table:
     ]
     return Table(
         "stage-times",
-        "Mean time per request (µs) with 95 % t intervals over runs. Total = first to last stamp in the proxy; outside = client's response "
+        "Mean time per request (µs) with 95 % intervals over runs. Total = first to last stamp in the proxy; outside = client's response "
         "time − total.",
         (*factor_heads(analysis), *STAGES, "Total", "Outside", "Client's response time"),
         tuple(rows),
@@ -153,7 +153,7 @@ def _cpu_table(analysis: Analysis, cores: int) -> Table:
     ]
     return Table(
         "cpu-times",
-        "CPU time per request (µs) with 95 % t intervals over runs, and cores used (CPU seconds per second), by role. The machine has "
+        "CPU time per request (µs) with 95 % intervals over runs, and cores used (CPU seconds per second), by role. The machine has "
         f"{cores} cores. Rest: share of its CPU time that went to other processes and to interrupts charged to nobody. Generator: share of "
         "the time of the load generator's threads.",
         (

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
+from weir_lab.theory.linear import Fit, fit, lay_out, spread_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -50,10 +52,12 @@ class Effect:
 
 @dataclass(frozen=True, eq=False)
 class FactorialAnalysis:
-    """A fitted 2^k r design. SSY = SS0 + SST, SST = sum of the terms' squares + SSE.
+    """A fitted 2^k r design. SSY = SS0 + SST, SST = sum of the terms' squares + SSB + SSE.
 
     ``residuals`` has one row per cell, ``predicted`` is the cell mean; ``freedom`` of the error is 2^k (r-1). ``sd_error`` and
-    ``sd_effect`` = sd_error / sqrt(2^k r) are None when r = 1.
+    ``sd_effect`` = sd_error / sqrt(2^k r) are None when r = 1. Where repetitions are blocks, ``ss_blocks`` (SSB) is what they have in
+    common, taken out of error and residuals, and (2^k - 1)(r-1) degrees of freedom are left; it is None otherwise. Where blocks are
+    known and cells differ in spread, an effect's interval comes from its own values block by block.
     """
 
     factors: tuple[str, ...]
@@ -68,8 +72,17 @@ class FactorialAnalysis:
     sd_effect: float | None
     level: float
     levels: NDArray[np.float64]
+    observations: NDArray[np.float64]
     predicted: NDArray[np.float64]
     residuals: NDArray[np.float64]
+    fit: Fit | None = None
+    """Cells, and blocks if there are any, by least squares; None with one run per cell."""
+    ss_blocks: float | None = None
+
+    @property
+    def percent_blocks(self) -> float | None:
+        """Share of the variation that blocks have in common; None without blocks."""
+        return None if self.ss_blocks is None else 100.0 * self.ss_blocks / self.sst if self.sst > 0.0 else 0.0
 
     @property
     def percent_error(self) -> float:
@@ -119,7 +132,12 @@ class FactorialAnalysis:
 
 
 def analyse_factorial(
-    levels: ArrayLike, observations: ArrayLike, factors: Sequence[str] = (), level: float = 0.95
+    levels: ArrayLike,
+    observations: ArrayLike,
+    factors: Sequence[str] = (),
+    level: float = 0.95,
+    *,
+    blocked: bool = False,
 ) -> FactorialAnalysis:
     """Full model of a 2^k r design.
 
@@ -133,11 +151,14 @@ def analyse_factorial(
         One-letter names; A, B, C, ... by default.
     level
         Confidence level of the intervals.
+    blocked
+        Whether each column is a block, whose runs were made close in time: what its cells have in common is then no error.
 
     Notes
     -----
     q_j = (1/2^k) sum_i x_ij ybar_i with the sign table x; SS_j = 2^k r q_j^2; s_e^2 = SSE / (2^k (r-1)); one standard error for all
-    effects, s_e / sqrt(2^k r). Assumes errors that are independent, normal, and of equal spread in all cells: `check_residuals`.
+    effects, s_e / sqrt(2^k r). Least squares of cells and blocks is `theory.linear`'s.
+    Assumes errors that are independent, normal, and of equal spread in all cells: `check_residuals`.
 
     >>> result = analyse_factorial([[-1, -1], [1, -1], [-1, 1], [1, 1]], [[15], [45], [25], [75]])
     >>> [effect.effect for effect in result.effects]
@@ -154,18 +175,27 @@ def analyse_factorial(
     signs = np.column_stack([x[:, list(subset)].prod(axis=1) for subset in subsets])
     means = y.mean(axis=1)
     q = signs.T @ means / cells
-    residuals = y - means[:, None]
-    sse, ssy = float((residuals**2).sum()), float((y**2).sum())
-    squares = cells * repetitions * q**2
+    made = _fitted(y, blocked=blocked) if repetitions > 1 else None
+    residuals = np.zeros_like(y) if made is None else made.residuals.reshape(y.shape)
+    sse, freedom = (0.0, 0) if made is None else (made.sse, made.freedom)
+    ssy, squares = float((y**2).sum()), cells * repetitions * q**2
+    ss_blocks = None
+    if blocked and made is not None:
+        ss_blocks = float(cells * ((y.mean(axis=0) - y.mean()) ** 2).sum())
     # From deviations, not SSY - SS0: the difference of large sums loses digits.
-    sst = float(squares[1:].sum()) + sse
-    freedom = cells * (repetitions - 1)
+    sst = float(squares[1:].sum()) + (ss_blocks or 0.0) + sse
     sd_error = math.sqrt(sse / freedom) if freedom else None
     sd_effect = sd_error / math.sqrt(cells * repetitions) if sd_error is not None else None
+    # Without one spread for all cells, the blocks' own values of an effect are alike all the same.
+    by_block = made if blocked and made is not None and not spread_of(made).equal else None
     effects = []
     for index, subset in enumerate(subsets):
         value, interval = float(q[index]), None
-        if sd_effect is not None:
+        if by_block is not None and subset:
+            own = by_block.contrast_by_block(dict(enumerate((signs[:, index] / cells).tolist())))
+            reach = _quantile(level, own.freedom) * own.standard_error
+            interval = Estimate(value, own.standard_error, value - reach, value + reach, level)
+        elif sd_effect is not None:
             reach = _quantile(level, freedom) * sd_effect
             interval = Estimate(value, sd_effect, value - reach, value + reach, level)
         share = None if not subset else 100.0 * float(squares[index]) / sst if sst > 0.0 else 0.0
@@ -185,9 +215,19 @@ def analyse_factorial(
         sd_effect,
         level,
         x,
+        y,
         means,
         residuals,
+        made,
+        ss_blocks,
     )
+
+
+def _fitted(y: NDArray[np.float64], *, blocked: bool) -> Fit:
+    cells, repetitions = y.shape
+    labels = np.repeat(np.arange(cells), repetitions).tolist()
+    blocks = np.tile(np.arange(repetitions), cells).tolist() if blocked else None
+    return fit(lay_out(labels, blocks), y.ravel())
 
 
 def _check(x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
@@ -205,7 +245,7 @@ def _letters(term: str, factors: Sequence[str]) -> list[str]:
     return [name for name in factors if name in term]
 
 
-def _quantile(level: float, freedom: int) -> float:
+def _quantile(level: float, freedom: float) -> float:
     if not 0.0 < level < 1.0:
         raise ValueError(f"A confidence level lies between 0 and 1, not {level}.")
     return float(stdtrit(freedom, 0.5 + level / 2.0))

@@ -12,9 +12,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtrc, ndtri
+from scipy.special import ndtri
 
 from weir_lab.theory.factorial.analysis import FactorialAnalysis, analyse_factorial
+from weir_lab.theory.linear import spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,7 @@ class ModelChoice:
 
 def check_residuals(analysis: FactorialAnalysis, run_order: ArrayLike | None = None) -> ResidualChecks:
     """Check range, equal spread, normality and drift; ``run_order`` has the shape of the observations."""
-    y = analysis.predicted[:, None] + analysis.residuals
+    y = analysis.observations
     warnings = []
     range_ratio = float(y.max() / y.min()) if y.min() > 0.0 else None
     if range_ratio is not None and range_ratio > _WIDE_RANGE:
@@ -76,10 +77,12 @@ def check_residuals(analysis: FactorialAnalysis, run_order: ArrayLike | None = N
     if analysis.repetitions < 2:
         warnings.append("one run per cell: no error, no intervals, no test of anything")
         return ResidualChecks(range_ratio, None, None, None, None, None, tuple(warnings))
-    deviations = np.sqrt((analysis.residuals**2).sum(axis=1) / (analysis.repetitions - 1))
+    assert analysis.fit is not None  # there are two runs per cell or more
+    spread = spread_of(analysis.fit)
+    deviations = np.array([spread.sds[cell] for cell in range(len(analysis.predicted))])
     least, most = float(deviations.min()), float(deviations.max())
     spread_ratio = math.inf if least == 0.0 < most else most / least if least > 0.0 else None
-    spread_p = _bartlett(deviations.tolist(), analysis.repetitions)
+    spread_p = spread.p if most > 0.0 else None
     if spread_p is not None and spread_p < _ALPHA and spread_ratio is not None and spread_ratio > _SPREAD_RATIO:
         warnings.append(
             f"cells differ in spread by a factor of {spread_ratio:.3g} (Bartlett p = {spread_p:.2g}): one error for all does not fit"
@@ -105,18 +108,23 @@ def check_residuals(analysis: FactorialAnalysis, run_order: ArrayLike | None = N
 
 
 def compare_models(
-    levels: ArrayLike, observations: ArrayLike, factors: Sequence[str] = (), level: float = 0.95
+    levels: ArrayLike,
+    observations: ArrayLike,
+    factors: Sequence[str] = (),
+    level: float = 0.95,
+    *,
+    blocked: bool = False,
 ) -> ModelChoice:
-    """Fit both scales and say which one the data ask for, and why.
+    """Fit both scales and say which one the data ask for, and why; ``blocked`` as `analyse_factorial` has it.
 
     Logarithmic if the values span more than a factor of 10, or if the spread grows with the level (slope above 0.5 with unequal spread);
     additive if values span less than a factor of 3 and spreads are alike; otherwise undecided, and physics decides.
     """
     y = np.asarray(observations, dtype=np.float64)
-    additive = analyse_factorial(levels, y, factors, level)
+    additive = analyse_factorial(levels, y, factors, level, blocked=blocked)
     if y.min() <= 0.0:
         return ModelChoice(additive, None, Scale.ADDITIVE, ("values are not all positive: there is no logarithm",))
-    logarithmic = analyse_factorial(levels, np.log(y), factors, level)
+    logarithmic = analyse_factorial(levels, np.log(y), factors, level, blocked=blocked)
     checks, on_log = check_residuals(additive), check_residuals(logarithmic)
     ratio = checks.range_ratio or 1.0
     reasons = [f"largest over smallest value: {ratio:.3g}"]
@@ -139,19 +147,6 @@ def compare_models(
     else:
         scale = Scale.UNDECIDED
     return ModelChoice(additive, logarithmic, scale, tuple(reasons))
-
-
-def _bartlett(deviations: list[float], repetitions: int) -> float | None:
-    """P value of equal variances in normal cells (Bartlett 1937); 0 if some cells have no spread at all and others do."""
-    variances = np.array(deviations) ** 2
-    if variances.max() == 0.0:
-        return None
-    if variances.min() == 0.0:
-        return 0.0
-    cells, freedom = variances.size, repetitions - 1
-    statistic = freedom * (cells * math.log(float(variances.mean())) - float(np.log(variances).sum()))
-    correction = 1.0 + (cells + 1.0) / (3.0 * cells * freedom)
-    return float(chdtrc(cells - 1, statistic / correction))
 
 
 def _slope(deviations: list[float], means: list[float]) -> float | None:

@@ -11,8 +11,8 @@ first that is *certainly* on it. Bisect the grid inside the bracket to know more
         │              ·            certainly at   ·   behind the best nothing counts: a curve that collapses has its knee before
         └──────────────────────────────────────────────▶ N
 
-Intervals are made of comparisons between populations on logarithms, t with the spread pooled over populations (Welch's where spreads
-differ beyond chance), at levels that hold for all comparisons together. Three rules have them: the crossing of the asymptotes, the
+Intervals are made of comparisons between populations in the linear model (population + block on logarithms, one error where spreads agree),
+at levels that hold for all comparisons together. Three rules have them: the crossing of the asymptotes, the
 plateau (the bracket itself) and the largest power (all populations that may be the best). The others jump from point to point or hang
 on a model, so that no interval of theirs holds what it says; they are printed without.
 """
@@ -24,12 +24,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import stdtrit
 
+from weir_lab.theory.linear import LogModel, MeasuredRun
 from weir_lab.theory.queueing import scalability_peak
-from weir_lab.theory.stats import LogGroups, unpaired_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,13 +46,14 @@ SLOPE_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Curve:
-    """Run means per population, ascending. ``percentile_s`` is one high percentile per run, where known."""
+    """Run means per population, ascending. ``percentile_s`` is one high percentile per run, where known; ``blocks`` each run's block."""
 
     population: tuple[int, ...]
     throughput_per_s: tuple[tuple[float, ...], ...]
     response_time_s: tuple[tuple[float, ...], ...]
     percentile_s: tuple[tuple[float, ...], ...] | None = None
     think_time_s: float = 0.0
+    blocks: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         groups = [self.throughput_per_s, self.response_time_s, *([self.percentile_s] if self.percentile_s else [])]
@@ -62,6 +64,8 @@ class Curve:
         for group in groups:
             if any(len(runs) < 2 or not np.isfinite(runs).all() or min(runs) <= 0.0 for runs in group):
                 raise ValueError("Each population needs at least 2 runs with positive, finite values.")
+        if self.blocks and [len(one) for one in self.blocks] != [len(one) for one in self.throughput_per_s]:
+            raise ValueError("Each run has one block.")
 
 
 @dataclass(frozen=True)
@@ -239,20 +243,41 @@ def _means(curve: Curve, demands: tuple[float, float] | None) -> _Means:
     )
 
 
+def _model(curve: Curve, groups: Sequence[Sequence[float]]) -> LogModel:
+    """Runs of all populations, cells by their index."""
+    return LogModel(
+        [
+            MeasuredRun(place, value, curve.blocks[place][run] if curve.blocks else None)
+            for place, runs in enumerate(groups)
+            for run, value in enumerate(runs)
+        ]
+    )
+
+
+def _lower(model: LogModel, one: int, other: int, alpha: float) -> float:
+    """What the logarithm of one population's rate over another's is above, but for a chance of ``alpha``."""
+    found = model.difference(other, one)
+    return found.value - float(stdtrit(found.freedom, 1.0 - alpha)) * found.standard_error
+
+
+def _upper(model: LogModel, one: int, other: int, alpha: float) -> float:
+    return -_lower(model, other, one, alpha)
+
+
 def _bracket(curve: Curve, level: float) -> tuple[int | None, int | None]:
     """The last population certainly below 95 % of the best, and the first certainly above, which is the best at the latest.
 
     A population is called at the plateau if it is above 95 % of *each* other one, so that the choice of the best costs nothing
     (intersection of tests); below, if it is so against the best, at a level that any of the others may have been chosen as that.
     """
-    groups = LogGroups(curve.throughput_per_s)
-    best, margin, size = groups.largest(), math.log(PLATEAU_SHARE), len(curve.population)
+    model = _model(curve, curve.throughput_per_s)
+    best, margin, size = int(np.argmax(model.fit.means)), math.log(PLATEAU_SHARE), len(curve.population)
 
     def at_plateau(n: int) -> bool:
-        return all(groups.lower(n, other, 1.0 - level) > margin for other in range(size) if other != n)
+        return all(_lower(model, n, other, 1.0 - level) > margin for other in range(size) if other != n)
 
     at = next((n for n in range(best + 1) if at_plateau(n)), None)
-    below = [n for n in range(best) if groups.upper(n, best, (1.0 - level) / (size - 1)) < margin]
+    below = [n for n in range(best) if _upper(model, n, best, (1.0 - level) / (size - 1)) < margin]
     return (
         curve.population[max(below)] if below else None,
         None if at is None else curve.population[at],
@@ -273,12 +298,14 @@ def _power_ends(curve: Curve, level: float) -> tuple[float, float]:
         tuple(x / r for x, r in zip(rates, times, strict=True))
         for rates, times in zip(curve.throughput_per_s, curve.response_time_s, strict=True)
     )
-    groups = LogGroups(powers)
+    model = _model(curve, powers)
     size = len(curve.population)
     left = [
         index
         for index in range(size)
-        if all(groups.upper(index, other, (1.0 - level) / (size - 1)) >= 0.0 for other in range(size) if other != index)
+        if all(
+            _upper(model, index, other, (1.0 - level) / (size - 1)) >= 0.0 for other in range(size) if other != index
+        )
     ]
     return float(curve.population[min(left)]), float(curve.population[max(left)])
 
@@ -288,16 +315,17 @@ def _crossing_ends(curve: Curve, level: float) -> tuple[float, float]:
 
     The upper end needs no adjustment for the choice of the largest (it holds if that of the true best does); the lower one does.
     """
-    groups, size = LogGroups(curve.throughput_per_s), len(curve.population)
+    model, size = _model(curve, curve.throughput_per_s), len(curve.population)
     alpha = (1.0 - level) / 2.0
-    low = max([0.0, *(groups.lower(index, 0, alpha / (size - 1)) for index in range(1, size))])
-    high = max([0.0, *(groups.upper(index, 0, alpha) for index in range(1, size))])
+    low = max([0.0, *(_lower(model, index, 0, alpha / (size - 1)) for index in range(1, size))])
+    high = max([0.0, *(_upper(model, index, 0, alpha) for index in range(1, size))])
     return curve.population[0] * math.exp(low), curve.population[0] * math.exp(high)
 
 
 def _saturated(curve: Curve, level: float) -> bool:
     """The last step gains less than half of what proportional growth would give, with certainty."""
-    change = unpaired_change(curve.throughput_per_s[-2], curve.throughput_per_s[-1], level)
+    last = len(curve.population) - 1
+    change = _model(curve, curve.throughput_per_s).change(last - 1, last, level)
     proportional = 100.0 * (curve.population[-1] / curve.population[-2] - 1.0)
     return change.high < STEP_SHARE * proportional
 

@@ -17,7 +17,15 @@ from weir_lab.theory.linear.checks import DEPENDENT_P, UNEQUAL_P, Dependence, Sp
 from weir_lab.theory.linear.contrasts import Contrast, ErrorFrom, compare
 from weir_lab.theory.linear.fit import Estimate, Fit, Slope, fit
 from weir_lab.theory.linear.layout import Layout, LayoutError, lay_out
-from weir_lab.theory.linear.logs import Change, LogModel, MeasuredRun, change_between_runs, positive_interval
+from weir_lab.theory.linear.logs import (
+    Change,
+    Equivalence,
+    LogModel,
+    MeasuredRun,
+    change_between_runs,
+    interval_of,
+    positive_interval,
+)
 from weir_lab.theory.linear.simultaneous import max_t_p, max_t_quantile
 
 __all__ = [
@@ -26,6 +34,7 @@ __all__ = [
     "Change",
     "Contrast",
     "Dependence",
+    "Equivalence",
     "ErrorFrom",
     "Estimate",
     "Fit",
@@ -39,6 +48,7 @@ __all__ = [
     "compare",
     "dependence_of",
     "fit",
+    "interval_of",
     "lay_out",
     "max_t_p",
     "max_t_quantile",

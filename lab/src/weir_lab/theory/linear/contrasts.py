@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -20,7 +20,7 @@ from weir_lab.theory.linear.layout import LayoutError
 from weir_lab.theory.linear.simultaneous import max_t_p, max_t_quantile
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from weir_lab.theory.linear.fit import Estimate, Fit
 
@@ -74,7 +74,7 @@ class Contrast:
 
 def compare(
     fit: Fit,
-    contrasts: Sequence[Mapping[Hashable, float]],
+    contrasts: Sequence[Mapping[Any, float]],
     level: float = 0.95,
     spread: Spread | None = None,
 ) -> list[Contrast]:
@@ -102,7 +102,7 @@ def compare(
     return found
 
 
-def _pooled(fit: Fit, contrasts: Sequence[Mapping[Hashable, float]], level: float) -> list[Contrast]:
+def _pooled(fit: Fit, contrasts: Sequence[Mapping[Any, float]], level: float) -> list[Contrast]:
     estimates = [fit.contrast(one) for one in contrasts]
     forms = np.array([fit.spread_of(fit.layout.weights_of(one)) for one in contrasts])
     lengths = np.linalg.norm(forms, axis=1)
@@ -118,7 +118,7 @@ def _pooled(fit: Fit, contrasts: Sequence[Mapping[Hashable, float]], level: floa
     ]
 
 
-def _own_error(fit: Fit, contrast: Mapping[Hashable, float]) -> tuple[Estimate, ErrorFrom]:
+def _own_error(fit: Fit, contrast: Mapping[Any, float]) -> tuple[Estimate, ErrorFrom]:
     if fit.layout.block is not None:
         return fit.contrast_by_block(contrast), ErrorFrom.BLOCKS
     return fit.contrast_by_cell(contrast), ErrorFrom.CELLS

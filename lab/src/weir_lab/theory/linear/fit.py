@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -80,7 +80,7 @@ class Fit:
             self.layout.cell_means(self.y) - self.layout.cell_means(self.layout.columns) @ self.coefficients
         )
 
-    def contrast(self, contrast: Mapping[Hashable, float]) -> Estimate:
+    def contrast(self, contrast: Mapping[Any, float]) -> Estimate:
         """A sum of weights × means of cells, with the pooled error. Weights add up to 0. `LayoutError` where blocks do not allow it."""
         weights = self._estimable(contrast)
         return Estimate(
@@ -94,7 +94,7 @@ class Fit:
         own = (weights / self.layout.counts)[self.layout.cell]
         return np.asarray(own - u @ ((apart @ v) / s))
 
-    def _estimable(self, contrast: Mapping[Hashable, float]) -> NDArray[np.float64]:
+    def _estimable(self, contrast: Mapping[Any, float]) -> NDArray[np.float64]:
         weights = self.layout.weights_of(contrast)
         if not self.layout.estimable(weights):
             names = ", ".join(str(name) for name, weight in contrast.items() if weight)
@@ -103,7 +103,7 @@ class Fit:
             )
         return weights
 
-    def contrast_by_block(self, contrast: Mapping[Hashable, float]) -> Estimate:
+    def contrast_by_block(self, contrast: Mapping[Any, float]) -> Estimate:
         """The same from whole blocks alone: one value per block that has all cells of the contrast, t over those.
 
         Holds whatever the spread of each cell, for it only takes the blocks' values to be alike. With two cells it is the paired t.
@@ -129,7 +129,7 @@ class Fit:
             float(data.size - 1),
         )
 
-    def contrast_by_cell(self, contrast: Mapping[Hashable, float]) -> Estimate:
+    def contrast_by_cell(self, contrast: Mapping[Any, float]) -> Estimate:
         """The same with each cell's own spread and no blocks: Welch's, with Satterthwaite's degrees of freedom."""
         weights, layout = self.layout.weights_of(contrast), self.layout
         adjusted, covariate = self._without_covariate()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class Layout:
         apart = self.inside(values)
         return np.asarray(apart - u @ (u.T @ apart))
 
-    def weights_of(self, contrast: Mapping[Hashable, float]) -> NDArray[np.float64]:
+    def weights_of(self, contrast: Mapping[Any, float]) -> NDArray[np.float64]:
         """Weights of a contrast as an array over cells. They add up to 0."""
         weights = np.zeros(len(self.cells))
         for name, weight in contrast.items():

@@ -12,20 +12,28 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from weir_lab.theory.linear.checks import Dependence, Spread, dependence_of, spread_of
 from weir_lab.theory.linear.contrasts import Contrast, ErrorFrom, compare
 from weir_lab.theory.linear.fit import Estimate, Fit, Slope, fit
 from weir_lab.theory.linear.layout import LayoutError, lay_out
-from weir_lab.theory.stats import Interval
+from weir_lab.theory.stats import Interval, mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from numpy.typing import ArrayLike
 
-__all__ = ["Change", "LogModel", "MeasuredRun", "change_between_runs", "positive_interval"]
+__all__ = [
+    "Change",
+    "Equivalence",
+    "LogModel",
+    "MeasuredRun",
+    "change_between_runs",
+    "interval_of",
+    "positive_interval",
+]
 
 
 class MeasuredRun(NamedTuple):
@@ -67,6 +75,24 @@ class Change:
 
 # Responses of the same runs share a layout, and with it the draws of its checks.
 _layout_of = lru_cache(maxsize=32)(lay_out)
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Whether a change lies inside 1/(1+m) to 1+m, m the margin (two one-sided tests). ``p`` is the larger of the two.
+
+    ``change`` has its 1 - 2 alpha interval: equivalence is shown exactly when that lies inside the margins.
+    """
+
+    change: Change
+    margin_percent: float
+    p: float
+    alpha: float
+
+    @property
+    def shown(self) -> bool:
+        """Whether equivalence within the margin is shown at the error rate ``alpha``."""
+        return self.p < self.alpha
 
 
 class LogModel:
@@ -120,6 +146,14 @@ class LogModel:
         assert found is not None  # without blocks `_fitted` raises
         return found
 
+    @property
+    def values(self) -> dict[Hashable, list[float]]:
+        """The values of each cell's runs."""
+        found: dict[Hashable, list[float]] = {}
+        for run in self._runs:
+            found.setdefault(run.cell, []).append(run.value)
+        return found
+
     @cached_property
     def spread(self) -> Spread:
         """Outcome of the check of equal spread."""
@@ -151,6 +185,16 @@ class LogModel:
             for found, (baseline, treatment) in zip(compare(chosen, contrasts, level, spread), pairs, strict=True)
         ]
 
+    def equivalence(
+        self, baseline: Hashable, treatment: Hashable, margin_percent: float, alpha: float = 0.05
+    ) -> Equivalence:
+        """Two one-sided t tests on the log ratio (TOST; Schuirmann 1987), the margin chosen before the data were seen."""
+        if margin_percent <= 0.0 or not 0.0 < alpha < 0.5:
+            raise LayoutError("Equivalence needs a positive margin and an error rate between 0 and 0.5.")
+        found, margin = self.difference(baseline, treatment), math.log1p(margin_percent / 100.0)
+        p = max(_above(found.value - margin, found), _above(-found.value - margin, found))
+        return Equivalence(self.change(baseline, treatment, 1.0 - 2.0 * alpha), margin_percent, p, alpha)
+
     def difference(self, baseline: Hashable, treatment: Hashable) -> Estimate:
         """Log of treatment over baseline with its standard error, for whoever needs another interval than that of `changes`."""
         contrast = {treatment: 1.0, baseline: -1.0}
@@ -170,8 +214,7 @@ class LogModel:
         Blocks count as a random sample, because another study meets others. With unequal spreads only the cell's own runs count.
         """
         estimate = self.fit.level(cell) if self.spread.equal else self.fit.level_by_cell(cell)
-        values = [run.value for run in self._runs if run.cell == cell]
-        return _interval(values, estimate, level)
+        return _interval(self.values[cell], estimate, level)
 
     def levels(self, level: float = 0.95) -> dict[Hashable, Interval]:
         """All cells' levels, each with an interval of its own."""
@@ -209,10 +252,23 @@ def positive_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     return _interval(data.tolist(), Estimate(float(logs.mean()), error, data.size - 1.0), level)
 
 
+def interval_of(values: ArrayLike, level: float = 0.95) -> Interval:
+    """`positive_interval`; where a value is 0 (a stage that takes no time), mean ± t s / √n. Not for what may have either sign."""
+    data = np.asarray(values, dtype=np.float64)
+    return positive_interval(data, level) if (data > 0.0).all() else mean_interval(data, level)
+
+
 def _interval(values: Sequence[float], estimate: Estimate, level: float) -> Interval:
     mean = math.fsum(values) / len(values)
     factor = math.exp(float(stdtrit(estimate.freedom, 0.5 + level / 2.0)) * estimate.standard_error)
     return Interval(mean, mean / factor, mean * factor, len(values), level)
+
+
+def _above(excess: float, found: Estimate) -> float:
+    """P value of a mean at or above 0 that was found at ``excess``; data without spread are exact."""
+    if found.standard_error == 0.0:
+        return float(excess >= 0.0)
+    return float(stdtr(found.freedom, excess / found.standard_error))
 
 
 def _change(found: Contrast, n: int) -> Change:

@@ -5,30 +5,16 @@ too short (docs/method.md has the numbers). By question:
 
 ``intervals``    how well do we know the mean of a cell? Student's t on run means; batch means inside one long run; variance components
 ``stopping``     how many runs? the stop rule, the two-stage plan, sample sizes; intervals that hold at every look
-``comparing``    is B different from A? paired and Welch, differences and log ratios, one- and two-sided, equivalence, Holm
-``covariance``   the same while something else varied that was measured, such as the speed of the machine
+``adjusting``    p values of several tests made side by side (comparisons of cells are `theory.linear`'s)
 ``warmup``       where does the steady state begin? MSER-5 with its guards
 ``percentiles``  which percentile can this many samples support, and between which order statistics does it lie?
 ``placement``    do keys fall evenly on servers? chi-square and statistical distance
 ``resampling``   intervals for what has no formula: bootstrap over runs
 
-Start with `mean_interval` and `paired_change`.
+Start with `mean_interval`.
 """
 
-from weir_lab.theory.stats.comparing import (
-    Alternative,
-    Change,
-    Difference,
-    Equivalence,
-    equivalence,
-    holm,
-    paired_change,
-    paired_difference,
-    unpaired_change,
-    welch_difference,
-)
-from weir_lab.theory.stats.covariance import CommonSlope, fit_common_slope
-from weir_lab.theory.stats.groups import LogGroups
+from weir_lab.theory.stats.adjusting import holm
 from weir_lab.theory.stats.intervals import (
     BatchMeans,
     Interval,
@@ -57,15 +43,9 @@ from weir_lab.theory.stats.stopping import Decision, StopRule, running_half_widt
 from weir_lab.theory.stats.warmup import Truncation, mser5, warmup_cut
 
 __all__ = [
-    "Alternative",
     "BatchMeans",
-    "Change",
-    "CommonSlope",
     "Decision",
-    "Difference",
-    "Equivalence",
     "Interval",
-    "LogGroups",
     "PercentileInterval",
     "StopRule",
     "Truncation",
@@ -74,15 +54,11 @@ __all__ = [
     "batch_means",
     "bootstrap_interval",
     "coefficient_of_variation",
-    "equivalence",
     "expected_distance_if_uniform",
-    "fit_common_slope",
     "holm",
     "mean_interval",
     "mser5",
     "one_sided_bound",
-    "paired_change",
-    "paired_difference",
     "percentile_interval",
     "percentile_min_count",
     "percentile_ranks",
@@ -92,8 +68,6 @@ __all__ = [
     "same_shares",
     "sample_size",
     "statistical_distance",
-    "unpaired_change",
     "variance_components",
     "warmup_cut",
-    "welch_difference",
 ]

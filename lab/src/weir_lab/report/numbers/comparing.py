@@ -1,0 +1,76 @@
+"""Cells of sweeps in the linear model: changes between them, and levels at equal speed of the machine.
+
+All cells that are given make one model, so that each comparison knows what all runs say about the spread. Blocks are those of their own
+sweep; cells of two sweeps share none, and are compared without.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.report.numbers.readings import Reading
+from weir_lab.theory.linear import Change, LayoutError, LogModel, MeasuredRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weir_lab.report.numbers.readings import CellReadings
+
+__all__ = ["cell_key", "change_between", "changes_between", "equal_speed", "model_of"]
+
+Key = tuple[str, str]
+
+
+def cell_key(cell: CellReadings) -> Key:
+    """Names a cell among those of several sweeps."""
+    return str(cell.runs[0].run.folder.parent), cell.cell.name
+
+
+def model_of(
+    cells: Sequence[CellReadings], value: Callable[[Reading], float | None], *, with_yardstick: bool = False
+) -> LogModel | None:
+    """All runs that have a positive number; None where they are too few for any error, or a yardstick is asked for that tells nothing."""
+    runs = []
+    for cell in cells:
+        for run in cell.runs:
+            found, slowness = value(run), run.slowness_ns() if with_yardstick else None
+            if found is not None and found > 0.0:
+                meta = run.run.meta
+                block = (cell_key(cell)[0], meta.repetition)
+                runs.append(MeasuredRun(cell_key(cell), found, block, float(meta.started_unix_ns), slowness))
+    try:
+        return LogModel(runs, with_covariate=with_yardstick) if runs else None
+    except LayoutError:
+        return None
+
+
+def changes_between(
+    cells: Sequence[CellReadings],
+    pairs: Sequence[tuple[CellReadings, CellReadings]],
+    value: Callable[[Reading], float | None],
+) -> list[Change | None]:
+    """Changes from the first cell of each pair to its second, with intervals that hold together; None with fewer than two runs of either.
+
+    ``cells`` are all that tell about the spread, those of the pairs among them.
+    """
+    model = model_of(cells, value)
+    known = {} if model is None else {key: len(values) for key, values in model.values.items()}
+    told = [all(known.get(cell_key(cell), 0) >= 2 for cell in pair) for pair in pairs]
+    asked = [(cell_key(base), cell_key(cell)) for (base, cell), enough in zip(pairs, told, strict=True) if enough]
+    found = iter(model.changes(asked) if model is not None and asked else [])
+    return [next(found) if enough else None for enough in told]
+
+
+def change_between(
+    cells: Sequence[CellReadings], base: CellReadings, cell: CellReadings, value: Callable[[Reading], float | None]
+) -> Change | None:
+    """One change, with an interval for it alone."""
+    return changes_between(cells, [(base, cell)], value)[0]
+
+
+def equal_speed(cells: Sequence[CellReadings]) -> LogModel | None:
+    """Throughputs of these cells over what the yardstick took; ``None`` where it was not read in all runs, or tells nothing."""
+    read = [cell for cell in cells if len(cell.runs) >= 2]
+    if len(read) < 2 or any(run.slowness_ns() is None for cell in read for run in cell.runs):
+        return None
+    return model_of(read, lambda run: run.throughput, with_yardstick=True)
