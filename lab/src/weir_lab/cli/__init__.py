@@ -1,6 +1,7 @@
 """The command line ``weir-lab``: `commands` says which module has which command.
 
 ``sweeps``         run, extend, report
+``cells``          changes, precision
 ``studies``        check, plan, gather, tables, import
 ``whole_studies``  study, verify, compare
 ``checks``         selfcheck, audit, merge

@@ -36,6 +36,8 @@ COMMANDS = {
     "plan": ("studies", "plan"),
     "gather": ("studies", "gather"),
     "tables": ("studies", "tables"),
+    "changes": ("cells", "changes"),
+    "precision": ("cells", "precision"),
     "import": ("studies", "import_results"),
     "ab": ("ab", "ab"),
     "selfcheck": ("checks", "selfcheck"),
