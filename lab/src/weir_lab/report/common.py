@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Kind, RequestPath, Settings
 from weir_lab.records.formats import STAGES
-from weir_lab.report.numbers.readings import Reading
+from weir_lab.report.numbers.comparing import level_of
 from weir_lab.report.page.blocks import Figure, Table, Value
 from weir_lab.report.page.charts import LOOKS, Bar, Line, Look, Mark, Panel
 from weir_lab.theory.linear import interval_of
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from weir_lab.design import Study
     from weir_lab.design.whole.sets import SectionSpec
-    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
+    from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.theory.stats import Interval
 
 __all__ = [
     "BOUND",
@@ -37,6 +38,8 @@ __all__ = [
     "design_rows",
     "figure",
     "level_name",
+    "level_text",
+    "level_value",
     "line_over",
     "mark",
     "mark_of",
@@ -169,17 +172,37 @@ def level_name(factor: str, level: object) -> str:
 def mark(cell: CellReadings, x: float, value: Callable[[Reading], float | None], scale: float = 1.0) -> Mark | None:
     """A point of a line: the mean over runs with its interval; ``None`` where no run has the number."""
     runs = tuple((block, one * scale) for block, one in _by_block(cell, value).items())
-    return mark_of(x, runs)
+    interval = level_of(cell, value)
+    return mark_of(x, runs, interval.scaled(scale) if interval is not None else None)
 
 
-def mark_of(x: float, runs: Sequence[tuple[int, float]]) -> Mark | None:
-    """The mean of some runs, each given with its block, with its interval; ``None`` without runs."""
+def level_value(
+    cell: CellReadings, value: Callable[[Reading], float | None], scale: float = 1.0, digits: int | None = None
+) -> Value | str:
+    """A level as figures have it, for a table; a dash where no run has the number."""
+    found = cell.of(value)
+    interval = level_of(cell, value)
+    if interval is not None:
+        return Value.of(interval.scaled(scale), digits)
+    return Value(found[0] * scale, digits=digits) if found else "–"
+
+
+def level_text(
+    cell: CellReadings, value: Callable[[Reading], float | None], scale: float = 1.0, digits: int | None = None
+) -> str:
+    """The same for a sentence."""
+    found = level_value(cell, value, scale, digits)
+    return found.text if isinstance(found, Value) else found
+
+
+def mark_of(x: float, runs: Sequence[tuple[int, float]], interval: Interval | None = None) -> Mark | None:
+    """The mean of some runs, each given with its block, with its interval (their own, if none is given); ``None`` without runs."""
     if not runs:
         return None
     note = count_text(len(runs), "run")
     if len(runs) == 1:
         return Mark(x, runs[0][1], note=note)
-    interval = interval_of([value for _, value in runs])
+    interval = interval or interval_of([value for _, value in runs])
     return Mark(x, interval.mean, interval.low, interval.high, note, tuple(runs))
 
 

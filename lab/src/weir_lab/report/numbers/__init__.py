@@ -5,7 +5,8 @@
 ``sweeps``           what a finished sweep says beyond its cells: effects, knees, models
 ``stations``         link bounds, utilization of each station, the bottleneck
 ``findings``         what the numbers say, in sentences made by rule
-``interval_doubts``  where intervals may hold less than they say
+``interval_doubts``  what intervals rest on, and where they may hold less than they say
+``comparing``        cells of sweeps in the linear model: changes, levels, at equal speed of the machine
 ``essence``          one compact table for the terminal
 ``published``        what the earlier studies printed, and its known errors
 """

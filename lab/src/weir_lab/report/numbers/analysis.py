@@ -185,6 +185,8 @@ class Analysis:
     stale: int
     doubts: list[str]
     """Why the intervals may hold less than they say (`interval_doubts`)."""
+    near_best: int
+    """How many cells are not shown to have less throughput than the best one."""
     basis: list[str]
     """What the intervals rest on, a sentence per response: the model, and the outcome of its two checks."""
 
@@ -247,6 +249,7 @@ def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
         flagged=[run for run in valid if run.meta.verdict.flags],
         stale=len(runs) - len(current),
         doubts=_doubts(study, used, models),
+        near_best=_near_best(models[Response.THROUGHPUT]),
         basis=[
             basis_text(RESPONSE_NAMES[response], model, {run.levels: _label(run.levels) for run in used})
             for response, model in models.items()
@@ -263,6 +266,14 @@ def _models(study: Study, used: list[RunNumbers]) -> dict[Response, LogModel]:
         for response in Response
         if _known(study, response, used)
     }
+
+
+def _near_best(model: LogModel) -> int:
+    """All against the best together, so that the best of another study is among them with 95 % (Gupta's subset, two-sided)."""
+    means = {cell: sum(values) / len(values) for cell, values in model.values.items()}
+    best = max(means, key=means.__getitem__)
+    others = [cell for cell in means if cell != best]
+    return sum(change.high >= 0.0 for change in model.changes([(best, cell) for cell in others]))
 
 
 def _doubts(study: Study, used: list[RunNumbers], models: dict[Response, LogModel]) -> list[str]:

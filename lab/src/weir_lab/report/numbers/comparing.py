@@ -6,17 +6,30 @@ sweep; cells of two sweeps share none, and are compared without.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from weir_lab.report.numbers.interval_doubts import basis_text
 from weir_lab.report.numbers.readings import Reading
-from weir_lab.theory.linear import Change, LayoutError, LogModel, MeasuredRun
+from weir_lab.theory.linear import Change, LayoutError, LogModel, MeasuredRun, interval_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.theory.stats import Interval
 
-__all__ = ["cell_key", "change_between", "changes_between", "equal_speed", "model_of"]
+__all__ = [
+    "basis_of",
+    "cell_key",
+    "change_between",
+    "changes_between",
+    "equal_speed",
+    "level_of",
+    "model_of",
+    "response_of",
+    "throughput_of",
+]
 
 Key = tuple[str, str]
 
@@ -42,6 +55,39 @@ def model_of(
         return LogModel(runs, with_covariate=with_yardstick) if runs else None
     except LayoutError:
         return None
+
+
+def throughput_of(run: Reading) -> float:
+    """Requests per second."""
+    return run.throughput
+
+
+def response_of(run: Reading) -> float:
+    """Mean response time in seconds."""
+    return run.response_s
+
+
+# A line or a column asks for the same response of one cell after the other.
+_model_of = lru_cache(maxsize=16)(model_of)
+
+
+def level_of(cell: CellReadings, value: Callable[[Reading], float | None]) -> Interval | None:
+    """Mean over the cell's runs with an interval for it alone, from the model of all cells of its sweep; None with fewer than two runs.
+
+    What is not positive in every run has mean ± t s / √n of its own runs.
+    """
+    found = cell.of(value)
+    if len(found) < 2:
+        return None
+    model = _model_of(cell.among, value) if cell.among and min(found) > 0.0 else None
+    return interval_of(found) if model is None else model.level(cell_key(cell))
+
+
+def basis_of(cells: Sequence[CellReadings]) -> str:
+    """What intervals of throughput and mean response time of these cells rest on, in two sentences; empty where there is no error."""
+    models = {"throughput": model_of(cells, throughput_of), "mean response time": model_of(cells, response_of)}
+    names = {cell_key(cell): cell.cell.name for cell in cells}
+    return ". ".join(basis_text(name, model, names) for name, model in models.items() if model is not None)
 
 
 def changes_between(
@@ -73,4 +119,4 @@ def equal_speed(cells: Sequence[CellReadings]) -> LogModel | None:
     read = [cell for cell in cells if len(cell.runs) >= 2]
     if len(read) < 2 or any(run.slowness_ns() is None for cell in read for run in cell.runs):
         return None
-    return model_of(read, lambda run: run.throughput, with_yardstick=True)
+    return model_of(read, throughput_of, with_yardstick=True)

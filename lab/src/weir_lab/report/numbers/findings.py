@@ -150,10 +150,10 @@ def _cpu(analysis: Analysis) -> str:
 def _best_cell(analysis: Analysis) -> str:
     """The largest throughput, and which other cells it cannot be told from."""
     best = max(analysis.points, key=lambda point: point.throughput_rps.mean)
-    near = [
-        point for point in analysis.points if point is not best and point.throughput_rps.high >= best.throughput_rps.low
-    ]
-    doubt = f"; the intervals of {count_text(len(near), 'other cell')} reach it" if near else ""
+    near = analysis.near_best
+    doubt = (
+        f"; {count_text(near, 'other cell')} {'is' if near == 1 else 'are'} not shown to be below it" if near else ""
+    )
     return (
         f"The largest throughput is {interval_text(best.throughput_rps)} requests/s ({best.label}), with a mean response time of "
         f"{microseconds(best.response_time_mean_ns.mean)} µs{doubt}."

@@ -195,10 +195,11 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class CellReadings:
-    """One cell with its valid runs, in the order of the blocks."""
+    """One cell with its valid runs, in the order of the blocks. ``among`` are all cells of its sweep, which tell about the spread."""
 
     cell: Cell
     runs: tuple[Reading, ...]
+    among: tuple[CellReadings, ...] = ()
 
     @property
     def settings(self) -> Settings:
@@ -256,6 +257,10 @@ class SweepReadings:
     facts: dict[str, str] = field(default_factory=dict)
     unloaded: tuple[Run, ...] = ()
     """Valid runs of a study without load; what they counted stands in their folders."""
+
+    def __post_init__(self) -> None:
+        for cell in self.cells:
+            object.__setattr__(cell, "among", self.cells)
 
     @property
     def varied(self) -> list[str]:

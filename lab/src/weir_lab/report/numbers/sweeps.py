@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,12 @@ from weir_lab.theory.fitting.calibration import (
     standard_candidates,
 )
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
-from weir_lab.theory.stats import Interval, mean_interval
+from weir_lab.theory.linear import LogModel, MeasuredRun, interval_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from weir_lab.theory.stats import Interval
 
 __all__ = [
     "CalibratedModel",
@@ -224,11 +227,26 @@ def client_series(observations: Sequence[Observation], population_factor: str = 
         groups.setdefault(rest, []).append(one)
     groups = {key: groups[key] for key in sorted(groups, key=_place)}
     varied = {name for name, _ in itertools.chain(*groups) if len({dict(key)[name] for key in groups}) > 1}
+    if min(Counter(one.levels for one in observations).values(), default=2) < 2:
+        raise ValueError("Each population of a series needs at least 2 runs.")
+    models = (_model(observations, _throughput), _model(observations, _response))
     return [
-        _series(tuple(pair for pair in rest if pair[0] in varied), runs)
+        _series(tuple(pair for pair in rest if pair[0] in varied), runs, models)
         for rest, runs in groups.items()
         if len({run.population for run in runs}) > 1
     ]
+
+
+def _throughput(one: Observation) -> float:
+    return one.throughput_per_s
+
+
+def _response(one: Observation) -> float:
+    return one.response_time_s
+
+
+def _model(observations: Sequence[Observation], value: Callable[[Observation], float]) -> LogModel:
+    return LogModel([MeasuredRun(one.levels, value(one), one.repetition, one.position) for one in observations])
 
 
 def _place(levels: tuple[tuple[str, Level], ...]) -> list[tuple[bool, float, str]]:
@@ -238,13 +256,12 @@ def _place(levels: tuple[tuple[str, Level], ...]) -> list[tuple[bool, float, str
     ]
 
 
-def _series(levels: tuple[tuple[str, Level], ...], runs: Sequence[Observation]) -> ClientSeries:
+def _series(
+    levels: tuple[tuple[str, Level], ...], runs: Sequence[Observation], models: tuple[LogModel, LogModel]
+) -> ClientSeries:
     populations = sorted({run.population for run in runs})
     groups = [sorted((run for run in runs if run.population == n), key=lambda run: run.repetition) for n in populations]
-    if min(len(group) for group in groups) < 2:
-        raise ValueError("Each population of a series needs at least 2 runs.")
-    throughput = tuple(mean_interval([run.throughput_per_s for run in group]) for group in groups)
-    response = tuple(mean_interval([run.response_time_s for run in group]) for group in groups)
+    throughput, response = (tuple(model.level(group[0].levels) for group in groups) for model in models)
     if len(populations) < 4:
         problem = f"{len(populations)} populations are too few for a knee or a model; measure at least 4"
         return ClientSeries(levels, tuple(populations), throughput, response, None, (), None, (), problem)
@@ -307,7 +324,7 @@ def explain_misses(score: Score, points: Sequence[Point], model: ClosedModel | N
 
 
 def _within(prediction: Prediction, runs: Sequence[float]) -> bool:
-    interval = mean_interval(runs)
+    interval = interval_of(runs)
     return interval.low <= prediction.predicted_per_s <= interval.high
 
 

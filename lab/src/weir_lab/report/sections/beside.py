@@ -14,12 +14,14 @@ from weir_lab.report.common import (
     Task,
     by_workload,
     figure,
+    level_text,
+    level_value,
     mark,
     method,
     series_of,
     with_tables,
 )
-from weir_lab.report.numbers.comparing import cell_key, changes_between, equal_speed
+from weir_lab.report.numbers.comparing import cell_key, changes_between, equal_speed, response_of, throughput_of
 from weir_lab.report.numbers.readings import Reading
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
@@ -52,7 +54,7 @@ def summary(task: Task) -> str:
     for workload, group in by_workload(series_of(task)).items():
         clients = max(cell.settings.clients for one in group for cell in one.cells)
         found = [
-            f"{one.name} {over(cell.throughputs, digits=0).text} requests/s"
+            f"{one.name} {level_text(cell, throughput_of, digits=0)} requests/s"
             for one in group
             for cell in one.cells
             if cell.settings.clients == clients
@@ -68,8 +70,8 @@ def _figure(task: Task, lines: Sequence[Series]) -> Figure | None:
         ticks = tuple(sorted({float(cell.settings.clients) for one in group for cell in one.cells}))
         axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
         for title, label, value, scale in (
-            ("throughput", "Throughput (requests/s)", _throughput, 1.0),
-            ("response time", "Response time (ms)", _response_s, 1e3),
+            ("throughput", "Throughput (requests/s)", throughput_of, 1.0),
+            ("response time", "Response time (ms)", response_of, 1e3),
         ):
             drawn = []
             for one in group:
@@ -78,14 +80,6 @@ def _figure(task: Task, lines: Sequence[Series]) -> Figure | None:
             panels.append(Panel(f"{workload}: {title}", axis, Axis(label), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
     return figure(task, "side-by-side", "Side by side over clients", panels, method(cells))
-
-
-def _throughput(run: Reading) -> float:
-    return run.throughput
-
-
-def _response_s(run: Reading) -> float:
-    return run.response_s
 
 
 def _pairs(group: Sequence[Series]) -> list[tuple[Series, Series]]:
@@ -120,7 +114,7 @@ def _at(series: Series, clients: int) -> CellReadings | None:
 def _changes(task: Task, lines: Sequence[Series], fit: LogModel | None) -> Table | None:
     compared = _compared(lines)
     cells, pairs = [cell for one in lines for cell in one.cells], [(row.base, row.cell) for row in compared]
-    columns = [changes_between(cells, pairs, value) for value in (_throughput, _response_s, _p99_s)]
+    columns = [changes_between(cells, pairs, value) for value in (throughput_of, response_of, _p99_s)]
     level = fit.changes([(cell_key(base), cell_key(cell)) for base, cell in pairs]) if fit and pairs else None
     rows: list[tuple[Entry, ...]] = []
     for place, row in enumerate(compared):
@@ -160,8 +154,8 @@ def _levels(task: Task, lines: Sequence[Series]) -> Table:
             tail = cell.percentile_s(99.0)
             rows.append(
                 (
-                    one.workload, one.name, Value(cell.settings.clients), over(cell.throughputs, digits=0),
-                    over(cell.of(_response_s), 1e3), over(tail, 1e3) if tail else "too few",
+                    one.workload, one.name, Value(cell.settings.clients), level_value(cell, throughput_of, digits=0),
+                    level_value(cell, response_of, 1e3), over(tail, 1e3) if tail else "too few",
                     over(spent, 1e6, digits=1) if spent else "–", _speed(cell), Value(len(cell.runs)),
                 )
             )  # fmt: skip
@@ -190,14 +184,14 @@ def _points(lines: Sequence[Series], fit: LogModel | None) -> list[str]:
     changes: Sequence[Change | None] = (
         fit.changes([(cell_key(base), cell_key(cell)) for base, cell in pairs])
         if fit and pairs
-        else changes_between([cell for one in lines for cell in one.cells], pairs, _throughput)
+        else changes_between([cell for one in lines for cell in one.cells], pairs, throughput_of)
     )
     for workload, group in by_workload(lines).items():
         parts = []
         for one in group:
             best = max(one.cells, key=lambda cell: cell.mean_throughput)
             parts.append(
-                f"{one.name} {over(best.throughputs, digits=0).text} requests/s at {count_text(best.settings.clients, 'client')}"
+                f"{one.name} {level_text(best, throughput_of, digits=0)} requests/s at {count_text(best.settings.clients, 'client')}"
             )
         points.append(f"{workload.capitalize()}, largest throughput: {'; '.join(parts)}.")
     told: dict[tuple[str, str, str], list[str]] = {}

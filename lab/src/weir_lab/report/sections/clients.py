@@ -16,6 +16,8 @@ from weir_lab.report.common import (
     Task,
     by_workload,
     figure,
+    level_text,
+    level_value,
     line_over,
     mark_of,
     method,
@@ -23,6 +25,7 @@ from weir_lab.report.common import (
     stage_bar,
     with_tables,
 )
+from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.published import Printed, printed_maxima
 from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest, usages
@@ -126,7 +129,7 @@ def _over_words(lines: Sequence[Series]) -> str:
 def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels, above = [], []
     for workload, group in by_workload(lines).items():
-        drawn = [line_over(one, lambda run: run.throughput) for one in group]
+        drawn = [line_over(one, throughput_of) for one in group]
         # The law from the measured response times: N / R.
         drawn += [
             Line(
@@ -171,7 +174,7 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
 def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
     for workload, group in by_workload(lines).items():
-        drawn = [line_over(one, lambda run: run.response_s, 1e3) for one in group]
+        drawn = [line_over(one, response_of, 1e3) for one in group]
         drawn += [
             Line(
                 "N / X, interactive law",
@@ -255,10 +258,7 @@ def _proxy_side(task: Task, lines: Sequence[Series]) -> Figure | None:
         rates = [line_over(one, lambda run: run.proxy_throughput) for one in group]
         panels.append(Panel(f"{workload}: counted at the proxy", _axis(group), Axis(_RATE), tuple(rates)))
         times = [line_over(one, lambda run: run.residence_s, 1e3) for one in group]
-        times += [
-            Line("at the clients", line_over(one, lambda run: run.response_s, 1e3).marks, one.look, "dotted")
-            for one in group
-        ]
+        times += [Line("at the clients", line_over(one, response_of, 1e3).marks, one.look, "dotted") for one in group]
         panels.append(Panel(f"{workload}: time in the proxy", _axis(group), Axis(_TIME), tuple(times)))
     cells = [cell for one in lines for cell in one.cells]
     text = (
@@ -363,8 +363,8 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
                     one.workload,
                     one.name,
                     Value(cell.settings.clients),
-                    over(cell.throughputs, digits=0),
-                    over(cell.of(lambda run: run.response_s), 1e3),
+                    level_value(cell, throughput_of, digits=0),
+                    level_value(cell, response_of, 1e3),
                     bound.tier if bound else "no links here",
                     Value(100 * cell.mean_throughput / bound.requests_per_s, digits=1) if bound else "–",
                     Value(found.throughput, digits=0) if found else "–",
@@ -461,14 +461,14 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
                     one.workload,
                     one.name,
                     Value(cell.settings.clients),
-                    over(cell.throughputs, digits=0),
-                    over(cell.of(lambda run: run.response_s), 1e3),
+                    level_value(cell, throughput_of, digits=0),
+                    level_value(cell, response_of, 1e3),
                     _signed(deviation),
                     "holds" if holds else "broken",
                     _signed([100 * (there / here - 1) for there, here in zip(counted, cell.throughputs, strict=False)])
                     if counted
                     else "–",
-                    over(outside, 1e3) if outside else "–",
+                    over(outside, 1e3, signed=True) if outside else "–",
                     Value(len(cell.runs)),
                 )
             )
@@ -494,7 +494,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
 
 
 def _signed(values: Sequence[float]) -> Value:
-    found = over(values)
+    found = over(values, signed=True)
     return Value(found.value, found.low, found.high, 2, signed=True)
 
 
@@ -551,10 +551,10 @@ def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
         )
         if knee is not None and not told:
             told = f" Knee: {knee.verdict}."
-        best = over(cell.throughputs, digits=0)
         points.append(
-            f"{workload.capitalize()}: at most {best.text} requests/s ({series.name}, {count_text(cell.settings.clients, 'client')}), "
-            f"with a mean response time of {over(cell.of(lambda run: run.response_s), 1e3).text} ms.{told} {limit.sentence}"
+            f"{workload.capitalize()}: at most {level_text(cell, throughput_of, digits=0)} requests/s "
+            f"({series.name}, {count_text(cell.settings.clients, 'client')}), "
+            f"with a mean response time of {level_text(cell, response_of, 1e3)} ms.{told} {limit.sentence}"
         )
     cells = [cell for one in lines for cell in one.cells]
     worst = max(cells, key=lambda cell: abs(_law(cell)))

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weir_lab.design import Engine
-from weir_lab.report.common import Series, Task, figure, line_over, series_of, with_tables
+from weir_lab.report.common import Series, Task, figure, level_text, line_over, series_of, with_tables
+from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.stations import link_bounds
 from weir_lab.report.numbers.sweeps import ClientSeries, client_series
-from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
+from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.theory.queueing import Kind, Station, UnstableError, mm1, mmm, solve_closed
 from weir_lab.theory.units import number
@@ -289,8 +290,8 @@ def _figure(task: Task, series: Series, place: int) -> Figure | None:
     axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
     keep = [mark for mark in x if mark.x >= ticks[0]], [mark for mark in r if mark.x >= ticks[0]]
     observed = (
-        line_over(series, lambda run: run.throughput, name="observed"),
-        line_over(series, lambda run: run.response_s, 1e3, name="observed"),
+        line_over(series, throughput_of, name="observed"),
+        line_over(series, response_of, 1e3, name="observed"),
     )
     panels = [
         Panel(
@@ -382,7 +383,7 @@ def _points(lines: Sequence[Series]) -> list[str]:
             else:
                 error = Value(guess.r_error_percent or 0.0, digits=0, signed=True).text
                 parts.append(f"{guess.model} {number(1e3 * guess.r, 1)} ms ({error} %)")
-        seen = over(heavy.of(lambda run: run.response_s), 1e3).text
+        seen = level_text(heavy, response_of, 1e3)
         points.append(
             f"{one.workload}, {one.name}, {heavy.settings.clients} clients, observed {seen} ms at the clients: {'; '.join(parts)}."
         )

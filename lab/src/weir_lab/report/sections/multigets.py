@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weir_lab.report.common import EVENT, STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
-from weir_lab.report.numbers.comparing import changes_between
+from weir_lab.report.common import EVENT, STAGE_LOOKS, Task, figure, level_value, mark, method, stage_bar, with_tables
+from weir_lab.report.numbers.comparing import changes_between, throughput_of
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 
@@ -70,7 +70,7 @@ def _axis(modes: dict[str, list[CellReadings]]) -> Axis:
 def _throughput(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | None:
     panels = []
     for title, axis, value in (
-        ("requests", "Throughput (requests/s)", lambda run: run.throughput),
+        ("requests", "Throughput (requests/s)", throughput_of),
         ("keys", "Keys asked for (keys/s)", lambda run: run.keys_per_s),
     ):
         lines = []
@@ -217,9 +217,9 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
                 (
                     mode,
                     Value(keys),
-                    over(cell.of(reading_s), 1e3),
-                    over(cell.throughputs, digits=0),
-                    over(cell.of(lambda run: run.keys_per_s), digits=0),
+                    level_value(cell, reading_s, 1e3),
+                    level_value(cell, throughput_of, digits=0),
+                    level_value(cell, lambda run: run.keys_per_s, digits=0),
                     Value(compared.percent, compared.low, compared.high, 1, signed=True) if compared else "–",
                     ("yes" if compared.shown else "no difference shown") if compared else "–",
                     Value(len(cell.runs)),

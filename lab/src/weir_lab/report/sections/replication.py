@@ -8,8 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
-from weir_lab.report.common import OPERATION_LOOKS, STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
-from weir_lab.report.numbers.comparing import change_between, changes_between
+from weir_lab.report.common import (
+    OPERATION_LOOKS,
+    STAGE_LOOKS,
+    Task,
+    figure,
+    level_value,
+    mark,
+    method,
+    stage_bar,
+    with_tables,
+)
+from weir_lab.report.numbers.comparing import change_between, changes_between, throughput_of
 from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, operation_times, stage_times
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
@@ -51,7 +61,7 @@ def build_writes(task: Task) -> list[Block]:
     """Throughput and response times over the share of writes, for each number of servers and replicas."""
     cells = list(task.first.cells)
     figures: list[Block | None] = [
-        _over_writes(task, cells, "throughput", "Throughput (requests/s)", lambda run: run.throughput, 1.0),
+        _over_writes(task, cells, "throughput", "Throughput (requests/s)", throughput_of, 1.0),
         *(
             _over_writes(
                 task,
@@ -128,7 +138,7 @@ def _response_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure
 def _throughput_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
     lines = []
     for place, servers in enumerate(_servers(cells)):
-        marks = [mark(cell, cell.settings.replicas, lambda run: run.throughput) for cell in _of(cells, servers=servers)]
+        marks = [mark(cell, cell.settings.replicas, throughput_of) for cell in _of(cells, servers=servers)]
         lines.append(Line(f"{servers} servers", tuple(one for one in marks if one), LOOKS[place]))
     ticks = tuple(sorted({float(cell.settings.replicas) for cell in cells}))
     panel = Panel("all requests", Axis("Replicas R", ticks=ticks), Axis("Throughput (requests/s)"), tuple(lines))
@@ -228,8 +238,8 @@ def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
                 Value(settings.servers),
                 Value(settings.replicas),
                 Value(100 * settings.write_ratio, digits=0),
-                over(cell.throughputs, digits=0),
-                *(over(found, 1e3) if (found := cell.of(operation_s(name))) else "–" for name in _OPERATIONS),
+                level_value(cell, throughput_of, digits=0),
+                *(level_value(cell, operation_s(name), 1e3) for name in _OPERATIONS),
                 over(cell.of(lambda run: 100 * run.law_deviation), signed=True),
                 over(outside, 1e3, signed=True) if outside else "–",
                 Value(len(cell.runs)),
@@ -274,7 +284,7 @@ def _effects(task: Task, cells: Sequence[CellReadings]) -> Table | None:
 
 def _responses() -> list[tuple[str, Callable[[Reading], float | None]]]:
     return [
-        ("throughput", lambda run: run.throughput),
+        ("throughput", throughput_of),
         ("GET response time", lambda run: run.operation_s("get")),
         ("SET response time", lambda run: run.operation_s("set")),
     ]
@@ -413,7 +423,7 @@ def relative_rows(cells: Sequence[CellReadings]) -> list[tuple[CellReadings, Val
     ordered = sorted(cells, key=lambda cell: (cell.settings.servers, cell.settings.replicas, cell.settings.write_ratio))
     base = ordered[0]
     rows = [(base, Value(1.0, digits=2))]
-    changes = changes_between(cells, [(base, cell) for cell in ordered[1:]], lambda run: run.throughput)
+    changes = changes_between(cells, [(base, cell) for cell in ordered[1:]], throughput_of)
     for cell, change in zip(ordered[1:], changes, strict=True):
         if change is not None:
             rows.append((cell, Value(1 + change.percent / 100, 1 + change.low / 100, 1 + change.high / 100, 2)))

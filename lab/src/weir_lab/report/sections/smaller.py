@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Kind, RequestPath
 from weir_lab.records.unloaded_records import read_pairs_record
-from weir_lab.report.common import STAGE_LOOKS, Task, figure, mark, method, stage_bar, with_tables
-from weir_lab.report.numbers.comparing import change_between
+from weir_lab.report.common import STAGE_LOOKS, Task, figure, level_value, mark, method, stage_bar, with_tables
+from weir_lab.report.numbers.comparing import change_between, response_of, throughput_of
 from weir_lab.report.numbers.published import errors_at
 from weir_lab.report.numbers.readings import stage_s
 from weir_lab.report.oracles import read_table
@@ -180,8 +180,8 @@ def _overhead(task: Task) -> tuple[CellReadings, CellReadings, list[tuple[Entry,
     quoted = {row["quantity"]: row for row in read_table("s2_overhead") if row["study"] == task.label}
     rows: list[tuple[Entry, ...]] = []
     responses: list[tuple[str, str, float, Callable[[Reading], float | None]]] = [
-        ("throughput (requests/s)", "throughput", 1.0, lambda run: run.throughput),
-        ("response time (ms)", "response_time", 1e3, lambda run: run.response_s),
+        ("throughput (requests/s)", "throughput", 1.0, throughput_of),
+        ("response time (ms)", "response_time", 1e3, response_of),
     ]
     for name, key, scale, value in responses:
         values = one.of(value), other.of(value)
@@ -192,7 +192,7 @@ def _overhead(task: Task) -> tuple[CellReadings, CellReadings, list[tuple[Entry,
             change = Value(found.percent, found.low, found.high, 1, signed=True)
         rows.append(
             (
-                name, over(values[0], scale), over(values[1], scale), change,
+                name, level_value(one, value, scale), level_value(other, value, scale), change,
                 Value(float(printed[key]["change_percent"]), digits=1, signed=True) if key in printed else "–",
                 Value(float(quoted[key]["published_overhead_percent"]), digits=1) if key in quoted else "–",
             )

@@ -12,6 +12,7 @@ from weir_lab.design import Study, load_study
 from weir_lab.design.whole.sets import sweep_folder
 from weir_lab.errors import ReportError
 from weir_lab.report.common import Task, design_rows
+from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.findings import SENTENCES_MAX
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.page.blocks import Report, Section, Text
@@ -186,6 +187,9 @@ def _section(
     errors = smaller.error_table(Task(spec, sweeps, (), study_set.published))
     if errors is not None:
         blocks.append(errors)
+    basis = basis_of([cell for sweep in sweeps for cell in sweep.cells]) if blocks else ""
+    if basis:
+        blocks.append(Text(f"What the intervals rest on: {basis}.", note=True))
     note = _note(sweeps + events)
     if note:
         blocks.insert(0, Text(note, note=True))

@@ -30,7 +30,7 @@ from weir_lab.theory.fitting.holdout_forms import (
     forms,
     residuals,
 )
-from weir_lab.theory.stats import mean_interval
+from weir_lab.theory.linear import interval_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -261,7 +261,7 @@ def _reason(row: HeldOut, one: Measured, knee: float, model: Model, *, of_x: boo
             f"{1e3 * model.think_s:.2f} ms: the load generator was late or the run too short, which no model of the system knows"
         )
     values, predicted = (one.throughput_per_s, row.x_predicted) if of_x else (one.response_s, row.r_predicted)
-    interval = mean_interval(values) if len(values) > 1 else None
+    interval = interval_of(values) if len(values) > 1 else None
     if interval is not None and interval.low <= predicted <= interval.high:
         half = 100.0 * (interval.high - interval.low) / 2.0 / interval.mean
         return (
