@@ -167,7 +167,9 @@ def over_knees(curve: str, spread: Spread, runs: int, studies: int) -> None:
     held: dict[str, list[bool]] = {name: [] for name in truth}
     for _ in range(studies):
         rates = (spread.study(rng, runs, n.size) * x).T
-        knee = find_knee(Curve(populations, tuple(map(tuple, rates)), tuple(map(tuple, n[:, None] / rates))))
+        blocks = (tuple(range(runs)),) * n.size
+        made = Curve(populations, tuple(map(tuple, rates)), tuple(map(tuple, n[:, None] / rates)), blocks=blocks)
+        knee = find_knee(made)
         best = populations[int(np.argmax(rates.mean(axis=1)))]
         assert (knee.certainly_at or 0) <= max(best, populations[int(np.argmax(np.log(rates).mean(axis=1)))])
         for estimate in knee.estimates:
