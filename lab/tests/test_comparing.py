@@ -126,6 +126,8 @@ def test_the_yardstick_needs_every_run_and_tells_its_slope() -> None:
 
 def test_a_section_says_what_its_intervals_rest_on() -> None:
     said = basis_of(list(drifting("abcd").values()))
-    assert said.startswith("throughput: 20 runs of 4 cells on logarithms, 5 blocks taken out")
-    assert "mean response time: 20 runs" in said
+    assert said.startswith(
+        "20 runs of 4 cells on logarithms, 5 blocks taken out, 12 degrees of freedom. throughput: error "
+    )
+    assert ". mean response time: error " in said
     assert basis_of([cell("a", [1.0])]) == ""

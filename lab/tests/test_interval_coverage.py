@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from weir_lab.report.numbers.interval_doubts import basis_text, interval_doubts
+from weir_lab.report.numbers.interval_doubts import basis_texts, interval_doubts
 from weir_lab.theory.factorial import analyse_factorial
 from weir_lab.theory.fitting.calibration import ClosedModel, Point, closed_model_intervals
 from weir_lab.theory.fitting.knee import Curve, find_knee
@@ -306,11 +306,14 @@ def test_runs_that_are_alike_are_noticed() -> None:
 
 def test_the_page_tells_what_its_intervals_rest_on() -> None:
     rng = np.random.default_rng(4)
-    said = basis_text("throughput", placed(Spread("normal", 0.05).study(rng, 6, 5), rng))
-    assert "30 runs of 5 cells on logarithms, 6 blocks taken out" in said
-    assert "with 20 degrees of freedom; spreads of the cells agree" in said
-    assert "neighbouring runs are no more alike than chance" in said
+    quiet = placed(Spread("normal", 0.05).study(rng, 6, 5), rng)
+    runs, said = basis_texts({"throughput": quiet})
+    assert runs == "30 runs of 5 cells on logarithms, 6 blocks taken out, 20 degrees of freedom"
+    assert said.startswith("throughput: error ")
+    assert "spreads of the cells agree" in said
+    assert "neighbouring runs no more alike than chance" in said
+    assert len(basis_texts({"one": quiet, "other": quiet})) == 3
     wide = Spread("normal", 0.01).study(rng, 6, 5)
     wide[:, 2] = wide[:, 2] ** 20
-    said = basis_text("throughput", placed(wide, rng), {"2": "the wide one"})
+    _, said = basis_texts({"throughput": placed(wide, rng)}, {"2": "the wide one"})
     assert "at the wide one), so each change has the error of its own blocks" in said

@@ -13,7 +13,7 @@ from weir_lab.design import Response, load_study
 from weir_lab.errors import ReportError
 from weir_lab.records import read_runs, read_sweep
 from weir_lab.report.numbers.analysis import RESPONSE_NAMES, current_runs, valid_runs
-from weir_lab.report.numbers.interval_doubts import basis_text
+from weir_lab.report.numbers.interval_doubts import basis_texts
 from weir_lab.theory.linear import LayoutError, LogModel, MeasuredRun
 from weir_lab.theory.stats import runs_for_precision, variance_components
 from weir_lab.theory.units import change_text, count_text, number, significant
@@ -58,7 +58,7 @@ def changes(
         None if same_within is None else model.equivalence(chosen, cell, same_within, 0.05 / len(others))
         for cell in others
     ]
-    basis = basis_text(RESPONSE_NAMES[response], model)
+    basis = ". ".join(basis_texts({RESPONSE_NAMES[response]: model}))
     if as_json:
         rows = [_plain(cell, change, equal) for cell, change, equal in zip(others, found, same, strict=True)]
         typer.echo(json.dumps({"from": chosen, "response": str(response), "changes": rows, "basis": basis}, indent=1))

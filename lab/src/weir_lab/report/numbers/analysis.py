@@ -26,7 +26,7 @@ from weir_lab.design import (
 from weir_lab.errors import ReportError
 from weir_lab.records import Run, SweepMeta
 from weir_lab.records.formats import STAGES, LoadRecord, SnapshotDifference, subtract_snapshots
-from weir_lab.report.numbers.interval_doubts import basis_text, interval_doubts
+from weir_lab.report.numbers.interval_doubts import basis_texts, interval_doubts
 from weir_lab.report.numbers.sweeps import ClientSeries, Observation, TwoLevelDesign, client_series, two_level_designs
 from weir_lab.theory.laws import cycle_law
 from weir_lab.theory.linear import Change, LogModel, MeasuredRun, interval_of
@@ -188,7 +188,7 @@ class Analysis:
     near_best: int
     """How many cells are not shown to have less throughput than the best one."""
     basis: list[str]
-    """What the intervals rest on, a sentence per response: the model, and the outcome of its two checks."""
+    """What the intervals rest on: the model, and per response its error and the outcome of both checks (`basis_texts`)."""
 
     def point(self, path: RequestPath, clients: int) -> Point:
         """The cell's point."""
@@ -250,10 +250,10 @@ def analyse(study: Study, sweep: SweepMeta, runs: list[Run]) -> Analysis:
         stale=len(runs) - len(current),
         doubts=_doubts(study, used, models),
         near_best=_near_best(models[Response.THROUGHPUT]),
-        basis=[
-            basis_text(RESPONSE_NAMES[response], model, {run.levels: _label(run.levels) for run in used})
-            for response, model in models.items()
-        ],
+        basis=basis_texts(
+            {RESPONSE_NAMES[response]: model for response, model in models.items()},
+            {run.levels: _label(run.levels) for run in used},
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from weir_lab.report.numbers.interval_doubts import basis_text
+from weir_lab.report.numbers.interval_doubts import basis_texts
 from weir_lab.report.numbers.readings import Reading
 from weir_lab.theory.linear import Change, LayoutError, LogModel, MeasuredRun, interval_of
 
@@ -84,10 +84,10 @@ def level_of(cell: CellReadings, value: Callable[[Reading], float | None]) -> In
 
 
 def basis_of(cells: Sequence[CellReadings]) -> str:
-    """What intervals of throughput and mean response time of these cells rest on, in two sentences; empty where there is no error."""
+    """What intervals of throughput and mean response time of these cells rest on; empty where there is no error to judge by."""
     models = {"throughput": model_of(cells, throughput_of), "mean response time": model_of(cells, response_of)}
     names = {cell_key(cell): cell.cell.name for cell in cells}
-    return ". ".join(basis_text(name, model, names) for name, model in models.items() if model is not None)
+    return ". ".join(basis_texts({name: model for name, model in models.items() if model is not None}, names))
 
 
 def changes_between(

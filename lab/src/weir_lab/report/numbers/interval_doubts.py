@@ -1,4 +1,4 @@
-"""What a page's intervals rest on (`basis_text`), and where they may hold less than they say (`interval_doubts`). Pure.
+"""What a page's intervals rest on (`basis_texts`), and where they may hold less than they say (`interval_doubts`). Pure.
 
 Inside these limits simulations hold every interval to 92 % or more (`test_interval_coverage.py`): spread between runs up to a CV of 20 %,
 normal or log-normal, block effects, correlation of neighbouring runs up to 0.3, at least three cells, a stop rule that looks from five
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weir_lab.theory.linear import ErrorFrom
-from weir_lab.theory.units import number
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weir_lab.theory.linear import LogModel
 
-__all__ = ["CV_MAX", "LAG1_MAX", "basis_text", "interval_doubts"]
+__all__ = ["CV_MAX", "LAG1_MAX", "basis_texts", "interval_doubts"]
 
 CV_MAX = 0.20
 LAG1_MAX = 0.3
@@ -58,27 +58,39 @@ def interval_doubts(model: LogModel, names: Mapping[Any, str], stops_from: int |
     return found
 
 
-def basis_text(name: str, model: LogModel, names: Mapping[Any, str] | None = None) -> str:
-    """One sentence: the model of a response, what its error is, and the outcome of both checks."""
-    fit, spread, lag = model.fit, model.spread, model.dependence
-    said = names or {}
-    parts = [
-        f"{name}: {fit.layout.runs} runs of {len(fit.layout.cells)} cells on logarithms"
-        + (f", {len(fit.layout.blocks)} blocks taken out" if model.blocked else ", no blocks")
-        + f", error {number(100 * fit.error_sd, 1)} % with {fit.freedom} degrees of freedom"
-    ]
+def basis_texts(models: Mapping[str, LogModel], names: Mapping[Any, str] | None = None) -> list[str]:
+    """What intervals of some responses rest on: the runs, said once for responses that share them; then each with both checks."""
+    told: dict[str, None] = {}
+    for response, model in models.items():
+        told[_runs_text(model)] = None
+        told[f"{response}: {_checks_text(model, names or {})}"] = None
+    return list(told)
+
+
+def _runs_text(model: LogModel) -> str:
+    layout = model.fit.layout
+    blocks = f"{count_text(len(layout.blocks), 'block')} taken out" if model.blocked else "no blocks"
+    cells = count_text(len(layout.cells), "cell")
+    return (
+        f"{count_text(layout.runs, 'run')} of {cells} on logarithms, {blocks}, {model.fit.freedom} degrees of freedom"
+    )
+
+
+def _checks_text(model: LogModel, names: Mapping[Any, str]) -> str:
+    spread, lag = model.spread, model.dependence
+    parts = [f"error {number(100 * model.fit.error_sd, 1)} %"]
     if spread.p is not None and spread.equal:
-        parts.append(f"spreads of the cells agree (p = {number(spread.p, 2)}), so they have one error")
+        parts.append(f"spreads of the cells agree (p = {number(spread.p, 2)})")
     elif spread.p is not None:
         source = ErrorFrom.BLOCKS if model.blocked else ErrorFrom.CELLS
-        ends = [
-            f"{number(100 * spread.sds[cell], 1)} % at {said.get(cell, cell)}"
+        low, high = (
+            f"{number(100 * spread.sds[cell], 1)} % at {names.get(cell, cell)}"
             for cell in (spread.narrowest, spread.widest)
-        ]
+        )
         parts.append(
-            f"spreads of the cells differ (p = {number(spread.p, 2)}; {' to '.join(ends)}), so each change has the error of {source}"
+            f"spreads of the cells differ (p = {number(spread.p, 2)}; {low}, {high}), so each change has the error of {source}"
         )
     if lag is not None:
         like = "alike" if lag.shown else "no more alike than chance"
-        parts.append(f"neighbouring runs are {like} (correlation {number(lag.lag1, 2)}, p = {number(lag.p, 2)})")
-    return "; ".join(parts)
+        parts.append(f"neighbouring runs {like} (correlation {number(lag.lag1, 2)}, p = {number(lag.p, 2)})")
+    return ", ".join(parts)
