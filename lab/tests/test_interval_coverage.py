@@ -254,7 +254,7 @@ def over_model(spread: Spread, runs: int, studies: int) -> dict[str, float]:
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("spread", SPREADS, ids=str)
 def test_intervals_of_the_linear_model_hold_what_they_say(spread: Spread, runs: int) -> None:
-    over_model(spread, runs, 80)
+    over_model(spread, runs, 60)
 
 
 @pytest.mark.long

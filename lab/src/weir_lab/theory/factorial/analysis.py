@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import stdtrit
 
-from weir_lab.theory.linear import Fit, fit, lay_out, spread_of
+from weir_lab.theory.linear import Fit, Layout, fit, lay_out, spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -223,11 +224,16 @@ def analyse_factorial(
     )
 
 
-def _fitted(y: NDArray[np.float64], *, blocked: bool) -> Fit:
-    cells, repetitions = y.shape
+@lru_cache(maxsize=16)
+def _layout(cells: int, repetitions: int, *, blocked: bool) -> Layout:
+    """Kept, because all responses and both scales of a design share it, and with it the draws of its checks."""
     labels = np.repeat(np.arange(cells), repetitions).tolist()
     blocks = np.tile(np.arange(repetitions), cells).tolist() if blocked else None
-    return fit(lay_out(labels, blocks), y.ravel())
+    return lay_out(labels, blocks)
+
+
+def _fitted(y: NDArray[np.float64], *, blocked: bool) -> Fit:
+    return fit(_layout(*y.shape, blocked=blocked), y.ravel())
 
 
 def _check(x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
