@@ -17,8 +17,10 @@ from weir_lab.cli import app
 from weir_lab.design import RequestPath, Response, parse_study
 from weir_lab.errors import RecordError, ReportError
 from weir_lab.report.numbers.analysis import Analysis
+from weir_lab.report.numbers.comparing import level_of, throughput_of
 from weir_lab.report.numbers.essence import essence_table
 from weir_lab.report.numbers.findings import answer, answer_sentences, judge_predictions
+from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.complete import BYTES_MAX, require_complete
 from weir_lab.report.single.report import build_report, load_analysis, verify_sweep
 from weir_lab.theory import units
@@ -64,6 +66,23 @@ def test_the_part_outside_the_proxy_is_what_the_world_says(analysis: Analysis) -
             point.proxy.residence_time_mean_ns.mean
         )
         assert point.proxy.client_requests == point.proxy.proxy_requests
+
+
+def test_the_page_says_what_its_intervals_rest_on(analysis: Analysis, page: str) -> None:
+    """Equal spread was not checked at all, and likeness in time was told only where it was large."""
+    runs = len(analysis.used)
+    assert f"What the intervals rest on: {runs} runs of {len(analysis.points)} cells on logarithms" in unescape(page)
+    assert len(re.findall(r"spreads of the cells (?:agree|differ)", page)) >= 2
+    assert len(re.findall(r"neighbouring runs (?:alike|no more alike than chance)", page)) >= 2
+
+
+def test_table_and_figure_have_the_same_interval_of_a_level(sweep: Path, analysis: Analysis) -> None:
+    """Figures took each cell's own runs, tables the model of all."""
+    for cell in read_cells("tiny.toml", sweep).cells:
+        point = analysis.point(cell.settings.path, cell.settings.clients)
+        level = level_of(cell, throughput_of)
+        assert level is not None
+        assert (level.low, level.high) == pytest.approx((point.throughput_rps.low, point.throughput_rps.high), rel=1e-6)
 
 
 def test_cpu_time_per_request_is_what_the_world_spends(analysis: Analysis) -> None:
