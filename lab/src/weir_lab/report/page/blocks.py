@@ -167,7 +167,7 @@ class Report:
     question: str = ""
     hypothesis: str = ""
     steps: tuple[tuple[str, str], ...] = ()
-    intervals: str = "Intervals are 95 % Student t intervals over runs unless a caption says otherwise."
+    intervals: str = "Intervals are 95 % intervals over runs, t on logarithms, unless a caption says otherwise."
 
     @property
     def findings(self) -> list[Finding]:
