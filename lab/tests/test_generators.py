@@ -18,7 +18,7 @@ from weir_lab.bench.programs.generators import (
     shares_of,
     weir_load_argv,
 )
-from weir_lab.bench.programs.subjects import Abilities, ProxyPlace, proxy_command, proxy_config, proxy_records
+from weir_lab.bench.programs.subjects import Abilities, ProxyPlace, proxy_command, proxy_files, proxy_records
 from weir_lab.design import Plan, Settings
 from weir_lab.errors import RecordError
 from weir_lab.records.formats.foreign import GeneratorEntry, load_of_memcaslap
@@ -175,11 +175,10 @@ def test_a_proxy_writes_what_its_binary_can_write() -> None:
 def test_nutcracker_is_configured_from_the_cell() -> None:
     place = ProxyPlace("10.0.0.9:21", "10.0.0.9:22", ("10.0.0.1:1", "10.0.0.2:1"))
     cell = settings(subject="nutcracker", placement="twemproxy/modula")
-    text = proxy_config(cell, None, place)
-    assert text is not None
+    text = proxy_files(cell, None, place, {"conf": "/f.conf"})["conf"]
     assert "listen: 10.0.0.9:21" in text
     assert "distribution: modula" in text
     assert [line.strip() for line in text.splitlines()[-2:]] == ["- 10.0.0.1:1:1", "- 10.0.0.2:1:1"]
-    argv = proxy_command(WEIR, cell, None, place, "/f.conf")
+    argv = proxy_command(WEIR, cell, None, place, {"conf": "/f.conf"})
     assert argv[:3] == ["nutcracker", "-c", "/f.conf"]
     assert argv[argv.index("-a") + 1 : argv.index("-a") + 4] == ["10.0.0.9", "-s", "22"]

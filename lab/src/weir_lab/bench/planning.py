@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.bench.programs.generators import generator_doubts
+from weir_lab.bench.programs.filling import unknown_names
+from weir_lab.bench.programs.generators import generator_doubts, target_refusals
 from weir_lab.bench.programs.subjects import refusals
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import Kind, Settings, block, cells_of
@@ -131,7 +132,16 @@ def missing_here(study: Study, abilities: Abilities | None, kind: TestbedKind) -
     if study.kind is Kind.LINKS:
         local = "the testbed local has no links to be measured: use netns or hosts (--testbed)"
         return [local] if kind is TestbedKind.LOCAL else []
-    return refusals(study, [cell.settings for cell in cells_of(study)], abilities)
+    cells = [cell.settings for cell in cells_of(study)]
+    if study.targets:
+        return _unreachable(kind) + [text for one in cells for text in target_refusals(one)]
+    return refusals(study, cells, abilities)
+
+
+def _unreachable(kind: TestbedKind) -> list[str]:
+    if kind is TestbedKind.LOCAL:
+        return []
+    return [f"the testbed {kind} makes machines of its own; targets are asked from this one: use the testbed local"]
 
 
 def doubts(study: Study) -> list[str]:
@@ -149,8 +159,11 @@ def doubts(study: Study) -> list[str]:
                 f"plan.repetitions: intervals from {plan.repetitions} runs are wide; a [plan.stop] or 5 runs make them useful"
             ] = None
         for cell in cells_of(study):
-            found.update(dict.fromkeys(_memory_doubts(cell.settings)))
+            found.update(dict.fromkeys(_memory_doubts(cell.settings) if not study.targets else []))
             found.update(dict.fromkeys(generator_doubts(cell.settings)))
+    for name, subject in study.subjects.items():
+        for slip in unknown_names(subject):
+            found[f"subjects.{name}: {slip} is left as it is; docs/lab.md lists what is filled in"] = None
     if plan.budget_s is not None and estimate(study).seconds_min > plan.budget_s:
         needed = duration_text(estimate(study).seconds_min)
         found[
@@ -174,7 +187,7 @@ def plan_lines(
         f"{study.name}: {study.title}",
         f"  question    {study.question}",
         f"  hypothesis  {study.hypothesis}",
-        f"  kind {study.kind}, pace {study.pace or 'as written'}, testbed {where}, {shape_of(cells)}",
+        f"  kind {study.kind}, pace {study.pace or 'as written'}, testbed {where}, {_what_runs(study, cells)}",
         "",
         *_factor_lines(study),
         *_fixed_lines(study, cells),
@@ -204,6 +217,10 @@ def duration_text(seconds: float) -> str:
     if minutes < 120:
         return f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _what_runs(study: Study, cells: Sequence[Cell]) -> str:
+    return f"targets that run already: {', '.join(study.targets)}" if study.targets else str(shape_of(cells))
 
 
 def _factor_lines(study: Study) -> list[str]:
@@ -237,7 +254,7 @@ def _outcomes(name: str, value: Level, cells: Sequence[Cell]) -> str:
 
 
 def _link_lines(study: Study, where: TestbedKind) -> list[str]:
-    if not study.kind.runs_load and study.kind is not Kind.LINKS:
+    if study.targets or (not study.kind.runs_load and study.kind is not Kind.LINKS):
         return []
     links, marked = study.topology.links, " (assumed)" if "topology.links" in study.assumed else ""
     rates = f"client {links.client_mbit_s:g}, proxy {links.proxy_mbit_s:g}, server {links.server_mbit_s:g} Mbit/s"

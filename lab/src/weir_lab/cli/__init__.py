@@ -2,7 +2,7 @@
 
 ``sweeps``         run, extend, report
 ``cells``          changes, precision
-``studies``        check, plan, gather, tables, import
+``studies``        new, check, plan, gather, tables, import
 ``whole_studies``  study, verify, compare
 ``checks``         selfcheck, audit, merge
 ``models``         predict, capacity, hash, hold-out

@@ -32,6 +32,7 @@ COMMANDS = {
     "extend": ("sweeps", "extend"),
     "report": ("sweeps", "report"),
     "version": ("commands", "version"),
+    "new": ("studies", "new"),
     "check": ("studies", "check"),
     "plan": ("studies", "plan"),
     "gather": ("studies", "gather"),

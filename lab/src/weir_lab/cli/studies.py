@@ -1,4 +1,4 @@
-"""Commands on study files and sweeps: ``weir-lab check``, ``plan``, ``gather`` and ``tables``."""
+"""Commands on study files and sweeps: ``weir-lab new``, ``check``, ``plan``, ``gather`` and ``tables``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from weir_lab.bench.programs.identity import identify_programs
 from weir_lab.bench.programs.subjects import abilities_of
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import Kind, content_sha256, load_study, schedule, study_schema
+from weir_lab.design.files.skeletons import SkeletonKind, skeleton, study_name
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.records import read_run_metas, read_sweep, write_text
 from weir_lab.records.gathering import gather_runs
@@ -23,13 +24,53 @@ from weir_lab.theory.units import count_text
 if TYPE_CHECKING:
     from weir_lab.design import Study
 
-__all__ = ["ONLY_HELP", "PACE_HELP", "check", "gather", "import_results", "next_step", "plan", "sweep_name", "tables"]
+__all__ = [
+    "ONLY_HELP",
+    "PACE_HELP",
+    "check",
+    "gather",
+    "import_results",
+    "new",
+    "next_step",
+    "plan",
+    "sweep_name",
+    "tables",
+]
 
 PACE_HELP = (
     "quick (minutes), standard (stop rule) or full (as the earlier study ran it); the file's own choice by default"
 )
 ONLY_HELP = "Make only these cells: a pattern of their names such as '*-S5-*', or a condition such as 'servers == 5'"
 _SHOWN_CELLS = 40
+
+
+def new(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.toml", help="The study file to write; it must not be there yet")
+    ],
+    of: Annotated[
+        SkeletonKind, typer.Option("--of", help="What is studied; running is whatever --target names")
+    ] = SkeletonKind.WEIR,
+    targets: Annotated[
+        list[str] | None,
+        typer.Option("--target", metavar="HOST:PORT", help="Measure what runs there already; may be repeated"),
+    ] = None,
+) -> None:
+    """Write a commented study file that runs as it is."""
+    kind = SkeletonKind.RUNNING if targets else of
+    text = skeleton(kind, study_name(file.stem), str(file), targets or ["127.0.0.1:11211"])
+    try:
+        with file.open("x", encoding="utf-8") as made:
+            made.write(text)
+    except FileExistsError as error:
+        raise StudyError(f"{file} is there already. Give another name, or remove it.") from error
+    try:
+        effort = estimate(load_study(file))
+    except StudyError:
+        file.unlink()
+        raise
+    runs, length = count_text(effort.runs_min, "run"), duration_text(effort.seconds_min)
+    typer.echo(f"{file} written: {count_text(effort.cells, 'cell')}, {runs}, about {length}. Next: weir-lab run {file}")
 
 
 def check(

@@ -8,8 +8,8 @@ value under ``[fixed]`` or several levels under ``[factors]``. A *cell* is one c
 ``topology``  what the machines of a study are like
 ``cells``     combinations of levels, and the order of the runs
 ``content``   when a run is the same run
-``text``      levels that depend on other settings, and exclusions; where in the file a key stands
-``files``     from the file to the study, or to what is wrong with it; paces
+``text``      levels that depend on other settings, and exclusions; where in the file a key stands, and what is wrong with it in plain words
+``files``     from the file to the study, or to what is wrong with it; paces; studies to begin with
 ``whole``     several studies as one
 """
 
@@ -19,6 +19,7 @@ from weir_lab.design.files.loading import amended, load_study, parse_study, stud
 from weir_lab.design.settings import Engine, Level, RequestPath, Response, Role, Settings
 from weir_lab.design.study import (
     PACES,
+    STARTED_SETTINGS,
     Expected,
     FaultsError,
     Gates,
@@ -36,6 +37,7 @@ from weir_lab.design.text.expressions import Expression, ExpressionError
 
 __all__ = [
     "PACES",
+    "STARTED_SETTINGS",
     "Cell",
     "Engine",
     "Expected",

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from weir_lab.design.settings import SYMBOLS, Level, Settings
 from weir_lab.design.study import FaultsError, Study, unknown_setting
 from weir_lab.design.text.expressions import Expression, ExpressionError
+from weir_lab.design.text.mistakes import plain_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,7 +152,10 @@ class _Resolver:
             **{name: (value, ("fixed", name)) for name, value in study.fixed.items()},
             **{name: (value, ("factors", name)) for name, value in raw.items()},
         }
-        self._without_load = {} if study.kind.runs_load else _NO_LOAD
+        # What a study need not say, because its runs have none of it.
+        self._implied: dict[str, Level] = {} if study.kind.runs_load else dict(_NO_LOAD)
+        if study.targets:
+            self._implied = {"path": "direct", "servers": len(study.targets)}
         self._open: list[str] = []
 
     def __call__(self, name: str) -> Level:
@@ -174,11 +178,11 @@ class _Resolver:
 
     def given(self) -> dict[str, Level]:
         """All settings that have a value of their own."""
-        return {**self._without_load, **{name: self(name) for name in self._raw}}
+        return {**self._implied, **{name: self(name) for name in self._raw}}
 
     def _default(self, name: str) -> Level:
-        if name in self._without_load:
-            return self._without_load[name]
+        if name in self._implied:
+            return self._implied[name]
         field = Settings.model_fields.get(name)
         if field is None:
             where = self._raw[self._open[-1]][1] if self._open else ("exclude",)
@@ -198,9 +202,7 @@ def _settings(study: Study, values: _Resolver) -> Settings:
         for problem in error.errors():
             name = str(problem["loc"][0]) if problem["loc"] else ""
             table = "factors" if name in study.factors or not name else "fixed"
-            message = problem["msg"].removeprefix("Value error, ")
-            given = f" (given: {problem['input']!r})" if name else ""
-            faults.append(((table, name) if name else (table,), f"{message}{given}"))
+            faults.append(((table, name) if name else (table,), plain_words(problem, {})))
         raise FaultsError(faults) from error
 
 

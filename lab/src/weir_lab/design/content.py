@@ -32,7 +32,8 @@ def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str])
     """
     settings = run.cell.settings
     content: dict[str, Any] = {
-        "settings": settings.model_dump(mode="json", exclude_defaults=True),
+        "settings": settings.model_dump(mode="json", exclude_defaults=True)
+        | settings.model_dump(mode="json", include=_FIRST_SETTINGS),
         "warmup_s": study.plan.warmup_s,
         "measured_s": study.plan.measured_s,
         "gates": study.gates.model_dump(mode="json", include=_FIRST_GATES),
@@ -47,9 +48,8 @@ def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str])
         "kind": study.kind.value if study.kind not in (Kind.LOAD, Kind.MICRO) else "",
         # Several generators were once one process with all their connections.
         "generators": settings.generators if settings.generators > 1 else 0,
-        "subject": study.subjects[settings.subject].model_dump(mode="json")
-        if settings.subject in study.subjects
-        else {},
+        "subject": _subject(study, settings),
+        "targets": study.targets,
     }
     content |= {name: value for name, value in later.items() if value}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -59,6 +59,15 @@ def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str])
 def subject_program(subject: str, word: str) -> str:
     """Name of a program or file of a study's subject among the executables of a sweep."""
     return f"[subjects.{subject}] {word}"
+
+
+def _subject(study: Study, settings: Settings) -> dict[str, Any]:
+    """A subject's command line and files; of what was added to subjects later, only what it uses."""
+    subject = study.subjects.get(settings.subject)
+    if subject is None:
+        return {}
+    added = {"files": subject.files} if subject.files else {}
+    return subject.model_dump(mode="json", exclude={"files"}) | added
 
 
 def _takes_part(name: str, settings: Settings) -> bool:
@@ -71,6 +80,11 @@ def _takes_part(name: str, settings: Settings) -> bool:
     return name != "memcaslap" or settings.generator == name
 
 
-# These stand in the hash whatever their values; gates that were added later, only where they are used.
+# These stand in the hash whatever their values; settings and gates that were added later, only where they are used.
+_FIRST_SETTINGS = {
+    *("path", "clients", "depth", "keys", "value_size_bytes", "write_ratio", "client_threads", "proxy_threads"),
+    *("servers", "server_threads", "server_memory_mib"),
+}
+assert set(Settings.model_fields) >= _FIRST_SETTINGS
 _FIRST_GATES = {"client_cpu_share_max", "other_cpu_share_max", "law_deviation_max"}
 assert set(Gates.model_fields) >= _FIRST_GATES

@@ -50,19 +50,19 @@ class Strict(BaseModel):
 
 
 class Settings(Strict):
-    """Everything that a cell can vary; the titles are what reports print. Those with a default may be left out of a study."""
+    """Everything that a cell can vary; the titles are what reports print. Each has a default and may be left out of a study."""
 
-    path: Annotated[RequestPath, Field(title="path")]
-    clients: Annotated[int, Field(ge=1, le=4096, title="clients (connections)")]
-    depth: Annotated[int, Field(ge=1, le=1024, title="depth (requests outstanding per connection)")]
-    keys: Annotated[int, Field(ge=1, le=10_000_000, title="keys")]
-    value_size_bytes: Annotated[int, Field(ge=1, le=1_000_000, title="value size (bytes)")]
-    write_ratio: Annotated[float, Field(ge=0.0, le=1.0, title="writes (share of requests)")]
-    client_threads: Annotated[int, Field(ge=1, le=64, title="threads per load generator")]
-    proxy_threads: Annotated[int, Field(ge=1, le=64, title="event loops per proxy")]
-    servers: Annotated[int, Field(ge=1, le=64, title="memcached servers")]
-    server_threads: Annotated[int, Field(ge=1, le=64, title="threads per memcached server")]
-    server_memory_mib: Annotated[int, Field(ge=8, le=1_048_576, title="memory per memcached server (MiB)")]
+    path: Annotated[RequestPath, Field(title="path")] = RequestPath.PROXY
+    clients: Annotated[int, Field(ge=1, le=4096, title="clients (connections)")] = 16
+    depth: Annotated[int, Field(ge=1, le=1024, title="depth (requests outstanding per connection)")] = 1
+    keys: Annotated[int, Field(ge=1, le=10_000_000, title="keys")] = 10_000
+    value_size_bytes: Annotated[int, Field(ge=1, le=1_000_000, title="value size (bytes)")] = 128
+    write_ratio: Annotated[float, Field(ge=0.0, le=1.0, title="writes (share of requests)")] = 0.1
+    client_threads: Annotated[int, Field(ge=1, le=64, title="threads per load generator")] = 1
+    proxy_threads: Annotated[int, Field(ge=1, le=64, title="event loops per proxy")] = 1
+    servers: Annotated[int, Field(ge=1, le=64, title="memcached servers")] = 1
+    server_threads: Annotated[int, Field(ge=1, le=64, title="threads per memcached server")] = 1
+    server_memory_mib: Annotated[int, Field(ge=8, le=1_048_576, title="memory per memcached server (MiB)")] = 64
     client_machines: Annotated[int, Field(ge=1, le=64, title="client machines")] = 1
     instances: Annotated[int, Field(ge=1, le=16, title="load generators per client machine")] = 1
     clients_per_thread: Annotated[int | None, Field(ge=1, le=4096, title="clients per thread of a load generator")] = (

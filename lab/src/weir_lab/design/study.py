@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from weir_lab.design.settings import Level, Response, Settings, Strict
+from weir_lab.design.text.mistakes import misplaced
 from weir_lab.design.topology import Topology
 
 if TYPE_CHECKING:
     from weir_lab.design.text.lines import KeyPath
 
 __all__ = [
+    "FILE_NAME",
     "PACES",
+    "STARTED_SETTINGS",
     "Expected",
     "FaultsError",
     "Gates",
@@ -28,11 +31,23 @@ __all__ = [
     "Stop",
     "Study",
     "Subject",
+    "keys_of_tables",
     "unknown_setting",
 ]
 
 # What of the topology can be marked as assumed.
 _TOPOLOGY_PARTS = {f"topology.{part}" for part in Topology.model_fields}
+FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$"
+"""Names of files that a subject is given: they lie in the run's folder."""
+# host:port, with brackets around an IPv6 address.
+_TARGET = re.compile(r"(\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_PORT_MAX = 65_535
+STARTED_SETTINGS = (
+    *("path", "subject", "servers", "server_threads", "server_memory_mib", "proxies", "proxy_threads", "engine"),
+    *("workers", "readers", "replicas", "placement", "multiget"),
+)
+"""Settings of what a study with targets does not start."""
+_NOT_WRITTEN = "(none was written down before the runs)"
 PACES = ("quick", "standard", "full")
 _Assignment = Annotated[dict[str, Level], Field(min_length=1)]
 
@@ -94,12 +109,12 @@ class Plan(Strict):
     the same minute.
     """
 
-    repetitions: Annotated[int, Field(ge=1, le=1000)]
-    order: Literal["randomised-blocks"]
-    seed: Annotated[int, Field(ge=0, lt=2**63)]
-    warmup_s: Annotated[float, Field(ge=0.0, le=3600.0)]
-    measured_s: Annotated[float, Field(gt=0.0, le=86_400.0)]
-    attempts: Annotated[int, Field(ge=1, le=10)]
+    repetitions: Annotated[int, Field(ge=1, le=1000)] = 5
+    order: Literal["randomised-blocks"] = "randomised-blocks"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    warmup_s: Annotated[float, Field(ge=0.0, le=3600.0)] = 2.0
+    measured_s: Annotated[float, Field(gt=0.0, le=86_400.0)] = 10.0
+    attempts: Annotated[int, Field(ge=1, le=10)] = 3
     cooldown_s: Annotated[float, Field(ge=0.0, le=3600.0)] = 0.0
     window_s: Annotated[int, Field(ge=1, le=600)] = 1
     cut: Literal["fixed", "mser-5"] = "fixed"
@@ -155,10 +170,30 @@ class Expected(Strict):
 
 
 class Subject(Strict):
-    """A proxy by its command line; ``{listen}``, ``{host}``, ``{port}``, ``{servers}``, ``{threads}`` and ``{config}`` are filled in."""
+    """A proxy by its command line and the files that are written for each run; `templates` says what is filled into both."""
 
-    argv: Annotated[list[str], Field(min_length=1)]
+    argv: Annotated[list[str | list[str]], Field(min_length=1)]
+    """A list inside of it stands once per memcached server."""
     config: str | None = None
+    files: dict[Annotated[str, Field(pattern=FILE_NAME)], str] = Field(default_factory=dict)
+
+    @property
+    def program(self) -> str:
+        """What is started."""
+        return self.words[0]
+
+    @property
+    def words(self) -> list[str]:
+        """All words of the command line, before anything is filled in."""
+        return [word for part in self.argv for word in ([part] if isinstance(part, str) else part)]
+
+    @model_validator(mode="after")
+    def _starts_something(self) -> Subject:
+        if not self.words or not self.words[0] or isinstance(self.argv[0], list):
+            raise ValueError("argv begins with the program to start, as a text")
+        if self.config is not None and "conf" in self.files:
+            raise ValueError('the text of config is the file "conf": give it another name under files')
+        return self
 
 
 class Refinement(Strict):
@@ -184,9 +219,9 @@ class Study(Strict):
 
     schema_: Annotated[Literal["weir.study/1"], Field(alias="schema")]
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,40}$")]
-    title: Annotated[str, Field(min_length=3)]
-    question: Annotated[str, Field(min_length=10)]
-    hypothesis: Annotated[str, Field(min_length=10)]
+    title: Annotated[str, Field(min_length=1)] = ""
+    question: Annotated[str, Field(min_length=10)] = _NOT_WRITTEN
+    hypothesis: Annotated[str, Field(min_length=10)] = _NOT_WRITTEN
     label: Annotated[str | None, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,40}$")] = None
     kind: Kind = Kind.LOAD
     source: str | None = None
@@ -197,7 +232,8 @@ class Study(Strict):
     testbed: Literal["local", "netns", "hosts"] = "local"
     topology: Topology = Topology()
     subjects: dict[str, Subject] = Field(default_factory=dict)
-    fixed: dict[str, Level]
+    targets: list[str] = Field(default_factory=list)
+    fixed: dict[str, Level] = Field(default_factory=dict)
     factors: Annotated[dict[str, Annotated[list[Level], Field(min_length=1)]], Field(min_length=1)]
     design: Literal["full", "2k", "cells"] = "full"
     cells: list[_Assignment] = Field(default_factory=list)
@@ -209,10 +245,18 @@ class Study(Strict):
         default_factory=lambda: [Observed.THROUGHPUT, Observed.MEAN_RESPONSE_TIME]
     )
     expected: list[Expected] = Field(default_factory=list)
-    plan: Plan
+    plan: Plan = Plan()
     paces: dict[Literal["quick", "standard", "full"], PacePlan] = Field(default_factory=dict)
     gates: Gates = Gates()
     predictions: list[Prediction] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _title_is_the_name(cls, data: Any) -> Any:
+        """A study without a title is called by its name."""
+        if isinstance(data, dict) and "title" not in data and isinstance(data.get("name"), str):
+            return {**data, "title": data["name"]}
+        return data
 
     @model_validator(mode="before")
     @classmethod
@@ -229,26 +273,25 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _every_part_agrees(self) -> Study:
-        faults = [*self._settings_once(), *self._sound_design(), *self._enough_runs()]
+        faults = [
+            *self._settings_once(),
+            *self._sound_targets(),
+            *self._sound_design(),
+            *self._enough_runs(),
+        ]
         if faults:
             raise FaultsError(faults)
         return self
 
     def _settings_once(self) -> list[tuple[KeyPath, str]]:
         known = set(Settings.model_fields)
-        required = {name for name, field in Settings.model_fields.items() if field.is_required()}
         given = self.fixed.keys() | self.factors.keys()
         faults: list[tuple[KeyPath, str]] = [
             (("fixed", name), f"{name} under both [fixed] and [factors]: keep one")
             for name in sorted(self.fixed.keys() & self.factors.keys())
         ]
         for table, names in (("fixed", self.fixed), ("factors", self.factors)):
-            faults += [((table, name), unknown_setting(name)) for name in names if name not in known]
-        missing = required - given if self.kind.runs_load else set()
-        if missing:
-            listed = ", ".join(sorted(missing))
-            verb = "is" if len(missing) == 1 else "are"
-            faults.append((("fixed",), f"{listed} {verb} missing: add it under [fixed] or [factors]"))
+            faults += [((table, name), unknown_setting(name, table)) for name in names if name not in known]
         for name, levels in self.factors.items():
             if len(set(levels)) != len(levels):
                 faults.append((("factors", name), f"factors.{name} names a level twice: name each once"))
@@ -256,6 +299,30 @@ class Study(Strict):
             (("assumed",), f"{name} is no setting of this study, so it cannot be marked as assumed")
             for name in self.assumed
             if name not in given and name not in Plan.model_fields and name not in _TOPOLOGY_PARTS
+        ]
+        return faults
+
+    def _sound_targets(self) -> list[tuple[KeyPath, str]]:
+        """What runs already is not started, so nothing can be set of it."""
+        faults: list[tuple[KeyPath, str]] = []
+        for index, target in enumerate(self.targets):
+            found = _TARGET.fullmatch(target)
+            if found is None or not 1 <= int(found[2]) <= _PORT_MAX:
+                faults.append((("targets", index), f'"host:port" is wanted, such as "10.0.0.5:11211", not {target!r}'))
+        if len(set(self.targets)) != len(self.targets):
+            faults.append((("targets",), "a target stands twice: name each once"))
+        if not self.targets:
+            return faults
+        if not self.kind.runs_load:
+            faults.append((("kind",), f"kind {self.kind} asks no server anything: leave targets out"))
+        for table, names in (("fixed", self.fixed), ("factors", self.factors)):
+            faults += [
+                ((table, name), f"{name} is a setting of what weir-lab starts; targets run already: leave it out")
+                for name in names
+                if name in STARTED_SETTINGS
+            ]
+        faults += [
+            (("subjects", name), "targets run already: leave subjects out, or targets") for name in self.subjects
         ]
         return faults
 
@@ -296,8 +363,17 @@ class Study(Strict):
         return []
 
 
-def unknown_setting(name: str) -> str:
-    """A sentence with the nearest setting that there is."""
-    near = get_close_matches(name, Settings.model_fields, n=1)
-    listed = ", ".join(sorted(Settings.model_fields))
-    return f"unknown setting {name}: did you mean {near[0]}?" if near else f"unknown setting {name}: there are {listed}"
+def unknown_setting(name: str, table: str = "fixed") -> str:
+    """A sentence with the nearest setting that there is, or with the table that a key belongs to."""
+    return misplaced(name, table, keys_of_tables())
+
+
+def keys_of_tables() -> dict[str, list[str]]:
+    """The keys of each table of a study file; those of its head under the empty name."""
+    head = [field.alias or name for name, field in Study.model_fields.items()]
+    parts: dict[str, type[Strict] | type[Topology]] = {
+        **{"plan": Plan, "plan.stop": Stop, "gates": Gates, "topology": Topology},
+        **{"predictions": Prediction, "expected": Expected, "refine": Refinement},
+        **{"subjects": Subject, "paces": PacePlan},
+    }
+    return {"": head} | {name: list(part.model_fields) for name, part in parts.items()}

@@ -116,6 +116,8 @@ class RunMeta(Record):
     content_sha256: str
     study_seed: int
     load_seed: int
+    targets: list[str] = Field(default_factory=list)
+    """What ran already and was asked; empty where the run started its servers itself."""
     commands: list[Command]
     executables: dict[str, str]
     versions: dict[str, str]

@@ -89,6 +89,10 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop and reap what is started so far; more may be started afterwards."""
         _stop(list(reversed(self._started)))
 
     @property

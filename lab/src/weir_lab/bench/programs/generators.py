@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MEMCASLAP",
+    "PREFIX_LENGTH",
+    "OwnKeys",
     "Share",
+    "delete_argv",
     "generator_doubts",
     "generator_refusals",
     "memcaslap_argv",
     "memcaslap_config",
     "prefill_argv",
     "shares_of",
+    "target_refusals",
     "weir_load_argv",
 ]
 
@@ -33,6 +37,16 @@ MEMCASLAP = "memcaslap"
 # Generators that ask for the same keys at the same time are no two generators.
 _SEED_STEP = 1_000
 _PREFILL_DEPTH = 16
+PREFIX_LENGTH = 8
+"""Characters that `OwnKeys.prefix` takes of every key."""
+
+
+@dataclass(frozen=True)
+class OwnKeys:
+    """Keys among those of others: what they begin with, and the seconds after which they expire if nobody deletes them."""
+
+    prefix: str
+    expiry_s: int
 
 
 @dataclass(frozen=True)
@@ -78,10 +92,17 @@ def shares_of(settings: Settings, targets: Sequence[str], seed: int) -> list[Sha
 
 
 def weir_load_argv(
-    weir: Path, settings: Settings, plan: Plan, share: Share, *, prefilled: bool, start_at: float | None
+    weir: Path,
+    settings: Settings,
+    plan: Plan,
+    share: Share,
+    *,
+    prefilled: bool,
+    start_at: float | None,
+    keys: OwnKeys | None = None,
 ) -> list[str]:
     """``weir load`` of one share; the files of its record are added by who runs it."""
-    argv = _weir_load(weir, settings, share.targets, share.seed)
+    argv = _weir_load(weir, settings, share.targets, share.seed, keys)
     argv += ["--connections", str(share.connections), "--depth", str(settings.depth), "--threads", str(share.threads)]
     argv += ["--warmup", f"{plan.warmup_s:g}s", "--duration", f"{plan.measured_s:g}s"]
     argv += ["--writes", f"{settings.write_ratio:g}"]
@@ -94,11 +115,19 @@ def weir_load_argv(
     return argv
 
 
-def prefill_argv(weir: Path, settings: Settings, target: str, seed: int) -> list[str]:
+def prefill_argv(weir: Path, settings: Settings, target: str, seed: int, keys: OwnKeys | None = None) -> list[str]:
     """``weir load`` that sets every key, and ends."""
-    argv = _weir_load(weir, settings, [target], seed)
+    argv = _weir_load(weir, settings, [target], seed, keys)
     argv += ["--connections", "1", "--depth", str(_PREFILL_DEPTH), "--threads", "1"]
     return [*argv, "--warmup", "0s", "--duration", "1ms", "--writes", "0"]
+
+
+def delete_argv(weir: Path, settings: Settings, target: str, keys: OwnKeys) -> list[str]:
+    """``weir load`` that deletes every key of a run, one after the other, and ends."""
+    argv = [str(weir), "load", "--target", target, "--keys", str(settings.keys), "--key-prefix", keys.prefix]
+    argv += ["--key-size", str(settings.key_size_bytes), "--popularity", "sequential", "--mix", "delete=1"]
+    argv += ["--connections", "1", "--depth", str(_PREFILL_DEPTH), "--threads", "1"]
+    return [*argv, "--no-prefill", "--requests", str(settings.keys)]
 
 
 def memcaslap_argv(plan: Plan, share: Share, config: str) -> list[str]:
@@ -138,6 +167,20 @@ def generator_refusals(settings: Settings) -> list[str]:
     return found
 
 
+def target_refusals(settings: Settings) -> list[str]:
+    """Why a cell cannot ask what runs already, whose keys are others'."""
+    found = []
+    if settings.generator != "weir":
+        found.append(f"{settings.generator} has keys of its own, and cannot leave those of the targets alone: use weir")
+    needed = PREFIX_LENGTH + len(str(settings.keys - 1))
+    if 0 < settings.key_size_bytes < needed:
+        found.append(
+            f"keys on targets begin with {PREFIX_LENGTH} characters of their own: "
+            f"{settings.keys:,} keys need key_size_bytes of {needed} or more"
+        )
+    return found
+
+
 def generator_doubts(settings: Settings) -> list[str]:
     """What a generator other than ours cannot say of a run."""
     if settings.generator == "weir":
@@ -148,7 +191,9 @@ def generator_doubts(settings: Settings) -> list[str]:
     ]
 
 
-def _weir_load(weir: Path, settings: Settings, targets: Sequence[str], seed: int) -> list[str]:
+def _weir_load(
+    weir: Path, settings: Settings, targets: Sequence[str], seed: int, keys: OwnKeys | None = None
+) -> list[str]:
     argv = [str(weir), "load"]
     for target in targets:
         argv += ["--target", target]
@@ -159,4 +204,6 @@ def _weir_load(weir: Path, settings: Settings, targets: Sequence[str], seed: int
         argv += ["--multiget", str(settings.multiget_keys)]
     if settings.popularity is not None:
         argv += ["--popularity", settings.popularity]
+    if keys is not None:
+        argv += ["--key-prefix", keys.prefix, "--ttl", str(keys.expiry_s)]
     return argv

@@ -39,7 +39,10 @@ _WRITTEN = (".log", ".pid", ".sock", ".out", ".err")
 
 def identify_programs(study: Study, weir: Path, memcached: str) -> dict[str, str]:
     """Name and state of every program that a run of the study starts."""
-    found = {"weir": file_sha256(weir), "memcached": _memcached(memcached)}
+    found = {"weir": file_sha256(weir)}
+    if study.targets:
+        return found | {"memcached": "not started"}
+    found["memcached"] = _memcached(memcached)
     for settings in (cell.settings for cell in cells_of(study)):
         subject = study.subjects.get(settings.subject)
         if settings.path is RequestPath.PROXY and subject is not None:
@@ -68,10 +71,10 @@ def files_named(word: str) -> Iterator[str]:
 
 def _files(subject: Subject) -> Iterator[tuple[str, str]]:
     """Words of a command line that name files, with the hashes of these."""
-    program = shutil.which(subject.argv[0])
+    program = shutil.which(subject.program)
     if program is not None:
-        yield subject.argv[0], file_sha256(Path(program))
-    for word in subject.argv[1:]:
+        yield subject.program, file_sha256(Path(program))
+    for word in subject.words[1:]:
         for name in files_named(word):
             if name and not name.endswith(_WRITTEN) and "\0" not in name and Path(name).is_file():
                 yield name, file_sha256(Path(name))

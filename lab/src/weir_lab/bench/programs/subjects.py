@@ -1,4 +1,4 @@
-"""The proxy under test: its command line and configuration, from the settings of a cell.
+"""The proxy under test: its command line and files, from the settings of a cell; what is filled into them, `filling` knows.
 
 Also knows what a given ``weir`` binary can do, so that a study that asks for more is refused before it runs. Pure but for
 `abilities_of`, which asks the binary. Read `proxy_command` and `refusals` first.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.machine.facts import executable_output
+from weir_lab.bench.programs.filling import Filling
 from weir_lab.bench.programs.generators import MEMCASLAP, generator_refusals
 from weir_lab.design import Engine, RequestPath
 
@@ -22,19 +23,24 @@ if TYPE_CHECKING:
     from weir_lab.design import Settings, Study, Subject
 
 __all__ = [
+    "CONFIG",
     "NUTCRACKER",
     "WEIR",
     "Abilities",
     "ProxyPlace",
     "abilities_of",
     "asks_for_more",
+    "file_names",
     "proxy_command",
-    "proxy_config",
+    "proxy_files",
     "proxy_records",
     "refusals",
+    "subject_files",
 ]
 
 NUTCRACKER = "nutcracker"
+CONFIG = "conf"
+"""Name of the file that ``{config}`` means: ``proxy.conf`` in the folder of the run."""
 WEIR = "weir"
 # Name of its pool, under which its counters stand.
 _NUTCRACKER_POOL = "studied"
@@ -99,7 +105,7 @@ def refusals(study: Study, settings: Sequence[Settings], abilities: Abilities | 
         if cell.subject == WEIR:
             found.update(dict.fromkeys(_missing_in_weir(cell, abilities) if abilities else []))
         elif cell.subject in study.subjects:
-            found.update(dict.fromkeys(_missing_program(study.subjects[cell.subject].argv[0])))
+            found.update(dict.fromkeys(_missing_program(study.subjects[cell.subject].program)))
         elif cell.subject == NUTCRACKER:
             found.update(dict.fromkeys(_missing_program(NUTCRACKER)))
         else:
@@ -114,29 +120,47 @@ def refusals(study: Study, settings: Sequence[Settings], abilities: Abilities | 
     return list(found)
 
 
-def proxy_command(weir: Path, settings: Settings, subject: Subject | None, place: ProxyPlace, config: str) -> list[str]:
-    """Command line of the proxy; `config` is the path of its file where it has one (`proxy_config`)."""
+def proxy_command(
+    weir: Path, settings: Settings, subject: Subject | None, place: ProxyPlace, files: Mapping[str, str]
+) -> list[str]:
+    """Command line of the proxy; `files` are the paths of what `proxy_files` gives, by name."""
     if settings.subject == WEIR:
         return _weir_proxy(weir, settings, place)
     if subject is None:
         host, _, port = place.admin.rpartition(":")
         stats = ["-a", host, "-s", port, "-i", str(_NUTCRACKER_STATS_MS)]
+        config = files[CONFIG]
         return [NUTCRACKER, "-c", config, "-o", f"{config}.log", "-p", f"{config}.pid", *stats]
-    filled = _placeholders(settings, place, config)
-    return [_fill(word, filled) for word in subject.argv]
+    return _filling(settings, place, files).argv(subject)
 
 
-def proxy_config(settings: Settings, subject: Subject | None, place: ProxyPlace) -> str | None:
-    """Text of the proxy's configuration file, if it has one."""
+def proxy_files(
+    settings: Settings, subject: Subject | None, place: ProxyPlace, files: Mapping[str, str]
+) -> dict[str, str]:
+    """Texts of the proxy's files by name, which may tell each other's paths; `CONFIG` is its configuration."""
     if settings.subject == WEIR:
-        return None
+        return {}
     if subject is None:
         servers = "\n".join(f"    - {server}:1" for server in place.servers)
         distribution = _NUTCRACKER_PLACEMENTS[settings.placement]
-        return _NUTCRACKER_CONFIG.format(
+        text = _NUTCRACKER_CONFIG.format(
             pool=_NUTCRACKER_POOL, listen=place.listen, distribution=distribution, servers=servers
         )
-    return None if subject.config is None else _fill(subject.config, _placeholders(settings, place, ""))
+        return {CONFIG: text}
+    filling = _filling(settings, place, files)
+    return {name: filling.text(text) for name, text in subject_files(subject).items()}
+
+
+def subject_files(subject: Subject) -> dict[str, str]:
+    """Texts of a subject's files by name, before anything is filled in."""
+    return {**({} if subject.config is None else {CONFIG: subject.config}), **subject.files}
+
+
+def file_names(settings: Settings, subject: Subject | None) -> list[str]:
+    """Names of the files that the proxy of a cell needs."""
+    if settings.subject == WEIR:
+        return []
+    return [CONFIG] if subject is None else list(subject_files(subject))
 
 
 def proxy_records(abilities: Abilities, windows: str, trace: str) -> list[str]:
@@ -207,23 +231,5 @@ def _settings_of_weir_alone(cell: Settings) -> list[str]:
     return found
 
 
-def _placeholders(settings: Settings, place: ProxyPlace, config: str) -> dict[str, str]:
-    host, _, port = place.listen.rpartition(":")
-    return {
-        "listen": place.listen,
-        "host": host,
-        "port": port,
-        "admin": place.admin,
-        "servers": ",".join(place.servers),
-        "threads": str(settings.proxy_threads),
-        "config": config,
-    }
-
-
-def _fill(text: str, values: Mapping[str, str]) -> str:
-    """Fill in ``{name}``; braces around anything else are left as they are, since configuration files are full of them."""
-
-    def value(match: re.Match[str]) -> str:
-        return values.get(match[1], match[0])
-
-    return re.sub(r"\{([a-z_]+)\}", value, text)
+def _filling(settings: Settings, place: ProxyPlace, files: Mapping[str, str]) -> Filling:
+    return Filling(place.listen, place.admin, place.servers, settings, files)

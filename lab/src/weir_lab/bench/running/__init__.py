@@ -8,6 +8,7 @@ Where the machines come from, `testbeds` says.
 `proxies`      the proxy under test: ours, nutcracker, or any command line; its counters
 `loads`        load generators: together at one moment, their lines, their records
 `edges`        CPU time, memory and link counters at both ends of the measured phase
+`targets`      servers and proxies that run already; keys of our own among theirs
 `profiling`    a CPU profile of the proxies, where asked for
 `unloaded`     runs without load: keys per server, and what links carry
 `verdict`      gates: whether a run counts
@@ -18,5 +19,15 @@ Where the machines come from, `testbeds` says.
 from weir_lab.bench.running.one_run import Job, RunOutcome, make_run
 from weir_lab.bench.running.profiling import missing_profiler
 from weir_lab.bench.running.starting import Executables, memcached_argv, wait_for_memcached
+from weir_lab.bench.running.targets import target_versions
 
-__all__ = ["Executables", "Job", "RunOutcome", "make_run", "memcached_argv", "missing_profiler", "wait_for_memcached"]
+__all__ = [
+    "Executables",
+    "Job",
+    "RunOutcome",
+    "make_run",
+    "memcached_argv",
+    "missing_profiler",
+    "target_versions",
+    "wait_for_memcached",
+]

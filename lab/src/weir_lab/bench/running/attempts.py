@@ -67,6 +67,7 @@ def make_attempt(
         content_sha256=content_sha256(study, run, hashes),
         study_seed=study.plan.seed,
         load_seed=seed,
+        targets=study.targets,
         commands=outcome.commands,
         executables=hashes,
         versions={
@@ -95,7 +96,15 @@ def _outcome(study: Study, run: ScheduledRun, seed: int, folder: Path, bench: Be
         return RunOutcome([], count_keys(folder, bench.executables.weir, settings, seed))
     if study.kind is Kind.LINKS:
         return RunOutcome([], measure_links(folder, bench.testbed, shape_of([run.cell]), study.plan))
-    job = Job(settings, study.plan, seed, study.subjects.get(settings.subject), bench.abilities, bench.profile)
+    job = Job(
+        settings,
+        study.plan,
+        seed,
+        targets=tuple(study.targets),
+        subject=study.subjects.get(settings.subject),
+        abilities=bench.abilities,
+        profile=bench.profile,
+    )
     return make_run(bench.testbed, folder, bench.executables, job)
 
 

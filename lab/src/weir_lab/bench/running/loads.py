@@ -152,7 +152,9 @@ def fill(starter: Starter, settings: Settings, targets: list[str], seed: int) ->
     overhead_s = 0.0
     if settings.path is RequestPath.DIRECT:
         for index, target in enumerate(targets):
-            name, machine = f"prefill-{index}", starter.machine(f"server-{index}")
+            # Nothing of ours runs where targets do.
+            near = "client-0" if starter.own_keys is not None else f"server-{index}"
+            name, machine = f"prefill-{index}", starter.machine(near)
             overhead_s = max(overhead_s, _prefill(starter, settings, name, machine, target, seed + 1 + index))
     elif _filled_apart(settings):
         overhead_s = _prefill(starter, settings, "prefill", starter.machine("proxy-0"), targets[0], seed + 1)
@@ -167,7 +169,8 @@ def _filled_apart(settings: Settings) -> bool:
 def _prefill(starter: Starter, settings: Settings, name: str, machine: Machine, target: str, seed: int) -> float:
     """Fill a target from the machine that it runs on, so that keys do not wait for the link of a client."""
     record = starter.folder / f"{name}.json"
-    argv = [*prefill_argv(starter.executables.weir, settings, target, seed), "--json", machine.file(record)]
+    argv = prefill_argv(starter.executables.weir, settings, target, seed, starter.own_keys)
+    argv += ["--json", machine.file(record)]
     began = time.monotonic()
     process = starter.start(machine, Role.CLIENT, name, argv).process
     try:
@@ -207,7 +210,8 @@ def _start(starter: Starter, settings: Settings, plan: Plan, share: Share, toget
         return starter.start(client, Role.CLIENT, share.name, argv, piped="stdout")
     start_at = None if together_ns is None else (together_ns + client.clock_offset_ns) / 1e9
     prefilled = _filled_apart(settings)
-    argv = weir_load_argv(starter.executables.weir, settings, plan, share, prefilled=prefilled, start_at=start_at)
+    weir, keys = starter.executables.weir, starter.own_keys
+    argv = weir_load_argv(weir, settings, plan, share, prefilled=prefilled, start_at=start_at, keys=keys)
     for flag, ending in (("--hdr", "hdr"), ("--json", "json")):
         argv += [flag, client.file(starter.folder / f"{share.name}.{ending}")]
     return starter.start(client, Role.CLIENT, share.name, argv, piped="stderr")

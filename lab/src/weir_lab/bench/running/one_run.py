@@ -20,6 +20,7 @@ from weir_lab.bench.running.loads import Fleet, fill, start_loads, watch
 from weir_lab.bench.running.profiling import Profiling
 from weir_lab.bench.running.proxies import RunningProxy, save_all, save_ends, start_proxies
 from weir_lab.bench.running.starting import Executables, Running, Starter, start_servers
+from weir_lab.bench.running.targets import delete_keys, own_keys
 from weir_lab.design import RequestPath, Role
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.records import Command, write_json
@@ -41,6 +42,8 @@ class Job:
     settings: Settings
     plan: Plan
     seed: int
+    targets: tuple[str, ...] = ()
+    """What runs already and is asked in place of anything that is started."""
     subject: Subject | None = None
     """The proxy's command line, where the study gives one."""
     abilities: Abilities | None = None
@@ -62,7 +65,11 @@ def make_run(testbed: Testbed, folder: Path, executables: Executables, job: Job)
     problems: list[str] = []
     with Processes(folder) as processes:
         try:
-            _measure(Starter(processes, testbed, executables, folder), job, problems)
+            if job.targets:
+                keys = own_keys(job.plan)
+                _measure_targets(Starter(processes, testbed, executables, folder, keys), job, problems)
+            else:
+                _measure(Starter(processes, testbed, executables, folder), job, problems)
         except (TestbedError, RecordError) as error:
             problems.append(str(error))
         except OSError as error:
@@ -84,6 +91,28 @@ def _measure(starter: Starter, job: Job, problems: list[str]) -> None:
         proxies = start_proxies(starter, settings, job.subject, job.abilities, addresses)
         roles[Role.PROXY] = [proxy.running for proxy in proxies]
         targets = [proxy.listen for proxy in proxies]
+    _load(starter, job, roles, proxies, targets, problems)
+
+
+def _measure_targets(starter: Starter, job: Job, problems: list[str]) -> None:
+    """Load what runs already, and delete what was written there, whatever happens."""
+    try:
+        _load(starter, job, {}, [], list(job.targets), problems)
+    finally:
+        starter.processes.stop()  # a generator that still runs would write again what is deleted
+        problems += delete_keys(starter, job.settings, job.targets)
+
+
+def _load(
+    starter: Starter,
+    job: Job,
+    roles: dict[Role, list[Running]],
+    proxies: list[RunningProxy],
+    targets: list[str],
+    problems: list[str],
+) -> None:
+    """Fill, load, watch, and write down what was seen."""
+    settings = job.settings
     shares = shares_of(settings, targets, job.seed)
     overhead_s = fill(starter, settings, targets, job.seed)
     fleet = start_loads(starter, settings, job.plan, shares, overhead_s)

@@ -19,7 +19,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.machine.processes import wait_until
-from weir_lab.bench.programs.subjects import NUTCRACKER, WEIR, ProxyPlace, proxy_command, proxy_config, proxy_records
+from weir_lab.bench.programs.subjects import (
+    NUTCRACKER,
+    WEIR,
+    ProxyPlace,
+    file_names,
+    proxy_command,
+    proxy_files,
+    proxy_records,
+)
 from weir_lab.bench.running.starting import READY_S, Running, Starter, accepts
 from weir_lab.design import Role
 from weir_lab.errors import RecordError, TestbedError
@@ -128,12 +136,12 @@ def _start(
     servers: list[str],
 ) -> RunningProxy:
     where = ProxyPlace(f"{machine.address}:{port}", f"{machine.address}:{admin_port}", tuple(servers))
-    config = starter.folder / placed_name("proxy", place, "conf")
-    text = proxy_config(settings, subject, where)
-    if text is not None:
-        config.write_text(text, encoding="utf-8")
-        machine.deliver(config)
-    argv = proxy_command(starter.executables.weir, settings, subject, where, machine.file(config))
+    paths = {name: starter.folder / placed_name("proxy", place, name) for name in file_names(settings, subject)}
+    there = {name: machine.file(path) for name, path in paths.items()}
+    for name, text in proxy_files(settings, subject, where, there).items():
+        paths[name].write_text(text, encoding="utf-8")
+        machine.deliver(paths[name])
+    argv = proxy_command(starter.executables.weir, settings, subject, where, there)
     records: tuple[str, ...] = ()
     if settings.subject == WEIR and abilities is not None:
         windows, trace = placed_name("windows", place, "jsonl"), placed_name("trace", place, "csv")

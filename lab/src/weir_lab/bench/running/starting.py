@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from weir_lab.bench.machine.processes import Processes
+    from weir_lab.bench.programs.generators import OwnKeys
     from weir_lab.bench.testbeds import Machine, Testbed
     from weir_lab.design import Settings
 
@@ -48,6 +49,8 @@ class Starter:
     testbed: Testbed
     executables: Executables
     folder: Path
+    own_keys: OwnKeys | None = None
+    """What the keys of the run are like, where they lie among those of others."""
 
     def machine(self, name: str) -> Machine:
         """A machine of the testbed."""

@@ -43,7 +43,8 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
     else:
         reasons += _client_throttled(run.cpu)
         reasons += _edges_apart(run.cpu, run.load) if run.load is not None else []
-        if run.cpu.other_share > gates.other_cpu_share_max:
+        # A target on this machine is neither one of our roles nor somebody else's.
+        if run.cpu.other_share > gates.other_cpu_share_max and not any(map(_is_here, run.meta.targets)):
             elsewhere = f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went elsewhere"
             (reasons if gates.busy_machine == "invalid" else flags).append(elsewhere)
     if settings.path is RequestPath.PROXY and settings.subject == WEIR:
@@ -53,6 +54,10 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
     elif settings.path is RequestPath.PROXY and settings.subject == NUTCRACKER:
         reasons += _nutcracker_faults(run)
     return Verdict(valid=not reasons, reasons=reasons, flags=flags)
+
+
+def _is_here(target: str) -> bool:
+    return target.startswith(("127.", "localhost:", "[::1]:"))
 
 
 def _client_faults(load: LoadRecord, settings: Settings) -> list[str]:

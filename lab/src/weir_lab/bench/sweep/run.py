@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from weir_lab.bench.planning import chosen_testbed, expected_seconds, missing_here, shape_of
 from weir_lab.bench.programs.identity import identify_programs
 from weir_lab.bench.programs.subjects import WEIR, abilities_of, asks_for_more
-from weir_lab.bench.running import Executables, missing_profiler
+from weir_lab.bench.running import Executables, missing_profiler, target_versions
 from weir_lab.bench.running.attempts import Bench, make_attempt, new_folder
 from weir_lab.bench.testbeds import TestbedKind, open_testbed
 from weir_lab.design import (
@@ -119,6 +119,7 @@ def run_study(
     abilities = _abilities(given, executables, wanted, kind)
     programs = identify_programs(given, executables.weir, executables.memcached)
     programs |= {"profile": "perf"} if wanted.profile else {}
+    programs |= target_versions(given.targets)
     runs_folder(sweep).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         _lock(stack.enter_context((sweep / ".lock").open("w")).fileno(), sweep)
@@ -321,6 +322,8 @@ def _abilities(study: Study, executables: Executables, wanted: Wanted, kind: Tes
 
 
 def _unprofilable(study: Study, kind: TestbedKind) -> list[str]:
+    if study.targets:
+        return ["targets run already, and only what weir-lab starts can be profiled"]
     if not study.kind.runs_load or kind is TestbedKind.HOSTS:
         return ["only proxies under load on local and netns can be profiled"]
     missing = missing_profiler()

@@ -1,3 +1,8 @@
-"""From a study file to the study, or to what is wrong with it: `loading`, and `paces` for one study in minutes or in hours."""
+"""From a study file to the study, or to what is wrong with it.
+
+``loading``    reads and checks
+``paces``      one study in minutes, in hours, or as it was run before
+``skeletons``  studies to begin with
+"""
 
 __all__: list[str] = []

@@ -11,8 +11,10 @@ from pydantic import ValidationError
 
 from weir_lab.design.cells import cells_of
 from weir_lab.design.files.paces import at_pace
-from weir_lab.design.study import PACES, FaultsError, Study
+from weir_lab.design.settings import Settings
+from weir_lab.design.study import PACES, FaultsError, Study, keys_of_tables
 from weir_lab.design.text.lines import key_lines, line_of
+from weir_lab.design.text.mistakes import plain_words, repaired, without_types
 from weir_lab.errors import StudyError
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["amended", "load_study", "parse_study", "study_schema"]
 
+# How often faulty keys are left out and the rest is checked again.
+_STAGES = 4
+# What the cells are made of: where one of these was changed, nothing is said about cells.
+_DECIDE_CELLS = {"fixed", "factors", "design", "cells", "refined", "kind", "targets"}
 _SCHEMA_LINE = re.compile(r"^\s*schema\s*=.*$", re.MULTILINE)
 
 
@@ -36,24 +42,66 @@ def load_study(path: Path, pace: str | None = None) -> Study:
     try:
         return parse_study(text, pace)
     except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"{path}: not valid TOML: {error}. Mend the line.") from error
-    except ValidationError as error:
-        raise StudyError(_explain(str(path), text, _faults(error))) from error
+        raise StudyError(f"{path}: not valid TOML: {error}. Mend the line.{_line_shown(text, error)}") from error
     except FaultsError as error:
         raise StudyError(_explain(str(path), text, error.faults)) from error
 
 
 def parse_study(text: str, pace: str | None = None) -> Study:
-    """Check the text of a study file; raises what tomllib and pydantic raise, and `FaultsError` where cells cannot be made."""
+    """Check the text of a study file; raises what tomllib raises, and `FaultsError` with all that is wrong with it."""
     data = tomllib.loads(text)
     if pace is not None:
         if pace not in PACES:
             raise FaultsError([(("pace",), f"there is no pace {pace!r}: there are {', '.join(PACES)}")])
         data["pace"] = pace
-    study = Study.model_validate(data)
+    study, faults = _checked(data)
+    if study is None:
+        raise FaultsError(faults)
     cells = cells_of(study)  # all levels as written must be sound, not only those of the pace
     _require_points_on_cells(study, cells)
     return at_pace(study)
+
+
+def _checked(data: dict[str, Any]) -> tuple[Study | None, list[tuple[KeyPath, str]]]:
+    """The study; or none, and its faults, also those that stand behind the first: the faulty keys are left out, and it is checked again."""
+    faults: dict[tuple[KeyPath, str], None] = {}
+    changed: set[str] = set()
+    for _ in range(_STAGES):
+        try:
+            study = Study.model_validate(data)
+            if not faults:
+                return study, []
+            if not changed & _DECIDE_CELLS:
+                cells_of(study)
+            break
+        except FaultsError as error:
+            faults.update(dict.fromkeys(error.faults))
+            break
+        except ValidationError as error:
+            found = _faults(error)
+            faults.update(dict.fromkeys(found))
+            if any(isinstance(problem.get("ctx", {}).get("error"), FaultsError) for problem in error.errors()):
+                break  # all parts are of the right form, and what does not agree is known
+            data, more = repaired(data, [where for where, _ in found])
+            changed |= more
+    faults.update(dict.fromkeys(_level_faults(data)))
+    return None, list(faults)
+
+
+def _level_faults(data: dict[str, Any]) -> list[tuple[KeyPath, str]]:
+    """Levels that no setting may have, each looked at by itself; what depends on other settings is left for the cells."""
+    found: list[tuple[KeyPath, str]] = []
+    for table in ("fixed", "factors"):
+        values = data.get(table)
+        for name, given in values.items() if isinstance(values, dict) else ():
+            for level in given if isinstance(given, list) else [given]:
+                if name not in Settings.model_fields or (isinstance(level, str) and level.startswith("=")):
+                    continue
+                try:
+                    Settings.model_validate({name: level})
+                except ValidationError as error:
+                    found += [((table, name), plain_words(one, {})) for one in error.errors() if one["loc"]]
+    return found
 
 
 def amended(
@@ -118,23 +166,25 @@ def _require_points_on_cells(study: Study, cells: list[Cell]) -> None:
 
 
 def _faults(error: ValidationError) -> list[tuple[KeyPath, str]]:
-    found: list[tuple[KeyPath, str]] = []
+    found: dict[KeyPath, str] = {}
+    whole: list[tuple[KeyPath, str]] = []
+    known = keys_of_tables()
     for problem in error.errors():
         inner = problem.get("ctx", {}).get("error")
         if isinstance(inner, FaultsError):
-            found += inner.faults
-            continue
-        message = problem["msg"].removeprefix("Value error, ")
-        given = problem["input"]
-        shown = f" (given: {given!r})" if isinstance(given, str | int | float) else ""
-        found.append((_without_types(problem["loc"]), f"{message}{shown}"))
-    # A level may be a whole number, a number or a text: one fault of it is enough.
-    return list(dict.fromkeys(found))
+            whole += inner.faults
+        else:
+            # A level may be a whole number, a number or a text: one fault of it is enough.
+            found.setdefault(without_types(problem["loc"]), plain_words(problem, known))
+    return [*found.items(), *whole]
 
 
-def _without_types(loc: tuple[str | int, ...]) -> KeyPath:
-    """A place in the file, without the names of types that pydantic adds where several are possible."""
-    return tuple(part for part in loc if part not in {"int", "float", "str", "[key]"})
+def _line_shown(text: str, error: tomllib.TOMLDecodeError) -> str:
+    place = re.search(r"at line (\d+)", str(error))
+    lines = text.splitlines()
+    if place is None or not 1 <= int(place[1]) <= len(lines):
+        return ""
+    return f"\n  line {place[1]}: {lines[int(place[1]) - 1].strip()}"
 
 
 def _explain(path: str, text: str, faults: list[tuple[KeyPath, str]]) -> str:

@@ -1,3 +1,3 @@
-"""What stands in a study file: `expressions` in levels and exclusions, and the `lines` where keys stand."""
+"""What stands in a study file: `expressions` in levels and exclusions, the `lines` where keys stand, and `mistakes` in plain words."""
 
 __all__: list[str] = []
