@@ -16,6 +16,24 @@ Leaves out: the proxy and the load generator, which are Rust; they meet the lab 
 record formats (docs/formats.md). Read `design.Study` first.
 """
 
-__all__ = ["__version__"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+__all__ = ["__version__", "load_sweep"]
 
 __version__ = "0.1.0"
+
+
+def load_sweep(sweep: Path | str) -> pd.DataFrame:
+    """Every run of a sweep as a row of a pandas DataFrame: factors, responses, CPU time (`records.tables.frames`)."""
+    from weir_lab.records.tables.frames import (
+        load_sweep as load,  # nobody who imports weir_lab waits for what only this needs
+    )
+
+    return load(sweep)

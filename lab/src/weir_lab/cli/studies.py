@@ -18,6 +18,7 @@ from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.records import read_run_metas, read_sweep, write_text
 from weir_lab.records.gathering import gather_runs
 from weir_lab.records.importers import read_results, rows_of
+from weir_lab.records.tables.frames import write_parquet
 from weir_lab.records.tables.summary import csv_text, write_tables
 from weir_lab.theory.units import count_text
 
@@ -160,9 +161,16 @@ def import_results(
         raise typer.Exit(3)
 
 
-def tables(sweep: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")]) -> None:
+def tables(
+    sweep: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")],
+    parquet: Annotated[
+        bool, typer.Option("--parquet", help="Write runs.parquet, too: the columns of runs.csv with their types")
+    ] = False,
+) -> None:
     """Write summary.csv, runs.csv, windows.csv and log2.csv of a sweep anew from its runs."""
     write_tables(sweep, load_study(sweep / "study.toml"), read_sweep(sweep).executables)
+    if parquet:
+        typer.echo(write_parquet(sweep))
 
 
 def sweep_name(study: Study, testbed: TestbedKind | None) -> str:

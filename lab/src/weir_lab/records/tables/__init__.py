@@ -1,3 +1,9 @@
-"""The tables of a sweep as CSV: `summary`, and `unloaded_tables` for studies without load."""
+"""The tables of a sweep.
+
+``summary``          CSV files of a sweep
+``run_rows``         a row per run, with its factors and all responses
+``frames``           the same for pandas and Parquet
+``unloaded_tables``  for studies without load
+"""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
 """The tables of a sweep as CSV, in the forms in which the earlier studies printed theirs.
 
 ``summary.csv``  one row per cell: levels, runs, means over runs with the half-width of their 95 % interval, percentiles, stages
-``runs.csv``     one row per run, invalid ones with their reasons
+``runs.csv``     one row per run with its factors and all responses, invalid ones with their reasons (`run_rows`)
 ``windows.csv``  one row per window of a run, with the standard deviation inside it
 ``log2.csv``     share of the requests of a cell below each power of two of microseconds
 
@@ -20,6 +20,7 @@ from weir_lab.errors import RecordError
 from weir_lab.records.formats import STAGES, subtract_snapshots
 from weir_lab.records.progress import CellProgress, values_of
 from weir_lab.records.runs import read_run, read_run_metas, write_text
+from weir_lab.records.tables.run_rows import OPERATIONS, PERCENTILES, run_rows
 from weir_lab.records.tables.unloaded_tables import unloaded_tables
 from weir_lab.records.windows import Cut, read_hdr_logs, windows_of
 from weir_lab.theory.histogram import merge_histograms
@@ -32,15 +33,14 @@ if TYPE_CHECKING:
 
     from weir_lab.design import Cell, Study
     from weir_lab.records.progress import RunValues
-    from weir_lab.records.runs import CpuRecord, Run, RunMeta
+    from weir_lab.records.runs import Run, RunMeta
     from weir_lab.theory.histogram import Histogram
 
 __all__ = ["CellRuns", "cells_with_runs", "csv_text", "write_tables"]
 
-_PERCENTILES = (1, 5, 25, 50, 75, 90, 95, 99, 99.9)
 # From 1 µs to 67 s: nothing that a client waits for lies outside.
 _LOG2_LAST = 26
-_Value = str | int | float | None
+_Value = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def write_tables(sweep: Path, study: Study, executables: dict[str, str]) -> None
         return
     cells = cells_with_runs(study, executables, metas)
     write_text(sweep / "summary.csv", csv_text([_summary_row(study, cell) for cell in cells]))
-    write_text(sweep / "runs.csv", csv_text([_run_row(folder, meta) for folder, meta in sorted(metas, key=_when)]))
+    write_text(sweep / "runs.csv", csv_text(run_rows(study, executables, metas)))
     write_text(sweep / "windows.csv", csv_text([row for cell in cells for row in _window_rows(study, cell)]))
     write_text(sweep / "log2.csv", csv_text([row for cell in cells for row in _log2_rows(cell)]))
 
@@ -111,7 +111,7 @@ def _summary_row(study: Study, cell: CellRuns) -> dict[str, _Value]:
     row |= _with_interval("throughput_rps", [value.of(Response.THROUGHPUT) for value in values])
     row |= _with_interval("mean_response_time_us", [value.mean_ns / 1e3 for value in values])
     row |= _percentile_columns("", cell.times)
-    for operation in ("get", "set", "multiget"):
+    for operation in OPERATIONS:
         row |= _operation_columns(operation, cell)
     row |= _law_columns(cell)
     row |= _stage_columns(cell)
@@ -142,7 +142,7 @@ def _with_interval(name: str, values: list[float]) -> dict[str, _Value]:
 def _percentile_columns(prefix: str, histograms: list[Histogram | None]) -> dict[str, _Value]:
     """Mean over runs of each run's percentile; empty where a run has too few samples for it."""
     row: dict[str, _Value] = {}
-    for percent in _PERCENTILES:
+    for percent in PERCENTILES:
         found = [histogram.percentile(percent) if histogram else None for histogram in histograms]
         known = [value for value in found if value is not None]
         whole = bool(known) and len(known) == len(found)
@@ -178,44 +178,6 @@ def _stage_columns(cell: CellRuns) -> dict[str, _Value]:
         for stage, total in measured.stage_sum_ns.items():
             means[stage].append(total / max(1, measured.total_count) / 1e3)
     return {f"stage_{stage}_us": sum(values) / len(values) if values else None for stage, values in means.items()}
-
-
-def _run_row(folder: Path, meta: RunMeta) -> dict[str, _Value]:
-    row: dict[str, _Value] = {
-        "run": folder.name,
-        "cell": meta.cell,
-        "repetition": meta.repetition,
-        "attempt": meta.attempt,
-    }
-    row |= {
-        "valid": str(meta.verdict.valid).lower(),
-        "cut_windows": meta.cut_windows,
-        "started_unix_ns": meta.started_unix_ns,
-    }
-    run = read_run(folder)
-    if run.load is not None and meta.verdict.valid:
-        values = values_of(run.load, Cut(meta.cut_windows, stationary=True))
-        row |= {"throughput_rps": values.throughput_rps, "mean_response_time_us": values.mean_ns / 1e3}
-        row |= {"generators": len(run.generators)}
-    if run.cpu is not None:
-        row |= _use_columns(run.cpu)
-    row |= {"reasons": "; ".join(meta.verdict.reasons), "flags": "; ".join(meta.verdict.flags)}
-    return {**row, "content_sha256": meta.content_sha256}
-
-
-def _use_columns(cpu: CpuRecord) -> dict[str, _Value]:
-    """What the roles used: CPUs each, and per machine what its link carried, its memory, and time held by its quota."""
-    row: dict[str, _Value] = {f"{role}_cpus": spent.cpu_ns / cpu.interval_ns for role, spent in cpu.roles.items()}
-    row |= {f"yardstick_{core}_us": mean_ns / 1e3 for core, mean_ns in cpu.yardstick_ns.items()}
-    for name, use in cpu.machines.items():
-        if use.sent_bytes is not None and use.received_bytes is not None:
-            row[f"{name}_sent_mbit_s"] = use.sent_bytes * 8e3 / cpu.interval_ns
-            row[f"{name}_received_mbit_s"] = use.received_bytes * 8e3 / cpu.interval_ns
-        if use.resident_bytes is not None:
-            row[f"{name}_resident_mib"] = use.resident_bytes / (1 << 20)
-        if use.throttled_ns is not None:
-            row[f"{name}_throttled_percent"] = 100 * use.throttled_ns / cpu.interval_ns
-    return row
 
 
 def _window_rows(study: Study, cell: CellRuns) -> list[dict[str, _Value]]:
@@ -266,4 +228,6 @@ def _cell_text(value: _Value) -> str | int:
     """Whole numbers as they are, others with nine significant digits."""
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:.9g}" if isinstance(value, float) else value
