@@ -144,7 +144,7 @@ def test_an_interrupt_leaves_none_of_our_keys_behind(tmp_path: Path, memcached: 
 def test_keys_that_nobody_deletes_expire() -> None:
     keys = OwnKeys("wabcdef-", 900)
     cell = Settings.model_validate({"keys": 300})
-    assert "--key-prefix" in delete_argv(WEIR, cell, "a:1", keys)
+    assert "--key-prefix" in delete_argv(WEIR, cell, "a:1", 7, keys)
     assert target_refusals(cell) == []
     assert (
         "need key_size_bytes of 11" in target_refusals(Settings.model_validate({"keys": 300, "key_size_bytes": 10}))[0]

@@ -71,6 +71,13 @@ class Settings(Strict):
     key_size_bytes: Annotated[int, Field(ge=0, le=250, title="key size (bytes)")] = 16
     popularity: Annotated[str | None, Field(title="popularity of keys")] = None
     think_time_ms: Annotated[float, Field(ge=0.0, le=60_000.0, title="mean think time (ms, exponential)")] = 0.0
+    rate: Annotated[float | None, Field(gt=0.0, le=100_000_000.0, title="offered rate (requests/s; open loop)")] = None
+    arrivals: Annotated[str, Field(pattern=r"^(poisson|fixed|bursts:[1-9][0-9]{0,5})$", title="arrivals")] = "poisson"
+    mix: Annotated[
+        str | None, Field(pattern=r"^[a-z]+=[0-9.]+(,[a-z]+=[0-9.]+)*$", title="commands and their weights")
+    ] = None
+    preset: Annotated[str | None, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$", title="published workload")] = None
+    ttl_s: Annotated[int, Field(ge=0, le=2_592_000, title="expiry of what is written (s; 0 is never)")] = 0
     multiget_keys: Annotated[int, Field(ge=1, le=1000, title="keys per get")] = 1
     multiget: Annotated[Literal["sharded", "whole", "auto"] | None, Field(title="multi-get mode of the proxy")] = None
     proxies: Annotated[int, Field(ge=1, le=64, title="proxies side by side")] = 1
@@ -84,8 +91,13 @@ class Settings(Strict):
 
     @property
     def population(self) -> int:
-        """Requests that circulate in the closed system: N = clients x depth."""
+        """Requests that circulate in the closed system: N = clients x depth. In an open loop, how many may be under way at once."""
         return self.clients * self.depth
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests come at a rate of their own, however slowly they are answered."""
+        return self.rate is not None
 
     @property
     def think_time_s(self) -> float:
@@ -112,6 +124,8 @@ class Settings(Strict):
                 raise ValueError(
                     f"clients is {self.clients}, but client_machines x instances x client_threads x clients_per_thread is {product}"
                 )
+        for fault in (*self._loop_faults(), *self._content_faults()):
+            raise ValueError(fault)
         if self.generator == "memcaslap" and self.think_time_ms:
             raise ValueError('memcaslap knows no think time: use generator = "weir"')
         if self.depth > 1 and self.think_time_ms:
@@ -119,6 +133,31 @@ class Settings(Strict):
         if self.generator == "memcaslap" and (self.depth, self.multiget_keys) != (1, 1):
             raise ValueError("memcaslap sends one request at a time, of one key: set depth = 1 and multiget_keys = 1")
         return self
+
+    def _loop_faults(self) -> list[str]:
+        """What an open loop cannot have, and what only it has."""
+        if self.rate is None:
+            poisson = self.arrivals == "poisson"
+            return [] if poisson else ["arrivals are those of an open loop: give a rate, too"]
+        found = []
+        if self.think_time_ms:
+            found.append("with a rate clients do not think: leave out rate or think_time_ms")
+        if self.generator != "weir":
+            found.append(f'{self.generator} knows no rate: use generator = "weir"')
+        return found
+
+    def _content_faults(self) -> list[str]:
+        """A preset says what is sent; what else would say it must not be given."""
+        found = []
+        if (self.mix or self.preset or self.ttl_s) and self.generator != "weir":
+            found.append(f'{self.generator} knows no mix, preset or ttl_s: use generator = "weir"')
+        if self.mix is not None and self.write_ratio != Settings.model_fields["write_ratio"].default:
+            found.append("mix has the share of writes in it: leave out write_ratio")
+        said = ("write_ratio", "value_size_bytes", "key_size_bytes", "popularity", "ttl_s")
+        for name in said if self.preset is not None else ():
+            if getattr(self, name) != Settings.model_fields[name].default:
+                found.append(f"preset {self.preset} says what {name} is: leave one of them out (mix may be given)")
+        return found
 
 
 # One letter per setting in the names of run folders, as the studies named their runs (writes-S5-R3-W10-r2). Of texts, the level alone.
@@ -134,6 +173,8 @@ SYMBOLS = {
     "key_size_bytes": "Z",
     "write_ratio": "W",
     "think_time_ms": "A",
+    "rate": "X",
+    "ttl_s": "Y",
     "multiget_keys": "G",
     "proxies": "P",
     "proxy_threads": "E",

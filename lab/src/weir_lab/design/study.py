@@ -136,6 +136,8 @@ class Gates(Strict):
     law_deviation_max: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     busy_machine: Literal["flag", "invalid"] = "flag"
     """What a run is in which more than ``other_cpu_share_max`` went elsewhere."""
+    miss_share_max: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Misses per request that a run may have; a mix that deletes, or keys that expire, make some."""
 
 
 class Prediction(Strict):

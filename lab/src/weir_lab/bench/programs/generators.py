@@ -6,6 +6,7 @@ A cell has `Settings.generators` generators: ``instances`` on each of ``client_m
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ __all__ = [
     "delete_argv",
     "generator_doubts",
     "generator_refusals",
+    "keys_written",
     "memcaslap_argv",
     "memcaslap_config",
     "prefill_argv",
@@ -37,6 +39,8 @@ MEMCASLAP = "memcaslap"
 # Generators that ask for the same keys at the same time are no two generators.
 _SEED_STEP = 1_000
 _PREFILL_DEPTH = 16
+# Sizes of keys and values are drawn for each key, by the seed of the generator.
+_SIZED_BY_SEED = {"facebook-etc"}
 PREFIX_LENGTH = 8
 """Characters that `OwnKeys.prefix` takes of every key."""
 
@@ -105,7 +109,15 @@ def weir_load_argv(
     argv = _weir_load(weir, settings, share.targets, share.seed, keys)
     argv += ["--connections", str(share.connections), "--depth", str(settings.depth), "--threads", str(share.threads)]
     argv += ["--warmup", f"{plan.warmup_s:g}s", "--duration", f"{plan.measured_s:g}s"]
-    argv += ["--writes", f"{settings.write_ratio:g}"]
+    argv += _commands(settings)
+    if settings.rate is not None:
+        # A generator of more connections has more of the arrivals.
+        argv += [
+            "--rate",
+            f"{settings.rate * share.connections / settings.clients:.10g}",
+            "--arrivals",
+            settings.arrivals,
+        ]
     if settings.think_time_ms:
         argv += ["--think-time", f"exp:{settings.think_time_ms:g}ms"]
     if prefilled:
@@ -119,15 +131,28 @@ def prefill_argv(weir: Path, settings: Settings, target: str, seed: int, keys: O
     """``weir load`` that sets every key, and ends."""
     argv = _weir_load(weir, settings, [target], seed, keys)
     argv += ["--connections", "1", "--depth", str(_PREFILL_DEPTH), "--threads", "1"]
-    return [*argv, "--warmup", "0s", "--duration", "1ms", "--writes", "0"]
+    # Keys that are counted up are set for mixes that count, so the mix must be known; the millisecond in which it runs is left out.
+    commands = ["--writes", "0"] if settings.mix is None and settings.preset is None else _commands(settings)
+    return [*argv, "--warmup", "0s", "--duration", "1ms", *commands]
 
 
-def delete_argv(weir: Path, settings: Settings, target: str, keys: OwnKeys) -> list[str]:
+def delete_argv(weir: Path, settings: Settings, target: str, seed: int, keys: OwnKeys) -> list[str]:
     """``weir load`` that deletes every key of a run, one after the other, and ends."""
-    argv = [str(weir), "load", "--target", target, "--keys", str(settings.keys), "--key-prefix", keys.prefix]
-    argv += ["--key-size", str(settings.key_size_bytes), "--popularity", "sequential", "--mix", "delete=1"]
+    count = keys_written(settings)
+    # Of what the run sent only its keys matter: their prefix and their sizes, which may depend on preset and seed.
+    argv = [str(weir), "load", "--target", target, "--keys", str(count), "--seed", str(seed)]
+    argv += (
+        ["--preset", settings.preset] if settings.preset is not None else ["--key-size", str(settings.key_size_bytes)]
+    )
+    argv += ["--key-prefix", keys.prefix, "--popularity", "sequential", "--mix", "delete=1"]
     argv += ["--connections", "1", "--depth", str(_PREFILL_DEPTH), "--threads", "1"]
-    return [*argv, "--no-prefill", "--requests", str(settings.keys)]
+    return [*argv, "--no-prefill", "--requests", str(count)]
+
+
+def keys_written(settings: Settings) -> int:
+    """Keys that a run may set: behind those of values a mix that counts has as many of numbers."""
+    counts = settings.preset is not None or (settings.mix is not None and re.search(r"\b(incr|decr)=", settings.mix))
+    return settings.keys * (2 if counts else 1)
 
 
 def memcaslap_argv(plan: Plan, share: Share, config: str) -> list[str]:
@@ -152,7 +177,9 @@ def memcaslap_config(settings: Settings) -> str:
 def generator_refusals(settings: Settings) -> list[str]:
     """What a cell asks of a generator that it cannot do."""
     if settings.generator == "weir":
-        return []
+        sized = settings.preset in _SIZED_BY_SEED and settings.generators > 1
+        told = f"preset {settings.preset}: sizes depend on the seed, and each of {settings.generators} generators has its own"
+        return [f"{told}: use one generator"] if sized else []
     name, found = settings.generator, []
     targets = settings.proxies if settings.path.value == "proxy" else settings.servers
     if settings.generators < targets:
@@ -197,7 +224,12 @@ def _weir_load(
     argv = [str(weir), "load"]
     for target in targets:
         argv += ["--target", target]
-    argv += ["--keys", str(settings.keys), "--value-size", str(settings.value_size_bytes), "--seed", str(seed)]
+    argv += ["--keys", str(settings.keys)]
+    if settings.preset is None:
+        argv += ["--value-size", str(settings.value_size_bytes)]
+    argv += ["--seed", str(seed)]
+    if settings.preset is not None:
+        argv += ["--preset", settings.preset]
     if settings.key_size_bytes != 16:
         argv += ["--key-size", str(settings.key_size_bytes)]
     if settings.multiget_keys > 1:
@@ -205,5 +237,15 @@ def _weir_load(
     if settings.popularity is not None:
         argv += ["--popularity", settings.popularity]
     if keys is not None:
-        argv += ["--key-prefix", keys.prefix, "--ttl", str(keys.expiry_s)]
+        argv += ["--key-prefix", keys.prefix]
+    # Among others' keys ours expire in any case, at the latest when no run can need them any more.
+    expiry_s = min(settings.ttl_s or keys.expiry_s, keys.expiry_s) if keys is not None else settings.ttl_s
+    if expiry_s:
+        argv += ["--ttl", str(expiry_s)]
     return argv
+
+
+def _commands(settings: Settings) -> list[str]:
+    if settings.mix is not None:
+        return ["--mix", settings.mix]
+    return [] if settings.preset is not None else ["--writes", f"{settings.write_ratio:g}"]

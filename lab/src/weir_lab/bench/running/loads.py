@@ -150,14 +150,16 @@ def fill(starter: Starter, settings: Settings, targets: list[str], seed: int) ->
     if settings.generator != "weir":
         return 0.0
     overhead_s = 0.0
+    # Where sizes are drawn by the seed, what is set must have the sizes that the generator will look for.
+    apart = 0 if settings.preset is not None else 1
     if settings.path is RequestPath.DIRECT:
         for index, target in enumerate(targets):
             # Nothing of ours runs where targets do.
             near = "client-0" if starter.own_keys is not None else f"server-{index}"
             name, machine = f"prefill-{index}", starter.machine(near)
-            overhead_s = max(overhead_s, _prefill(starter, settings, name, machine, target, seed + 1 + index))
+            overhead_s = max(overhead_s, _prefill(starter, settings, name, machine, target, seed + apart * (1 + index)))
     elif _filled_apart(settings):
-        overhead_s = _prefill(starter, settings, "prefill", starter.machine("proxy-0"), targets[0], seed + 1)
+        overhead_s = _prefill(starter, settings, "prefill", starter.machine("proxy-0"), targets[0], seed + apart)
     return overhead_s
 
 

@@ -100,7 +100,7 @@ def _measure_targets(starter: Starter, job: Job, problems: list[str]) -> None:
         _load(starter, job, {}, [], list(job.targets), problems)
     finally:
         starter.processes.stop()  # a generator that still runs would write again what is deleted
-        problems += delete_keys(starter, job.settings, job.targets)
+        problems += delete_keys(starter, job.settings, job.targets, job.seed)
 
 
 def _load(

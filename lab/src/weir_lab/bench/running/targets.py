@@ -12,7 +12,7 @@ import string
 import subprocess
 from typing import TYPE_CHECKING
 
-from weir_lab.bench.programs.generators import PREFIX_LENGTH, OwnKeys, delete_argv
+from weir_lab.bench.programs.generators import PREFIX_LENGTH, OwnKeys, delete_argv, keys_written
 from weir_lab.design import Role
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.records import read_json
@@ -58,7 +58,7 @@ def target_versions(targets: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def delete_keys(starter: Starter, settings: Settings, targets: Sequence[str]) -> list[str]:
+def delete_keys(starter: Starter, settings: Settings, targets: Sequence[str], seed: int) -> list[str]:
     """Delete what the run wrote, on every target; what could not be deleted, in words."""
     keys, problems = starter.own_keys, []
     if keys is None:
@@ -66,7 +66,7 @@ def delete_keys(starter: Starter, settings: Settings, targets: Sequence[str]) ->
     for place, target in enumerate(targets):
         name, machine = f"delete-{place}", starter.machine("client-0")
         record = starter.folder / f"{name}.json"
-        argv = [*delete_argv(starter.executables.weir, settings, target, keys), "--json", machine.file(record)]
+        argv = [*delete_argv(starter.executables.weir, settings, target, seed, keys), "--json", machine.file(record)]
         try:
             process = starter.start(machine, Role.CLIENT, name, argv).process
             process.popen.wait(_DELETE_S)
@@ -74,8 +74,8 @@ def delete_keys(starter: Starter, settings: Settings, targets: Sequence[str]) ->
                 raise TestbedError(process.last_words())
             machine.collect(record)
             deleted = read_json(record, LoadRecord).requests_of_all_phases
-            if deleted < settings.keys:
-                raise TestbedError(f"{deleted} of {settings.keys} were asked to be deleted")
+            if deleted < keys_written(settings):
+                raise TestbedError(f"{deleted} of {keys_written(settings)} were asked to be deleted")
         except (TestbedError, RecordError, subprocess.TimeoutExpired) as error:
             problems.append(
                 f"keys that begin with {keys.prefix} were not all deleted from {target}: {error}. "

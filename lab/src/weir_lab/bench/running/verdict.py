@@ -17,8 +17,14 @@ from weir_lab.theory.laws import counts_agree, cycle_law, stages_add_up
 if TYPE_CHECKING:
     from weir_lab.design import Gates, Settings
     from weir_lab.records import CpuRecord
+    from weir_lab.records.formats import Phase
 
-__all__ = ["judge"]
+__all__ = ["KEPT_UP_SHARE_MIN", "LATE_SHARE_MAX", "judge"]
+
+LATE_SHARE_MAX = 0.01
+"""Requests that a generator may send late by its own fault, as a share: `weir load` judges itself by the same (docs/load.md)."""
+KEPT_UP_SHARE_MIN = 0.98
+"""Share of the offered rate that a system answers which keeps up, by the same rule."""
 
 # A load generator that its own CPU quota holds for longer measures its quota.
 _CLIENT_THROTTLED_SHARE_MAX = 0.02
@@ -35,7 +41,7 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
     if run.load is None:
         reasons.append("no load.json: the load generator did not finish")
     else:
-        reasons += _client_faults(run.load, settings)
+        reasons += _client_faults(run.load, settings, gates)
         if not reasons:
             flags += _client_flags(run, run.load, gates)
     if run.cpu is None:
@@ -60,14 +66,14 @@ def _is_here(target: str) -> bool:
     return target.startswith(("127.", "localhost:", "[::1]:"))
 
 
-def _client_faults(load: LoadRecord, settings: Settings) -> list[str]:
+def _client_faults(load: LoadRecord, settings: Settings, gates: Gates) -> list[str]:
     faults = []
     if load.requests == 0 or load.response_time_count == 0:
         faults.append("no request was answered in the measured phase")
     for name, phase in load.phases.items():
         for what, count in (
             ("error replies", phase.errors),
-            ("misses", phase.misses),
+            ("misses", _too_many_misses(phase, gates)),
             ("failed verifications or broken connections", phase.failures),
         ):
             if count:
@@ -81,6 +87,10 @@ def _client_faults(load: LoadRecord, settings: Settings) -> list[str]:
     if (load.config.connections, load.config.depth) != (settings.clients, settings.depth):
         faults.append(f"ran {load.config.connections} connections x depth {load.config.depth}, not the cell's")
     return faults
+
+
+def _too_many_misses(phase: Phase, gates: Gates) -> int:
+    return phase.misses if phase.misses > gates.miss_share_max * phase.requests else 0
 
 
 def _client_throttled(cpu: CpuRecord) -> list[str]:
@@ -100,10 +110,29 @@ def _client_flags(run: Run, load: LoadRecord, gates: Gates) -> list[str]:
     share = max(_busy_share(one) for one in run.generators or [load])
     if share > gates.client_cpu_share_max:
         flags.append(f"load generator used {100 * share:.0f} % of its threads' time: it limits the throughput")
+    if settings.is_open:
+        return flags + _schedule_flags(load)
     mean_ns = load.response_time_sum_ns / load.response_time_count
     law = cycle_law(load.throughput_rps, settings.population, mean_ns, settings.think_time_s)
     if abs(law.deviation) > gates.law_deviation_max:
         flags.append(f"mean response time is {100 * law.deviation:+.1f} % off the interactive law")
+    return flags
+
+
+def _schedule_flags(load: LoadRecord) -> list[str]:
+    """Whether the system kept up with what was offered, and the generator with its schedule."""
+    offered = load.scheduled
+    if offered is None or offered.arrivals == 0:
+        return ["the generator tells no schedule: whether it kept to the rate is not known"]
+    flags = []
+    if offered.late > LATE_SHARE_MAX * offered.arrivals:
+        share = 100 * offered.late / offered.arrivals
+        flags.append(f"{share:.1f} % of the requests were sent late by the load generator itself: give it more threads")
+    if load.throughput_rps < KEPT_UP_SHARE_MIN * offered.offered_rate_rps or offered.unsent:
+        share = 100 * load.throughput_rps / offered.offered_rate_rps
+        flags.append(
+            f"only {share:.0f} % of the offered rate was answered in the measured phase: it is above the capacity"
+        )
     return flags
 
 

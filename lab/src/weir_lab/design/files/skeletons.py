@@ -32,6 +32,9 @@ _COLUMN = 34
 _EXAMPLES = {
     "clients_per_thread": 16,
     "popularity": "zipf:0.99",
+    "rate": 10_000,
+    "mix": "get=0.9,set=0.1",
+    "preset": "facebook-etc",
     "multiget": "sharded",
     "workers": 8,
     "readers": 8,

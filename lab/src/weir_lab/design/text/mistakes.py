@@ -26,6 +26,9 @@ _PATTERNS = {
     r"^[a-z0-9][a-z0-9.-]{0,40}$": "lower-case letters, digits, '-' and '.', at most 41 of them, with no '-' or '.' at the start",
     r"^[a-z][a-z0-9-]{0,30}$": "lower-case letters, digits and '-', at most 31 of them, with a letter at the start",
     r"^[a-z0-9/-]{1,60}$": "lower-case letters, digits, '/' and '-', at most 60 of them",
+    r"^(poisson|fixed|bursts:[1-9][0-9]{0,5})$": "'poisson', 'fixed' or 'bursts:N'",
+    r"^[a-z]+=[0-9.]+(,[a-z]+=[0-9.]+)*$": "commands with weights, such as 'get=0.9,set=0.1',",
+    r"^[a-z][a-z0-9-]{0,40}$": "names of `weir load --preset list`",
 }
 _WANTED = {
     "int_parsing": "a whole number is wanted",

@@ -17,6 +17,7 @@ from weir_lab.records.formats.weir import (
     LoadFailures,
     LoadOperation,
     LoadRecord,
+    LoadSchedule,
     LoadWindow,
     Phase,
 )
@@ -129,7 +130,19 @@ def merge_records(records: Sequence[LoadRecord]) -> LoadRecord:
                 first=[text for record in records for text in record.failures.first][:_FIRST_FAILURES],
             ),
             "errors": merged.errors,
+            "scheduled": _scheduled([record.scheduled for record in records if record.scheduled is not None]),
         }
+    )
+
+
+def _scheduled(parts: Sequence[LoadSchedule]) -> LoadSchedule | None:
+    if not parts:
+        return None
+    return LoadSchedule(
+        arrivals=sum(part.arrivals for part in parts),
+        offered_rate_rps=sum(part.offered_rate_rps for part in parts),
+        unsent=sum(part.unsent for part in parts),
+        late=sum(part.late for part in parts),
     )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "LoadFailures",
     "LoadOperation",
     "LoadRecord",
+    "LoadSchedule",
     "LoadWindow",
     "MergedDistribution",
     "Phase",
@@ -150,6 +151,17 @@ class LoadFailures(Record):
     first: list[str]
 
 
+class LoadSchedule(Record):
+    """What an open loop offered in the measured phase, and how well the generator itself kept to it."""
+
+    arrivals: Count
+    offered_rate_rps: Annotated[float, Field(ge=0)]
+    unsent: Count
+    """Arrivals for which the backlog had no room: they were never sent."""
+    late: Count
+    """Sent too late by the generator's own fault."""
+
+
 class LoadRecord(Record):
     """``weir.load/1``."""
 
@@ -165,6 +177,8 @@ class LoadRecord(Record):
     cpu: LoadCpu
     failures: LoadFailures
     errors: dict[str, int]
+    scheduled: LoadSchedule | None = None
+    """``None`` in a closed loop."""
 
     @property
     def measured(self) -> Phase:

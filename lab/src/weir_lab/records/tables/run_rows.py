@@ -9,6 +9,7 @@ factors, such as ``clients`` and ``path``         the levels of its cell
 ``throughput_rps``, ``mean_response_time_us``     requests completed per second of the measured phase; their mean time
 ``p1_us`` to ``p99.9_us``                         percentiles of the times of all operations; empty below enough samples
 ``get_mean_us``, ``get_p50_us``, ``get_p99_us``   the same of each operation
+``offered_rate_rps``, ``unsent``, ``late``        of an open loop: what was offered; what was never sent; what was sent late
 ``ROLE_cpus``, ``ROLE_cpu_us_per_request``        CPUs that a role used on average; CPU time per request
 ``stage_STAGE_us``                                mean time per request in each stage of Weir
 ``yardstick_CORE_us``, ``MACHINE_…``              speed of the cores; links, memory and throttling of machines
@@ -86,6 +87,11 @@ def _responses(run: Run, values: RunValues) -> dict[str, _Value]:
             times = part.response_time
             row[f"{name}_mean_us"] = times.sum_ns / times.count / 1e3
             row |= _percentiles(f"{name}_", times.decoded(name), _OPERATION_PERCENTILES)
+    if load.scheduled is not None:
+        offered = load.scheduled
+        row |= {"offered_rate_rps": offered.offered_rate_rps, "unsent": offered.unsent, "late": offered.late}
+    if settings.is_open:
+        return row  # the law of a closed loop says nothing here
     law = cycle_law(values.throughput_rps, settings.population, values.mean_ns, settings.think_time_s)
     return row | {"law_deviation_percent": 100 * law.deviation}
 

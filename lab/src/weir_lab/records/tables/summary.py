@@ -161,6 +161,8 @@ def _operation_columns(name: str, cell: CellRuns) -> dict[str, _Value]:
 
 def _law_columns(cell: CellRuns) -> dict[str, _Value]:
     settings = cell.cell.settings
+    if settings.is_open:
+        return {"law_deviation_percent": None}
     laws = [
         cycle_law(value.throughput_rps, settings.population, value.mean_ns, settings.think_time_s).deviation
         for _, value in cell.runs

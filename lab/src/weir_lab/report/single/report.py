@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from weir_lab import __version__
-from weir_lab.design import Kind, load_study
+from weir_lab.design import Kind, cells_of, load_study
 from weir_lab.errors import ReportError
 from weir_lab.records import Run, read_runs, read_sweep, write_json, write_text
 from weir_lab.report.numbers.analysis import Analysis, analyse
@@ -108,7 +108,11 @@ def _load(sweep: Path) -> tuple[Analysis | None, list[Run], list[Path]]:
 def _study(sweep: Path) -> Study:
     if not (sweep / "sweep.json").exists():
         raise ReportError(f"{sweep}: no sweep here. Make one with `weir-lab run STUDY --out {sweep}`.")
-    return load_study(sweep / "study.toml")
+    study = load_study(sweep / "study.toml")
+    if study.kind.runs_load and any(cell.settings.is_open for cell in cells_of(study)):
+        told = "a page shows closed loops; what open loops gave stands in summary.csv and runs.csv"
+        raise ReportError(f"{study.name}: {told}. Look there, or take weir_lab.load_sweep.")
+    return study
 
 
 def _twin(report: Report, analysis: Analysis | None, runs: list[Run], sweep: Path) -> dict[str, Any]:
