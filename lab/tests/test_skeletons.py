@@ -24,7 +24,7 @@ from weir_lab.records import read_run
 if TYPE_CHECKING:
     from weir_lab.records import Run
 
-PAGE = Path(__file__).parents[2] / "docs" / "own-system.md"
+PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("own-system.md", "lab.md")]
 PROGRAMS = {SkeletonKind.TWEMPROXY: "nutcracker", SkeletonKind.HAPROXY: "haproxy"}
 
 
@@ -123,8 +123,9 @@ def test_new_for_a_target_names_it_and_leaves_no_file_that_cannot_run(tmp_path: 
     assert not other.exists()
 
 
-def test_the_studies_of_the_page_are_sound() -> None:
-    blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) >= 2
+def test_the_studies_of_the_docs_are_sound() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    blocks = re.findall(r"```toml\n(schema.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 3
     for block in blocks:
         assert doubts(parse_study(block)) == []

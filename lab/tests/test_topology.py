@@ -4,11 +4,10 @@ import csv
 from importlib import resources
 
 import pytest
-from pydantic import ValidationError
 
 from synthetic import STUDY_TEXT
 from weir_lab.bench.links import TRIALS
-from weir_lab.design import parse_study
+from weir_lab.design import FaultsError, parse_study
 from weir_lab.design.topology import Cpus, Links, Shape, Topology, tier_of
 from weir_lab.errors import StudyError
 
@@ -55,7 +54,7 @@ def test_a_study_names_links_quotas_and_cores_or_takes_the_defaults() -> None:
     assert (topology.cpus("client-0"), topology.cpus("server-0")) == (0.5, None)
     assert (topology.cores_of("proxy-0"), topology.cores_of("client-0")) == ((1,), ())
     assert topology.delay_ms("proxy-0") == 0.35
-    with pytest.raises(ValidationError, match="server_mbit"):
+    with pytest.raises(FaultsError, match=r"unknown key server_mbit: did you mean server_mbit_s\?"):
         parse_study(STUDY_TEXT + "\n[topology.links]\nserver_mbit = 50\n")
 
 

@@ -14,6 +14,7 @@ from weir_lab.bench.programs.subjects import refusals
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import Kind, Settings, block, cells_of
 from weir_lab.design.topology import Shape
+from weir_lab.theory.capacity.searching import SEARCH_RUNS_MIN
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class Estimate:
 def estimate(study: Study) -> Estimate:
     """Count runs and time; refined cells are counted as if every stage added all its offsets."""
     cells = len(cells_of(study)) + sum(len(stage.offsets) for stage in study.refine)
+    if study.find is not None:
+        least, most = SEARCH_RUNS_MIN, study.search.runs_max
+        return Estimate(cells, cells * least, cells * most, expected_seconds(study), _OPENING_S)
     least = study.plan.repetitions + study.extended
     most = study.plan.repetitions_max + study.extended
     opening = 0.0 if study.kind is Kind.HASH else _OPENING_S
@@ -154,7 +158,13 @@ def doubts(study: Study) -> list[str]:
             found[f'plan.cut: "mser-5" {text}'] = None
         if plan.warmup_s == 0:
             found["plan.warmup_s is 0: cold caches and connections are measured, too"] = None
-        if study.pace is None and plan.stop is None and plan.repetitions < 5 and study.kind is Kind.LOAD:
+        if (
+            study.find is None
+            and study.pace is None
+            and plan.stop is None
+            and plan.repetitions < 5
+            and study.kind is Kind.LOAD
+        ):
             found[
                 f"plan.repetitions: intervals from {plan.repetitions} runs are wide; a [plan.stop] or 5 runs make them useful"
             ] = None
@@ -271,7 +281,13 @@ def _refinement_lines(study: Study) -> list[str]:
 
 def _effort_lines(study: Study, expected: Estimate, reused: int | None) -> list[str]:
     plan = study.plan
-    if plan.stop is None:
+    if study.find is not None:
+        asked = study.search
+        times = (
+            f"{SEARCH_RUNS_MIN} to {asked.runs_max} runs between {asked.rate_min:g} and {asked.rate_max:g} requests/s, until the "
+            f"{100 * asked.level:g} % interval of the capacity ({study.find}) is within {100 * asked.half_width:g} %"
+        )
+    elif plan.stop is None:
         times = count_text(expected.runs_min // expected.cells, "repetition")
     else:
         responses = " and ".join(plan.stop.responses)

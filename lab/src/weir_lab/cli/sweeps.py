@@ -98,7 +98,9 @@ def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, 
             outcome = run_study(study_path, sweep, executables, sys.argv, shown, wanted)
     except KeyboardInterrupt:
         raise StoppedError from None
-    for cell in outcome.not_converged:
+    for answer in outcome.answers:
+        console.print(answer, markup=False, soft_wrap=True)
+    for cell in outcome.not_converged if not outcome.answers else ():
         console.print(f"NOT CONVERGED: {cell} has all its runs, and its interval is wider than the stop rule asks for.")
     if outcome.given_up:
         names = ", ".join(outcome.given_up)

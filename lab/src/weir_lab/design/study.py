@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from weir_lab.design.settings import Level, Response, Settings, Strict
+from weir_lab.design.text.goals import Goal, GoalError
 from weir_lab.design.text.mistakes import misplaced
-from weir_lab.design.topology import Topology
+from weir_lab.design.topology import Cores, Cpus, Links, Topology
+from weir_lab.theory.histogram import PERCENTILE_MIN_COUNTS
 
 if TYPE_CHECKING:
     from weir_lab.design.text.lines import KeyPath
@@ -28,6 +31,7 @@ __all__ = [
     "Plan",
     "Prediction",
     "Refinement",
+    "Search",
     "Stop",
     "Study",
     "Subject",
@@ -198,6 +202,22 @@ class Subject(Strict):
         return self
 
 
+class Search(Strict):
+    """Where ``find`` looks, and how narrow the interval of its answer is to be."""
+
+    rate_min: Annotated[float, Field(gt=0.0, le=100_000_000.0)] = 1_000.0
+    rate_max: Annotated[float, Field(gt=0.0, le=100_000_000.0)] = 1_000_000.0
+    half_width: Annotated[float, Field(ge=0.01, lt=1.0)] = 0.1
+    level: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
+    runs_max: Annotated[int, Field(ge=8, le=1000)] = 40
+
+    @model_validator(mode="after")
+    def _range_is_ordered(self) -> Search:
+        if not self.rate_min < self.rate_max:
+            raise ValueError("give rate_min < rate_max")
+        return self
+
+
 class Refinement(Strict):
     """After all cells before it: vary one factor around the best cell, as S4 did to find its optimum."""
 
@@ -236,7 +256,9 @@ class Study(Strict):
     subjects: dict[str, Subject] = Field(default_factory=dict)
     targets: list[str] = Field(default_factory=list)
     fixed: dict[str, Level] = Field(default_factory=dict)
-    factors: Annotated[dict[str, Annotated[list[Level], Field(min_length=1)]], Field(min_length=1)]
+    factors: dict[str, Annotated[list[Level], Field(min_length=1)]] = Field(default_factory=dict)
+    find: str | None = None
+    search: Search = Search()
     design: Literal["full", "2k", "cells"] = "full"
     cells: list[_Assignment] = Field(default_factory=list)
     exclude: list[str] = Field(default_factory=list)
@@ -278,6 +300,7 @@ class Study(Strict):
         faults = [
             *self._settings_once(),
             *self._sound_targets(),
+            *self._sound_search(),
             *self._sound_design(),
             *self._enough_runs(),
         ]
@@ -328,6 +351,46 @@ class Study(Strict):
         ]
         return faults
 
+    @property
+    def goal(self) -> Goal | None:
+        """What ``find`` asks for."""
+        return None if self.find is None else Goal.parse(self.find)
+
+    def _sound_search(self) -> list[tuple[KeyPath, str]]:
+        """A goal that can be read, and runs in which its percentiles can be told; without one there is at least one factor."""
+        if self.find is None:
+            return (
+                []
+                if self.factors
+                else [(("factors",), "factors is required and missing: a study varies something, or has find")]
+            )
+        try:
+            goal = Goal.parse(self.find)
+        except GoalError as error:
+            return [(("find",), str(error))]
+        faults: list[tuple[KeyPath, str]] = [
+            ((table, "rate"), "find varies the rate: leave it out")
+            for table, names in (("fixed", self.fixed), ("factors", self.factors))
+            if "rate" in names
+        ]
+        if self.kind is not Kind.LOAD:
+            faults.append((("kind",), f"kind {self.kind} has no rate to be found: leave out find"))
+        given: dict[KeyPath, object] = {
+            **{("predictions",): self.predictions, ("expected",): self.expected, ("refine",): self.refine},
+            **{("plan", "stop"): self.plan.stop, ("plan", "cut"): self.plan.cut != "fixed"},
+        }
+        faults += [(key, f"find makes cells of its own: leave {key[-1]} out") for key, value in given.items() if value]
+        needed = max(PERCENTILE_MIN_COUNTS.get(limit.percent or 0.0, 1) for limit in goal.limits)
+        requests = self.search.rate_min * self.plan.measured_s
+        if requests < needed:
+            least = math.ceil(needed / self.plan.measured_s)
+            told = (
+                f"at {self.search.rate_min:g} requests/s a run of {self.plan.measured_s:g} s has {requests:g} requests"
+            )
+            remedy = f"make rate_min {least} or plan.measured_s longer"
+            faults.append((("search", "rate_min"), f"{told}, and the goal needs {needed}: {remedy}"))
+        return faults
+
     def _sound_design(self) -> list[tuple[KeyPath, str]]:
         faults: list[tuple[KeyPath, str]] = []
         if (self.design == "cells") != bool(self.cells):
@@ -373,8 +436,10 @@ def unknown_setting(name: str, table: str = "fixed") -> str:
 def keys_of_tables() -> dict[str, list[str]]:
     """The keys of each table of a study file; those of its head under the empty name."""
     head = [field.alias or name for name, field in Study.model_fields.items()]
-    parts: dict[str, type[Strict] | type[Topology]] = {
+    parts: dict[str, type[BaseModel]] = {
+        **{"topology.links": Links, "topology.cpu": Cpus, "topology.cores": Cores},
         **{"plan": Plan, "plan.stop": Stop, "gates": Gates, "topology": Topology},
+        "search": Search,
         **{"predictions": Prediction, "expected": Expected, "refine": Refinement},
         **{"subjects": Subject, "paces": PacePlan},
     }

@@ -19,6 +19,7 @@ from weir_lab.bench.programs.identity import identify_programs
 from weir_lab.bench.programs.subjects import WEIR, abilities_of, asks_for_more
 from weir_lab.bench.running import Executables, missing_profiler, target_versions
 from weir_lab.bench.running.attempts import Bench, make_attempt, new_folder
+from weir_lab.bench.sweep.finding import find_capacities
 from weir_lab.bench.testbeds import TestbedKind, open_testbed
 from weir_lab.design import (
     Expression,
@@ -102,6 +103,8 @@ class SweepOutcome:
     given_up: list[str]
     not_converged: list[str]
     out_of_budget: bool
+    answers: tuple[str, ...] = ()
+    """What a study with ``find`` has found, a sentence per cell."""
 
 
 def run_study(
@@ -129,14 +132,38 @@ def run_study(
         testbed = stack.enter_context(open_testbed(kind, study.topology, shape_of(cells_of(study)), wanted.hosts))
         hashes = {**programs, **testbed.identity()}
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
-        made = _Sweep(
-            study, sweep, Bench(testbed, executables, hashes, abilities, wanted.profile), observer, wanted.only
-        )
+        bench = Bench(testbed, executables, hashes, abilities, wanted.profile)
+        if study.find is not None:
+            return _found(study, sweep, bench, observer, wanted)
+        made = _Sweep(study, sweep, bench, observer, wanted.only)
         try:
             made.run_all()
         finally:
             write_tables(sweep, made.study, hashes)
     return made.outcome()
+
+
+def _found(study: Study, sweep: Path, bench: Bench, observer: Observer, wanted: Wanted) -> SweepOutcome:
+    """A study that looks for a rate."""
+
+    def planned(total: int, reused: int) -> None:
+        observer.planned(study, total, reused, [])
+
+    try:
+        found = find_capacities(
+            study, sweep, bench, observer, lambda cell: wanted.only is None or selects(wanted.only, cell), planned
+        )
+    finally:
+        write_tables(sweep, study, bench.identity)
+    return SweepOutcome(
+        sweep,
+        found.made,
+        found.reused,
+        [],
+        [one.cell.name for one in found.findings if one.verdict_text() == "not converged"],
+        found.out_of_budget,
+        tuple(one.sentence() for one in found.findings),
+    )
 
 
 class _Sweep:

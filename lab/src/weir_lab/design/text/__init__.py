@@ -1,3 +1,9 @@
-"""What stands in a study file: `expressions` in levels and exclusions, the `lines` where keys stand, and `mistakes` in plain words."""
+"""What stands in a study file.
+
+``expressions``  in levels and exclusions
+``goals``        of a search
+``lines``        where keys stand
+``mistakes``     in plain words
+"""
 
 __all__: list[str] = []

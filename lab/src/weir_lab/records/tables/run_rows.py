@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.design import content_sha256, schedule
+from weir_lab.design import ScheduledRun, cells_of, content_sha256
+from weir_lab.design.cells import Cell
 from weir_lab.records.formats import STAGES, subtract_snapshots
 from weir_lab.records.progress import values_of
 from weir_lab.records.runs import read_run
@@ -50,10 +51,20 @@ def run_rows(
     study: Study, executables: dict[str, str], metas: Sequence[tuple[Path, RunMeta]]
 ) -> list[dict[str, _Value]]:
     """Rows of all runs, in the order in which they were made."""
-    last = max((meta.repetition for _, meta in metas), default=0)
-    wanted = {content_sha256(study, run, executables) for run in schedule(study) if run.repetition <= last}
+    cells = {cell.name: cell for cell in cells_of(study)}
     ordered = sorted(metas, key=lambda pair: pair[1].started_unix_ns)
-    return [_row(folder, meta, current=meta.content_sha256 in wanted) for folder, meta in ordered]
+    return [_row(folder, meta, current=_is_current(study, executables, cells, meta)) for folder, meta in ordered]
+
+
+def _is_current(study: Study, executables: dict[str, str], cells: dict[str, Cell], meta: RunMeta) -> bool:
+    """Whether the study asks for this run now: its cell is one of the study's, and its content is what the run's was."""
+    cell = cells.get(meta.cell)
+    if study.find is not None:  # the rates of a search are not known beforehand
+        cell = Cell(tuple(meta.levels.items()), meta.settings, study.label or study.name)
+    if cell is None:
+        return False
+    run = ScheduledRun(cell, meta.repetition, meta.position)
+    return content_sha256(study, run, executables) == meta.content_sha256
 
 
 def _row(folder: Path, meta: RunMeta, *, current: bool) -> dict[str, _Value]:

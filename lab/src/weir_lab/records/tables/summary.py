@@ -3,6 +3,7 @@
 ``summary.csv``  one row per cell: levels, runs, means over runs with the half-width of their 95 % interval, percentiles, stages
 ``runs.csv``     one row per run with its factors and all responses, invalid ones with their reasons (`run_rows`)
 ``windows.csv``  one row per window of a run, with the standard deviation inside it
+``find.csv``     in place of the others, but for runs.csv, where the study looks for a rate: the capacity of each cell
 ``log2.csv``     share of the requests of a cell below each power of two of microseconds
 
 All of them are made anew from the run folders. Start with `write_tables`.
@@ -20,6 +21,7 @@ from weir_lab.errors import RecordError
 from weir_lab.records.formats import STAGES, subtract_snapshots
 from weir_lab.records.progress import CellProgress, values_of
 from weir_lab.records.runs import read_run, read_run_metas, write_text
+from weir_lab.records.tables.found import found_rows
 from weir_lab.records.tables.run_rows import OPERATIONS, PERCENTILES, run_rows
 from weir_lab.records.tables.unloaded_tables import unloaded_tables
 from weir_lab.records.windows import Cut, read_hdr_logs, windows_of
@@ -61,6 +63,10 @@ def write_tables(sweep: Path, study: Study, executables: dict[str, str]) -> None
     if not study.kind.runs_load:
         for name, rows in unloaded_tables(study, executables, metas).items():
             write_text(sweep / name, csv_text(rows))
+        return
+    if study.find is not None:
+        write_text(sweep / "find.csv", csv_text(found_rows(study, executables, metas)))
+        write_text(sweep / "runs.csv", csv_text(run_rows(study, executables, metas)))
         return
     cells = cells_with_runs(study, executables, metas)
     write_text(sweep / "summary.csv", csv_text([_summary_row(study, cell) for cell in cells]))
