@@ -53,12 +53,12 @@ def test_a_command_line_is_filled_in(argv: list[str | list[str]], filled: list[s
 def test_a_slip_in_braces_is_a_doubt_and_a_programs_own_braces_are_left() -> None:
     assert (
         unknown_names(Subject(argv=["p", "{servers}", "{servers: }", "{workers}", "{file:a}"], files={"a": "{ }"}))
-        == []
+        == {}
     )
     subject = Subject(argv=["p", "{sever}"], files={"a": "{file:b}"})
-    assert unknown_names(subject) == ["{sever}", "{file:b}"]
+    assert unknown_names(subject) == {"{sever}": "{server}", "{file:b}": "{file:a}"}
     made = parse_study(STUDY_TEXT + '[subjects.mine]\nargv = ["p", "{sever}"]\n')
-    assert any("{sever} is left as it is" in doubt for doubt in doubts(made))
+    assert "subjects.mine: {sever} is left as it is: did you mean {server}?" in doubts(made)
 
 
 def test_the_files_of_a_subject_are_part_of_the_content() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from test_run import WEIR, needs_programs, processes_writing_into
 from test_unloaded import Silent
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.run import run_study
+from weir_lab.errors import TestbedError
 from weir_lab.records import read_json, read_runs
 from weir_lab.records.formats.foreign import GeneratorsRecord
 from weir_lab.report.single.report import build_report
@@ -109,3 +111,18 @@ def test_memcaslap_loads_the_proxy(tmp_path: Path) -> None:
         assert run.load.generator == "memcaslap"
         assert run.load.response_times() is None
         assert abs(run.end.requests - run.load.requests_of_all_phases) <= run.meta.settings.population
+
+
+@needs_programs
+def test_a_subject_that_listens_elsewhere_is_told_with_where_it_should(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weir_lab.bench.running.proxies.READY_S", 0.3)
+    text = STUDY_TEXT[: STUDY_TEXT.index("[[predictions]]")].replace('["direct", "proxy"]', '["proxy"]')
+    text = text.replace("[fixed]", '[fixed]\nsubject = "deaf"').replace("attempts = 2", "attempts = 1")
+    (tmp_path / "study.toml").write_text(text + '[subjects.deaf]\nargv = ["sleep", "60"]\n')
+    with pytest.raises(TestbedError, match="3 runs in a row"):
+        run_study(tmp_path / "study.toml", tmp_path / "sweep", Executables(WEIR, "memcached"), ["test"], Silent())
+    found, _ = read_runs(tmp_path / "sweep")
+    (reason,) = found[0].meta.verdict.reasons
+    assert re.search(r"connections at 127\.0\.0\.1:\d+, which is \{listen\}", reason)

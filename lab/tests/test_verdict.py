@@ -8,7 +8,7 @@ import pytest
 from synthetic import World, study, write_run
 from weir_lab.bench.running.verdict import judge
 from weir_lab.design import RequestPath, ScheduledRun, schedule
-from weir_lab.records import Verdict, read_measurements, read_run
+from weir_lab.records import RunMeta, Verdict, read_json, read_measurements, read_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,3 +116,13 @@ def test_what_went_wrong_while_running_makes_the_run_invalid(tmp_path: Path) -> 
     write_run(tmp_path / "run", study(), scheduled(RequestPath.DIRECT), World())
     run = read_run(tmp_path / "run")
     assert judge(run, study().gates, ["server-1 ended early"]).reasons == ["server-1 ended early"]
+
+
+def test_what_is_missing_because_something_went_wrong_is_no_reason_of_its_own(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", study(), scheduled(RequestPath.DIRECT), World())
+    for name in ("load.json", "cpu.json"):
+        (tmp_path / "run" / name).unlink()
+    meta = read_json(tmp_path / "run" / "run.json", RunMeta)
+    run = read_measurements(tmp_path / "run", meta)
+    assert judge(run, study().gates, ["the proxy ended early"]).reasons == ["the proxy ended early"]
+    assert [reason.split(":")[0] for reason in judge(run, study().gates, []).reasons] == ["no load.json", "no cpu.json"]

@@ -33,6 +33,7 @@ __all__ = [
     "missing_here",
     "plan_lines",
     "shape_of",
+    "subject_doubts",
 ]
 
 # Starting, watching and stopping memcached, proxy and generator, and judging the run, as seen on two cores.
@@ -171,15 +172,23 @@ def doubts(study: Study) -> list[str]:
         for cell in cells_of(study):
             found.update(dict.fromkeys(_memory_doubts(cell.settings) if not study.targets else []))
             found.update(dict.fromkeys(generator_doubts(cell.settings)))
-    for name, subject in study.subjects.items():
-        for slip in unknown_names(subject):
-            found[f"subjects.{name}: {slip} is left as it is; docs/lab.md lists what is filled in"] = None
+    found.update(dict.fromkeys(subject_doubts(study)))
     if plan.budget_s is not None and estimate(study).seconds_min > plan.budget_s:
         needed = duration_text(estimate(study).seconds_min)
         found[
             f"plan.budget_s: {duration_text(plan.budget_s)} end before the {needed} that the study takes at least"
         ] = None
     return list(found)
+
+
+def subject_doubts(study: Study) -> list[str]:
+    """What in the braces of a subject is not filled in."""
+    found = []
+    for name, subject in study.subjects.items():
+        for slip, near in unknown_names(subject).items():
+            meant = f": did you mean {near}?" if near else "; docs/own-system.md lists what is filled in"
+            found.append(f"subjects.{name}: {slip} is left as it is{meant}")
+    return found
 
 
 def plan_lines(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from weir_lab.bench.planning import subject_doubts
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
 from weir_lab.bench.sweep.run import Wanted, run_study
@@ -92,6 +93,8 @@ def report(
 
 def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, wanted: Wanted) -> None:
     console = Console(highlight=False)
+    for doubt in subject_doubts(study):
+        console.print(f"doubt: {doubt}", markup=False, soft_wrap=True)
     shown = Shown(console)
     try:
         with shown.watching():

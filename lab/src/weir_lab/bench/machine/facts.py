@@ -77,7 +77,9 @@ def file_sha256(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise TestbedError(f"{path}: cannot be read ({error.strerror}). Build it: cargo build --release.") from error
+        raise TestbedError(
+            f"{path}: cannot be read ({error.strerror}). Build it (cargo build --release), or say where it is (--bin)."
+        ) from error
 
 
 def describe(facts: Mapping[str, str | int | float]) -> str:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Settings
@@ -110,17 +111,19 @@ class Filling:
         return None
 
 
-def unknown_names(subject: Subject) -> list[str]:
-    """What stands in braces and is nothing that is filled in: a slip, or the program's own business."""
+def unknown_names(subject: Subject) -> dict[str, str | None]:
+    """What stands in braces and is nothing that is filled in: a slip, or the program's own business; each with what may be meant."""
     known = {*_PLACES, *_PER_SERVER, *_SETTINGS, "config"}
-    found: dict[str, None] = {}
+    files = [f"file:{name}" for name in subject.files]
+    found: dict[str, str | None] = {}
     for text in [*subject.words, subject.config or "", *subject.files.values()]:
         for match in _NAME.finditer(text):
             name, more = match[1], match[2]
             file_known = name == "file" and more in subject.files
             if not (file_known or (name == "servers" and more is not None) or (name in known and more is None)):
-                found[match[0]] = None
-    return list(found)
+                near = get_close_matches(match[0].strip("{}"), [*known, *files], n=1)
+                found[match[0]] = f"{{{near[0]}}}" if near else None
+    return found
 
 
 def _names_a_server(text: str) -> bool:

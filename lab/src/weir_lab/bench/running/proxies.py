@@ -157,12 +157,19 @@ def _start(
         lambda: all(accepts(machine, one) for one in ports),
         running.process,
         READY_S,
-        f"connections at {machine.address}, ports {', '.join(map(str, ports))}",
+        _awaited(settings, machine, ports),
     )
     if settings.subject == WEIR:
         # A snapshot is put together by a thread that shares the cores with all of the proxy's, and is to be there when it is asked for.
         machine.prefer(running.process, _ADMIN_THREAD)
     return RunningProxy(running, settings.subject, place, where.listen, admin_port, starter.folder, records)
+
+
+def _awaited(settings: Settings, machine: Machine, ports: list[int]) -> str:
+    """What a proxy must do to be ready; a command line of the study may have been told to listen elsewhere."""
+    if settings.subject in (WEIR, NUTCRACKER):
+        return f"connections at {machine.address}, ports {', '.join(map(str, ports))}"
+    return f"connections at {machine.address}:{ports[0]}, which is {{listen}}: look whether its command line or files say so"
 
 
 def _snapshot(machine: Machine, port: int) -> bytes:

@@ -38,15 +38,16 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
     settings = run.meta.settings
     reasons = list(problems)
     flags: list[str] = []
-    if run.load is None:
+    # A record that is missing because something went wrong is no reason of its own.
+    if run.load is None and not problems:
         reasons.append("no load.json: the load generator did not finish")
-    else:
+    elif run.load is not None:
         reasons += _client_faults(run.load, settings, gates)
         if not reasons:
             flags += _client_flags(run, run.load, gates)
-    if run.cpu is None:
+    if run.cpu is None and not problems:
         reasons.append("no cpu.json: the edges of the measured phase were not seen")
-    else:
+    elif run.cpu is not None:
         reasons += _client_throttled(run.cpu)
         reasons += _edges_apart(run.cpu, run.load) if run.load is not None else []
         # A target on this machine is neither one of our roles nor somebody else's.
