@@ -12,9 +12,8 @@ from weir_lab.bench.programs.filling import unknown_names
 from weir_lab.bench.programs.generators import generator_doubts, target_refusals
 from weir_lab.bench.programs.subjects import refusals
 from weir_lab.bench.testbeds import TestbedKind
-from weir_lab.design import Kind, Settings, block, cells_of
+from weir_lab.design import SEARCH_RUNS_MIN, Kind, Settings, block, cells_of
 from weir_lab.design.topology import Shape
-from weir_lab.theory.capacity.searching import SEARCH_RUNS_MIN
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:

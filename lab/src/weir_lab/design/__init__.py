@@ -19,6 +19,7 @@ from weir_lab.design.files.loading import amended, load_study, parse_study, stud
 from weir_lab.design.settings import Engine, Level, RequestPath, Response, Role, Settings
 from weir_lab.design.study import (
     PACES,
+    SEARCH_RUNS_MIN,
     STARTED_SETTINGS,
     Expected,
     FaultsError,
@@ -38,6 +39,7 @@ from weir_lab.design.text.expressions import Expression, ExpressionError
 
 __all__ = [
     "PACES",
+    "SEARCH_RUNS_MIN",
     "STARTED_SETTINGS",
     "Cell",
     "Engine",

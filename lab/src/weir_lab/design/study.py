@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FILE_NAME",
     "PACES",
+    "SEARCH_RUNS_MIN",
     "STARTED_SETTINGS",
     "Expected",
     "FaultsError",
@@ -51,6 +52,8 @@ STARTED_SETTINGS = (
     *("workers", "readers", "replicas", "placement", "multiget"),
 )
 """Settings of what a study with targets does not start."""
+SEARCH_RUNS_MIN = 8
+"""A search ends with fewer runs only if the capacity lies outside of its rates."""
 _NOT_WRITTEN = "(none was written down before the runs)"
 PACES = ("quick", "standard", "full")
 _Assignment = Annotated[dict[str, Level], Field(min_length=1)]
@@ -209,7 +212,7 @@ class Search(Strict):
     rate_max: Annotated[float, Field(gt=0.0, le=100_000_000.0)] = 1_000_000.0
     half_width: Annotated[float, Field(ge=0.01, lt=1.0)] = 0.1
     level: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
-    runs_max: Annotated[int, Field(ge=8, le=1000)] = 40
+    runs_max: Annotated[int, Field(ge=SEARCH_RUNS_MIN, le=1000)] = 40
 
     @model_validator(mode="after")
     def _range_is_ordered(self) -> Search:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weir_lab.design import ScheduledRun, content_sha256
+from weir_lab.design import SEARCH_RUNS_MIN, ScheduledRun, content_sha256
 from weir_lab.design.cells import Cell, cells_of
 from weir_lab.records.runs import read_run
 from weir_lab.theory.capacity.searching import CapacityEstimate, CapacitySearch, SearchVerdict
@@ -62,7 +62,9 @@ class Finding:
 
     def __post_init__(self) -> None:
         asked = self.study.search
-        self._search = CapacitySearch(asked.rate_min, asked.rate_max, asked.half_width, asked.level)
+        self._search = CapacitySearch(
+            asked.rate_min, asked.rate_max, asked.half_width, asked.level, runs_min=SEARCH_RUNS_MIN
+        )
 
     @property
     def estimate(self) -> CapacityEstimate:

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SEARCH_RUNS_MIN", "CapacityEstimate", "CapacitySearch", "SearchVerdict"]
+__all__ = ["CapacityEstimate", "CapacitySearch", "SearchVerdict"]
 
 # Steps of ln C: finer than any interval that is asked for.
 _STEP = 0.004
@@ -40,8 +40,6 @@ _SPOILED = 0.02
 # The first rates halve what is left; then both sides in turn.
 _HALVINGS = 4
 _SIDES = (0.1, 0.9)
-SEARCH_RUNS_MIN = 8
-"""No search ends with fewer runs, unless the capacity is outside of the rates."""
 
 
 class SearchVerdict(StrEnum):
@@ -80,6 +78,8 @@ class CapacitySearch:
         The search ends when the interval's ends are this share from its middle, on logarithms.
     level
         Of the interval.
+    runs_min
+        No search ends with fewer runs, unless the capacity is outside of the rates.
 
     >>> search = CapacitySearch(100.0, 100_000.0, half_width=0.1)
     >>> while search.estimate().verdict is SearchVerdict.CONTINUE:
@@ -89,13 +89,15 @@ class CapacitySearch:
     True
     """
 
-    def __init__(self, rate_min: float, rate_max: float, half_width: float = 0.1, level: float = 0.95) -> None:
+    def __init__(
+        self, rate_min: float, rate_max: float, half_width: float = 0.1, level: float = 0.95, runs_min: int = 8
+    ) -> None:
         if not 0.0 < rate_min < rate_max:
             raise ValueError(f"Give 0 < rate_min < rate_max, not {rate_min:g} and {rate_max:g}.")
         if not (0.0 < half_width < 1.0 and 0.5 < level < 1.0):
             raise ValueError("Give a half_width between 0 and 1 and a level between 0.5 and 1.")
         self._ends = rate_min, rate_max
-        self._half_width, self._level = half_width, level
+        self._half_width, self._level, self._runs_min = half_width, level, runs_min
         low, high = np.log(rate_min / _OUTSIDE), np.log(rate_max * _OUTSIDE)
         self._log_c = np.linspace(low, high, int(np.ceil((high - low) / _STEP)) + 1)
         self._log_p = np.zeros((self._log_c.size, _WIDTHS.size)) + _WIDTH_POWER * np.log(_WIDTHS)
@@ -133,7 +135,7 @@ class CapacitySearch:
         if high <= rate_min:
             return SearchVerdict.BELOW
         narrow = np.log(high / low) / 2.0 <= np.log1p(self._half_width)
-        return SearchVerdict.FOUND if narrow and self._runs >= SEARCH_RUNS_MIN else SearchVerdict.CONTINUE
+        return SearchVerdict.FOUND if narrow and self._runs >= self._runs_min else SearchVerdict.CONTINUE
 
     def _weigh(self) -> NDArray[np.float64]:
         """Probability of a smaller capacity than each step's, all widths together; half of a step's own lies on each side of it."""
