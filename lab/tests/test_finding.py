@@ -206,6 +206,7 @@ def test_a_goal_that_cannot_be_read_is_told_with_the_form(text: str, says: str) 
         ("keys = 100", "rate = 5", "find varies the rate: leave it out"),
         ("rate_min = 1000", "rate_min = 100", "has 200 requests, and the goal needs 299: make rate_min 150"),
         ("rate_min = 1000", "rate_min = 1e6", "give rate_min < rate_max"),
+        ('find = "max rate with p99 < 1ms"', "", "search says where find looks"),
         ('name = "found"', 'name = "found"\nkind = "trace"', "has no rate to be found"),
         ("attempts = 2", "attempts = 2\n[plan.stop]\nlevel = 0.9", "leave stop out"),
     ],

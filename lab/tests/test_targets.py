@@ -24,6 +24,7 @@ from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import FaultsError, Settings, load_study, parse_study
 from weir_lab.errors import TestbedError
 from weir_lab.records import read_runs
+from weir_lab.report.single.report import build_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +121,9 @@ def test_what_runs_already_is_measured_and_left_as_it_was(tmp_path: Path, memcac
             assert (server.count("curr_items"), server.count("cmd_flush")) == (1, 0)
             assert server.count("cmd_set") >= 300
         assert processes_writing_into(sweep) == []
+        page = build_report(sweep).html.read_text()
+        assert f"ran already, at {memcached.address}, {other.address}" in page
+        assert "Everything ran on this one machine" not in page
     finally:
         other.popen.kill()
         other.popen.wait()

@@ -55,6 +55,14 @@ STARTED_SETTINGS = (
 SEARCH_RUNS_MIN = 8
 """A search ends with fewer runs only if the capacity lies outside of its rates."""
 _NOT_WRITTEN = "(none was written down before the runs)"
+_NO_FACTOR: tuple[KeyPath, str] = (
+    ("factors",),
+    "factors is required and missing: a study varies something, or has find",
+)
+_SEARCH_WITHOUT_FIND: tuple[KeyPath, str] = (
+    ("search",),
+    "search says where find looks: give find, too, or leave search out",
+)
 PACES = ("quick", "standard", "full")
 _Assignment = Annotated[dict[str, Level], Field(min_length=1)]
 
@@ -361,17 +369,15 @@ class Study(Strict):
 
     def _sound_search(self) -> list[tuple[KeyPath, str]]:
         """A goal that can be read, and runs in which its percentiles can be told; without one there is at least one factor."""
+        faults: list[tuple[KeyPath, str]]
         if self.find is None:
-            return (
-                []
-                if self.factors
-                else [(("factors",), "factors is required and missing: a study varies something, or has find")]
-            )
+            faults = [] if self.factors else [_NO_FACTOR]
+            return faults + ([_SEARCH_WITHOUT_FIND] if self.search != Search() else [])
         try:
             goal = Goal.parse(self.find)
         except GoalError as error:
             return [(("find",), str(error))]
-        faults: list[tuple[KeyPath, str]] = [
+        faults = [
             ((table, "rate"), "find varies the rate: leave it out")
             for table, names in (("fixed", self.fixed), ("factors", self.factors))
             if "rate" in names

@@ -85,7 +85,7 @@ def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], 
     sections = [
         *own,
         _section("design", "Design", listing.build_design(study, analysis)),
-        _section("machines", "Where it ran", listing.build_machines(newest.meta.testbed)),
+        _section("machines", "Where it ran", listing.build_machines(newest.meta.testbed, newest.meta.targets)),
         _section("runs", "Runs", listing.build_runs(names, runs, interrupted, runs_folder(sweep).name)),
     ]
     return Report(

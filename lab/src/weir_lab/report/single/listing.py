@@ -64,8 +64,12 @@ def build_design(study: Study, analysis: Analysis | None) -> list[Block]:
     ]
 
 
-def build_machines(testbed: TestbedRecord | None) -> list[Block]:
-    """The machines of the testbed, and what the lab measured of them before the first run."""
+def build_machines(testbed: TestbedRecord | None, targets: Sequence[str] = ()) -> list[Block]:
+    """The machines of the testbed, and what the lab measured of them before the first run; of targets nothing is known."""
+    if targets:
+        where = ", ".join(targets)
+        told = "of its machines, its CPU time and its configuration nothing is known"
+        return [Text(f"Only the load generator ran here. What was measured ran already, at {where}: {told}.", note=True)]
     if testbed is None or testbed.kind == "local":
         text = "Everything ran on this one machine: load generator, proxy and memcached servers share its cores and its loopback interface."
         return [Text(text, note=True), *_shared(testbed)]
