@@ -21,7 +21,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 # Side by side with others (pytest -n), tests that start processes run one after the other: they measure, and they look for free ports.
 STARTS_PROCESSES = {
-    *("test_finding", "test_kill", "test_live", "test_network", "test_open_loops", "test_processes", "test_run", "test_subjects_run", "test_sweep"),
+    *(
+        "test_finding",
+        "test_kill",
+        "test_live",
+        "test_network",
+        "test_open_loops",
+        "test_processes",
+        "test_run",
+        "test_subjects_run",
+        "test_sweep",
+    ),
     *("test_ab_run", "test_skeletons", "test_targets", "test_testbeds", "test_unloaded"),
 }
 

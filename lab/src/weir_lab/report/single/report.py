@@ -110,7 +110,9 @@ def _study(sweep: Path) -> Study:
         raise ReportError(f"{sweep}: no sweep here. Make one with `weir-lab run STUDY --out {sweep}`.")
     study = load_study(sweep / "study.toml")
     if study.find is not None:
-        raise ReportError(f"{study.name}: what a study with find has found stands in {sweep}/find.csv, and has no page.")
+        raise ReportError(
+            f"{study.name}: what a study with find has found stands in {sweep}/find.csv, and has no page."
+        )
     if study.kind.runs_load and any(cell.settings.is_open for cell in cells_of(study)):
         told = "a page shows closed loops; what open loops gave stands in summary.csv and runs.csv"
         raise ReportError(f"{study.name}: {told}. Look there, or take weir_lab.load_sweep.")
