@@ -1,6 +1,6 @@
 //! What clients send is taken into service, while their sessions may have more there.
 //!
-//! Their bytes are cut into requests by an [`Intake`], which the threaded engines use as well; here is what this engine adds: whether a
+//! Their bytes are cut into requests by an [`Intake`](intake::Intake), which the threaded engines use as well; here is what this engine adds: whether a
 //! session may have more in service, and what its next request must wait for.
 
 pub(crate) mod outbox;

@@ -12,7 +12,7 @@
 //! write only then, so until it is done all reads of its session go to deciders: a client never reads what it has overwritten.
 //!
 //! A server that may not be read now, is down or full is left out where another replica can be asked. Where none can, the request is refused
-//! before anything of it is sent, or its keys are misses, as [`OnFailure`] says (`degrade.rs`).
+//! before anything of it is sent, or its keys are misses, as [`OnFailure`](crate::OnFailure) says (`degrade.rs`).
 
 use crate::{
     Dataplane, Fault, Multiget, ReadPolicy,
