@@ -250,5 +250,6 @@ def test_the_capacity_of_a_memcached_is_found_on_loopback(tmp_path: Path) -> Non
     (row,) = csv.DictReader((tmp_path / "sweep" / "find.csv").read_text().splitlines())
     assert int(row["runs"]) == outcome.made == 8 or row["decision"].startswith(("above", "below"))
     frame = weir_lab.load_sweep(tmp_path / "sweep")
-    assert frame["rate"].nunique() >= 4
+    # A machine that serves every rate that may be asked is asked few: the search goes up at once, and says so.
+    assert frame["rate"].nunique() >= 2
     assert len(outcome.answers) == 1
