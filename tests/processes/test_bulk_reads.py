@@ -65,10 +65,9 @@ def test_reads_that_bring_much_leave_workers_to_others(
         connect(proxy.address).send(wide)
     # One in four of the eight workers.
     eventually(lambda: server.misdeeds >= 2, "some are asked for")
+    eventually(lambda: proxy.snapshot()["queue"]["length"] == 2 * CLIENTS - 2, "the others wait")
     assert served.get(b"small") == [(b"small", b"s")]
     assert server.misdeeds == 2
-    waiting = proxy.snapshot()["queue"]["length"]
-    assert waiting == 2 * CLIENTS - 2
 
 
 def test_who_reads_gets_more_than_may_wait_for_a_client(
