@@ -1,4 +1,9 @@
-//! The connections to servers, by slot, and which of them there may be something to do for.
+//! The connections to servers, by slot.
+//!
+//! [`Servers`] owns the slots, what is queued and in flight on each connection, the state of the connection, its health, and the further
+//! connections beside a server's own. It is given messages, bytes and instants. It answers which server takes a message, what is to be written
+//! and when to look again. What becomes of requests and servers without a reply it tells upwards ([`Happened`]); what the driver is to do, as
+//! [`Order`]. It knows requests by number alone, and nobody above it.
 //!
 //! A turn costs what it does, and not how many servers there are. A connection is *busy* from the moment at which anybody could have changed
 //! it until the turn in which nothing is to be written to it, it owes nothing, and no time means anything to it. Only busy ones are looked

@@ -49,7 +49,7 @@ pub(crate) struct Session {
     pub(crate) changes: u64,
     /// Of those in service, writes that a key's primary decides and that the other replicas have not heard of yet.
     pub(crate) undecided: usize,
-    /// Of those in service, writes that went apart (`apart.rs`).
+    /// Of those in service, writes that went over bulk connections (`requests/bulk_writes.rs`).
     pub(crate) apart: usize,
     /// Of those in service, reads that went over bulk connections (`bulk_reads.rs`).
     pub(crate) reads_apart: usize,

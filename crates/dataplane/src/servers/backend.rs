@@ -219,7 +219,7 @@ pub(crate) struct Backend {
     /// What of it was told with the windows before.
     pub(crate) told: Told,
     pub(crate) last_trouble: Option<Violation>,
-    /// The server that its replies are timed for: itself, or the one whose second connection this is (`apart.rs`).
+    /// The server that its replies are timed for: itself, or the one whose second connection this is (`bulk.rs`).
     pub(crate) timed_as: usize,
     /// How long those of the open window took, from the request handed to the kernel until the reply is complete.
     pub(crate) times: Distribution,

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! [`SecondOpinions`] owns when a question begins and ends, and what its answer means. It is asked by [`SecondOpinions::next`] what is
-//! to be done, and the dataplane does it. The second connection has a slot of its own, as one for large values has (`apart.rs`); nothing
+//! to be done, and the dataplane does it. The second connection has a slot of its own, as one for large values has (`bulk.rs`); nothing
 //! but this question is ever sent there. Each connection to a server may fall silent by itself, and is asked about by itself.
 
 use crate::{

@@ -6,7 +6,7 @@
 //!                               └────── table names it ─────┘
 //! ```
 //!
-//! Every connection has a slot: that of a server itself, and further ones beside it, for large values (`apart.rs`) and for second opinions
+//! Every connection has a slot: that of a server itself, and further ones beside it, for large values (`bulk.rs`) and for second opinions
 //! (`second_opinion.rs`). A slot that leaves gets no message of a request that comes later; it is free when nothing on it waits for a reply
 //! and no write that is being decided may still be sent there. So a number in a request never changes its meaning.
 
