@@ -5,34 +5,25 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Change, Config, Counters, ReadRepair, StatsTopic,
+    Change, Config, StatsTopic,
+    clients::Clients,
     clients::session::{Session, may_go_on},
-    memory::budget::{Budget, Held},
-    memory::spare::SpareAnswers,
-    meter::trace::Tracer,
+    meter::Meter,
+    replication::Replication,
+    replication::fleet::Fleet,
     replication::freshness::Freshness,
-    replication::hold::Holds,
-    replication::ownership::Post,
-    replication::repair::Repairs,
-    replication::replica::Replicas,
     replication::replicate::retire,
+    requests::Requests,
     requests::ask_alone::Sharer,
-    requests::bulk_reads::{BulkReads, Slicing},
-    requests::gather::Gather,
-    requests::multiget::Planner,
+    requests::bulk_reads::Slicing,
     requests::service::Answer,
-    requests::services::Services,
-    routes::Routes,
-    servers::Servers,
     servers::backend::sooner,
     servers::happened::{Happened, Lost, Retry},
     servers::order::Order,
-    servers::slots::index,
 };
-use slab::Slab;
-use std::{collections::VecDeque, mem, sync::Arc};
+use std::{mem, sync::Arc};
 use weir_routing::{Server, Table};
-use weir_timing::{Instant, Recorder};
+use weir_timing::Instant;
 
 /// Names one client connection until [`Dataplane::handle_client_closed`] was called for it and its requests are done; the
 /// number is used again after that.
@@ -62,49 +53,13 @@ pub enum Event {
 /// One event loop's proxy.
 #[derive(Debug)]
 pub struct Dataplane {
-    pub(crate) config: Config,
-    pub(crate) router: Arc<Routes>,
-    /// Earlier ones, with which writes were begun that are being decided.
-    pub(crate) former: Vec<Arc<Routes>>,
-    /// What `router` will become as soon as there is room for its servers.
-    pub(crate) coming: Option<Arc<Table>>,
-    /// How many tables have been.
-    pub(crate) generation: u64,
-    pub(crate) sessions: Slab<Session>,
-    pub(crate) servers: Servers,
-    /// What those lack of which others have copies.
-    pub(crate) replicas: Replicas,
-    pub(crate) services: Services,
-    pub(crate) recorder: Recorder,
-    pub(crate) counters: Counters,
-    /// The counters as they were when the last window was handed out.
-    pub(crate) counters_told: Counters,
-    pub(crate) tracer: Tracer,
-    pub(crate) events: VecDeque<Event>,
-    pub(crate) dirty: VecDeque<SessionId>,
-    /// Sessions that were paused and may go on.
-    pub(crate) resumable: VecDeque<SessionId>,
-    /// Gathers that wait to be used again.
-    #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
-    pub(crate) spare_gathers: Vec<Box<Gather>>,
-    pub(crate) planner: Planner,
-    /// Keys to which writes wait.
-    pub(crate) holds: Holds,
-    /// Copies that are being put back.
-    pub(crate) repairs: Repairs,
-    /// Memory of answers that were parked, to be used again.
-    pub(crate) spare_answers: SpareAnswers,
-    /// What goes to other loops and comes from them; none where there is one loop.
-    pub(crate) post: Option<Box<Post>>,
+    pub(crate) clients: Clients,
+    pub(crate) requests: Requests,
+    pub(crate) replication: Replication,
+    pub(crate) fleet: Fleet,
+    pub(crate) meter: Meter,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     pub(crate) memory_due: Option<Instant>,
-    /// When the first client may be overdue; `None` if none can be.
-    pub(crate) clients_due: Option<Instant>,
-    pub(crate) held: Held,
-    /// What is being delivered of a server, where that is kept because it is large.
-    pub(crate) large_input: Option<Arc<Vec<u8>>>,
-    /// Reads that bring much.
-    pub(crate) bulk_reads: BulkReads,
     draining: bool,
 }
 
@@ -116,36 +71,14 @@ impl Dataplane {
 
     /// The same, in a process that has several: all of them share one [`Freshness`].
     pub fn sharing(config: Config, table: Arc<Table>, freshness: Arc<Freshness>, now: Instant) -> Self {
-        let router = Arc::new(Routes::nowhere(&table));
         let mut dataplane = Self {
-            former: Vec::new(),
-            coming: None,
-            generation: 0,
-            servers: Servers::new(&config, &router),
-            router,
-            replicas: Replicas::new(&config, freshness),
-            recorder: Recorder::new(now, 0),
-            sessions: Slab::new(),
-            services: Services::default(),
-            counters: Counters::default(),
-            counters_told: Counters::default(),
-            tracer: Tracer::default(),
-            events: VecDeque::new(),
-            dirty: VecDeque::new(),
-            resumable: VecDeque::new(),
-            spare_gathers: Vec::new(),
-            planner: Planner::new(config.seed),
-            holds: Holds::default(),
-            repairs: Repairs::new(config.read_repair == ReadRepair::On),
-            spare_answers: SpareAnswers::default(),
-            post: None,
+            clients: Clients::new(&config),
+            requests: Requests::new(&config),
+            replication: Replication::new(&config),
+            fleet: Fleet::new(config, &table, freshness),
+            meter: Meter::new(now),
             memory_due: None,
-            clients_due: None,
-            bulk_reads: BulkReads::default(),
-            large_input: None,
-            held: Held::new(&Budget::new(config.buffer_bytes_max)),
             draining: false,
-            config,
         };
         dataplane.open_post(now);
         dataplane.handle_table(table, now);
@@ -156,36 +89,36 @@ impl Dataplane {
 
     /// A client connected. `None`: there are too many; the connection is to be closed.
     pub fn handle_accept(&mut self, now: Instant) -> Option<SessionId> {
-        let clients = self.sessions.len() - usize::from(self.post.is_some());
-        if clients >= self.config.sessions_max || self.draining {
-            self.counters.sessions_refused += 1;
+        let clients = self.clients.sessions.len() - usize::from(self.replication.post.is_some());
+        if clients >= self.fleet.config.sessions_max || self.draining {
+            self.meter.counters.sessions_refused += 1;
             return None;
         }
-        self.counters.sessions_accepted += 1;
-        self.watch_clients(self.config.patience.idle_ns, now);
-        self.recorder.use_window();
-        let mut session = Session::new(&self.config, now);
-        session.number = self.counters.sessions_accepted;
-        Some(self.sessions.insert(session))
+        self.meter.counters.sessions_accepted += 1;
+        self.watch_clients(self.fleet.config.patience.idle_ns, now);
+        self.meter.recorder.use_window();
+        let mut session = Session::new(&self.fleet.config, now);
+        session.number = self.meter.counters.sessions_accepted;
+        Some(self.clients.sessions.insert(session))
     }
 
     /// Bytes were read from a client; `now` is when that read returned. All of them are taken, but see [`Dataplane::wants_read`].
     pub fn handle_client_bytes(&mut self, id: SessionId, bytes: &[u8], now: Instant) {
-        self.counters.client_bytes_read += bytes.len() as u64;
+        self.meter.counters.client_bytes_read += bytes.len() as u64;
         self.memory_is_used(now);
-        let input = self.sessions[id].intake.read(bytes, now);
+        let input = self.clients.sessions[id].intake.read(bytes, now);
         self.consume(id, input, now);
         self.recharge(id);
     }
 
     /// Whether the driver should read from this client. Turns true again with [`Event::Resume`].
     pub fn wants_read(&self, id: SessionId) -> bool {
-        self.sessions.get(id).is_some_and(|session| session.intake.wants_read())
+        self.clients.sessions.get(id).is_some_and(|session| session.intake.wants_read())
     }
 
     /// The client will send no more. What it sent is answered, then its connection is closed by [`Event::Close`].
     pub fn handle_client_finished(&mut self, id: SessionId) {
-        if let Some(session) = self.sessions.get_mut(id) {
+        if let Some(session) = self.clients.sessions.get_mut(id) {
             session.intake.finish();
         }
         self.close_if_settled(id);
@@ -193,7 +126,12 @@ impl Dataplane {
 
     /// The client's connection is gone, or was closed by the driver. Its requests are carried out, and nobody is told.
     pub fn handle_client_closed(&mut self, id: SessionId) {
-        let Self { sessions, services, counters, recorder, .. } = self;
+        let Self {
+            clients: Clients { sessions, .. },
+            requests: Requests { services, .. },
+            meter: Meter { counters, recorder, .. },
+            ..
+        } = self;
         let Some(session) = sessions.get_mut(id).filter(|session| !session.gone) else { return };
         counters.sessions_closed += 1;
         recorder.use_window();
@@ -211,26 +149,28 @@ impl Dataplane {
         if slicing != Slicing::No {
             self.drop_sliced(slicing);
         }
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         if let Some(stalled) = session.stalled.take() {
             self.leave_line(id, &stalled);
         }
         self.recharge(id);
         // The number may soon be another client's.
-        self.events.retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
+        self.clients
+            .events
+            .retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
         self.free_if_done(id);
     }
 
     /// Bytes for this client, if [`Dataplane::poll_client_output`] named it or an earlier write was short.
     pub fn client_output(&self, id: SessionId) -> &[u8] {
-        self.sessions.get(id).map_or(&[], Session::output)
+        self.clients.sessions.get(id).map_or(&[], Session::output)
     }
 
     /// The next client for which there are bytes to write.
     pub fn poll_client_output(&mut self) -> Option<SessionId> {
         loop {
-            let id = self.dirty.pop_front()?;
-            let Some(session) = self.sessions.get_mut(id) else { continue };
+            let id = self.clients.dirty.pop_front()?;
+            let Some(session) = self.clients.sessions.get_mut(id) else { continue };
             session.dirty = false;
             if !session.blocked && !session.output().is_empty() {
                 return Some(id);
@@ -241,9 +181,15 @@ impl Dataplane {
     /// `count` bytes of [`Dataplane::client_output`] were handed to the kernel by `now`. If that is less than all, the client is
     /// not named again before [`Dataplane::handle_client_writable`]; else it is if there is more.
     pub fn handle_client_written(&mut self, id: SessionId, count: usize, now: Instant) {
-        self.counters.client_bytes_written += count as u64;
+        self.meter.counters.client_bytes_written += count as u64;
         self.advance(now);
-        let Self { sessions, services, recorder, config, resumable, held, tracer, .. } = self;
+        let Self {
+            clients: Clients { sessions, resumable, held, .. },
+            requests: Requests { services, .. },
+            meter: Meter { recorder, tracer, .. },
+            fleet: Fleet { config, .. },
+            ..
+        } = self;
         let Some(session) = sessions.get_mut(id) else { return };
         let was_blocked = session.blocked;
         let mut answered = 0;
@@ -263,16 +209,16 @@ impl Dataplane {
             if count > 0 || !was_blocked {
                 session.unread_since = now;
             }
-            self.watch_clients(self.config.patience.unread_ns, now);
+            self.watch_clients(self.fleet.config.patience.unread_ns, now);
         } else if session.out.has_pieces() {
             // Of large replies one after the other is written.
             session.dirty = true;
-            self.dirty.push_back(id);
+            self.clients.dirty.push_back(id);
         } else if held.is_pressed() {
             session.out.give_back();
         }
         self.recharge(id);
-        if self.sessions[id].charged > 0 {
+        if self.clients.sessions[id].charged > 0 {
             // It is to be given back, and nothing else may happen here for long.
             self.memory_is_used(now);
         }
@@ -281,10 +227,10 @@ impl Dataplane {
 
     /// The kernel takes bytes for this client again.
     pub fn handle_client_writable(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(session) = self.clients.sessions.get_mut(id) else { return };
         if mem::take(&mut session.blocked) {
             session.dirty = true;
-            self.dirty.push_back(id);
+            self.clients.dirty.push_back(id);
         }
     }
 
@@ -292,52 +238,52 @@ impl Dataplane {
 
     /// The connection that [`Event::Connect`] asked for is there.
     pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
-        self.servers.handle_connected(server, now);
+        self.fleet.servers.handle_connected(server, now);
         self.take_happened(now);
     }
 
     /// The connection could not be made, or the server closed it: nothing of what was sent is carried out any more.
     pub fn handle_server_disconnected(&mut self, server: usize, now: Instant) {
-        self.servers.handle_disconnected(server, now);
+        self.fleet.servers.handle_disconnected(server, now);
         self.take_happened(now);
     }
 
     /// An established connection broke without the server's doing: it may still carry out what was sent.
     pub fn handle_server_broken(&mut self, server: usize, now: Instant) {
-        self.servers.handle_broken(server, now);
+        self.fleet.servers.handle_broken(server, now);
         self.take_happened(now);
     }
 
     /// Bytes were read from a server; `now` is when that read returned.
     pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
-        self.counters.server_bytes_read += bytes.len() as u64;
+        self.meter.counters.server_bytes_read += bytes.len() as u64;
         self.memory_is_used(now);
-        if self.servers.is_greeting(server) {
-            self.servers.take_greeting(server, bytes, now);
+        if self.fleet.servers.is_greeting(server) {
+            self.fleet.servers.take_greeting(server, bytes, now);
             return self.take_happened(now);
         }
         // A server may speak that owes nothing.
-        self.servers.wake(server);
+        self.fleet.servers.wake(server);
         let delivered = self.deliver_replies(server, bytes, now);
-        self.servers.at(server).note_replied(now);
+        self.fleet.servers.at(server).note_replied(now);
         if let Err(reason) = delivered {
-            self.servers.give_up_connection(server, reason, now);
+            self.fleet.servers.give_up_connection(server, reason, now);
             self.take_happened(now);
         }
     }
 
     /// Whether [`Dataplane::poll_server_output`] would name a server.
     pub fn has_server_output(&self) -> bool {
-        self.servers.wants_write()
+        self.fleet.servers.wants_write()
     }
 
     /// The next server after `after` for which there are bytes to write. What is queued for it now counts as taken from the queue.
     pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
-        let (server, is_greeting) = self.servers.next_output(after.map_or(0, |server| server + 1))?;
+        let (server, is_greeting) = self.fleet.servers.next_output(after.map_or(0, |server| server + 1))?;
         if is_greeting {
             return Some(server);
         }
-        let Self { servers, services, .. } = self;
+        let Self { fleet: Fleet { servers, .. }, requests: Requests { services, .. }, .. } = self;
         servers.dequeue(server, now, |key, queue_length, name| {
             let service = &mut services[key];
             if let Some(traced) = &mut service.traced {
@@ -353,24 +299,24 @@ impl Dataplane {
 
     /// Bytes for this server.
     pub fn server_output(&self, server: usize) -> &[u8] {
-        self.servers.output(server)
+        self.fleet.servers.output(server)
     }
 
     /// Whether this server's connection is established.
     pub fn server_is_up(&self, server: usize) -> bool {
-        self.servers.is_up(server)
+        self.fleet.servers.is_up(server)
     }
 
     /// The kernel takes bytes for this server again.
     pub fn handle_server_writable(&mut self, server: usize) {
-        self.servers[server].blocked = false;
+        self.fleet.servers[server].blocked = false;
     }
 
     /// `count` bytes of [`Dataplane::server_output`] were handed to the kernel by `now`. If that is less than all, the server is
     /// not named again before [`Dataplane::handle_server_writable`].
     pub fn handle_server_written(&mut self, server: usize, count: usize, now: Instant) {
-        self.counters.server_bytes_written += count as u64;
-        let Self { servers, services, .. } = self;
+        self.meter.counters.server_bytes_written += count as u64;
+        let Self { fleet: Fleet { servers, .. }, requests: Requests { services, .. }, .. } = self;
         servers.handle_written(server, count, now, |key| {
             let service = &mut services[key];
             if !service.first_sent {
@@ -386,18 +332,18 @@ impl Dataplane {
     /// What has become of requests and servers without a reply, in its order.
     #[cold]
     pub(crate) fn take_happened(&mut self, now: Instant) {
-        while let Some(happened) = self.servers.poll_happened() {
+        while let Some(happened) = self.fleet.servers.poll_happened() {
             match happened {
-                Happened::Begun(slot) => self.recorder.begin_server(slot),
-                Happened::Times(server, times) => self.recorder.add_server_times(server, &times),
-                Happened::Tried => self.recorder.use_window(),
-                Happened::MayBeEmpty(server) => self.replicas.note_may_be_empty(server),
-                Happened::Freed(slot) => self.replicas.forget(slot),
+                Happened::Begun(slot) => self.meter.recorder.begin_server(slot),
+                Happened::Times(server, times) => self.meter.recorder.add_server_times(server, &times),
+                Happened::Tried => self.meter.recorder.use_window(),
+                Happened::MayBeEmpty(server) => self.fleet.replicas.note_may_be_empty(server),
+                Happened::Freed(slot) => self.fleet.replicas.forget(slot),
                 Happened::Version(server, version) => self.note_version(server, version),
                 Happened::ItemSize(bytes) => self.learn_item_size(bytes),
                 Happened::Lost(lost) => self.lose(*lost, now),
                 Happened::Ended { server, errands, ending } => {
-                    let Self { replicas, servers, .. } = self;
+                    let Self { fleet: Fleet { replicas, servers, .. }, .. } = self;
                     replicas.lose_errands(server, (errands, ending), servers, now);
                 }
             }
@@ -423,10 +369,13 @@ impl Dataplane {
     /// The longest value that any server stores: larger ones are refused before they are read.
     fn learn_item_size(&mut self, largest: usize) {
         // A request is kept whole until it is complete, and counts for its client.
-        let bytes = largest.min(self.config.session_buffer_bytes_max);
-        if bytes != self.config.limits.value_bytes_max {
-            self.config.limits.value_bytes_max = bytes;
-            self.sessions.iter_mut().for_each(|(_, session)| session.intake.set_value_bytes_max(bytes));
+        let bytes = largest.min(self.fleet.config.session_buffer_bytes_max);
+        if bytes != self.fleet.config.limits.value_bytes_max {
+            self.fleet.config.limits.value_bytes_max = bytes;
+            self.clients
+                .sessions
+                .iter_mut()
+                .for_each(|(_, session)| session.intake.set_value_bytes_max(bytes));
         }
     }
 
@@ -436,71 +385,63 @@ impl Dataplane {
     /// answer what they were asked, then their connections are dropped. Where so many servers of earlier tables have not answered yet
     /// that there is no room for more, the table is taken as soon as there is.
     pub fn handle_table(&mut self, table: Arc<Table>, now: Instant) {
-        self.coming = Some(table);
+        self.fleet.offer(table);
         self.take_coming_table(now);
     }
 
     fn take_coming_table(&mut self, now: Instant) {
-        let Some(table) = self.coming.take_if(|table| self.servers.slots.has_room(table)) else { return };
-        let slots = table.servers().iter().map(|server| self.servers.assign(server, now)).collect();
-        let routes = Arc::new(Routes::new(table, slots));
-        self.servers.follow(&routes);
+        self.meter.counters.tables_replaced += u64::from(self.fleet.take_coming_table(now));
         self.take_happened(now);
-        self.replicas.prepare(&routes, &mut self.servers);
-        let former = mem::replace(&mut self.router, routes);
-        self.counters.tables_replaced += u64::from(!former.servers().is_empty());
-        self.generation += 1;
-        self.former.push(former);
-        self.former.retain(|routes| Arc::strong_count(routes) > 1);
+        self.fleet.prepare();
     }
 
     /// How long servers may take, for requests that come later.
     pub fn set_timeout(&mut self, timeout_ns: u64) {
-        self.config.timeout_ns = timeout_ns;
-        self.servers.set_timeout(timeout_ns);
+        self.fleet.config.timeout_ns = timeout_ns;
+        self.fleet.servers.set_timeout(timeout_ns);
     }
 
     /// Connects to a server of the table, if nothing was sent to it yet: with [`crate::Config::connects_when_needed`].
     pub fn handle_server_wanted(&mut self, server: &Server, now: Instant) {
-        self.servers.want(server, now);
+        self.fleet.servers.want(server, now);
     }
 
     /// Where the server is that has this number: to be asked when [`Event::Connect`] names it.
     pub fn server(&self, slot: usize) -> &Server {
-        self.servers.slots.server(slot)
+        self.fleet.servers.slots.server(slot)
     }
 
     /// The numbers of the servers that are to be connected, leaving ones included.
     pub fn connected_servers(&self) -> impl Iterator<Item = usize> {
-        self.servers.slots.in_use()
+        self.fleet.servers.slots.in_use()
     }
 
     /// The server's name has other addresses than the one that it is connected to. The connection is made anew when all that was
     /// sent on it is answered; what comes meanwhile waits. One that leaves keeps its connection until it has answered.
     pub fn handle_server_moved(&mut self, slot: usize) {
-        self.servers.move_server(slot);
+        self.fleet.servers.move_server(slot);
     }
 
     /// Whether this is a further connection to a server that has one: for tests.
     pub fn is_second(&self, slot: usize) -> bool {
-        self.servers.is_second(slot)
+        self.fleet.servers.is_second(slot)
     }
 
     /// How many requests on a connection that is in use were late since anything was heard of it: for tests.
     pub fn late_in_a_row(&self, slot: usize) -> u32 {
-        self.servers.late_in_a_row(slot)
+        self.fleet.servers.late_in_a_row(slot)
     }
 
     /// The next change of a server's state that the operator may want to know.
     #[inline]
     pub fn poll_change(&mut self) -> Option<Change> {
-        self.servers.poll_change()
+        self.fleet.servers.poll_change()
     }
 
     /// Whether [`Dataplane::poll_change`] has one.
     #[inline]
     pub fn has_changes(&self) -> bool {
-        self.servers.has_changes()
+        self.fleet.servers.has_changes()
     }
 
     // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -508,26 +449,26 @@ impl Dataplane {
     /// Time has passed: gives up what is late, tries dead servers again, lets paused clients go on, closes windows. To be
     /// called once per turn.
     pub fn handle_time(&mut self, now: Instant) {
-        let (is_any_late, held_by_servers) = self.servers.look(now);
+        let (is_any_late, held_by_servers) = self.fleet.servers.look(now);
         if is_any_late {
             self.expire_all(now);
         }
-        if self.servers.pursues_second_opinions() {
-            self.servers.pursue_second_opinions(now);
+        if self.fleet.servers.pursues_second_opinions() {
+            self.fleet.servers.pursue_second_opinions(now);
             self.take_happened(now);
         }
         self.settle_all(now);
-        self.servers.look_at_bulk();
+        self.fleet.servers.look_at_bulk();
         self.serve_ready_mail(now);
-        if !self.replicas.is_empty() {
-            self.replicas.work(&mut self.servers, now);
+        if !self.fleet.replicas.is_empty() {
+            self.fleet.replicas.work(&mut self.fleet.servers, now);
         }
         self.publish_held(held_by_servers, now);
         self.close_overdue(now);
-        if self.bulk_reads.is_waited_for() {
+        if self.requests.bulk_reads.is_waited_for() {
             self.serve_bulk_reads(now);
         }
-        while let Some(id) = self.resumable.pop_front() {
+        while let Some(id) = self.clients.resumable.pop_front() {
             self.resume(id, now);
         }
         self.advance(now);
@@ -536,28 +477,32 @@ impl Dataplane {
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if !self.resumable.is_empty() || self.holds.has_ready() {
+        if !self.clients.resumable.is_empty() || self.replication.holds.has_ready() {
             return Some(Instant::ZERO);
         }
-        let waits = sooner(sooner(self.memory_due, self.clients_due), self.window_ends());
-        let settled = self.servers.next_settled(|slot| is_pledged(&self.former, slot));
-        let earliest = sooner(sooner(waits, settled), self.servers.due());
-        if self.replicas.is_empty() { earliest } else { sooner(earliest, self.replicas.due(&self.servers)) }
+        let waits = sooner(sooner(self.memory_due, self.clients.due), self.window_ends());
+        let settled = self.fleet.next_settled();
+        let earliest = sooner(sooner(waits, settled), self.fleet.servers.due());
+        if self.fleet.replicas.is_empty() {
+            earliest
+        } else {
+            sooner(earliest, self.fleet.replicas.due(&self.fleet.servers))
+        }
     }
 
     /// Gives up what is late, server by server.
     #[cold]
     fn expire_all(&mut self, now: Instant) {
         let mut next = 0;
-        while let Some(server) = self.servers.next_busy(next) {
-            let late = self.servers.look_at_time(server, now);
+        while let Some(server) = self.fleet.servers.next_busy(next) {
+            let late = self.fleet.servers.look_at_time(server, now);
             self.take_happened(now);
             for (place, key, part, keys) in late {
                 if self.move_late_read((key, part), server, &keys, now) {
-                    self.servers[server].note_moved(place);
+                    self.fleet.servers[server].note_moved(place);
                 }
             }
-            self.servers.give_up_late(server, now);
+            self.fleet.servers.give_up_late(server, now);
             self.take_happened(now);
             next = server + 1;
         }
@@ -565,11 +510,10 @@ impl Dataplane {
 
     /// Ends connections that have waited for their last replies.
     pub(crate) fn settle_all(&mut self, now: Instant) {
-        if !self.servers.is_any_to_settle() {
+        if !self.fleet.servers.is_any_to_settle() {
             return;
         }
-        let Self { servers, former, .. } = self;
-        let is_any_free = servers.settle_all(|slot| is_pledged(former, slot), now);
+        let is_any_free = self.fleet.settle_all(now);
         self.take_happened(now);
         if is_any_free {
             self.take_coming_table(now);
@@ -579,19 +523,19 @@ impl Dataplane {
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is told to
     /// the others.
     pub fn record_turn(&mut self, nanos: u64) {
-        self.held.tell();
-        self.recorder.record_turn(nanos);
+        self.clients.held.tell();
+        self.meter.recorder.record_turn(nanos);
     }
 
     /// What the driver is to do next.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(order) = self.servers.poll_order() {
+        if let Some(order) = self.fleet.servers.poll_order() {
             return Some(match order {
                 Order::Connect(server) => Event::Connect(server),
                 Order::Disconnect(server) => Event::Disconnect(server),
             });
         }
-        self.events.pop_front()
+        self.clients.events.pop_front()
     }
 
     // ── the end, and reports ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -599,7 +543,7 @@ impl Dataplane {
     /// No more sessions are accepted, no more requests are taken; every session is closed when its last reply is out.
     pub fn begin_drain(&mut self) {
         self.draining = true;
-        let clients = self.sessions.iter().filter(|(_, session)| session.hosted.is_none());
+        let clients = self.clients.sessions.iter().filter(|(_, session)| session.hosted.is_none());
         let ids: Vec<_> = clients.map(|(id, _)| id).collect();
         for id in ids {
             self.handle_client_finished(id);
@@ -608,12 +552,12 @@ impl Dataplane {
 
     /// Whether no client's session is left. Other loops may still have requests in service here.
     pub fn is_drained(&self) -> bool {
-        self.sessions.iter().all(|(_, session)| session.hosted.is_some())
+        self.clients.sessions.iter().all(|(_, session)| session.hosted.is_some())
     }
 
     /// The answer to [`Event::Stats`], as it goes to the client.
     pub fn handle_stats(&mut self, request: usize, text: Vec<u8>, now: Instant) {
-        let service = &mut self.services[request];
+        let service = &mut self.requests.services[request];
         service.outstanding = 0;
         service.answer = Answer::Owned(text);
         self.finish(request, None, now);
@@ -621,71 +565,39 @@ impl Dataplane {
 
     /// Requests that were read and are not answered yet.
     pub fn in_service(&self) -> usize {
-        self.services.len()
+        self.requests.services.len()
     }
 
     /// Nothing is in service and nothing waits, anywhere: for tests.
     pub fn is_quiet(&self) -> bool {
-        self.services.is_empty()
-            && self.servers.is_quiet()
-            && self.coming.is_none()
-            && self.resumable.is_empty()
-            && self.holds.is_empty()
+        self.requests.services.is_empty()
+            && self.fleet.servers.is_quiet()
+            && !self.fleet.is_one_coming()
+            && self.clients.resumable.is_empty()
+            && self.replication.holds.is_empty()
             && self.post_is_quiet()
-            && self.repairs.is_quiet()
-            && self.bulk_reads.is_quiet()
+            && self.replication.repairs.is_quiet()
+            && self.requests.bulk_reads.is_quiet()
     }
 
     // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     pub(crate) fn close_if_settled(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(session) = self.clients.sessions.get_mut(id) else { return };
         if session.hosted.is_some() {
             return;
         }
         if session.intake.is_closed() && session.is_settled() && !session.close_asked && !session.gone {
             session.close_asked = true;
-            self.events.push_back(Event::Close(id));
+            self.clients.events.push_back(Event::Close(id));
         }
     }
 
     /// A session outlives its connection until its requests are done, so that no reply can meet another client.
     pub(crate) fn free_if_done(&mut self, id: SessionId) {
-        if self.sessions.get(id).is_some_and(|session| session.gone && session.in_service == 0) {
+        if self.clients.sessions.get(id).is_some_and(|session| session.gone && session.in_service == 0) {
             self.release(id);
-            self.sessions.remove(id);
+            self.clients.sessions.remove(id);
         }
-    }
-}
-
-/// Whether a write that is being decided may still be sent to this server: it keeps the routes that it was begun with.
-fn is_pledged(former: &[Arc<Routes>], slot: usize) -> bool {
-    let mut undecided = former.iter().filter(|routes| Arc::strong_count(routes) > 1);
-    undecided.any(|routes| routes.servers().contains(&index(slot)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::servers::slots::SLOTS_MAX;
-    use weir_routing::{Placement, Router};
-
-    fn table(host: &str) -> Arc<Table> {
-        let router = Router::new(vec![Server::new(host, 1)], Placement::Modulo, 1);
-        Arc::new(router.expect("one server is a pool").into())
-    }
-
-    #[test]
-    fn a_table_waits_until_there_is_room_for_its_servers() {
-        let mut dataplane = Dataplane::new(Config::default(), table("a"), Instant::ZERO);
-        dataplane.servers.fill_with_leaving(Instant::ZERO);
-        assert_eq!(dataplane.servers.slots.len(), SLOTS_MAX);
-        dataplane.handle_table(table("b"), Instant::ZERO);
-        dataplane.handle_table(table("c"), Instant::ZERO);
-        assert_eq!(dataplane.report(Instant::ZERO).servers[0].server, "a:1");
-        assert_eq!(dataplane.poll_timeout(), Some(Instant::ZERO));
-        dataplane.handle_time(Instant::ZERO);
-        assert_eq!(dataplane.report(Instant::ZERO).servers[0].server, "c:1");
-        assert_eq!(dataplane.servers.slots.len(), SLOTS_MAX);
     }
 }

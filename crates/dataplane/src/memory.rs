@@ -17,7 +17,7 @@ use weir_timing::Instant;
 impl Dataplane {
     /// Something is going on, so there may be memory to give back a while later.
     pub(crate) fn memory_is_used(&mut self, now: Instant) {
-        self.recorder.use_window();
+        self.meter.recorder.use_window();
         if self.memory_due.is_none() {
             self.memory_due = Some(now.plus(PAUSE_NS));
         }
@@ -30,23 +30,23 @@ impl Dataplane {
         }
         self.memory_due = None;
         self.free_empty_buffers();
-        self.spare_gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
-        self.spare_answers.give_memory_back();
-        self.planner.give_memory_back();
+        self.requests.gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
+        self.requests.answers.give_memory_back();
+        self.requests.planner.give_memory_back();
     }
 
     /// Frees the buffers of clients and servers that are empty.
     #[cold]
     pub(crate) fn free_empty_buffers(&mut self) {
         let mut charged = 0;
-        for (_, session) in &mut self.sessions {
+        for (_, session) in &mut self.clients.sessions {
             session.give_memory_back();
             session.charged = session.held_bytes();
             charged += session.charged;
         }
-        self.held.set_sessions(charged);
-        let held = self.servers.give_memory_back();
-        self.held.set_servers(held);
+        self.clients.held.set_sessions(charged);
+        let held = self.fleet.servers.give_memory_back();
+        self.clients.held.set_servers(held);
     }
 }
 
@@ -118,9 +118,9 @@ mod tests {
         let sent = dataplane.client_output(client).len();
         dataplane.handle_client_written(client, sent, start);
         let kept = |dataplane: &Dataplane| {
-            let servers = (0..2).map(|server| dataplane.servers[server].input.capacity());
-            let gathers = dataplane.spare_gathers.iter().map(|gather| gather.capacity());
-            servers.chain(gathers).sum::<usize>() + dataplane.sessions[client].out.capacity()
+            let servers = (0..2).map(|server| dataplane.fleet.servers[server].input.capacity());
+            let gathers = dataplane.requests.gathers.iter().map(|gather| gather.capacity());
+            servers.chain(gathers).sum::<usize>() + dataplane.clients.sessions[client].out.capacity()
         };
         dataplane.handle_time(start.plus(PAUSE_NS - 1));
         assert!(kept(&dataplane) > 400_000);

@@ -13,6 +13,40 @@ pub(crate) mod gather;
 pub(crate) mod hosted;
 pub(crate) mod kept;
 pub(crate) mod multiget;
-pub(crate) mod read;
 pub(crate) mod service;
 pub(crate) mod services;
+
+use crate::{
+    config::Config, memory::spare::SpareAnswers, requests::bulk_reads::BulkReads, requests::gather::Gather,
+    requests::multiget::Planner, requests::services::Services,
+};
+use std::sync::Arc;
+
+/// The requests in service, and what serves them.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) services: Services,
+    pub(crate) planner: Planner,
+    /// Gathers that wait to be used again.
+    #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
+    pub(crate) gathers: Vec<Box<Gather>>,
+    /// Memory of answers that were parked, to be used again.
+    pub(crate) answers: SpareAnswers,
+    /// Reads that bring much.
+    pub(crate) bulk_reads: BulkReads,
+    /// What is being delivered of a server, where that is kept because it is large.
+    pub(crate) large_input: Option<Arc<Vec<u8>>>,
+}
+
+impl Requests {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            services: Services::default(),
+            planner: Planner::new(config.seed),
+            gathers: Vec::new(),
+            answers: SpareAnswers::default(),
+            bulk_reads: BulkReads::default(),
+            large_input: None,
+        }
+    }
+}

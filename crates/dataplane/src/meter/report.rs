@@ -71,19 +71,21 @@ pub struct ServerReport {
 impl Dataplane {
     /// Everything that was measured and counted.
     pub fn report(&self, now: Instant) -> Report {
-        let servers = self.router.servers().iter().map(|&slot| usize::from(slot));
-        let servers = servers.map(|slot| (slot, self.servers.slots.server(slot), &self.servers[slot]));
+        let servers = self.fleet.routes.servers().iter().map(|&slot| usize::from(slot));
+        let servers =
+            servers.map(|slot| (slot, self.fleet.servers.slots.server(slot), &self.fleet.servers[slot]));
         Report {
-            timing: self.recorder.report(),
+            timing: self.meter.recorder.report(),
             counters: self.counters_now(),
-            sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
+            sessions: self.clients.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count()
+                as u64,
             buffered_bytes: self.budget().held() as u64,
-            value_bytes_max: self.config.limits.value_bytes_max,
+            value_bytes_max: self.fleet.config.limits.value_bytes_max,
             version: self.lowest_version(),
             queue: None,
             stations: Vec::new(),
             servers: servers
-                .map(|(slot, server, backend)| (slot, server, backend, self.servers.bulk_of(slot)))
+                .map(|(slot, server, backend)| (slot, server, backend, self.fleet.servers.bulk_of(slot)))
                 .map(|(slot, server, backend, apart)| {
                     let mut it = ServerReport {
                         server: server.name.clone(),
@@ -94,13 +96,13 @@ impl Dataplane {
                         timeouts: backend.timeouts,
                         queued: backend.queued.report(now),
                         in_flight: backend.in_flight.report(now),
-                        time: self.recorder.server_time(slot),
-                        journal: self.replicas.missed(slot),
-                        unread: self.replicas.trouble(slot, now),
+                        time: self.meter.recorder.server_time(slot),
+                        journal: self.fleet.replicas.missed(slot),
+                        unread: self.fleet.replicas.trouble(slot, now),
                         last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                     };
                     it.time.merge(&backend.times);
-                    if let Some(apart) = apart.map(|slot| &self.servers[slot]) {
+                    if let Some(apart) = apart.map(|slot| &self.fleet.servers[slot]) {
                         it.time.merge(&apart.times);
                         it.requests += apart.requests;
                         it.errors += apart.errors;
@@ -118,8 +120,8 @@ impl Dataplane {
 impl Dataplane {
     #[cold]
     pub(crate) fn note_version(&self, server: usize, version: Version) {
-        self.replicas.freshness().versions.note(
-            self.servers.slots.name(server),
+        self.fleet.replicas.freshness().versions.note(
+            self.fleet.servers.slots.name(server),
             version,
             self.server_names(),
         );
@@ -128,11 +130,11 @@ impl Dataplane {
     /// The lowest version that a server has told, of those of the table in force.
     #[cold]
     pub(crate) fn lowest_version(&self) -> Option<Version> {
-        self.replicas.freshness().versions.lowest(self.server_names())
+        self.fleet.replicas.freshness().versions.lowest(self.server_names())
     }
 
     fn server_names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.router.servers().iter().map(|&slot| &**self.servers.slots.name(usize::from(slot)))
+        self.fleet.routes.servers().iter().map(|&slot| &**self.fleet.servers.slots.name(usize::from(slot)))
     }
 
     /// The reply to `version`.
@@ -140,7 +142,7 @@ impl Dataplane {
     pub(crate) fn version_reply(&self) -> Vec<u8> {
         match self.lowest_version() {
             Some(version) => format!("VERSION {version}\r\n"),
-            None => format!("VERSION {}\r\n", self.config.version),
+            None => format!("VERSION {}\r\n", self.fleet.config.version),
         }
         .into_bytes()
     }

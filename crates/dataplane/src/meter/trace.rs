@@ -174,32 +174,32 @@ impl Dataplane {
     /// kept for [`Dataplane::take_traces`].
     pub fn trace(&mut self, share: f64, seed: u64) {
         // Neighbouring seeds must not begin alike, and 0 would stay 0.
-        self.tracer.random = (seed.wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        self.tracer.share = share;
-        self.tracer.draw();
+        self.meter.tracer.random = (seed.wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        self.meter.tracer.share = share;
+        self.meter.tracer.draw();
     }
 
     /// The rows of sampled requests that were answered since the last call, and how many more there were than are kept.
     pub fn take_traces(&mut self, mut take: impl FnMut(TraceRow)) -> u64 {
-        if !self.tracer.rows.is_empty() {
-            self.tracer.rows.drain(..).for_each(&mut take);
+        if !self.meter.tracer.rows.is_empty() {
+            self.meter.tracer.rows.drain(..).for_each(&mut take);
         }
-        std::mem::take(&mut self.tracer.dropped)
+        std::mem::take(&mut self.meter.tracer.dropped)
     }
 
     /// The bytes that are about to be handed in by [`Dataplane::handle_client_bytes`] with the same `now` were received by the kernel at
     /// `arrived`. To be called for every read of a session, or for none.
     pub fn note_arrival(&mut self, id: crate::SessionId, now: Instant, arrived: Option<Instant>) {
-        if let Some(session) = self.sessions.get_mut(id) {
+        if let Some(session) = self.clients.sessions.get_mut(id) {
             session.arrivals.note(session.intake.since(), now, arrived);
         }
     }
 
     #[cold]
     pub(crate) fn sample(&mut self, key: usize) {
-        self.tracer.draw();
-        let service = &mut self.services[key];
-        let session = &self.sessions[service.session];
+        self.meter.tracer.draw();
+        let service = &mut self.requests.services[key];
+        let session = &self.clients.sessions[service.session];
         let traced = match session.hosted {
             Some(taken) => Traced {
                 client: taken.client,
@@ -213,7 +213,7 @@ impl Dataplane {
                 ..Traced::default()
             },
         };
-        service.traced = Some(Box::new(Traced { request_bytes: self.tracer.request_bytes, ..traced }));
+        service.traced = Some(Box::new(Traced { request_bytes: self.meter.tracer.request_bytes, ..traced }));
     }
 }
 

@@ -26,36 +26,41 @@ impl Dataplane {
     /// From now on windows are kept for [`Dataplane::poll_window`], and [`Dataplane::poll_timeout`] lets a driver that is idle wake at
     /// the end of one in which something happened.
     pub fn keep_windows(&mut self) {
-        self.recorder.keep_ended();
+        self.meter.recorder.keep_ended();
     }
 
     /// The oldest window that is over and was not handed out yet, to be called after [`Dataplane::handle_time`]. Seconds in which nothing
     /// happened are left out.
     pub fn poll_window(&mut self) -> Option<LoopWindow> {
-        let ended = self.recorder.poll_ended()?;
+        let ended = self.meter.recorder.poll_ended()?;
         let now = self.counters_now();
-        let counters = now.since(&std::mem::replace(&mut self.counters_told, now.clone()));
-        let slots = self.router.servers().iter().map(|&slot| usize::from(slot));
-        let mut servers = Vec::with_capacity(self.router.servers().len());
+        let counters = now.since(&std::mem::replace(&mut self.meter.told, now.clone()));
+        let slots = self.fleet.routes.servers().iter().map(|&slot| usize::from(slot));
+        let mut servers = Vec::with_capacity(self.fleet.routes.servers().len());
         for slot in slots {
             let time = ended.measured.server_time(slot).clone();
-            let name = Arc::clone(self.servers.slots.name(slot));
-            let mut window = self.servers[slot].end_window(ended.index, name, time);
-            if let Some(apart) = self.servers.bulk_of(slot) {
-                window.add(&self.servers[apart].end_window(ended.index, Arc::default(), Distribution::new()));
+            let name = Arc::clone(self.fleet.servers.slots.name(slot));
+            let mut window = self.fleet.servers[slot].end_window(ended.index, name, time);
+            if let Some(apart) = self.fleet.servers.bulk_of(slot) {
+                window.add(&self.fleet.servers[apart].end_window(
+                    ended.index,
+                    Arc::default(),
+                    Distribution::new(),
+                ));
             }
             servers.push(window);
         }
-        if !self.services.is_empty() {
+        if !self.requests.services.is_empty() {
             // Queues have a length in the next second even if nothing happens in it.
-            self.recorder.use_window();
+            self.meter.recorder.use_window();
         }
         Some(LoopWindow {
             index: ended.index,
             measured: ended.measured,
             counters,
-            sessions: self.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count() as u64,
-            in_service: self.services.len() as u64,
+            sessions: self.clients.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count()
+                as u64,
+            in_service: self.requests.services.len() as u64,
             servers,
         })
     }
@@ -63,12 +68,12 @@ impl Dataplane {
     /// Whether [`Dataplane::poll_window`] would hand out a window.
     #[inline]
     pub fn has_window(&self) -> bool {
-        self.recorder.has_ended()
+        self.meter.recorder.has_ended()
     }
 
     /// The open window, if it will be handed out when it is over.
     pub fn used_window(&self) -> Option<u64> {
-        self.recorder.used_window().map(|(index, _)| index)
+        self.meter.recorder.used_window().map(|(index, _)| index)
     }
 
     /// The open window is over, because the driver ends.
@@ -81,9 +86,9 @@ impl Dataplane {
     /// Closes the windows that are over at `now`. Before something is recorded.
     #[inline]
     pub(crate) fn advance(&mut self, now: Instant) {
-        if self.recorder.is_over(now) {
+        if self.meter.recorder.is_over(now) {
             self.hand_times_over();
-            self.recorder.advance(now);
+            self.meter.recorder.advance(now);
         }
     }
 
@@ -91,18 +96,18 @@ impl Dataplane {
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_times_over(&mut self) {
-        self.servers.take_times(|server, times| self.recorder.add_server_times(server, times));
+        self.fleet.servers.take_times(|server, times| self.meter.recorder.add_server_times(server, times));
     }
 
     pub(crate) fn window_ends(&self) -> Option<Instant> {
-        self.recorder.used_window().map(|(_, ends)| ends)
+        self.meter.recorder.used_window().map(|(_, ends)| ends)
     }
 
     pub(crate) fn counters_now(&self) -> Counters {
         let mut counters =
-            Counters { stamps_clamped: self.recorder.stamps_clamped(), ..self.counters.clone() };
-        counters.merge(self.servers.counters());
-        counters.merge(self.replicas.counters());
+            Counters { stamps_clamped: self.meter.recorder.stamps_clamped(), ..self.meter.counters.clone() };
+        counters.merge(self.fleet.servers.counters());
+        counters.merge(self.fleet.replicas.counters());
         counters
     }
 }

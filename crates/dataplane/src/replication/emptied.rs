@@ -59,16 +59,16 @@ impl Dataplane {
     /// A multi-get, or a `get` of one key, has its answer that has asked others for what a doubted server missed. What was found is put back.
     #[cold]
     pub(crate) fn learn_from_second_step(&mut self, key: RequestKey, now: weir_timing::Instant) {
-        let Some(mut gather) = self.services[key].gather.take() else { return };
+        let Some(mut gather) = self.requests.services[key].gather.take() else { return };
         let doubted = gather.again.doubted();
         if let Some((server, asked)) = doubted {
             let mut found = 0;
             gather.again.for_each_found(|_| found += 1);
-            self.replicas.learn_of_doubted(server, asked, found.min(asked));
+            self.fleet.replicas.learn_of_doubted(server, asked, found.min(asked));
         }
-        self.services[key].gather = Some(gather);
-        let is_rescued = doubted.is_some() && self.config.puts_back();
-        if is_rescued || self.config.read_repair == ReadRepair::On {
+        self.requests.services[key].gather = Some(gather);
+        let is_rescued = doubted.is_some() && self.fleet.config.puts_back();
+        if is_rescued || self.fleet.config.read_repair == ReadRepair::On {
             self.repair_missing(key, now);
         }
     }

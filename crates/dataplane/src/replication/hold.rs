@@ -9,9 +9,8 @@
 //! waits here itself; mail is bounded (`ownership.rs`).
 
 use crate::{
-    Dataplane, SessionId,
-    replication::ownership::WriteByMail,
-    requests::{hosted::written_key, kept::KeptRequest},
+    Dataplane, SessionId, clients::Clients, meter::Meter, replication::Replication,
+    replication::ownership::WriteByMail, requests::hosted::written_key, requests::kept::KeptRequest,
 };
 use std::collections::{HashMap, VecDeque};
 use weir_protocol::Parsed;
@@ -92,7 +91,12 @@ impl Dataplane {
     #[cold]
     pub(crate) fn waits_for_key(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         let Some(key) = written_key(parsed) else { return false };
-        let Self { holds, sessions, counters, .. } = self;
+        let Self {
+            replication: Replication { holds, .. },
+            clients: Clients { sessions, .. },
+            meter: Meter { counters, .. },
+            ..
+        } = self;
         let Some(hold) = holds.keys.get_mut(&key) else { return false };
         let session = &mut sessions[id];
         if session.stalled.is_none() {
@@ -111,21 +115,23 @@ impl Dataplane {
 
     /// A write that came by mail comes back if it may begin.
     pub(crate) fn admit_mail(&mut self, mail: WriteByMail) -> Option<WriteByMail> {
-        if self.holds.is_empty() {
+        if self.replication.holds.is_empty() {
             return Some(mail);
         }
-        let Some(hold) = mail.written_key().and_then(|key| self.holds.keys.get_mut(&key)) else {
+        let Some(hold) = mail.written_key().and_then(|key| self.replication.holds.keys.get_mut(&key)) else {
             return Some(mail);
         };
-        self.counters.writes_held += 1;
+        self.meter.counters.writes_held += 1;
         hold.waiting.push_back(Waiter::Mail(Box::new(mail)));
         None
     }
 
     /// Once per turn: begins writes that came by mail and whose keys are free.
     pub(crate) fn serve_ready_mail(&mut self, now: Instant) {
-        while let Some(key) = self.holds.ready.pop_front() {
-            let Some(hold) = self.holds.keys.get_mut(&key).filter(|hold| !hold.is_active) else { continue };
+        while let Some(key) = self.replication.holds.ready.pop_front() {
+            let Some(hold) = self.replication.holds.keys.get_mut(&key).filter(|hold| !hold.is_active) else {
+                continue;
+            };
             match hold.waiting.pop_front() {
                 Some(Waiter::Mail(mail)) => self.serve_mail(*mail, now),
                 Some(session) => hold.waiting.push_front(session),
@@ -137,16 +143,19 @@ impl Dataplane {
 
     /// A conditional write to this key was begun.
     pub(crate) fn hold(&mut self, key: &[u8]) {
-        if let Some(hold) = self.holds.keys.get_mut(key) {
+        if let Some(hold) = self.replication.holds.keys.get_mut(key) {
             hold.is_active = true;
         } else {
-            self.holds.keys.insert(key.into(), Hold { is_active: true, waiting: VecDeque::new() });
+            self.replication
+                .holds
+                .keys
+                .insert(key.into(), Hold { is_active: true, waiting: VecDeque::new() });
         }
     }
 
     /// Everybody was told, or there is nothing to tell.
     pub(crate) fn release_key(&mut self, key: &[u8]) {
-        if let Some(hold) = self.holds.keys.get_mut(key) {
+        if let Some(hold) = self.replication.holds.keys.get_mut(key) {
             hold.is_active = false;
         }
         self.let_next_write(key);
@@ -154,15 +163,15 @@ impl Dataplane {
 
     /// A session that had waited has begun its write, or is gone.
     pub(crate) fn leave_line(&mut self, id: SessionId, stalled: &Stalled) {
-        if let Some(hold) = self.holds.keys.get_mut(&stalled.key) {
+        if let Some(hold) = self.replication.holds.keys.get_mut(&stalled.key) {
             hold.waiting.retain(|waiter| !matches!(waiter, Waiter::Session(waiting) if *waiting == id));
         }
         self.let_next_write(&stalled.key);
     }
 
     fn let_next_write(&mut self, key: &[u8]) {
-        if let Some(next) = self.holds.next(key) {
-            self.resumable.push_back(next);
+        if let Some(next) = self.replication.holds.next(key) {
+            self.clients.resumable.push_back(next);
         }
     }
 }

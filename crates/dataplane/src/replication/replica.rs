@@ -128,6 +128,11 @@ impl Replicas {
         self.by_slot.get(slot)?.as_deref()
     }
 
+    /// A read goes to a server, and whether that is another than the first of its key.
+    pub(crate) fn note_failed_over(&mut self, is_other: bool) {
+        self.counters.reads_failed_over += u64::from(is_other);
+    }
+
     // ── questions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Whether a server lacks nothing that any dataplane knows of.

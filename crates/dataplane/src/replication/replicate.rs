@@ -14,7 +14,8 @@
 
 use crate::{
     Dataplane, Fault, ReplicasRequired, WritePolicy,
-    replication::follow::{Follow, may_have_changed, meta::ITEM_PART},
+    replication::follow::meta::ITEM_PART,
+    replication::follow::{Follow, may_have_changed},
     replication::token::Judged,
     requests::dispatch::Write,
     requests::service::Answer,
@@ -213,10 +214,10 @@ impl Dataplane {
         let mut replicated = Box::new(Replicated {
             key: write.key.bytes.into(),
             base64: write.key.base64,
-            routes: Arc::clone(&self.router),
+            routes: Arc::clone(&self.fleet.routes),
             copies,
             decider,
-            policy: self.config.write_policy,
+            policy: self.fleet.config.write_policy,
             needed: self.needed(replicas.len()),
             step: if write.is_conditional { Step::Deciding } else { Step::Told },
             follow,
@@ -225,14 +226,14 @@ impl Dataplane {
             failure: None,
             is_undecided: false,
             is_answered: false,
-            class: self.repairs.begin_write(name),
+            class: self.replication.repairs.begin_write(name),
         });
         for rank in 0..replicas.len() {
             let server = replicated.copies[rank].server;
             if write.is_conditional && server != decider {
                 continue;
             }
-            replicated.copies[rank].state = if self.servers[server].admit(&self.config).is_ok() {
+            replicated.copies[rank].state = if self.fleet.servers[server].admit(&self.fleet.config).is_ok() {
                 self.send(key, server, write.expected, server == decider, now, |backend| {
                     write_message(request, write.expected, backend);
                 });
@@ -247,15 +248,15 @@ impl Dataplane {
             }
             self.hold(name);
         }
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         service.is_decided_alone = write.is_conditional;
-        self.sessions[service.session].undecided += usize::from(service.is_decided_alone);
+        self.clients.sessions[service.session].undecided += usize::from(service.is_decided_alone);
         service.write = Some(replicated);
     }
 
     /// How many replicas must have done a write.
     fn needed(&self, replicas: usize) -> usize {
-        match self.config.write_policy {
+        match self.fleet.config.write_policy {
             WritePolicy::Quorum => replicas / 2 + 1,
             WritePolicy::All | WritePolicy::First | WritePolicy::Async => 1,
         }
@@ -266,27 +267,28 @@ impl Dataplane {
         let mut live = 0;
         let mut down = None;
         for server in replicas.iter().map(|&server| usize::from(server)) {
-            match self.servers[server].admit(&self.config) {
+            match self.fleet.servers[server].admit(&self.fleet.config) {
                 Ok(()) => live += 1,
                 Err(Fault::Down) => down = down.or(Some((Fault::Down, server))),
                 // Nobody has heard of it yet, so nothing differs if it ends here.
                 Err(fault) => return Err((fault, server)),
             }
         }
-        let required = match (self.config.write_policy, self.config.replicas_required) {
+        let required = match (self.fleet.config.write_policy, self.fleet.config.replicas_required) {
             (WritePolicy::All, ReplicasRequired::AllConfigured) => replicas.len(),
             _ => self.needed(replicas.len()),
         };
         if let Some(down) = down.filter(|_| live < required) {
             return Err(down);
         }
-        match self.readers().first(replicas) {
+        match self.fleet.readers().first(replicas) {
             Ok(decider) => Ok(decider),
             Err(refusal) if is_conditional => Err(refusal),
             // Nothing is read to carry it out.
             Err(_) => {
                 let mut servers = replicas.iter().map(|&server| usize::from(server));
-                let live = servers.find(|&server| self.servers[server].admit(&self.config).is_ok());
+                let live =
+                    servers.find(|&server| self.fleet.servers[server].admit(&self.fleet.config).is_ok());
                 Ok(live.expect("as many as are required were counted"))
             }
         }
@@ -294,8 +296,8 @@ impl Dataplane {
 
     /// A replica is marked down, and will not hear of the write.
     pub(crate) fn skip_copy(&mut self, write: &Replicated, server: usize) -> CopyState {
-        self.counters.copies_skipped += 1;
-        self.replicas.miss(server, write.key(), &mut self.servers);
+        self.meter.counters.copies_skipped += 1;
+        self.fleet.replicas.miss(server, write.key(), &mut self.fleet.servers);
         CopyState::Missed
     }
 
@@ -307,14 +309,14 @@ impl Dataplane {
         (reply, bytes): (Reply, &[u8]),
         now: Instant,
     ) {
-        let Some(mut write) = self.services[key].write.take() else { return };
+        let Some(mut write) = self.requests.services[key].write.take() else { return };
         if matches!(write.follow, Follow::Repair(_)) {
             return self.repair_replied(key, write, (server, reply, bytes), now);
         }
         let (rank, answer) = (write.rank_of(server), &bytes[..reply.answer_len]);
         let state = write.copies[rank].state;
         if reply.status.is_error() {
-            self.servers[server].errors += 1;
+            self.fleet.servers[server].errors += 1;
         }
         if part == ITEM_PART {
             self.copy_item(key, &mut write, (reply, bytes), now);
@@ -360,7 +362,7 @@ impl Dataplane {
         server: usize,
         now: Instant,
     ) {
-        let Some(mut write) = self.services[key].write.take() else { return };
+        let Some(mut write) = self.requests.services[key].write.take() else { return };
         if matches!(write.follow, Follow::Repair(_)) {
             return self.repair_failed(key, write, (fault, server));
         }
@@ -386,23 +388,24 @@ impl Dataplane {
 
     /// A replica lacks the write, or may.
     pub(crate) fn miss_copy(&mut self, write: &Replicated, server: usize) -> CopyState {
-        self.replicas.miss(server, write.key(), &mut self.servers);
+        self.fleet.replicas.miss(server, write.key(), &mut self.fleet.servers);
         CopyState::Missed
     }
 
     /// What follows from what is known by now.
     fn advance_write(&mut self, key: RequestKey, mut write: Box<Replicated>, now: Instant) {
         self.end_disagreement(key, &mut write, now);
-        let outstanding = self.services[key].outstanding as usize;
+        let outstanding = self.requests.services[key].outstanding as usize;
         let verdict = if write.is_answered { None } else { write.verdict(outstanding) };
         if let Some(is_success) = verdict {
             write.is_answered = true;
             // Followers that have not answered are still compared with it.
-            self.services[key].answer = Answer::Owned(if outstanding > 0 && write.follow.is_conditional() {
-                write.reply().to_vec()
-            } else {
-                write.reply.take().map_or(Vec::new(), |(_, bytes)| bytes)
-            });
+            self.requests.services[key].answer =
+                Answer::Owned(if outstanding > 0 && write.follow.is_conditional() {
+                    write.reply().to_vec()
+                } else {
+                    write.reply.take().map_or(Vec::new(), |(_, bytes)| bytes)
+                });
             if !is_success {
                 self.fail_write(key, &mut write);
             }
@@ -411,14 +414,14 @@ impl Dataplane {
             self.release_key(&name);
         }
         if outstanding > 0 {
-            self.services[key].write = Some(write);
+            self.requests.services[key].write = Some(write);
         } else {
-            self.repairs.end_write(write.class);
+            self.replication.repairs.end_write(write.class);
         }
         if verdict.is_some() {
             self.finish(key, None, now);
-        } else if outstanding == 0 && self.services[key].lingers {
-            self.services.remove(key);
+        } else if outstanding == 0 && self.requests.services[key].lingers {
+            self.requests.services.remove(key);
         }
     }
 
@@ -437,7 +440,7 @@ impl Dataplane {
     /// Replicas that refused what another did forget the key. Who refused did nothing, so where nobody did it all agree.
     fn end_disagreement(&mut self, key: RequestKey, write: &mut Replicated, now: Instant) {
         let is_done_somewhere = write.count(CopyState::Done) > 0;
-        let is_wanted = is_done_somewhere && self.config.ends_disagreement();
+        let is_wanted = is_done_somewhere && self.fleet.config.ends_disagreement();
         if !is_wanted || write.step != Step::Told || write.follow.is_conditional() {
             return;
         }
@@ -467,16 +470,16 @@ impl Dataplane {
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) -> Result<(), Fault> {
-        let backend = &mut self.servers[server];
-        backend.admit(&self.config)?;
-        let service = &mut self.services[key];
+        let backend = &mut self.fleet.servers[server];
+        backend.admit(&self.fleet.config)?;
+        let service = &mut self.requests.services[key];
         service.following = true;
         // Both steps share the request's deadline. Where the first has used it up, nobody waits for the second, which has its own.
         let created = service.begun();
-        let is_late = created.deadline(self.config.timeout_ns, false) <= now;
+        let is_late = created.deadline(self.fleet.config.timeout_ns, false) <= now;
         let created = if is_late { Begun::at(now) } else { created };
         let part = NewPart { request: Some(key), expected, decides: false, index, created };
-        backend.begin_message(part, &self.config, now);
+        backend.begin_message(part, &self.fleet.config, now);
         compose(backend);
         backend.finish_message();
         service.outstanding += 1;
@@ -485,11 +488,11 @@ impl Dataplane {
 
     /// A follower that cannot be told because too much waits for it already.
     pub(crate) fn refuse_copy(&mut self, write: &mut Replicated, fault: Fault, server: usize) -> CopyState {
-        if fault == Fault::Down && self.config.replicas_required == ReplicasRequired::Live {
+        if fault == Fault::Down && self.fleet.config.replicas_required == ReplicasRequired::Live {
             return self.skip_copy(write, server);
         }
-        self.counters.server_refusals_full += u64::from(fault == Fault::Full);
-        self.servers[server].errors += 1;
+        self.meter.counters.server_refusals_full += u64::from(fault == Fault::Full);
+        self.fleet.servers[server].errors += 1;
         write.failure.get_or_insert(Failure::Fault(fault, server));
         self.miss_copy(write, server)
     }

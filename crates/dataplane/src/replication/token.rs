@@ -223,18 +223,18 @@ impl Dataplane {
         reply: Reply,
         bytes: &[u8],
     ) -> Option<Tagged> {
-        let backend = &self.servers[server];
-        let tag = self.replicas.tag(server)?;
+        let backend = &self.fleet.servers[server];
+        let tag = self.fleet.replicas.tag(server)?;
         match reply.status {
             Status::End if expected == Expected::Retrieval => {
                 // A server may belong to several pools.
-                let is_replicated = |name: &[u8]| self.router.replicates(name);
+                let is_replicated = |name: &[u8]| self.fleet.routes.replicates(name);
                 tag.in_values((reply, bytes), backend.scanner.values(), is_replicated)
             }
             // A line about an item, for whoever looks for mistakes, shows what the server has.
             Status::MetaDone if bytes.starts_with(b"ME") => None,
             Status::MetaDone | Status::MetaValue => {
-                let service = &self.services[key];
+                let service = &self.requests.services[key];
                 let is_replicated = service.write.is_some() || service.is_replicated_read;
                 if is_replicated { tag.in_meta(reply, bytes) } else { None }
             }
@@ -249,7 +249,7 @@ impl Dataplane {
         write: Write<'a>,
         text: &'a mut Vec<u8>,
     ) -> Judged<'a> {
-        match self.replicas.tag(decider) {
+        match self.fleet.replicas.tag(decider) {
             Some(tag) if write.is_conditional => tag.judge(write.request, text),
             _ => Judged::Ask(write.request),
         }
@@ -257,8 +257,8 @@ impl Dataplane {
 
     /// A write that carries a token of another server than the one that decides.
     pub(crate) fn refuse_token(&mut self, key: RequestKey, answer: Answer, now: Instant) {
-        self.counters.tokens_outdated += 1;
-        self.services[key].answer = answer;
+        self.meter.counters.tokens_outdated += 1;
+        self.requests.services[key].answer = answer;
         self.finish(key, None, now);
     }
 }

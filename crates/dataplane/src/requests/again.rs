@@ -11,14 +11,18 @@
 
 use crate::{
     Dataplane,
+    clients::Clients,
     clients::outbox::SharedBytes,
+    meter::Meter,
+    replication::fleet::Fleet,
     replication::readers::Readers,
-    requests::dispatch::REPLICAS_MAX,
+    requests::Requests,
     requests::gather::Gather,
     servers::backend::{NewPart, RequestKey},
     wire::names::Names,
 };
 use weir_protocol::{Expected, ValueSpan};
+use weir_routing::REPLICAS_MAX;
 use weir_timing::Instant;
 
 /// A key that one server did not have and its decider did.
@@ -53,15 +57,12 @@ pub(crate) struct Again {
 impl Dataplane {
     /// A multi-get has all its parts: asks the deciders for what others did not have. Returns whether there is anything to wait for.
     pub(crate) fn ask_again(&mut self, key: RequestKey, now: Instant) -> bool {
+        let generation = self.fleet.generation();
         let Self {
-            services,
-            sessions,
-            router,
-            generation,
-            servers: backends,
-            replicas: copies,
-            config,
-            counters,
+            requests: Requests { services, .. },
+            clients: Clients { sessions, .. },
+            fleet: Fleet { routes: router, servers: backends, replicas: copies, config, .. },
+            meter: Meter { counters, .. },
             ..
         } = self;
         let service = &mut services[key];
@@ -71,7 +72,7 @@ impl Dataplane {
             return false;
         };
         let Again { names, changes_before, .. } = &gather.again;
-        let is_old = gather.again.generation != *generation;
+        let is_old = gather.again.generation != generation;
         let is_late = begun.deadline(config.timeout_ns, false) <= now;
         if names.is_empty()
             || *changes_before != session.changes

@@ -10,6 +10,10 @@
 
 use crate::{
     Dataplane,
+    clients::Clients,
+    meter::Meter,
+    replication::fleet::Fleet,
+    requests::Requests,
     servers::backend::{NewPart, Part},
     wire::names::Names,
 };
@@ -30,7 +34,13 @@ impl Dataplane {
     /// Asks the server for the part again, in a message of its own. Returns whether that may be.
     #[cold]
     pub(crate) fn ask_alone(&mut self, sharer: &Sharer, server: usize, now: Instant) -> bool {
-        let Self { services, sessions, servers: backends, replicas, config, counters, .. } = self;
+        let Self {
+            requests: Requests { services, .. },
+            clients: Clients { sessions, .. },
+            fleet: Fleet { servers: backends, replicas, config, .. },
+            meter: Meter { counters, .. },
+            ..
+        } = self;
         let Sharer { part, keys } = sharer;
         let Some(key) = part.request else { return false };
         let (service, backend) = (&mut services[key], &mut backends[server]);

@@ -23,7 +23,10 @@
 
 mod habits;
 
-use crate::{Dataplane, Fault, SessionId, requests::multiget::Plan, servers::backend::RequestKey};
+use crate::{
+    Dataplane, Fault, SessionId, clients::Clients, meter::Meter, replication::fleet::Fleet,
+    requests::Requests, requests::multiget::Plan, servers::backend::RequestKey,
+};
 pub(crate) use habits::Habits;
 use std::{
     collections::{HashMap, VecDeque},
@@ -127,7 +130,7 @@ impl Dataplane {
     /// Whether this may be a read that is carried out with care, or one that such a read of its session keeps waiting.
     #[inline]
     pub(crate) fn concerns_bulk_reads(&self, id: SessionId, parsed: &Parsed<'_>) -> bool {
-        let session = &self.sessions[id];
+        let session = &self.clients.sessions[id];
         session.reads_apart > 0
             || matches!(parsed, Parsed::Request { request: Request::Retrieval(retrieval), .. }
                 if retrieval.key_count() >= session.habits.keys_min())
@@ -136,7 +139,8 @@ impl Dataplane {
     /// Whether this read is carried out with care.
     #[inline]
     pub(crate) fn is_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
-        retrieval.key_count() >= self.sessions[id].habits.keys_min() && self.may_be_bulk_read(id, retrieval)
+        retrieval.key_count() >= self.clients.sessions[id].habits.keys_min()
+            && self.may_be_bulk_read(id, retrieval)
     }
 
     fn as_bulk_read<'a>(&self, id: SessionId, parsed: &Parsed<'a>) -> Option<Retrieval<'a>> {
@@ -151,16 +155,16 @@ impl Dataplane {
     #[cold]
     fn may_be_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
         matches!(retrieval.verb, RetrievalVerb::Get | RetrievalVerb::Gets)
-            && self.sessions[id].hosted.is_none()
+            && self.clients.sessions[id].hosted.is_none()
     }
 
     /// Whether a request waits because of reads that bring much: it is one, and there is no room, or its session has one in service.
     #[cold]
     pub(crate) fn waits_for_bulk_reads(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
-        let session = &self.sessions[id];
+        let session = &self.clients.sessions[id];
         let Some(read) = self.as_bulk_read(id, parsed).filter(|_| session.slicing == Slicing::No) else {
             let waits = session.reads_apart > 0;
-            self.counters.bulk_read_waits += u64::from(waits);
+            self.meter.counters.bulk_read_waits += u64::from(waits);
             return waits;
         };
         let habits = &session.habits;
@@ -168,8 +172,8 @@ impl Dataplane {
         let is_sliced = read.key_count() > habits.keys_per_slice();
         let is_alone = is_sliced || !habits.is_known();
         let others = session.in_service - if is_alone { 0 } else { session.reads_apart };
-        if others > 0 && self.config.reads_much_alone() {
-            self.counters.bulk_read_waits += 1;
+        if others > 0 && self.fleet.config.reads_much_alone() {
+            self.meter.counters.bulk_read_waits += 1;
             return true;
         }
         // The few keys of a client of which nothing is known most likely bring little, and every connection is looked at in every turn.
@@ -180,13 +184,13 @@ impl Dataplane {
     }
 
     fn waits_in_line(&mut self, id: SessionId) -> bool {
-        if self.bulk_reads.has_room(self.config.slice_bytes) {
+        if self.requests.bulk_reads.has_room(self.fleet.config.slice_bytes) {
             return false;
         }
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         if !mem::replace(&mut session.is_in_line, true) {
-            self.counters.bulk_read_waits += 1;
-            self.bulk_reads.line.push_back(id);
+            self.meter.counters.bulk_read_waits += 1;
+            self.requests.bulk_reads.line.push_back(id);
         }
         true
     }
@@ -194,28 +198,28 @@ impl Dataplane {
     /// Connects to every server a second time, once for each table. Reads wait for these connections while they are made, and are sent
     /// over the first ones where that fails.
     fn open_for_bulk_reads(&mut self, now: Instant) {
-        let has_none = self.router.is_replicated() || self.config.large_value_bytes == usize::MAX;
-        if has_none || self.bulk_reads.generation == Some(self.generation) {
+        let has_none = self.fleet.routes.is_replicated() || self.fleet.config.large_value_bytes == usize::MAX;
+        if has_none || self.requests.bulk_reads.generation == Some(self.fleet.generation()) {
             return;
         }
-        self.bulk_reads.generation = Some(self.generation);
-        self.servers.open_all_bulk(now);
+        self.requests.bulk_reads.generation = Some(self.fleet.generation());
+        self.fleet.servers.open_all_bulk(now);
         self.look_whether_opening();
     }
 
     fn look_whether_opening(&mut self) {
-        self.bulk_reads.is_opening = self.servers.is_opening_bulk();
+        self.requests.bulk_reads.is_opening = self.fleet.servers.is_opening_bulk();
     }
 
     /// Once per turn: lets sessions go on for which there is room.
     #[cold]
     pub(crate) fn serve_bulk_reads(&mut self, now: Instant) {
-        if self.bulk_reads.is_opening {
+        if self.requests.bulk_reads.is_opening {
             self.look_whether_opening();
         }
-        while self.bulk_reads.has_room(self.config.slice_bytes) {
-            let Some(id) = self.bulk_reads.line.pop_front() else { break };
-            if let Some(session) = self.sessions.get_mut(id) {
+        while self.requests.bulk_reads.has_room(self.fleet.config.slice_bytes) {
+            let Some(id) = self.requests.bulk_reads.line.pop_front() else { break };
+            if let Some(session) = self.clients.sessions.get_mut(id) {
                 session.is_in_line = false;
             }
             self.resume(id, now);
@@ -225,9 +229,9 @@ impl Dataplane {
     /// A read that is carried out with care was taken into service.
     #[cold]
     pub(crate) fn begin_bulk_read(&mut self, key: RequestKey, retrieval: Retrieval<'_>, now: Instant) {
-        self.counters.bulk_reads += 1;
-        let service = &mut self.services[key];
-        let session = &mut self.sessions[service.session];
+        self.meter.counters.bulk_reads += 1;
+        let service = &mut self.requests.services[key];
+        let session = &mut self.clients.sessions[service.session];
         session.reads_apart += 1;
         let count = session.habits.keys_per_slice();
         if retrieval.key_count() <= count {
@@ -243,28 +247,28 @@ impl Dataplane {
 
     fn send_slice(&mut self, key: RequestKey, slice: Retrieval<'_>, slices: Option<Slices>, now: Instant) {
         let keys = slice.key_count();
-        let service = &mut self.services[key];
-        let bytes = keys.saturating_mul(self.sessions[service.session].habits.bytes_per_key());
+        let service = &mut self.requests.services[key];
+        let bytes = keys.saturating_mul(self.clients.sessions[service.session].habits.bytes_per_key());
         service.apart = true;
         let is_sliced = slices.is_some();
-        self.bulk_reads.reads.insert(key, BulkRead { keys, bytes, slices });
-        self.bulk_reads.bytes_in_service += bytes;
+        self.requests.bulk_reads.reads.insert(key, BulkRead { keys, bytes, slices });
+        self.requests.bulk_reads.bytes_in_service += bytes;
         let mut plan = self.plan(key, slice);
         match &mut plan {
             Plan::One(Ok(server)) => {
-                *server = self.servers.way_of_read(*server);
+                *server = self.fleet.servers.way_of_read(*server);
                 if is_sliced {
-                    let mut gather = self.spare_gathers.pop().unwrap_or_default();
+                    let mut gather = self.requests.gathers.pop().unwrap_or_default();
                     (0..keys).for_each(|_| gather.assign(*server));
                     plan = Plan::Parts(gather);
                 }
             }
             Plan::One(Err(_)) => {}
-            Plan::Parts(gather) => gather.redirect(|server| self.servers.way_of_read(server)),
+            Plan::Parts(gather) => gather.redirect(|server| self.fleet.servers.way_of_read(server)),
         }
         if is_sliced {
             // How long a slice takes says nothing of a whole request.
-            self.services[key].chosen = None;
+            self.requests.services[key].chosen = None;
         }
         self.send_plan(key, plan, slice, now);
     }
@@ -273,14 +277,14 @@ impl Dataplane {
     /// slice.
     #[cold]
     pub(crate) fn come_back(&mut self, key: RequestKey, reply_len: Option<usize>) -> bool {
-        let service = &mut self.services[key];
-        let session = &mut self.sessions[service.session];
+        let service = &mut self.requests.services[key];
+        let session = &mut self.clients.sessions[service.session];
         service.apart = false;
-        let Some(read) = self.bulk_reads.reads.get(&key) else {
+        let Some(read) = self.requests.bulk_reads.reads.get(&key) else {
             session.apart -= 1;
             return false;
         };
-        self.bulk_reads.bytes_in_service -= read.bytes;
+        self.requests.bulk_reads.bytes_in_service -= read.bytes;
         let gathered = service.gather.as_ref().map(|gather| gather.values_len());
         if let Some(bytes) = reply_len.or(gathered).filter(|_| !service.error) {
             session.habits.note_slice(read.keys, bytes);
@@ -289,10 +293,10 @@ impl Dataplane {
         if goes_on && !service.error && !session.gone && self.take_slice(key) {
             return true;
         }
-        let service = &mut self.services[key];
-        let session = &mut self.sessions[service.session];
+        let service = &mut self.requests.services[key];
+        let session = &mut self.clients.sessions[service.session];
         session.reads_apart -= 1;
-        if let Some(BulkRead { slices: Some(slices), .. }) = self.bulk_reads.reads.remove(&key) {
+        if let Some(BulkRead { slices: Some(slices), .. }) = self.requests.bulk_reads.reads.remove(&key) {
             session.slicing = Slicing::No;
             service.stamps.created = slices.created;
         }
@@ -303,13 +307,19 @@ impl Dataplane {
     #[cold]
     pub(crate) fn drop_sliced(&mut self, slicing: Slicing) {
         if let Slicing::Ready(key) = slicing {
-            self.bulk_reads.reads.remove(&key);
+            self.requests.bulk_reads.reads.remove(&key);
         }
     }
 
     /// The values of a slice go to the client, whose first request in service this is. Returns whether there was room for them.
     fn take_slice(&mut self, key: RequestKey) -> bool {
-        let Self { services, sessions, config, counters, held, .. } = self;
+        let Self {
+            requests: Requests { services, .. },
+            clients: Clients { sessions, held, .. },
+            fleet: Fleet { config, .. },
+            meter: Meter { counters, .. },
+            ..
+        } = self;
         let service = &mut services[key];
         let id = service.session;
         let session = &mut sessions[id];
@@ -327,9 +337,9 @@ impl Dataplane {
         gather.merge_values_into(&mut session.out);
         session.slicing = Slicing::Ready(key);
         if session.output().is_empty() {
-            self.resumable.push_back(id);
+            self.clients.resumable.push_back(id);
         } else if !mem::replace(&mut session.dirty, true) {
-            self.dirty.push_back(id);
+            self.clients.dirty.push_back(id);
         }
         self.recycle(gather);
         self.recharge(id);
@@ -339,17 +349,19 @@ impl Dataplane {
     /// The client has taken something of the values that came before.
     #[cold]
     pub(crate) fn go_on_with_slices(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         let Slicing::Ready(key) = session.slicing else { return };
         if self.waits_in_line(id) {
             return;
         }
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         session.slicing = Slicing::InService;
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         (service.stamps.created, service.following) = (now, true);
-        self.counters.bulk_read_slices += 1;
-        let Some(BulkRead { slices: Some(before), .. }) = self.bulk_reads.reads.remove(&key) else { return };
+        self.meter.counters.bulk_read_slices += 1;
+        let Some(BulkRead { slices: Some(before), .. }) = self.requests.bulk_reads.reads.remove(&key) else {
+            return;
+        };
         let slice = before.next(session.habits.keys_per_slice());
         let rest = before.without(slice);
         self.send_slice(key, slice, Some(rest), now);

@@ -8,32 +8,33 @@ impl Dataplane {
     /// of that was answered.
     #[cold]
     pub(crate) fn waits_to_go_bulk(&mut self, id: SessionId, parsed: &Parsed<'_>) -> bool {
-        let session = &self.sessions[id];
+        let session = &self.clients.sessions[id];
         let waits = session.in_service > 0 && session.hosted.is_none() && self.goes_bulk(parsed);
-        self.counters.large_waits += u64::from(waits);
+        self.meter.counters.large_waits += u64::from(waits);
         waits
     }
 
     fn goes_bulk(&self, parsed: &Parsed<'_>) -> bool {
         if let Parsed::Request { request: Request::FlushAll { .. }, .. } = parsed {
-            return self.servers.is_bulk_busy();
+            return self.fleet.servers.is_bulk_busy();
         }
         let len = if let Parsed::Request { request, .. } = parsed { value_len(request) } else { 0 };
-        if self.router.is_replicated() || !self.servers.may_go_bulk(len) {
+        if self.fleet.routes.is_replicated() || !self.fleet.servers.may_go_bulk(len) {
             return false;
         }
-        written_key(parsed).is_some_and(|name| self.servers.goes_bulk(self.router.primary(&name), &name, len))
+        written_key(parsed)
+            .is_some_and(|name| self.fleet.servers.goes_bulk(self.fleet.routes.primary(&name), &name, len))
     }
 
     /// A request went over a bulk connection: its session waits for it.
     pub(crate) fn note_bulk(&mut self, request: usize, bulk: usize, mark: u32) {
-        let service = &mut self.services[request];
+        let service = &mut self.requests.services[request];
         if service.outstanding == 0 {
             return;
         }
         service.apart = true;
-        self.sessions[service.session].apart += 1;
-        self.servers.note_bulk(bulk, mark);
+        self.clients.sessions[service.session].apart += 1;
+        self.fleet.servers.note_bulk(bulk, mark);
     }
 }
 

@@ -26,12 +26,12 @@ impl Degrades {
 impl Dataplane {
     /// If failures are misses, this is what the request is answered when no server answers it.
     pub(crate) fn answer_failures_with(&mut self, key: RequestKey, miss: impl FnOnce() -> Answer) {
-        let degrades = match (self.config.on_failure, self.config.on_stale) {
+        let degrades = match (self.fleet.config.on_failure, self.fleet.config.on_stale) {
             (OnFailure::Degrade, _) => Degrades::Always,
             (OnFailure::Strict, OnStale::Miss) => Degrades::WhereStale,
             (OnFailure::Strict, OnStale::Error) => return,
         };
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         service.degrades = degrades;
         service.answer = miss();
     }
@@ -43,30 +43,30 @@ impl Dataplane {
 
     /// The server of this part of the request gave no answer.
     pub(crate) fn fail_part(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
-        if self.services[key].degrades.covers(fault) {
+        if self.requests.services[key].degrades.covers(fault) {
             self.degrade_part(key, part);
         } else {
             // A server that lets nobody in is down for that reason, and says so.
-            let why = self.servers[server].refusal.filter(|_| fault == Fault::Down);
-            self.services[key].fail(why.unwrap_or(fault), self.servers.slots.name(server));
+            let why = self.fleet.servers[server].refusal.filter(|_| fault == Fault::Down);
+            self.requests.services[key].fail(why.unwrap_or(fault), self.fleet.servers.slots.name(server));
         }
     }
 
     /// A server answered a part with an error line. What it says to a mistake of the client stays.
     pub(crate) fn fail_with_line(&mut self, (key, part): (RequestKey, u32), line: &[u8], status: Status) {
-        if self.services[key].degrades == Degrades::Always && status == Status::ServerError {
+        if self.requests.services[key].degrades == Degrades::Always && status == Status::ServerError {
             self.degrade_part(key, part);
         } else {
-            self.services[key].fail_with_line(line, status);
+            self.requests.services[key].fail_with_line(line, status);
         }
     }
 
     /// The keys of this part are misses.
     pub(crate) fn degrade_part(&mut self, key: RequestKey, part: u32) {
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         service.degraded = true;
         let keys = service.gather.as_ref().map_or(service.keys, |gather| gather.keys_of(part));
-        self.counters.keys_degraded += u64::from(keys);
+        self.meter.counters.keys_degraded += u64::from(keys);
     }
 }
 

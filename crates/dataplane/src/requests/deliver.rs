@@ -5,11 +5,15 @@ mod shared;
 
 use crate::{
     Dataplane, Fault, SessionId,
+    clients::Clients,
     clients::outbox::{LARGE_REPLY_BYTES, Outbox, SharedBytes},
     clients::session::may_take,
     memory::budget::SMALL_REPLY_BYTES,
+    meter::Meter,
     meter::counters::has_result,
+    replication::fleet::Fleet,
     replication::replicate::retire,
+    requests::Requests,
     requests::service::Answer,
     servers::backend::{Part, Purpose, Repeated, RequestKey},
     wire::tagged::Tagged,
@@ -27,10 +31,10 @@ impl Dataplane {
         now: Instant,
     ) -> Result<(), Violation> {
         let bytes = self.skip(server, bytes)?;
-        let mut kept = mem::take(&mut self.servers.at(server).input);
+        let mut kept = mem::take(&mut self.fleet.servers.at(server).input);
         let mut goes_on = !kept.is_empty();
         let mut rest = bytes;
-        if !kept.is_empty() && self.servers[server].scanner.needed() >= LARGE_REPLY_BYTES {
+        if !kept.is_empty() && self.fleet.servers[server].scanner.needed() >= LARGE_REPLY_BYTES {
             rest = self.deliver_large(server, &mut kept, rest, now)?;
             goes_on = !kept.is_empty();
         }
@@ -40,18 +44,18 @@ impl Dataplane {
         } else {
             kept.extend_from_slice(rest);
             // Looking is cheap only when there is something to find.
-            if !rest.is_empty() && kept.len() >= self.servers[server].scanner.needed() {
+            if !rest.is_empty() && kept.len() >= self.fleet.servers[server].scanner.needed() {
                 let taken = self.deliver_from(server, &kept, now)?;
                 kept.drain(..taken);
                 goes_on &= taken == 0;
             }
         }
-        let backend = self.servers.at(server);
+        let backend = self.fleet.servers.at(server);
         backend.late_in_a_row = 0;
-        backend.note_progress(bytes.len(), goes_on, self.config.progress_bytes_min, now);
+        backend.note_progress(bytes.len(), goes_on, self.fleet.config.progress_bytes_min, now);
         let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
         backend.input = kept;
-        if needed > self.config.server_buffer_bytes_max {
+        if needed > self.fleet.config.server_buffer_bytes_max {
             self.throw_reply_away(server, now);
         } else if needed >= LARGE_REPLY_BYTES {
             self.limit_large(server, needed, now);
@@ -61,22 +65,22 @@ impl Dataplane {
 
     /// A reply is coming of which more would have to be kept than is allowed. Its request fails; those behind it do not.
     fn throw_reply_away(&mut self, server: usize, now: Instant) {
-        if let Some((request, part)) = self.servers.at(server).throw_reply_away() {
-            self.counters.server_replies_too_large += 1;
+        if let Some((request, part)) = self.fleet.servers.at(server).throw_reply_away() {
+            self.meter.counters.server_replies_too_large += 1;
             self.part_failed((request, part), Fault::Buffer, server, now);
         }
     }
 
     /// Takes the bytes that belong to a value that is thrown away; returns those behind it.
     fn skip<'a>(&mut self, server: usize, bytes: &'a [u8]) -> Result<&'a [u8], Violation> {
-        let backend = self.servers.at(server);
+        let backend = self.fleet.servers.at(server);
         let skipped = backend.skip.min(bytes.len());
         backend.skip -= skipped;
         let was_last = skipped > 0 && backend.skip == 0;
         if was_last && backend.head().is_some_and(|head| head.expected == Expected::Meta) {
             // Nothing follows the value in a meta reply.
             backend.complete_head(b"")?;
-            self.counters.server_replies_late += 1;
+            self.meter.counters.server_replies_late += 1;
         }
         Ok(&bytes[skipped..])
     }
@@ -84,7 +88,7 @@ impl Dataplane {
     fn deliver_from(&mut self, server: usize, input: &[u8], now: Instant) -> Result<usize, Violation> {
         let mut at = 0;
         while at < input.len() {
-            let backend = self.servers.at(server);
+            let backend = self.fleet.servers.at(server);
             let Some(expected) = backend.head().map(|part| part.expected) else {
                 let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
                 return Err(Violation::UnexpectedLine(line));
@@ -115,7 +119,7 @@ impl Dataplane {
         rest: &[u8],
         now: Instant,
     ) -> Result<Option<usize>, Violation> {
-        let backend = self.servers.at(server);
+        let backend = self.fleet.servers.at(server);
         let Some((reply, is_whole)) = backend.scan_joined(rest)? else { return Ok(None) };
         let (len, bytes) = (reply.len, &rest[..reply.len]);
         if is_whole {
@@ -133,19 +137,19 @@ impl Dataplane {
         let Some(key) = part.request else {
             match part.purpose {
                 Purpose::Request => {
-                    self.counters.server_replies_late += 1;
-                    self.servers[server].in_step.note_late_reply(now);
+                    self.meter.counters.server_replies_late += 1;
+                    self.fleet.servers[server].in_step.note_late_reply(now);
                 }
-                Purpose::Step => self.servers[server].in_step.note_confirmed(),
-                Purpose::Barrier => self.servers.mark_up(server, now),
+                Purpose::Step => self.fleet.servers[server].in_step.note_confirmed(),
+                Purpose::Barrier => self.fleet.servers.mark_up(server, now),
                 Purpose::Delete | Purpose::Flush => {
-                    let Self { replicas, servers, .. } = self;
+                    let Self { fleet: Fleet { replicas, servers, .. }, .. } = self;
                     replicas.errand_replied(server, (part.purpose, reply), servers, now);
                 }
             }
             return;
         };
-        let backend = self.servers.at(server);
+        let backend = self.fleet.servers.at(server);
         backend.times.record_between(part.sent, now);
         if matches!(part.repeated, Repeated::ByProxy | Repeated::Wrong) {
             return self.deliver_odd(server, (key, part), (reply, bytes), now);
@@ -171,10 +175,10 @@ impl Dataplane {
         (reply, bytes): (Reply, &[u8]),
         now: Instant,
     ) {
-        let backend = self.servers.at(server);
+        let backend = self.fleet.servers.at(server);
         backend.observe(now.saturating_since(part.sent));
         if part.repeated == Repeated::Wrong {
-            self.counters.server_echoes_wrong += 1;
+            self.meter.counters.server_echoes_wrong += 1;
             return self.part_failed((key, part.index), Fault::Protocol, server, now);
         }
         let spelled = backend.spelling.put_into(reply, bytes);
@@ -194,8 +198,8 @@ impl Dataplane {
         (reply, bytes, values): (Reply, &[u8], Option<&[ValueSpan]>),
         now: Instant,
     ) {
-        let backend = self.servers.at(server);
-        let service = &mut self.services[key];
+        let backend = self.fleet.servers.at(server);
+        let service = &mut self.requests.services[key];
         service.outstanding -= 1;
         if service.write.is_some() {
             return self.copy_replied((key, part.index), server, (reply, bytes), now);
@@ -207,17 +211,17 @@ impl Dataplane {
             self.fail_with_line((key, part.index), line, reply.status);
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals.len() as u32;
-            let session = &mut self.sessions[service.session];
-            let more = session.buffered_bytes() + bytes.len() > self.config.session_buffer_bytes_max;
+            let session = &mut self.clients.sessions[service.session];
+            let more = session.buffered_bytes() + bytes.len() > self.fleet.config.session_buffer_bytes_max;
             let small = bytes.len() <= SMALL_REPLY_BYTES && !session.blocked;
-            if !small && (more || !self.held.admits(bytes.len(), session.blocked)) {
+            if !small && (more || !self.clients.held.admits(bytes.len(), session.blocked)) {
                 let whose = if more { "client" } else { "proxy" };
-                self.counters.session_refusals_full += u64::from(more);
-                self.counters.buffer_refusals_full += u64::from(!more);
+                self.meter.counters.session_refusals_full += u64::from(more);
+                self.meter.counters.buffer_refusals_full += u64::from(!more);
                 service.fail(Fault::Buffer, &Arc::from(whose));
             } else {
                 let values = values.unwrap_or_else(|| backend.scanner.values());
-                let large = self.large_input.as_ref().and_then(|all| SharedBytes::of(all, bytes));
+                let large = self.requests.large_input.as_ref().and_then(|all| SharedBytes::of(all, bytes));
                 gather.store(part.index, (bytes, large), values, &backend.ordinals);
                 let id = service.session;
                 session.gathered_bytes += gather.values_len() - service.gathered_bytes;
@@ -230,7 +234,7 @@ impl Dataplane {
                 if self.is_rescued(key, (server, part), reply.status, now) {
                     return;
                 }
-                (&mut self.services[key], self.servers.at(server))
+                (&mut self.requests.services[key], self.fleet.servers.at(server))
             } else {
                 (service, backend)
             };
@@ -241,7 +245,7 @@ impl Dataplane {
             service.lacks_end = reply.status == Status::Values;
             deciding = Some(&bytes[..reply.answer_len]);
         }
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         if service.outstanding == 0 {
             self.finish(key, deciding, now);
         } else if let Some(bytes) = deciding {
@@ -257,39 +261,39 @@ impl Dataplane {
         server: usize,
         now: Instant,
     ) {
-        self.servers[server].errors += 1;
-        self.servers[server].observe(self.config.timeout_ns);
-        self.services[key].outstanding -= 1;
-        if self.services[key].write.is_some() {
+        self.fleet.servers[server].errors += 1;
+        self.fleet.servers[server].observe(self.fleet.config.timeout_ns);
+        self.requests.services[key].outstanding -= 1;
+        if self.requests.services[key].write.is_some() {
             return self.copy_failed((key, part), fault, server, now);
         }
         self.fail_part((key, part), fault, server);
-        if self.services[key].outstanding == 0 {
+        if self.requests.services[key].outstanding == 0 {
             self.finish(key, None, now);
         }
     }
 
     /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
     pub(crate) fn finish(&mut self, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
-        if self.services[key].gather.is_some() {
+        if self.requests.services[key].gather.is_some() {
             if self.ask_again(key, now) {
                 return;
             }
-            if self.services[key].gather.as_ref().is_some_and(|gather| gather.again.is_under_way()) {
+            if self.requests.services[key].gather.as_ref().is_some_and(|gather| gather.again.is_under_way()) {
                 self.learn_from_second_step(key, now);
             }
             self.learn_way(key, now);
         }
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         service.stamps.received = now;
         let id = service.session;
         if service.is_decided_alone {
-            self.sessions[id].undecided -= 1;
+            self.clients.sessions[id].undecided -= 1;
         }
         if service.apart && self.come_back(key, reply.map(<[u8]>::len)) {
             return;
         }
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         if let Some(sender) = service.sender {
             return self.answer_by_mail(key, sender, reply);
         }
@@ -305,11 +309,11 @@ impl Dataplane {
         reply: Option<&[u8]>,
         now: Instant,
     ) {
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         let (id, claim, operation) = (service.session, service.claim, service.operation);
         if let Some(fault) = blame {
-            self.counters.count_failure(fault);
-            self.counters.requests_failed_silently += u64::from(service.silent);
+            self.meter.counters.count_failure(fault);
+            self.meter.counters.requests_failed_silently += u64::from(service.silent);
         }
         if has_result(operation) {
             self.note_result(key, reply);
@@ -317,12 +321,12 @@ impl Dataplane {
         if !claim.is_empty() {
             self.leave_claim(id, claim);
         }
-        if self.sessions[id].gone || self.services[key].silent {
+        if self.clients.sessions[id].gone || self.requests.services[key].silent {
             return self.finish_silently(key, now);
         }
         self.answer(key, reply);
         self.append_parked(id);
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         if session.output().is_empty() {
             // The answer was to say nothing (a quiet meta command), so there is no write that would end the request.
             return self.handle_client_written(id, 0, now);
@@ -330,7 +334,7 @@ impl Dataplane {
         let lingers = session.blocked;
         if !session.dirty {
             session.dirty = true;
-            self.dirty.push_back(id);
+            self.clients.dirty.push_back(id);
         }
         if lingers {
             self.recharge(id);
@@ -340,42 +344,48 @@ impl Dataplane {
     // Apart, so that what a retrieval needs stays in registers.
     #[cold]
     fn note_result(&mut self, key: RequestKey, reply: Option<&[u8]>) {
-        let service = &self.services[key];
+        let service = &self.requests.services[key];
         if !service.error {
-            self.counters.note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
+            self.meter.counters.note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
         }
     }
 
     fn finish_silently(&mut self, key: RequestKey, now: Instant) {
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         let id = service.session;
         if let Some(gather) = service.gather.take() {
-            self.sessions[id].gathered_bytes -= service.gathered_bytes;
+            self.clients.sessions[id].gathered_bytes -= service.gathered_bytes;
             self.recycle(gather);
             self.recharge(id);
         }
         self.advance(now);
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         session.in_service -= 1;
         if session.gone {
-            self.counters.requests_orphaned += 1;
+            self.meter.counters.requests_orphaned += 1;
         } else {
-            let service = &mut self.services[key];
+            let service = &mut self.requests.services[key];
             service.stamps.answered = now;
-            self.recorder.record_request(service.operation, service.outcome(), &service.stamps);
-            self.tracer.note_answer(service);
-            if session.intake.is_paused() && may_take(session, &self.config, &self.held) {
-                self.resumable.push_back(id);
+            self.meter.recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            self.meter.tracer.note_answer(service);
+            if session.intake.is_paused() && may_take(session, &self.fleet.config, &self.clients.held) {
+                self.clients.resumable.push_back(id);
             }
             self.close_if_settled(id);
         }
-        retire(&mut self.services, key);
+        retire(&mut self.requests.services, key);
         self.free_if_done(id);
     }
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
-        let Self { services, sessions, config, counters, spare_answers, held, large_input, .. } = self;
+        let Self {
+            requests: Requests { services, answers: spare_answers, large_input, .. },
+            clients: Clients { sessions, held, .. },
+            fleet: Fleet { config, .. },
+            meter: Meter { counters, .. },
+            ..
+        } = self;
         let service = &mut services[key];
         let session = &mut sessions[service.session];
         let mut gather = service.gather.take();
@@ -451,9 +461,9 @@ impl Dataplane {
 
     /// Appends the answers that waited for the one that was appended last.
     fn append_parked(&mut self, id: SessionId) {
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         while let Some(next) = session.next_to_append() {
-            let service = &mut self.services[next];
+            let service = &mut self.requests.services[next];
             if !service.complete {
                 break;
             }
@@ -461,7 +471,7 @@ impl Dataplane {
                 Answer::Owned(bytes) => {
                     session.parked_bytes -= bytes.len();
                     session.append_reply(|out| out.append(bytes.len(), |out| out.extend_from_slice(&bytes)));
-                    self.spare_answers.keep(bytes);
+                    self.requests.answers.keep(bytes);
                 }
                 parked => {
                     let before = session.out.len();
@@ -474,9 +484,9 @@ impl Dataplane {
 
     pub(crate) fn recycle(&mut self, mut gather: Box<crate::requests::gather::Gather>) {
         let is_large = gather.capacity() > SPARE_GATHER_BYTES_MAX;
-        if self.spare_gathers.len() < SPARE_GATHERS_MAX && !(is_large && self.held.is_pressed()) {
+        if self.requests.gathers.len() < SPARE_GATHERS_MAX && !(is_large && self.clients.held.is_pressed()) {
             gather.clear();
-            self.spare_gathers.push(gather);
+            self.requests.gathers.push(gather);
         }
     }
 }

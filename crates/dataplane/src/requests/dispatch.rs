@@ -28,6 +28,7 @@ use weir_protocol::{
     Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Storage, StorageVerb,
     Touch, door::Foreign,
 };
+use weir_routing::REPLICAS_MAX;
 use weir_timing::{Instant, Operation};
 
 /// One session's request, on its way.
@@ -47,7 +48,7 @@ impl Dataplane {
         first_byte: Instant,
         now: Instant,
     ) {
-        self.counters.requests += 1;
+        self.meter.counters.requests += 1;
         self.carry_out(request, Context { session, first_byte, now });
     }
 
@@ -93,8 +94,8 @@ impl Dataplane {
     /// What the session sent before this is not asked again behind it, if this may change items.
     #[inline(always)]
     fn count_change(&mut self, request: &Request<'_>, context: Context) {
-        if self.config.is_change(request) {
-            self.sessions[context.session].changes += 1;
+        if self.fleet.config.is_change(request) {
+            self.clients.sessions[context.session].changes += 1;
         }
     }
 
@@ -107,8 +108,8 @@ impl Dataplane {
         first_byte: Instant,
         now: Instant,
     ) {
-        self.counters.requests += 1;
-        self.counters.requests_refused += 1;
+        self.meter.counters.requests += 1;
+        self.meter.counters.requests_refused += 1;
         self.answer_locally(
             Answer::Fixed(refusal.reply()),
             silent,
@@ -126,7 +127,7 @@ impl Dataplane {
         first_byte: Instant,
         now: Instant,
     ) {
-        self.counters.note_foreign(foreign);
+        self.meter.counters.note_foreign(foreign);
         let answer = Answer::Owned(foreign.answer());
         self.answer_locally(answer, false, true, Context { session, first_byte, now });
         self.hang_up(session);
@@ -144,9 +145,9 @@ impl Dataplane {
         if !large.erases {
             return self.refuse(session, large.refusal, large.silent, first_byte, now);
         }
-        self.counters.requests += 1;
-        self.counters.requests_refused += 1;
-        self.sessions[session].changes += 1;
+        self.meter.counters.requests += 1;
+        self.meter.counters.requests_refused += 1;
+        self.clients.sessions[session].changes += 1;
         let wire = WireKey { bytes: large.key, base64: large.base64 };
         let spelling = wire.spelling();
         let wire = WireKey { bytes: &spelling, ..wire };
@@ -166,7 +167,7 @@ impl Dataplane {
             return self.mail_write((owner, name), write, Some(Refusal::TooLarge), context);
         }
         let key = self.begin(Operation::Set, 1, large.silent, context);
-        self.services[key].refuse(large.refusal);
+        self.requests.services[key].refuse(large.refusal);
         self.send_to_replicas(key, name, write, now);
     }
 
@@ -176,7 +177,7 @@ impl Dataplane {
         if meta.may_create() && decoded.as_ref().is_some_and(|decoded| !decoded.is_plain()) {
             // memcached 1.6 forgets that such a key is binary, and would repeat its bytes as they are: a line ending among
             // them would forge a reply on a connection that many clients share.
-            self.counters.requests_refused += 1;
+            self.meter.counters.requests_refused += 1;
             let refusal = Answer::Fixed(Refusal::BadCommandLine.reply());
             return self.answer_locally(refusal, false, true, context);
         }
@@ -189,11 +190,11 @@ impl Dataplane {
                 if meta.verb == MetaVerb::Get {
                     self.answer_failures_with(key, || meta_miss(meta));
                 }
-                if self.router.is_replicated() {
-                    self.services[key].is_replicated_read = self.router.replicates(name);
+                if self.fleet.routes.is_replicated() {
+                    self.requests.services[key].is_replicated_read = self.fleet.routes.replicates(name);
                     self.may_reread_meta(key, meta, name, expected);
                 }
-                match self.decider(name) {
+                match self.fleet.decider(name) {
                     Ok(server) => self.send(key, server, expected, true, context.now, |backend| {
                         write_message(request, expected, backend);
                     }),
@@ -221,11 +222,11 @@ impl Dataplane {
 
     fn send_to_replicas(&mut self, key: RequestKey, name: &[u8], write: Write<'_>, now: Instant) {
         let mut replicas = [0; REPLICAS_MAX];
-        let count = self.router.replicas_of(name, &mut replicas);
+        let count = self.fleet.routes.replicas_of(name, &mut replicas);
         let len = value_len(&write.request);
-        if count == 1 && self.servers.may_go_bulk(len) {
+        if count == 1 && self.fleet.servers.may_go_bulk(len) {
             let server = &mut replicas[0];
-            match self.servers.way_of_write(usize::from(*server), name, len, now) {
+            match self.fleet.servers.way_of_write(usize::from(*server), name, len, now) {
                 Way::Own => {}
                 Way::Bulk(slot, mark) => return self.send_bulk(key, (slot, mark), write, now),
                 Way::Refused => {
@@ -235,7 +236,8 @@ impl Dataplane {
             }
         }
         if count > 1 {
-            let follow = if write.is_conditional { self.config.follow(write.request) } else { Follow::Never };
+            let follow =
+                if write.is_conditional { self.fleet.config.follow(write.request) } else { Follow::Never };
             return self.replicate(key, name, &replicas[..count], (write, follow), now);
         }
         self.send(key, usize::from(replicas[0]), write.expected, true, now, |backend| {
@@ -255,14 +257,14 @@ impl Dataplane {
     fn flush_all(&mut self, request: Request<'_>, context: Context) {
         let key = self.begin(Operation::Local, 0, request.noreply(), context);
         let message = without_noreply(request);
-        let routes = Arc::clone(&self.router);
+        let routes = Arc::clone(&self.fleet.routes);
         for (rank, &server) in routes.servers().iter().enumerate() {
             let own = usize::from(server);
-            let server = self.servers.way_of_flush(own);
+            let server = self.fleet.servers.way_of_flush(own);
             self.send(key, server, Expected::Flush, rank == 0, context.now, |backend| {
                 message.write_to(backend.message());
             });
-            if server != own && !self.services[key].apart {
+            if server != own && !self.requests.services[key].apart {
                 self.note_bulk(key, server, FLUSH_MARK);
             }
         }
@@ -274,7 +276,7 @@ impl Dataplane {
     fn command_servers(&mut self, request: Request<'_>, context: Context) {
         let key = self.begin(Operation::Local, 0, request.noreply(), context);
         let message = without_noreply(request);
-        let routes = Arc::clone(&self.router);
+        let routes = Arc::clone(&self.fleet.routes);
         for (rank, &server) in routes.servers().iter().enumerate() {
             let server = usize::from(server);
             self.send(key, server, Expected::ServerCommand, rank == 0, context.now, |backend| {
@@ -291,13 +293,13 @@ impl Dataplane {
             return self.answer_locally(Answer::Fixed(answer), false, is_error, context);
         };
         let request = self.begin(Operation::Local, 0, false, context);
-        self.services[request].outstanding = 1;
-        self.events.push_back(Event::Stats { request, topic });
+        self.requests.services[request].outstanding = 1;
+        self.clients.events.push_back(Event::Stats { request, topic });
     }
 
     pub(crate) fn answer_locally(&mut self, answer: Answer, silent: bool, error: bool, context: Context) {
         let key = self.begin(Operation::Local, 0, silent, context);
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         service.answer = answer;
         service.error = error;
         self.finish(key, None, context.now);
@@ -313,13 +315,13 @@ impl Dataplane {
     ) -> RequestKey {
         let Context { session: id, first_byte, now } = context;
         let keys = u32::try_from(keys).unwrap_or(u32::MAX);
-        let key = self.services.add();
-        self.services[key].begin(id, operation, keys, silent, first_byte, now);
-        let session = &mut self.sessions[id];
+        let key = self.requests.services.add();
+        self.requests.services[key].begin(id, operation, keys, silent, first_byte, now);
+        let session = &mut self.clients.sessions[id];
         session.in_service += 1;
-        self.services[key].changes_before = session.changes;
+        self.requests.services[key].changes_before = session.changes;
         if let Some(taken) = session.hosted {
-            self.services[key].adopt(taken, session.sender);
+            self.requests.services[key].adopt(taken, session.sender);
             if session.sender.is_some() {
                 return key;
             }
@@ -327,20 +329,20 @@ impl Dataplane {
         if !silent {
             session.owe(key);
         }
-        if let Some(stalled) = self.sessions[id].stalled.take() {
-            if self.sessions[id].hosted.is_none() {
-                self.services[key].stamps.created = stalled.created;
+        if let Some(stalled) = self.clients.sessions[id].stalled.take() {
+            if self.clients.sessions[id].hosted.is_none() {
+                self.requests.services[key].stamps.created = stalled.created;
             }
             self.leave_line(id, &stalled);
         }
-        if let Some(post) = &mut self.post
+        if let Some(post) = &mut self.replication.post
             && !post.claim.is_empty()
         {
             let claim = std::mem::take(&mut post.claim);
-            self.services[key].claim = claim;
+            self.requests.services[key].claim = claim;
             self.enter_claim(id, claim);
         }
-        if self.tracer.is_due() {
+        if self.meter.tracer.is_due() {
             self.sample(key);
         }
         key
@@ -356,15 +358,15 @@ impl Dataplane {
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) {
-        let backend = &mut self.servers[server];
-        match backend.admit(&self.config) {
+        let backend = &mut self.fleet.servers[server];
+        match backend.admit(&self.fleet.config) {
             Ok(()) => {
-                let created = self.services[request].begun();
+                let created = self.requests.services[request].begun();
                 let part = NewPart { request: Some(request), expected, decides, index: 0, created };
-                backend.begin_message(part, &self.config, now);
+                backend.begin_message(part, &self.fleet.config, now);
                 compose(backend);
                 backend.finish_message();
-                self.services[request].outstanding += 1;
+                self.requests.services[request].outstanding += 1;
             }
             Err(fault) => self.note_refusal(request, fault, server),
         }
@@ -376,19 +378,21 @@ impl Dataplane {
 
     pub(crate) fn note_part_refusal(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
         match fault {
-            Fault::Full => self.counters.server_refusals_full += 1,
-            Fault::Down => self.counters.server_refusals_down += 1,
-            Fault::Stale => self.counters.server_refusals_stale += 1,
+            Fault::Full => self.meter.counters.server_refusals_full += 1,
+            Fault::Down => self.meter.counters.server_refusals_down += 1,
+            Fault::Stale => self.meter.counters.server_refusals_stale += 1,
             // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
-            Fault::Queue => return self.services[key].fail(fault, self.servers.slots.name(server)),
+            Fault::Queue => {
+                return self.requests.services[key].fail(fault, self.fleet.servers.slots.name(server));
+            }
             _ => return self.fail_part((key, part), fault, server),
         }
-        self.servers[server].errors += 1;
+        self.fleet.servers[server].errors += 1;
         self.fail_part((key, part), fault, server);
     }
 
     pub(crate) fn finish_if_nothing_is_outstanding(&mut self, key: RequestKey, now: Instant) {
-        if self.services[key].outstanding == 0 {
+        if self.requests.services[key].outstanding == 0 {
             self.finish(key, None, now);
         }
     }
@@ -451,9 +455,6 @@ pub(crate) struct Large<'a> {
 
 /// A `flush_all` that went over a bulk connection is known by no key.
 const FLUSH_MARK: u32 = 0;
-
-/// The most replicas that a key can have.
-pub(crate) const REPLICAS_MAX: usize = 64;
 
 fn storage_operation(verb: StorageVerb) -> Operation {
     match verb {

@@ -12,13 +12,13 @@
 use crate::{
     Dataplane,
     requests::degrade::Degrades,
-    requests::dispatch::REPLICAS_MAX,
     requests::service::Service,
     servers::backend::{NewPart, Part, RequestKey},
     wire::key::{Echo, write_meta},
     wire::names::Names,
 };
 use weir_protocol::{Expected, Meta, MetaVerb, RetrievalVerb, Status};
+use weir_routing::REPLICAS_MAX;
 use weir_timing::Instant;
 
 /// What it takes to ask for a read again.
@@ -100,11 +100,11 @@ impl Dataplane {
     }
 
     fn remember(&mut self, key: RequestKey, message: Message) {
-        let service = &mut self.services[key];
-        let changes_before = self.sessions[service.session].changes;
+        let service = &mut self.requests.services[key];
+        let changes_before = self.clients.sessions[service.session].changes;
         service.reread = Some(Reread {
             changes_before,
-            generation: self.generation,
+            generation: self.fleet.generation(),
             message,
             tried: None,
             missed_by: None,
@@ -122,14 +122,14 @@ impl Dataplane {
         keys: &[u8],
         now: Instant,
     ) -> bool {
-        let Some(mut reread) = self.services[key].reread.take() else { return false };
+        let Some(mut reread) = self.requests.services[key].reread.take() else { return false };
         let is_asked = self.ask_another(&mut reread, (key, part), server, keys, now);
-        self.services[key].reread = Some(reread);
+        self.requests.services[key].reread = Some(reread);
         if is_asked {
-            self.counters.reads_retried += 1;
-            let backend = &mut self.servers[server];
+            self.meter.counters.reads_retried += 1;
+            let backend = &mut self.fleet.servers[server];
             backend.errors += 1;
-            backend.observe(self.config.timeout_ns);
+            backend.observe(self.fleet.config.timeout_ns);
         }
         is_asked
     }
@@ -143,7 +143,7 @@ impl Dataplane {
         keys: &[u8],
         now: Instant,
     ) -> bool {
-        let Some(mut reread) = self.services[key].reread.take() else { return false };
+        let Some(mut reread) = self.requests.services[key].reread.take() else { return false };
         let is_asked = reread.tried.is_none() && {
             let is_asked = self.ask_another(&mut reread, (key, part), server, keys, now);
             if !is_asked {
@@ -152,8 +152,8 @@ impl Dataplane {
             }
             is_asked
         };
-        self.services[key].reread = Some(reread);
-        self.counters.reads_moved += u64::from(is_asked);
+        self.requests.services[key].reread = Some(reread);
+        self.meter.counters.reads_moved += u64::from(is_asked);
         is_asked
     }
 
@@ -165,7 +165,7 @@ impl Dataplane {
         keys: &[u8],
         now: Instant,
     ) -> bool {
-        let is_asked = self.may_ask_elsewhere(&self.services[key], reread, now) && {
+        let is_asked = self.may_ask_elsewhere(&self.requests.services[key], reread, now) && {
             let tried = reread.tried.get_or_insert_default();
             tried.push(server);
             match &reread.message {
@@ -174,7 +174,7 @@ impl Dataplane {
                 Message::Gets => self.ask_elsewhere(key, part, b"gets", (keys, tried), now),
             }
         };
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         // What was sent first is a part of the time at the servers.
         service.following |= is_asked && service.first_sent;
         is_asked
@@ -189,9 +189,9 @@ impl Dataplane {
         status: Status,
         now: Instant,
     ) -> bool {
-        let is_doubted = self.replicas.is_doubted(server);
+        let is_doubted = self.fleet.replicas.is_doubted(server);
         let is_miss = matches!(status, Status::MetaMiss | Status::MetaSilent);
-        let concerns = self.services[key].reread.as_ref().is_some_and(|it| it.concerns(is_doubted));
+        let concerns = self.requests.services[key].reread.as_ref().is_some_and(|it| it.concerns(is_doubted));
         concerns && self.rescue_meta(key, (server, part), is_miss, now)
     }
 
@@ -204,44 +204,44 @@ impl Dataplane {
         is_miss: bool,
         now: Instant,
     ) -> bool {
-        let Some(mut reread) = self.services[key].reread.take() else { return false };
+        let Some(mut reread) = self.requests.services[key].reread.take() else { return false };
         let Message::Meta(meta) = &reread.message else { return false };
         let mut is_asked = false;
         if let Some(doubted) = reread.missed_by {
-            self.replicas.learn_of_doubted(doubted, 1, u32::from(!is_miss));
-            if !is_miss && self.config.puts_back() {
+            self.fleet.replicas.learn_of_doubted(doubted, 1, u32::from(!is_miss));
+            if !is_miss && self.fleet.config.puts_back() {
                 self.put_back_missed(&meta.name, now);
             }
         } else if is_miss
-            && self.replicas.is_doubted(server)
-            && self.may_ask_elsewhere(&self.services[key], &reread, now)
-            && (!meta.shows_token || self.config.puts_back())
+            && self.fleet.replicas.is_doubted(server)
+            && self.may_ask_elsewhere(&self.requests.services[key], &reread, now)
+            && (!meta.shows_token || self.fleet.config.puts_back())
         {
             let tried = reread.tried.get_or_insert_default();
             let mut replicas = [0; REPLICAS_MAX];
-            let count = self.router.replicas_of(&meta.name, &mut replicas);
-            let next = self.readers().next_for_miss(&replicas[..count], server);
+            let count = self.fleet.routes.replicas_of(&meta.name, &mut replicas);
+            let next = self.fleet.readers().next_for_miss(&replicas[..count], server);
             tried.extend(replicas[..count].iter().map(|&it| usize::from(it)).filter(|it| Some(*it) != next));
             is_asked = next.is_some() && self.ask_meta_elsewhere(key, part, meta, tried, now);
             if is_asked {
                 reread.missed_by = Some(server);
-                let service = &mut self.services[key];
+                let service = &mut self.requests.services[key];
                 service.outstanding += 1;
                 service.following = true;
-                self.counters.keys_asked_again += 1;
+                self.meter.counters.keys_asked_again += 1;
             }
         }
-        self.services[key].reread = Some(reread);
+        self.requests.services[key].reread = Some(reread);
         is_asked
     }
 
     fn may_ask_elsewhere(&self, service: &Service, reread: &Reread, now: Instant) -> bool {
-        let session = &self.sessions[service.session];
+        let session = &self.clients.sessions[service.session];
         !service.error
             && !session.gone
             && session.changes == reread.changes_before
-            && self.generation == reread.generation
-            && service.begun().deadline(self.config.timeout_ns, false) > now
+            && self.fleet.generation() == reread.generation
+            && service.begun().deadline(self.fleet.config.timeout_ns, false) > now
     }
 
     fn ask_meta_elsewhere(
@@ -253,11 +253,11 @@ impl Dataplane {
         now: Instant,
     ) -> bool {
         let Some(server) = self.next_reader(&meta.name, tried) else { return false };
-        let backend = &mut self.servers[server];
-        let created = self.services[key].begun();
+        let backend = &mut self.fleet.servers[server];
+        let created = self.requests.services[key].begun();
         let (expected, decides, index) = (part.expected, part.decides, part.index);
         let part = NewPart { request: Some(key), expected, decides, index, created };
-        backend.begin_message(part, &self.config, now);
+        backend.begin_message(part, &self.fleet.config, now);
         backend.message().extend_from_slice(&meta.bytes);
         backend.expect_echo(&meta.echo);
         backend.finish_message();
@@ -273,7 +273,7 @@ impl Dataplane {
         now: Instant,
     ) -> bool {
         let readers: Vec<_> = Names(keys).map(|name| self.next_reader(name, tried)).collect();
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         let lacks_one = readers.contains(&None);
         if readers.iter().all(Option::is_none) || lacks_one && service.degrades != Degrades::Always {
             return false;
@@ -291,8 +291,8 @@ impl Dataplane {
         for (index, &server) in (first.unwrap_or(part.index)..).zip(&servers) {
             let (request, decides) = (Some(key), part.decides);
             let part = NewPart { request, expected: Expected::Retrieval, decides, index, created };
-            let backend = &mut self.servers[server];
-            backend.begin_message(part, &self.config, now);
+            let backend = &mut self.fleet.servers[server];
+            backend.begin_message(part, &self.fleet.config, now);
             backend.message().extend_from_slice(verb);
             let mine = Names(keys).zip(&readers).filter(|(_, reader)| **reader == Some(server));
             mine.for_each(|(name, _)| backend.push_key(name));
@@ -308,13 +308,13 @@ impl Dataplane {
     /// The first replica that may be read, but for those that were tried.
     fn next_reader(&self, name: &[u8], tried: &[usize]) -> Option<usize> {
         let mut replicas = [0; REPLICAS_MAX];
-        let count = self.router.replicas_of(name, &mut replicas);
+        let count = self.fleet.routes.replicas_of(name, &mut replicas);
         let mut left = [0; REPLICAS_MAX];
         let mut len = 0;
         for &replica in replicas[..count].iter().filter(|&&replica| !tried.contains(&usize::from(replica))) {
             left[len] = replica;
             len += 1;
         }
-        if len == 0 { None } else { self.readers().first(&left[..len]).ok() }
+        if len == 0 { None } else { self.fleet.readers().first(&left[..len]).ok() }
     }
 }

@@ -99,24 +99,25 @@ impl Dataplane {
     }
 
     fn forget_connections(&mut self, now: Instant) {
-        self.servers.forget_all(now);
+        self.fleet.servers.forget_all(now);
         self.take_happened(now);
     }
 
     /// A session for [`Dataplane::serve`]. It counts nowhere, and lives as long as the dataplane.
     pub fn lend_session(&mut self, now: Instant) -> SessionId {
-        let mut session = Session::new(&self.config, now);
+        let mut session = Session::new(&self.fleet.config, now);
         session.hosted = Some(Taken::default());
-        self.sessions.insert(session)
+        self.clients.sessions.insert(session)
     }
 
     /// Takes a request into service that was taken from its client by somebody else. With a `denied`, no server is asked: who
     /// needs one is answered with that fault.
     pub fn serve(&mut self, id: SessionId, parsed: Parsed<'_>, taken: Taken, denied: Option<Fault>) {
         self.memory_is_used(taken.dequeued);
-        self.sessions[id].hosted = Some(taken);
-        self.servers.note_requests();
-        let may_wait = denied.is_none() && self.config.holds_lent() && !self.holds.is_empty();
+        self.clients.sessions[id].hosted = Some(taken);
+        self.fleet.servers.note_requests();
+        let may_wait =
+            denied.is_none() && self.fleet.config.holds_lent() && !self.replication.holds.is_empty();
         if may_wait && self.waits_for_key(id, &parsed, taken.dequeued) {
             return self.stall_hosted(id, KeptRequest::of(&parsed));
         }
@@ -126,7 +127,7 @@ impl Dataplane {
         }
         self.deny(denied);
         self.take(id, parsed, taken.first_byte, taken.dequeued);
-        if self.config.ends_denial() {
+        if self.fleet.config.ends_denial() {
             self.deny(None);
         }
     }
@@ -134,7 +135,7 @@ impl Dataplane {
     /// The reply, as soon as the request needs nothing more; empty where the client asked for silence. Of a large one what is to be written
     /// next: after [`Dataplane::finish_hosted`] the rest is handed out.
     pub fn hosted_reply(&self, id: SessionId) -> Option<&[u8]> {
-        let session = &self.sessions[id];
+        let session = &self.clients.sessions[id];
         (session.stalled.is_none() && session.all_are_appended()).then(|| session.output())
     }
 
@@ -142,25 +143,25 @@ impl Dataplane {
     /// handed out, for [`Dataplane::finish_unsent`].
     pub fn finish_hosted(&mut self, id: SessionId, count: usize, now: Instant) -> Option<Unsent> {
         self.handle_client_written(id, count, now);
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         if session.output().is_empty() {
             return None;
         }
         let out = mem::take(&mut session.out);
         let charge = self.budget().charge(out.len());
         let request = self.free_hosted(id)?;
-        let service = &mut self.services[request];
+        let service = &mut self.requests.services[request];
         let row = service.traced.take().map(|traced| Box::new(traced.into_row(service)));
         let (operation, outcome, stamps) = (service.operation, service.outcome(), service.stamps);
-        retire(&mut self.services, request);
+        retire(&mut self.requests.services, request);
         Some(Unsent { row, out, operation, outcome, stamps, _charge: charge })
     }
 
     /// The client is gone. The session is free again.
     pub fn abandon_hosted(&mut self, id: SessionId) {
-        self.counters.requests_orphaned += 1;
+        self.meter.counters.requests_orphaned += 1;
         if let Some(request) = self.free_hosted(id) {
-            retire(&mut self.services, request);
+            retire(&mut self.requests.services, request);
         }
     }
 
@@ -168,47 +169,47 @@ impl Dataplane {
     pub fn finish_unsent(&mut self, unsent: &mut Unsent, now: Instant) {
         let stamps = Stamps { answered: now, ..unsent.stamps };
         if let Some(row) = unsent.row.take() {
-            self.tracer.push(TraceRow { stamps: stamps.in_order(), ..*row });
+            self.meter.tracer.push(TraceRow { stamps: stamps.in_order(), ..*row });
         }
         self.advance(now);
-        self.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
+        self.meter.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
     }
 
     /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
     pub fn is_given_up(&self) -> bool {
         // Replies come in the order of the messages, so what is owed includes the last.
-        self.servers.busy().any(|it| it.requests > it.requests_before && it.may_undo())
+        self.fleet.servers.busy().any(|it| it.requests > it.requests_before && it.may_undo())
     }
 
     /// Whether a server still owes a reply. While no request is in service, that is one to a request that was given up.
     pub fn is_owed_replies(&self) -> bool {
-        self.servers.busy().any(Backend::may_undo)
+        self.fleet.servers.busy().any(Backend::may_undo)
     }
 
     /// The longest value that is taken from clients, in bytes: it changes when a server tells what it stores.
     pub fn value_bytes_max(&self) -> usize {
-        self.config.limits.value_bytes_max
+        self.fleet.config.limits.value_bytes_max
     }
 
     /// The counters, for what a driver does in the place of the dataplane.
     pub fn counters_mut(&mut self) -> &mut crate::Counters {
-        self.recorder.use_window();
-        &mut self.counters
+        self.meter.recorder.use_window();
+        &mut self.meter.counters
     }
 
     /// The request is taken when its key is free.
     fn stall_hosted(&mut self, id: SessionId, kept: Option<KeptRequest>) {
-        if let Some(stalled) = &mut self.sessions[id].stalled {
+        if let Some(stalled) = &mut self.clients.sessions[id].stalled {
             stalled.keep(kept);
         }
     }
 
     /// The key for which the request of a lent session waits may be free.
     pub(crate) fn resume_hosted(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         let taken = session.hosted.unwrap_or_default();
         let Some(kept) = session.stalled.as_mut().and_then(|stalled| stalled.take_kept()) else { return };
-        let parsed = kept.parsed(self.config.limits);
+        let parsed = kept.parsed(self.fleet.config.limits);
         if self.waits_for_key(id, &parsed, now) {
             return self.stall_hosted(id, Some(kept));
         }
@@ -216,18 +217,18 @@ impl Dataplane {
     }
 
     fn deny(&mut self, fault: Option<Fault>) {
-        self.servers.deny(fault);
+        self.fleet.servers.deny(fault);
     }
 
     fn free_hosted(&mut self, id: SessionId) -> Option<RequestKey> {
-        if let Some(stalled) = self.sessions[id].stalled.take() {
+        if let Some(stalled) = self.clients.sessions[id].stalled.take() {
             self.leave_line(id, &stalled);
         }
         self.release(id);
-        let session = &mut self.sessions[id];
+        let session = &mut self.clients.sessions[id];
         let mut request = None;
         session.abandon(|key, _| request = Some(key));
-        let mut free = Session::new(&self.config, Instant::ZERO);
+        let mut free = Session::new(&self.fleet.config, Instant::ZERO);
         free.hosted = Some(Taken::default());
         // It may still be in the list of those with something to write; once is enough.
         free.dirty = session.dirty;

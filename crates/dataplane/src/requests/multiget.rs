@@ -16,9 +16,12 @@
 
 use crate::{
     Dataplane, Fault, Multiget, ReadPolicy,
+    meter::Meter,
+    replication::fleet::Fleet,
     replication::readers::Readers,
+    requests::Requests,
     requests::auto::{Chooser, Way},
-    requests::dispatch::{Context, REPLICAS_MAX},
+    requests::dispatch::Context,
     requests::gather::Gather,
     requests::service::{Answer, retrieval_operation},
     routes::PoolSlots,
@@ -26,7 +29,7 @@ use crate::{
 };
 use std::sync::Arc;
 use weir_protocol::{Expected, Retrieval, RetrievalVerb};
-use weir_routing::Balance;
+use weir_routing::{Balance, REPLICAS_MAX};
 use weir_timing::Instant;
 
 /// What plans retrievals, kept from one to the next.
@@ -34,8 +37,6 @@ use weir_timing::Instant;
 pub(crate) struct Planner {
     /// The server that answers for the first part of the next even split.
     first: usize,
-    /// How many reads chose among replicas.
-    pub(crate) reads: usize,
     /// Servers of the request that is being planned.
     servers: Vec<usize>,
     pub(crate) balance: Balance,
@@ -52,13 +53,7 @@ pub(crate) enum Plan {
 
 impl Planner {
     pub(crate) fn new(seed: u64) -> Self {
-        Self {
-            first: 0,
-            reads: 0,
-            servers: Vec::new(),
-            balance: Balance::default(),
-            chooser: Chooser::new(seed),
-        }
+        Self { first: 0, servers: Vec::new(), balance: Balance::default(), chooser: Chooser::new(seed) }
     }
 }
 
@@ -70,7 +65,7 @@ impl Dataplane {
         }
         let key = self.begin(operation, retrieval.key_count(), false, context);
         self.answer_failures_with(key, || Answer::Fixed(b"END\r\n"));
-        if self.router.is_replicated() {
+        if self.fleet.routes.is_replicated() {
             self.may_reread(key, retrieval.verb);
         }
         if self.is_bulk_read(context.session, &retrieval) {
@@ -98,13 +93,13 @@ impl Dataplane {
         if retrieval.key_count() == 1 {
             return self.plan_one(key, retrieval.verb, first);
         }
-        let routes = Arc::clone(&self.router);
+        let routes = Arc::clone(&self.fleet.routes);
         // A request that needs several pools is asked as if no key had a second server.
         let pool = routes.pool_of_all(retrieval.keys());
         if let Some(PoolSlots { servers: &[only], .. }) = pool {
             return Plan::One(Ok(usize::from(only)));
         }
-        let session = &self.sessions[self.services[key].session];
+        let session = &self.clients.sessions[self.requests.services[key].session];
         let (undecided, changes) = (session.undecided > 0, session.changes);
         let replicated = pool.filter(|pool| pool.replicas > 1);
         let Some(PoolSlots { servers, replicas }) =
@@ -121,35 +116,35 @@ impl Dataplane {
             };
             split.unwrap_or_else(|| self.at_one(first, retrieval.key_count()))
         };
-        gather.again.allow(retrieval.keys(), changes, self.generation);
+        gather.again.allow(retrieval.keys(), changes, self.fleet.generation());
         Plan::Parts(gather)
     }
 
     /// A key alone. What another replica than the decider does not have is asked of the decider.
     #[inline(always)]
     fn plan_one(&mut self, key: RequestKey, verb: RetrievalVerb, name: &[u8]) -> Plan {
-        let decider = self.decider(name);
-        if !self.router.is_replicated() {
+        let decider = self.fleet.decider(name);
+        if !self.fleet.routes.is_replicated() {
             return Plan::One(decider);
         }
         if let Ok(server) = decider
-            && self.replicas.is_doubted(server)
+            && self.fleet.replicas.is_doubted(server)
         {
             return self.plan_doubted(key, verb, (name, server));
         }
-        let session = &self.sessions[self.services[key].session];
+        let session = &self.clients.sessions[self.requests.services[key].session];
         let (is_free, changes) = (session.undecided == 0, session.changes);
-        if self.config.read_policy == ReadPolicy::Primary || verb != RetrievalVerb::Get || !is_free {
+        if self.fleet.config.read_policy == ReadPolicy::Primary || verb != RetrievalVerb::Get || !is_free {
             return Plan::One(decider);
         }
         let Ok(decider) = decider else { return Plan::One(decider) };
-        let reader = self.reader(name, decider);
+        let reader = self.fleet.reader(name, decider);
         if reader == decider {
             return Plan::One(Ok(decider));
         }
-        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        let mut gather = self.requests.gathers.pop().unwrap_or_default();
         gather.assign(reader);
-        gather.again.allow(std::iter::once(name), changes, self.generation);
+        gather.again.allow(std::iter::once(name), changes, self.fleet.generation());
         Plan::Parts(gather)
     }
 
@@ -161,10 +156,10 @@ impl Dataplane {
         verb: RetrievalVerb,
         (name, decider): (&[u8], usize),
     ) -> Plan {
-        let is_free = self.sessions[self.services[key].session].undecided == 0;
+        let is_free = self.clients.sessions[self.requests.services[key].session].undecided == 0;
         let may_spread = verb == RetrievalVerb::Get && is_free;
-        let server = if may_spread { self.reader(name, decider) } else { decider };
-        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        let server = if may_spread { self.fleet.reader(name, decider) } else { decider };
+        let mut gather = self.requests.gathers.pop().unwrap_or_default();
         gather.assign(server);
         self.allow_again(key, &mut gather, (verb, std::iter::once(name)));
         Plan::Parts(gather)
@@ -172,16 +167,16 @@ impl Dataplane {
 
     /// How a multi-get of so many keys is asked for where every server holds every key.
     fn way(&mut self, key: RequestKey, keys: usize) -> Way {
-        match self.config.multiget {
+        match self.fleet.config.multiget {
             Multiget::Whole => Way::Whole,
             Multiget::Sharded => Way::Sharded,
             Multiget::Auto => {
-                let way = self.planner.chooser.choose(keys);
+                let way = self.requests.planner.chooser.choose(keys);
                 match way {
-                    Way::Whole => self.counters.multigets_auto_whole += 1,
-                    Way::Sharded => self.counters.multigets_auto_sharded += 1,
+                    Way::Whole => self.meter.counters.multigets_auto_whole += 1,
+                    Way::Sharded => self.meter.counters.multigets_auto_sharded += 1,
                 }
-                self.services[key].chosen = Some(way);
+                self.requests.services[key].chosen = Some(way);
                 way
             }
         }
@@ -190,23 +185,23 @@ impl Dataplane {
     /// A request whose way was chosen by measurement has come to its end. One that failed counts as if it had taken all the time
     /// that it might have.
     pub(crate) fn learn_way(&mut self, key: RequestKey, now: Instant) {
-        let service = &self.services[key];
+        let service = &self.requests.services[key];
         if let Some(way) = service.chosen
             && service.first_sent
         {
             let took = now.saturating_since(service.stamps.first_sent);
-            let nanos = if service.is_impaired() { took.max(self.config.timeout_ns) } else { took };
-            self.planner.chooser.observe(way, service.keys as usize, nanos);
+            let nanos = if service.is_impaired() { took.max(self.fleet.config.timeout_ns) } else { took };
+            self.requests.planner.chooser.observe(way, service.keys as usize, nanos);
         }
     }
 
     /// Each key's decider; where there is none, a server that will be found to be none.
     fn by_decider(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Box<Gather> {
-        let mut gather = self.spare_gathers.pop().unwrap_or_default();
-        let (is_replicated, mut is_doubted) = (self.router.is_replicated(), false);
+        let mut gather = self.requests.gathers.pop().unwrap_or_default();
+        let (is_replicated, mut is_doubted) = (self.fleet.routes.is_replicated(), false);
         for name in retrieval.keys() {
-            let server = self.decider(name).unwrap_or_else(|(_, server)| server);
-            is_doubted |= is_replicated && self.replicas.is_doubted(server);
+            let server = self.fleet.decider(name).unwrap_or_else(|(_, server)| server);
+            is_doubted |= is_replicated && self.fleet.replicas.is_doubted(server);
             gather.assign(server);
         }
         if is_doubted {
@@ -225,10 +220,14 @@ impl Dataplane {
         (verb, keys): (RetrievalVerb, impl Iterator<Item = &'a [u8]>),
     ) {
         let with_tokens = verb == RetrievalVerb::Gets;
-        if verb != RetrievalVerb::Get && !(with_tokens && self.config.puts_back()) {
+        if verb != RetrievalVerb::Get && !(with_tokens && self.fleet.config.puts_back()) {
             return;
         }
-        gather.again.allow(keys, self.sessions[self.services[key].session].changes, self.generation);
+        gather.again.allow(
+            keys,
+            self.clients.sessions[self.requests.services[key].session].changes,
+            self.fleet.generation(),
+        );
         if with_tokens {
             gather.again.show_tokens();
         }
@@ -236,8 +235,8 @@ impl Dataplane {
 
     /// One server, by the first key.
     fn at_one(&mut self, first: &[u8], keys: usize) -> Box<Gather> {
-        let server = self.decider(first).unwrap_or_else(|(_, server)| server);
-        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        let server = self.fleet.decider(first).unwrap_or_else(|(_, server)| server);
+        let mut gather = self.requests.gathers.pop().unwrap_or_default();
         (0..keys).for_each(|_| gather.assign(server));
         gather
     }
@@ -245,7 +244,11 @@ impl Dataplane {
     /// As many servers as there are keys, or all, for equal parts of the keys in their order. The server that comes first is
     /// another one with each request. `None`: none can be asked.
     fn evenly(&mut self, retrieval: Retrieval<'_>, of: &[u16]) -> Option<Box<Gather>> {
-        let Self { planner: Planner { first, servers, .. }, servers: backends, replicas: copies, .. } = self;
+        let Self {
+            requests: Requests { planner: Planner { first, servers, .. }, .. },
+            fleet: Fleet { servers: backends, replicas: copies, .. },
+            ..
+        } = self;
         let rotated = (0..of.len()).map(|step| usize::from(of[(*first + step) % of.len()]));
         servers.clear();
         let readers = Readers { servers: backends, replicas: copies };
@@ -255,7 +258,7 @@ impl Dataplane {
             return None;
         }
         let (size, longer) = (retrieval.key_count() / servers.len(), retrieval.key_count() % servers.len());
-        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        let mut gather = self.requests.gathers.pop().unwrap_or_default();
         for (part, &server) in servers.iter().enumerate() {
             (0..size + usize::from(part < longer)).for_each(|_| gather.assign(server));
         }
@@ -264,7 +267,11 @@ impl Dataplane {
 
     /// One of each key's replicas, so that the parts are as equal as can be.
     fn balanced(&mut self, retrieval: Retrieval<'_>, replicas_max: usize) -> Box<Gather> {
-        let Self { planner: Planner { balance, .. }, router, servers, replicas: copies, .. } = self;
+        let Self {
+            requests: Requests { planner: Planner { balance, .. }, .. },
+            fleet: Fleet { routes: router, servers, replicas: copies, .. },
+            ..
+        } = self;
         let readers = Readers { servers, replicas: copies };
         balance.begin(servers.len(), replicas_max);
         let mut replicas = [0; REPLICAS_MAX];
@@ -273,7 +280,7 @@ impl Dataplane {
             balance.add(&replicas[..count], |server| readers.is_readable(usize::from(server)));
         }
         balance.finish();
-        let mut gather = self.spare_gathers.pop().unwrap_or_default();
+        let mut gather = self.requests.gathers.pop().unwrap_or_default();
         (0..retrieval.key_count()).for_each(|key| gather.assign(usize::from(balance.take(key))));
         gather
     }
@@ -281,36 +288,42 @@ impl Dataplane {
     /// One message, or part of one.
     #[inline(always)]
     fn send_whole(&mut self, key: RequestKey, server: usize, retrieval: Retrieval<'_>, now: Instant) {
-        let backend = &mut self.servers[server];
-        if let Err(fault) = backend.admit(&self.config) {
+        let backend = &mut self.fleet.servers[server];
+        if let Err(fault) = backend.admit(&self.fleet.config) {
             return self.note_refusal(key, fault, server);
         }
-        let service = &mut self.services[key];
+        let service = &mut self.requests.services[key];
         let (request, created) = (Some(key), service.begun());
         let part = NewPart { request, expected: Expected::Retrieval, decides: true, index: 0, created };
-        backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &self.config, now);
+        backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &self.fleet.config, now);
         retrieval.keys().for_each(|key| backend.push_key(key));
-        self.counters.gets_joined += u64::from(backend.finish_retrieval());
+        self.meter.counters.gets_joined += u64::from(backend.finish_retrieval());
         service.outstanding += 1;
     }
 
     /// One message per server. If one cannot be asked, nothing is sent; where failures are misses, nothing to that one.
     fn send_parts(&mut self, key: RequestKey, retrieval: Retrieval<'_>, gather: Box<Gather>, now: Instant) {
         let parts = gather.part_count();
-        self.services[key].gather = Some(gather);
+        self.requests.services[key].gather = Some(gather);
         for part in 0..parts {
-            let Self { services, servers, replicas, .. } = self;
+            let Self { requests: Requests { services, .. }, fleet: Fleet { servers, replicas, .. }, .. } =
+                self;
             let gather = services[key].gather.as_mut().expect("it was put there");
             let server = gather.server_of(part);
             if let Err(fault) = (Readers { servers, replicas }).admit(server) {
                 gather.leave_out(part);
                 self.note_part_refusal((key, part), fault, server);
-                if !self.services[key].degrades.covers(fault) {
+                if !self.requests.services[key].degrades.covers(fault) {
                     return;
                 }
             }
         }
-        let Self { services, servers: backends, config, counters, .. } = self;
+        let Self {
+            requests: Requests { services, .. },
+            fleet: Fleet { servers: backends, config, .. },
+            meter: Meter { counters, .. },
+            ..
+        } = self;
         let service = &mut services[key];
         let gather = service.gather.as_ref().expect("it was put there");
         for (index, server) in gather.asked() {

@@ -17,8 +17,10 @@
 use super::{Follow, MESSAGE_BYTES_MAX};
 use crate::{
     Dataplane,
+    replication::fleet::Fleet,
     replication::repair::Item,
     replication::replicate::{CopyState, Replicated, Step},
+    requests::Requests,
     servers::backend::{NewPart, RequestKey},
     wire::key::{Echo, WireKey, write_meta},
 };
@@ -84,7 +86,9 @@ impl Dataplane {
         key: WireKey<'_>,
         now: Instant,
     ) {
-        let Self { servers: backends, services, config, .. } = self;
+        let Self {
+            fleet: Fleet { servers: backends, config, .. }, requests: Requests { services, .. }, ..
+        } = self;
         let service = &mut services[request];
         let (request, expected, created) = (Some(request), Expected::Meta, service.begun());
         let backend = &mut backends[server];
@@ -167,7 +171,7 @@ impl Dataplane {
             if write.copies[rank].state != CopyState::Untold {
                 continue;
             }
-            self.counters.replicas_followed += 1;
+            self.meter.counters.replicas_followed += 1;
             let sent = self.send_to_copy(key, (server, expected), now, |backend| {
                 backend.message().extend_from_slice(bytes);
             });

@@ -1,0 +1,150 @@
+//! The servers, the table by which keys are placed on them, and what is known of their copies.
+//!
+//! [`Fleet`] owns the routes in force and those with which writes were begun that are being decided, the connections, and what replicas lack.
+//! It is given tables. It answers where a key is, and who of its servers decides or may be read.
+
+use crate::{
+    Config, Fault, ReadPolicy, replication::freshness::Freshness, replication::readers::Readers,
+    replication::replica::Replicas, routes::Routes, servers::Servers, servers::slots::index,
+};
+use std::{mem, sync::Arc};
+use weir_routing::{REPLICAS_MAX, Table};
+use weir_timing::Instant;
+
+/// Servers, and what is on them.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    pub(crate) config: Config,
+    pub(crate) routes: Arc<Routes>,
+    /// Earlier ones, with which writes were begun that are being decided.
+    former: Vec<Arc<Routes>>,
+    /// What `routes` will become as soon as there is room for its servers.
+    coming: Option<Arc<Table>>,
+    /// How many tables have been.
+    generation: u64,
+    pub(crate) servers: Servers,
+    /// What those lack of which others have copies.
+    pub(crate) replicas: Replicas,
+    /// Reads that chose among replicas, or that were asked of another than the first.
+    turn: usize,
+}
+
+impl Fleet {
+    /// Before the first table is taken.
+    pub(crate) fn new(config: Config, table: &Arc<Table>, freshness: Arc<Freshness>) -> Self {
+        let routes = Arc::new(Routes::nowhere(table));
+        Self {
+            former: Vec::new(),
+            coming: None,
+            generation: 0,
+            servers: Servers::new(&config, &routes),
+            routes,
+            replicas: Replicas::new(&config, freshness),
+            turn: 0,
+            config,
+        }
+    }
+
+    // ── tables ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The table that is to be taken as soon as there is room for its servers.
+    pub(crate) fn offer(&mut self, table: Arc<Table>) {
+        self.coming = Some(table);
+    }
+
+    /// Whether a table waits for room.
+    pub(crate) fn is_one_coming(&self) -> bool {
+        self.coming.is_some()
+    }
+
+    /// The number of the table in force.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Takes the table that waits, if there is room. Returns whether another one was in force before.
+    pub(crate) fn take_coming_table(&mut self, now: Instant) -> bool {
+        let Some(table) = self.coming.take_if(|table| self.servers.slots.has_room(table)) else {
+            return false;
+        };
+        let slots = table.servers().iter().map(|server| self.servers.assign(server, now)).collect();
+        let routes = Arc::new(Routes::new(table, slots));
+        self.servers.follow(&routes);
+        let former = mem::replace(&mut self.routes, routes);
+        let is_first = former.servers().is_empty();
+        self.generation += 1;
+        self.former.push(former);
+        self.former.retain(|routes| Arc::strong_count(routes) > 1);
+        !is_first
+    }
+
+    /// Servers that hold copies of what others hold get what that needs: when what has happened because of the table was taken.
+    pub(crate) fn prepare(&mut self) {
+        self.replicas.prepare(&self.routes, &mut self.servers);
+    }
+
+    /// Ends connections that have waited for their last replies. Returns whether a slot is free because of it.
+    pub(crate) fn settle_all(&mut self, now: Instant) -> bool {
+        let Self { servers, former, .. } = self;
+        servers.settle_all(|slot| is_pledged(former, slot), now)
+    }
+
+    /// When the first of them can be ended at the latest.
+    pub(crate) fn next_settled(&self) -> Option<Instant> {
+        self.servers.next_settled(|slot| is_pledged(&self.former, slot))
+    }
+
+    // ── questions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Which servers may be read.
+    #[inline]
+    pub(crate) const fn readers(&self) -> Readers<'_> {
+        Readers { servers: &self.servers, replicas: &self.replicas }
+    }
+
+    /// The server that decides what a key's value is.
+    pub(crate) fn decider(&mut self, name: &[u8]) -> Result<usize, (Fault, usize)> {
+        let primary = self.routes.primary(name);
+        // Without replicas whoever sends finds out what is wrong with it.
+        if !self.routes.is_replicated() || self.readers().is_readable(primary) {
+            return Ok(primary);
+        }
+        let mut replicas = [0; REPLICAS_MAX];
+        let count = self.routes.replicas_of(name, &mut replicas);
+        if count == 1 {
+            return Ok(primary);
+        }
+        let decider = self.readers().first(&replicas[..count])?;
+        self.replicas.note_failed_over(decider != primary);
+        Ok(decider)
+    }
+
+    /// The server that a `get` of one key is sent to, where another than the decider may be asked.
+    pub(crate) fn reader(&mut self, name: &[u8], decider: usize) -> usize {
+        let mut replicas = [0; REPLICAS_MAX];
+        let count = self.routes.replicas_of(name, &mut replicas);
+        self.turn = self.turn.wrapping_add(1);
+        let readers = self.readers();
+        let readable = || {
+            let servers = replicas[..count].iter().map(|&server| usize::from(server));
+            servers.filter(|&server| readers.is_readable(server))
+        };
+        let in_turn = || readable().nth(self.turn % readable().count().max(1));
+        let chosen = match self.config.read_policy {
+            ReadPolicy::Primary => None,
+            ReadPolicy::Spread => in_turn(),
+            ReadPolicy::Nearest if self.turn.is_multiple_of(TRIAL_EVERY) => in_turn(),
+            ReadPolicy::Nearest => readable().min_by_key(|&server| readers.servers.smoothed_ns(server)),
+        };
+        chosen.unwrap_or(decider)
+    }
+}
+
+/// Whether a write that is being decided may still be sent to this server: it keeps the routes that it was begun with.
+fn is_pledged(former: &[Arc<Routes>], slot: usize) -> bool {
+    let mut undecided = former.iter().filter(|routes| Arc::strong_count(routes) > 1);
+    undecided.any(|routes| routes.servers().contains(&index(slot)))
+}
+
+/// One read in so many is a trial of whichever replica's turn it is, so that a server that became faster is noticed.
+const TRIAL_EVERY: usize = 32;
