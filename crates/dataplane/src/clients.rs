@@ -11,13 +11,14 @@ pub(crate) mod session;
 pub(crate) mod intake;
 
 use crate::{
-    Dataplane, Event, SessionId,
+    Dataplane, Event,
     clients::patience::Overdue,
     clients::session::{Session, may_go_on, may_take},
     config::Config,
     memory::budget::{Budget, Held, SCARCE_LOOK_NS},
     meter::Meter,
     replication::fleet::Fleet,
+    requests::base::Base,
     requests::bulk_reads::Slicing,
     requests::dispatch::Large,
 };
@@ -26,6 +27,10 @@ use slab::Slab;
 use std::collections::VecDeque;
 use weir_protocol::Parsed;
 use weir_timing::Instant;
+
+/// Names one client connection until [`crate::Dataplane::handle_client_closed`] was called for it and its requests are done; the
+/// number is used again after that.
+pub type SessionId = usize;
 
 /// The clients of one dataplane.
 #[derive(Debug)]
@@ -58,7 +63,7 @@ impl Clients {
 impl Dataplane {
     /// Takes what was kept, as far as it may be taken now.
     fn consume_kept(&mut self, id: SessionId, now: Instant) {
-        let input = self.clients.sessions[id].intake.reread();
+        let input = self.base.clients.sessions[id].intake.reread();
         self.consume(id, input, now);
     }
 
@@ -67,9 +72,13 @@ impl Dataplane {
         let rest = input.rest();
         loop {
             let Self {
-                clients: Clients { sessions, held, .. },
-                fleet: Fleet { config, .. },
-                meter: Meter { counters, .. },
+                base:
+                    Base {
+                        clients: Clients { sessions, held, .. },
+                        fleet: Fleet { config, .. },
+                        meter: Meter { counters, .. },
+                        ..
+                    },
                 ..
             } = self;
             let session = &mut sessions[id];
@@ -90,7 +99,7 @@ impl Dataplane {
                 break;
             }
             let waits = self.waits(id, &parsed, now);
-            let intake = &mut self.clients.sessions[id].intake;
+            let intake = &mut self.base.clients.sessions[id].intake;
             if waits {
                 intake.pause();
                 break;
@@ -99,22 +108,22 @@ impl Dataplane {
             self.take(id, parsed, first_byte, now);
         }
         let left = rest.bytes().len();
-        let intake = &mut self.clients.sessions[id].intake;
-        if intake.keep(input, left) && self.clients.held.is_pressed() {
+        let intake = &mut self.base.clients.sessions[id].intake;
+        if intake.keep(input, left) && self.base.clients.held.is_pressed() {
             intake.give_all_memory_back();
         }
         if intake.is_within_request() {
-            self.watch_clients(self.fleet.config.patience.request_ns, now);
+            self.watch_clients(self.base.fleet.config.patience.request_ns, now);
         }
     }
 
     /// The session has as much in service as it may, or leaves too much unread.
     fn pause(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         session.intake.pause();
-        self.meter.counters.sessions_paused += 1;
-        if session.blocked && self.clients.held.is_pressed() {
-            self.meter.counters.sessions_paused_memory += 1;
+        self.base.meter.counters.sessions_paused += 1;
+        if session.blocked && self.base.clients.held.is_pressed() {
+            self.base.meter.counters.sessions_paused_memory += 1;
             self.watch_clients(SCARCE_LOOK_NS, now);
         }
     }
@@ -123,9 +132,9 @@ impl Dataplane {
     #[inline(always)]
     fn waits(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         (self.is_spread() && self.waits_for_earlier(id, parsed))
-            || (self.fleet.servers.may_go_bulk(length_of(parsed)) && self.waits_to_go_bulk(id, parsed))
+            || (self.base.fleet.servers.may_go_bulk(length_of(parsed)) && self.waits_to_go_bulk(id, parsed))
             || (self.concerns_bulk_reads(id, parsed) && self.waits_for_bulk_reads(id, parsed, now))
-            || (!self.replication.holds.is_empty() && self.waits_for_key(id, parsed, now))
+            || (!self.base.replication.holds.is_empty() && self.waits_for_key(id, parsed, now))
     }
 
     /// Takes what was parsed into service, or refuses it.
@@ -134,15 +143,15 @@ impl Dataplane {
     pub(crate) fn take(&mut self, id: SessionId, parsed: Parsed<'_>, first_byte: Instant, now: Instant) {
         match parsed {
             Parsed::Request { request, len } => {
-                self.meter.tracer.request_bytes = len as u64;
+                self.base.meter.tracer.request_bytes = len as u64;
                 self.dispatch(id, request, first_byte, now);
             }
             Parsed::Refused { refusal, silent, len } => {
-                self.meter.tracer.request_bytes = len as u64;
+                self.base.meter.tracer.request_bytes = len as u64;
                 self.refuse(id, refusal, silent, first_byte, now);
             }
             Parsed::TooLarge { refusal, key, base64, silent, erases, len, .. } => {
-                self.meter.tracer.request_bytes = len as u64;
+                self.base.meter.tracer.request_bytes = len as u64;
                 let large = Large { key, base64, silent, erases, refusal };
                 self.refuse_large(id, large, first_byte, now);
             }
@@ -159,12 +168,14 @@ impl Dataplane {
 
     /// Takes nothing more from this client, and closes its connection when all replies are out.
     pub(crate) fn hang_up(&mut self, id: SessionId) {
-        self.clients.sessions[id].intake.close();
+        self.base.clients.sessions[id].intake.close();
         self.close_if_settled(id);
     }
 
     pub(crate) fn resume(&mut self, id: SessionId, now: Instant) {
-        let Some(session) = self.clients.sessions.get_mut(id).filter(|session| !session.gone) else { return };
+        let Some(session) = self.base.clients.sessions.get_mut(id).filter(|session| !session.gone) else {
+            return;
+        };
         if session.hosted.is_some() {
             return self.resume_hosted(id, now);
         }
@@ -175,16 +186,16 @@ impl Dataplane {
             return self.go_on_with_slices(id, now);
         }
         session.intake.resume();
-        session.habits.grow(self.fleet.config.session_requests_max);
+        session.habits.grow(self.base.fleet.config.session_requests_max);
         self.consume_kept(id, now);
-        let session = &self.clients.sessions[id];
+        let session = &self.base.clients.sessions[id];
         if session.intake.is_paused() {
             return;
         }
         if session.intake.is_finished() {
             self.hang_up(id);
         } else {
-            self.clients.events.push_back(Event::Resume(id));
+            self.base.clients.events.push_back(Event::Resume(id));
         }
     }
 }
@@ -195,40 +206,40 @@ impl Dataplane {
     pub(crate) fn watch_clients(&mut self, limit_ns: u64, now: Instant) {
         if limit_ns > 0 {
             let at = now.plus(limit_ns);
-            self.clients.due = Some(self.clients.due.map_or(at, |due| due.min(at)));
+            self.base.clients.due = Some(self.base.clients.due.map_or(at, |due| due.min(at)));
         }
     }
 
     /// Closes the connections of clients that are overdue, if it is time to look for any.
     pub(crate) fn close_overdue(&mut self, now: Instant) {
-        if self.clients.due.is_none_or(|due| now < due) {
+        if self.base.clients.due.is_none_or(|due| now < due) {
             return;
         }
         let mut are_paused = false;
-        for (id, session) in &self.clients.sessions {
+        for (id, session) in &self.base.clients.sessions {
             if session.intake.is_paused() && session.blocked {
                 // Perhaps because of what all buffers held.
-                if may_go_on(session, &self.fleet.config, &self.clients.held) {
-                    self.clients.resumable.push_back(id);
+                if may_go_on(session, &self.base.fleet.config, &self.base.clients.held) {
+                    self.base.clients.resumable.push_back(id);
                 } else {
                     are_paused = true;
                 }
             }
         }
         let doing = |(id, session): (usize, &Session)| Some((id, session.doing()?, session.held_bytes()));
-        let clients = self.clients.sessions.iter().filter_map(doing);
-        let found = self.fleet.config.patience.look(clients, self.clients.held.excess(), now);
-        self.clients.due = found.next_look;
-        if are_paused && self.clients.held.is_pressed() {
+        let clients = self.base.clients.sessions.iter().filter_map(doing);
+        let found = self.base.fleet.config.patience.look(clients, self.base.clients.held.excess(), now);
+        self.base.clients.due = found.next_look;
+        if are_paused && self.base.clients.held.is_pressed() {
             self.watch_clients(SCARCE_LOOK_NS, now);
         }
         found.overdue.into_iter().for_each(|(id, why)| self.close_for(id, why));
     }
 
     fn close_for(&mut self, id: SessionId, why: Overdue) {
-        self.meter.counters.note_overdue(why);
-        self.clients.sessions[id].close_asked = true;
-        self.clients.events.push_back(Event::Close(id));
+        self.base.meter.counters.note_overdue(why);
+        self.base.clients.sessions[id].close_asked = true;
+        self.base.clients.events.push_back(Event::Close(id));
     }
 }
 

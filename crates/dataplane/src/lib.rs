@@ -29,6 +29,7 @@ mod routes;
 mod servers;
 mod wire;
 
+pub use clients::SessionId;
 pub use clients::intake::{Input, Intake};
 pub use clients::patience::{Doing, Overdue};
 pub use config::Config;
@@ -38,7 +39,7 @@ pub use config::multiget::{Multiget, NotWhole, OnFailure};
 pub use config::patience::Patience;
 pub use config::policy::{JoinGets, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 pub use config::words::UnknownWord;
-pub use dataplane::{Dataplane, Event, SessionId};
+pub use dataplane::{Dataplane, Event};
 pub use memory::budget::{Budget, Charge, SCARCE_LOOK_NS};
 pub use meter::counters::Counters;
 pub use meter::report::{Report, ServerReport, StationEntry};

@@ -17,7 +17,7 @@ use weir_timing::Instant;
 impl Dataplane {
     /// Something is going on, so there may be memory to give back a while later.
     pub(crate) fn memory_is_used(&mut self, now: Instant) {
-        self.meter.recorder.use_window();
+        self.base.meter.recorder.use_window();
         if self.memory_due.is_none() {
             self.memory_due = Some(now.plus(PAUSE_NS));
         }
@@ -39,14 +39,14 @@ impl Dataplane {
     #[cold]
     pub(crate) fn free_empty_buffers(&mut self) {
         let mut charged = 0;
-        for (_, session) in &mut self.clients.sessions {
+        for (_, session) in &mut self.base.clients.sessions {
             session.give_memory_back();
             session.charged = session.held_bytes();
             charged += session.charged;
         }
-        self.clients.held.set_sessions(charged);
-        let held = self.fleet.servers.give_memory_back();
-        self.clients.held.set_servers(held);
+        self.base.clients.held.set_sessions(charged);
+        let held = self.base.fleet.servers.give_memory_back();
+        self.base.clients.held.set_servers(held);
     }
 }
 
@@ -118,9 +118,9 @@ mod tests {
         let sent = dataplane.client_output(client).len();
         dataplane.handle_client_written(client, sent, start);
         let kept = |dataplane: &Dataplane| {
-            let servers = (0..2).map(|server| dataplane.fleet.servers[server].input.capacity());
+            let servers = (0..2).map(|server| dataplane.base.fleet.servers[server].input.capacity());
             let gathers = dataplane.requests.gathers.iter().map(|gather| gather.capacity());
-            servers.chain(gathers).sum::<usize>() + dataplane.clients.sessions[client].out.capacity()
+            servers.chain(gathers).sum::<usize>() + dataplane.base.clients.sessions[client].out.capacity()
         };
         dataplane.handle_time(start.plus(PAUSE_NS - 1));
         assert!(kept(&dataplane) > 400_000);

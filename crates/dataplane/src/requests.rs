@@ -3,6 +3,7 @@
 pub(crate) mod again;
 pub(crate) mod ask_alone;
 pub(crate) mod auto;
+pub(crate) mod base;
 pub(crate) mod bulk_reads;
 pub(crate) mod bulk_writes;
 pub(crate) mod degrade;

@@ -81,19 +81,19 @@ impl Dataplane {
     /// Whether requests of one session may be served at different places.
     #[inline]
     pub(crate) fn is_spread(&self) -> bool {
-        self.replication.post.is_some() && self.fleet.routes.is_replicated()
+        self.base.replication.post.is_some() && self.base.fleet.routes.is_replicated()
     }
 
     /// Whether a request must wait for earlier ones of its session. If not, what it claims is noted when it is taken.
     pub(crate) fn waits_for_earlier(&mut self, id: SessionId, parsed: &Parsed<'_>) -> bool {
         let claim = self.claim(parsed);
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         if session.sequence.as_ref().is_some_and(|sequence| !sequence.admits(claim)) {
             session.waits = true;
-            self.meter.counters.session_order_waits += 1;
+            self.base.meter.counters.session_order_waits += 1;
             return true;
         }
-        if let Some(post) = &mut self.replication.post {
+        if let Some(post) = &mut self.base.replication.post {
             post.claim = claim;
         }
         false
@@ -131,17 +131,17 @@ impl Dataplane {
 
     /// A request that was begun claims its keys.
     pub(crate) fn enter_claim(&mut self, id: SessionId, claim: Claim) {
-        self.clients.sessions[id].sequence.get_or_insert_default().enter(claim);
+        self.base.clients.sessions[id].sequence.get_or_insert_default().enter(claim);
     }
 
     /// A request is done; one that waited for it may go on.
     pub(crate) fn leave_claim(&mut self, id: SessionId, claim: Claim) {
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         if let Some(sequence) = &mut session.sequence {
             sequence.leave(claim);
         }
         if std::mem::take(&mut session.waits) {
-            self.clients.resumable.push_back(id);
+            self.base.clients.resumable.push_back(id);
         }
     }
 }

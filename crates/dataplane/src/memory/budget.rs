@@ -190,19 +190,19 @@ impl Held {
 impl Dataplane {
     /// From now on the limit is one for all dataplanes that share this budget.
     pub fn share_budget(&mut self, budget: &Arc<Budget>) {
-        self.clients.held = Held { sessions: self.clients.held.sessions, ..Held::new(budget) };
+        self.base.clients.held = Held { sessions: self.base.clients.held.sessions, ..Held::new(budget) };
     }
 
     /// The budget that this dataplane shares.
     pub fn budget(&self) -> &Arc<Budget> {
-        self.clients.held.budget()
+        self.base.clients.held.budget()
     }
 
     /// Once per turn, with what all connections to servers hold.
     #[inline]
     pub(crate) fn publish_held(&mut self, servers: usize, now: Instant) {
-        self.clients.held.publish(servers);
-        if self.clients.held.total() > self.clients.held.limit() / 2 {
+        self.base.clients.held.publish(servers);
+        if self.base.clients.held.total() > self.base.clients.held.limit() / 2 {
             self.relieve(now);
         }
     }
@@ -210,9 +210,9 @@ impl Dataplane {
     /// Much is held: buffers that are empty give their memory back, and clients that leave much unread are looked for.
     #[cold]
     fn relieve(&mut self, now: Instant) {
-        let servers = self.fleet.servers.give_memory_back();
-        self.clients.held.publish(servers);
-        if self.clients.held.total() > three_quarters(self.clients.held.limit()) {
+        let servers = self.base.fleet.servers.give_memory_back();
+        self.base.clients.held.publish(servers);
+        if self.base.clients.held.total() > three_quarters(self.base.clients.held.limit()) {
             self.watch_clients(SCARCE_LOOK_NS, now);
         }
     }
@@ -220,17 +220,17 @@ impl Dataplane {
     /// A session may hold more or less than it did.
     #[inline]
     pub(crate) fn recharge(&mut self, id: SessionId) {
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         let bytes = session.held_bytes();
         if bytes != session.charged {
-            self.clients.held.sessions = self.clients.held.sessions + bytes - session.charged;
+            self.base.clients.held.sessions = self.base.clients.held.sessions + bytes - session.charged;
             session.charged = bytes;
         }
     }
 
     /// A session is dropped, or is about to be.
     pub(crate) fn release(&mut self, id: SessionId) {
-        self.clients.held.sessions -= std::mem::take(&mut self.clients.sessions[id].charged);
+        self.base.clients.held.sessions -= std::mem::take(&mut self.base.clients.sessions[id].charged);
     }
 }
 

@@ -71,21 +71,26 @@ pub struct ServerReport {
 impl Dataplane {
     /// Everything that was measured and counted.
     pub fn report(&self, now: Instant) -> Report {
-        let servers = self.fleet.routes.servers().iter().map(|&slot| usize::from(slot));
-        let servers =
-            servers.map(|slot| (slot, self.fleet.servers.slots.server(slot), &self.fleet.servers[slot]));
+        let servers = self.base.fleet.routes.servers().iter().map(|&slot| usize::from(slot));
+        let servers = servers
+            .map(|slot| (slot, self.base.fleet.servers.slots.server(slot), &self.base.fleet.servers[slot]));
         Report {
-            timing: self.meter.recorder.report(),
+            timing: self.base.meter.recorder.report(),
             counters: self.counters_now(),
-            sessions: self.clients.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count()
-                as u64,
+            sessions: self
+                .base
+                .clients
+                .sessions
+                .iter()
+                .filter(|(_, session)| session.hosted.is_none())
+                .count() as u64,
             buffered_bytes: self.budget().held() as u64,
-            value_bytes_max: self.fleet.config.limits.value_bytes_max,
+            value_bytes_max: self.base.fleet.config.limits.value_bytes_max,
             version: self.lowest_version(),
             queue: None,
             stations: Vec::new(),
             servers: servers
-                .map(|(slot, server, backend)| (slot, server, backend, self.fleet.servers.bulk_of(slot)))
+                .map(|(slot, server, backend)| (slot, server, backend, self.base.fleet.servers.bulk_of(slot)))
                 .map(|(slot, server, backend, apart)| {
                     let mut it = ServerReport {
                         server: server.name.clone(),
@@ -96,13 +101,13 @@ impl Dataplane {
                         timeouts: backend.timeouts,
                         queued: backend.queued.report(now),
                         in_flight: backend.in_flight.report(now),
-                        time: self.meter.recorder.server_time(slot),
-                        journal: self.fleet.replicas.missed(slot),
-                        unread: self.fleet.replicas.trouble(slot, now),
+                        time: self.base.meter.recorder.server_time(slot),
+                        journal: self.base.fleet.replicas.missed(slot),
+                        unread: self.base.fleet.replicas.trouble(slot, now),
                         last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
                     };
                     it.time.merge(&backend.times);
-                    if let Some(apart) = apart.map(|slot| &self.fleet.servers[slot]) {
+                    if let Some(apart) = apart.map(|slot| &self.base.fleet.servers[slot]) {
                         it.time.merge(&apart.times);
                         it.requests += apart.requests;
                         it.errors += apart.errors;
@@ -120,8 +125,8 @@ impl Dataplane {
 impl Dataplane {
     #[cold]
     pub(crate) fn note_version(&self, server: usize, version: Version) {
-        self.fleet.replicas.freshness().versions.note(
-            self.fleet.servers.slots.name(server),
+        self.base.fleet.replicas.freshness().versions.note(
+            self.base.fleet.servers.slots.name(server),
             version,
             self.server_names(),
         );
@@ -130,11 +135,16 @@ impl Dataplane {
     /// The lowest version that a server has told, of those of the table in force.
     #[cold]
     pub(crate) fn lowest_version(&self) -> Option<Version> {
-        self.fleet.replicas.freshness().versions.lowest(self.server_names())
+        self.base.fleet.replicas.freshness().versions.lowest(self.server_names())
     }
 
     fn server_names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.fleet.routes.servers().iter().map(|&slot| &**self.fleet.servers.slots.name(usize::from(slot)))
+        self.base
+            .fleet
+            .routes
+            .servers()
+            .iter()
+            .map(|&slot| &**self.base.fleet.servers.slots.name(usize::from(slot)))
     }
 
     /// The reply to `version`.
@@ -142,7 +152,7 @@ impl Dataplane {
     pub(crate) fn version_reply(&self) -> Vec<u8> {
         match self.lowest_version() {
             Some(version) => format!("VERSION {version}\r\n"),
-            None => format!("VERSION {}\r\n", self.fleet.config.version),
+            None => format!("VERSION {}\r\n", self.base.fleet.config.version),
         }
         .into_bytes()
     }

@@ -174,32 +174,32 @@ impl Dataplane {
     /// kept for [`Dataplane::take_traces`].
     pub fn trace(&mut self, share: f64, seed: u64) {
         // Neighbouring seeds must not begin alike, and 0 would stay 0.
-        self.meter.tracer.random = (seed.wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        self.meter.tracer.share = share;
-        self.meter.tracer.draw();
+        self.base.meter.tracer.random = (seed.wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        self.base.meter.tracer.share = share;
+        self.base.meter.tracer.draw();
     }
 
     /// The rows of sampled requests that were answered since the last call, and how many more there were than are kept.
     pub fn take_traces(&mut self, mut take: impl FnMut(TraceRow)) -> u64 {
-        if !self.meter.tracer.rows.is_empty() {
-            self.meter.tracer.rows.drain(..).for_each(&mut take);
+        if !self.base.meter.tracer.rows.is_empty() {
+            self.base.meter.tracer.rows.drain(..).for_each(&mut take);
         }
-        std::mem::take(&mut self.meter.tracer.dropped)
+        std::mem::take(&mut self.base.meter.tracer.dropped)
     }
 
     /// The bytes that are about to be handed in by [`Dataplane::handle_client_bytes`] with the same `now` were received by the kernel at
     /// `arrived`. To be called for every read of a session, or for none.
     pub fn note_arrival(&mut self, id: crate::SessionId, now: Instant, arrived: Option<Instant>) {
-        if let Some(session) = self.clients.sessions.get_mut(id) {
+        if let Some(session) = self.base.clients.sessions.get_mut(id) {
             session.arrivals.note(session.intake.since(), now, arrived);
         }
     }
 
     #[cold]
     pub(crate) fn sample(&mut self, key: usize) {
-        self.meter.tracer.draw();
+        self.base.meter.tracer.draw();
         let service = &mut self.requests.services[key];
-        let session = &self.clients.sessions[service.session];
+        let session = &self.base.clients.sessions[service.session];
         let traced = match session.hosted {
             Some(taken) => Traced {
                 client: taken.client,
@@ -213,7 +213,8 @@ impl Dataplane {
                 ..Traced::default()
             },
         };
-        service.traced = Some(Box::new(Traced { request_bytes: self.meter.tracer.request_bytes, ..traced }));
+        service.traced =
+            Some(Box::new(Traced { request_bytes: self.base.meter.tracer.request_bytes, ..traced }));
     }
 }
 

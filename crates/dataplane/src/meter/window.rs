@@ -26,23 +26,23 @@ impl Dataplane {
     /// From now on windows are kept for [`Dataplane::poll_window`], and [`Dataplane::poll_timeout`] lets a driver that is idle wake at
     /// the end of one in which something happened.
     pub fn keep_windows(&mut self) {
-        self.meter.recorder.keep_ended();
+        self.base.meter.recorder.keep_ended();
     }
 
     /// The oldest window that is over and was not handed out yet, to be called after [`Dataplane::handle_time`]. Seconds in which nothing
     /// happened are left out.
     pub fn poll_window(&mut self) -> Option<LoopWindow> {
-        let ended = self.meter.recorder.poll_ended()?;
+        let ended = self.base.meter.recorder.poll_ended()?;
         let now = self.counters_now();
-        let counters = now.since(&std::mem::replace(&mut self.meter.told, now.clone()));
-        let slots = self.fleet.routes.servers().iter().map(|&slot| usize::from(slot));
-        let mut servers = Vec::with_capacity(self.fleet.routes.servers().len());
+        let counters = now.since(&std::mem::replace(&mut self.base.meter.told, now.clone()));
+        let slots = self.base.fleet.routes.servers().iter().map(|&slot| usize::from(slot));
+        let mut servers = Vec::with_capacity(self.base.fleet.routes.servers().len());
         for slot in slots {
             let time = ended.measured.server_time(slot).clone();
-            let name = Arc::clone(self.fleet.servers.slots.name(slot));
-            let mut window = self.fleet.servers[slot].end_window(ended.index, name, time);
-            if let Some(apart) = self.fleet.servers.bulk_of(slot) {
-                window.add(&self.fleet.servers[apart].end_window(
+            let name = Arc::clone(self.base.fleet.servers.slots.name(slot));
+            let mut window = self.base.fleet.servers[slot].end_window(ended.index, name, time);
+            if let Some(apart) = self.base.fleet.servers.bulk_of(slot) {
+                window.add(&self.base.fleet.servers[apart].end_window(
                     ended.index,
                     Arc::default(),
                     Distribution::new(),
@@ -52,14 +52,19 @@ impl Dataplane {
         }
         if !self.requests.services.is_empty() {
             // Queues have a length in the next second even if nothing happens in it.
-            self.meter.recorder.use_window();
+            self.base.meter.recorder.use_window();
         }
         Some(LoopWindow {
             index: ended.index,
             measured: ended.measured,
             counters,
-            sessions: self.clients.sessions.iter().filter(|(_, session)| session.hosted.is_none()).count()
-                as u64,
+            sessions: self
+                .base
+                .clients
+                .sessions
+                .iter()
+                .filter(|(_, session)| session.hosted.is_none())
+                .count() as u64,
             in_service: self.requests.services.len() as u64,
             servers,
         })
@@ -68,12 +73,12 @@ impl Dataplane {
     /// Whether [`Dataplane::poll_window`] would hand out a window.
     #[inline]
     pub fn has_window(&self) -> bool {
-        self.meter.recorder.has_ended()
+        self.base.meter.recorder.has_ended()
     }
 
     /// The open window, if it will be handed out when it is over.
     pub fn used_window(&self) -> Option<u64> {
-        self.meter.recorder.used_window().map(|(index, _)| index)
+        self.base.meter.recorder.used_window().map(|(index, _)| index)
     }
 
     /// The open window is over, because the driver ends.
@@ -86,9 +91,9 @@ impl Dataplane {
     /// Closes the windows that are over at `now`. Before something is recorded.
     #[inline]
     pub(crate) fn advance(&mut self, now: Instant) {
-        if self.meter.recorder.is_over(now) {
+        if self.base.meter.recorder.is_over(now) {
             self.hand_times_over();
-            self.meter.recorder.advance(now);
+            self.base.meter.recorder.advance(now);
         }
     }
 
@@ -96,18 +101,23 @@ impl Dataplane {
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_times_over(&mut self) {
-        self.fleet.servers.take_times(|server, times| self.meter.recorder.add_server_times(server, times));
+        self.base
+            .fleet
+            .servers
+            .take_times(|server, times| self.base.meter.recorder.add_server_times(server, times));
     }
 
     pub(crate) fn window_ends(&self) -> Option<Instant> {
-        self.meter.recorder.used_window().map(|(_, ends)| ends)
+        self.base.meter.recorder.used_window().map(|(_, ends)| ends)
     }
 
     pub(crate) fn counters_now(&self) -> Counters {
-        let mut counters =
-            Counters { stamps_clamped: self.meter.recorder.stamps_clamped(), ..self.meter.counters.clone() };
-        counters.merge(self.fleet.servers.counters());
-        counters.merge(self.fleet.replicas.counters());
+        let mut counters = Counters {
+            stamps_clamped: self.base.meter.recorder.stamps_clamped(),
+            ..self.base.meter.counters.clone()
+        };
+        counters.merge(self.base.fleet.servers.counters());
+        counters.merge(self.base.fleet.replicas.counters());
         counters
     }
 }

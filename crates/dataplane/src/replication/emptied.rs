@@ -64,11 +64,11 @@ impl Dataplane {
         if let Some((server, asked)) = doubted {
             let mut found = 0;
             gather.again.for_each_found(|_| found += 1);
-            self.fleet.replicas.learn_of_doubted(server, asked, found.min(asked));
+            self.base.fleet.replicas.learn_of_doubted(server, asked, found.min(asked));
         }
         self.requests.services[key].gather = Some(gather);
-        let is_rescued = doubted.is_some() && self.fleet.config.puts_back();
-        if is_rescued || self.fleet.config.read_repair == ReadRepair::On {
+        let is_rescued = doubted.is_some() && self.base.fleet.config.puts_back();
+        if is_rescued || self.base.fleet.config.read_repair == ReadRepair::On {
             self.repair_missing(key, now);
         }
     }

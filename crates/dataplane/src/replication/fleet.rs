@@ -148,3 +148,35 @@ fn is_pledged(former: &[Arc<Routes>], slot: usize) -> bool {
 
 /// One read in so many is a trial of whichever replica's turn it is, so that a server that became faster is noticed.
 const TRIAL_EVERY: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::servers::slots::SLOTS_MAX;
+    use weir_routing::{Placement, Router, Server};
+
+    fn table(host: &str) -> Arc<Table> {
+        let router = Router::new(vec![Server::new(host, 1)], Placement::Modulo, 1);
+        Arc::new(router.expect("one server is a pool").into())
+    }
+
+    #[test]
+    fn a_table_waits_until_there_is_room_for_its_servers() {
+        let mut fleet = Fleet::new(Config::default(), &table("a"), Arc::default());
+        let offer = |fleet: &mut Fleet, host: &str| {
+            fleet.offer(table(host));
+            fleet.take_coming_table(Instant::ZERO)
+        };
+        let first =
+            |fleet: &Fleet| fleet.servers.slots.name(usize::from(fleet.routes.servers()[0])).to_string();
+        assert!(!offer(&mut fleet, "a"), "it is the first");
+        fleet.servers.fill_with_leaving(Instant::ZERO);
+        assert_eq!(fleet.servers.slots.len(), SLOTS_MAX);
+        assert!(!offer(&mut fleet, "b") && !offer(&mut fleet, "c"));
+        assert_eq!((first(&fleet), fleet.next_settled()), ("a:1".into(), Some(Instant::ZERO)));
+        assert!(fleet.settle_all(Instant::ZERO));
+        assert!(fleet.take_coming_table(Instant::ZERO));
+        assert_eq!(first(&fleet), "c:1");
+        assert_eq!(fleet.servers.slots.len(), SLOTS_MAX);
+    }
+}

@@ -10,7 +10,8 @@
 
 use crate::{
     Dataplane, SessionId, clients::Clients, meter::Meter, replication::Replication,
-    replication::ownership::WriteByMail, requests::hosted::written_key, requests::kept::KeptRequest,
+    replication::ownership::WriteByMail, requests::base::Base, requests::hosted::written_key,
+    requests::kept::KeptRequest,
 };
 use std::collections::{HashMap, VecDeque};
 use weir_protocol::Parsed;
@@ -92,9 +93,13 @@ impl Dataplane {
     pub(crate) fn waits_for_key(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         let Some(key) = written_key(parsed) else { return false };
         let Self {
-            replication: Replication { holds, .. },
-            clients: Clients { sessions, .. },
-            meter: Meter { counters, .. },
+            base:
+                Base {
+                    replication: Replication { holds, .. },
+                    clients: Clients { sessions, .. },
+                    meter: Meter { counters, .. },
+                    ..
+                },
             ..
         } = self;
         let Some(hold) = holds.keys.get_mut(&key) else { return false };
@@ -115,21 +120,23 @@ impl Dataplane {
 
     /// A write that came by mail comes back if it may begin.
     pub(crate) fn admit_mail(&mut self, mail: WriteByMail) -> Option<WriteByMail> {
-        if self.replication.holds.is_empty() {
+        if self.base.replication.holds.is_empty() {
             return Some(mail);
         }
-        let Some(hold) = mail.written_key().and_then(|key| self.replication.holds.keys.get_mut(&key)) else {
+        let Some(hold) = mail.written_key().and_then(|key| self.base.replication.holds.keys.get_mut(&key))
+        else {
             return Some(mail);
         };
-        self.meter.counters.writes_held += 1;
+        self.base.meter.counters.writes_held += 1;
         hold.waiting.push_back(Waiter::Mail(Box::new(mail)));
         None
     }
 
     /// Once per turn: begins writes that came by mail and whose keys are free.
     pub(crate) fn serve_ready_mail(&mut self, now: Instant) {
-        while let Some(key) = self.replication.holds.ready.pop_front() {
-            let Some(hold) = self.replication.holds.keys.get_mut(&key).filter(|hold| !hold.is_active) else {
+        while let Some(key) = self.base.replication.holds.ready.pop_front() {
+            let Some(hold) = self.base.replication.holds.keys.get_mut(&key).filter(|hold| !hold.is_active)
+            else {
                 continue;
             };
             match hold.waiting.pop_front() {
@@ -143,10 +150,11 @@ impl Dataplane {
 
     /// A conditional write to this key was begun.
     pub(crate) fn hold(&mut self, key: &[u8]) {
-        if let Some(hold) = self.replication.holds.keys.get_mut(key) {
+        if let Some(hold) = self.base.replication.holds.keys.get_mut(key) {
             hold.is_active = true;
         } else {
-            self.replication
+            self.base
+                .replication
                 .holds
                 .keys
                 .insert(key.into(), Hold { is_active: true, waiting: VecDeque::new() });
@@ -155,7 +163,7 @@ impl Dataplane {
 
     /// Everybody was told, or there is nothing to tell.
     pub(crate) fn release_key(&mut self, key: &[u8]) {
-        if let Some(hold) = self.replication.holds.keys.get_mut(key) {
+        if let Some(hold) = self.base.replication.holds.keys.get_mut(key) {
             hold.is_active = false;
         }
         self.let_next_write(key);
@@ -163,15 +171,15 @@ impl Dataplane {
 
     /// A session that had waited has begun its write, or is gone.
     pub(crate) fn leave_line(&mut self, id: SessionId, stalled: &Stalled) {
-        if let Some(hold) = self.replication.holds.keys.get_mut(&stalled.key) {
+        if let Some(hold) = self.base.replication.holds.keys.get_mut(&stalled.key) {
             hold.waiting.retain(|waiter| !matches!(waiter, Waiter::Session(waiting) if *waiting == id));
         }
         self.let_next_write(&stalled.key);
     }
 
     fn let_next_write(&mut self, key: &[u8]) {
-        if let Some(next) = self.replication.holds.next(key) {
-            self.clients.resumable.push_back(next);
+        if let Some(next) = self.base.replication.holds.next(key) {
+            self.base.clients.resumable.push_back(next);
         }
     }
 }

@@ -122,7 +122,7 @@ struct UnderWay {
 impl Dataplane {
     /// Mail for another dataplane of the same proxy, and the number of its loop.
     pub fn poll_mail(&mut self) -> Option<(usize, Mail)> {
-        self.replication.post.as_mut()?.outgoing.pop_front()
+        self.base.replication.post.as_mut()?.outgoing.pop_front()
     }
 
     /// Mail has come; `now` is not earlier than the instant at which it was handed out.
@@ -130,30 +130,35 @@ impl Dataplane {
         match mail.0 {
             Content::Request { sender, message, first_byte, created } => {
                 self.memory_is_used(now);
-                let mail =
-                    WriteByMail { sender, message, first_byte, created, limits: self.fleet.config.limits };
+                let mail = WriteByMail {
+                    sender,
+                    message,
+                    first_byte,
+                    created,
+                    limits: self.base.fleet.config.limits,
+                };
                 if let Some(mail) = self.admit_mail(mail) {
                     self.serve_mail(mail, now);
                 }
             }
             Content::Reply(outcome) => self.take_outcome(*outcome, now),
             Content::Repair { home, name } => self.begin_repair(&name, Some(home), now),
-            Content::Repaired => self.replication.repairs.finish_one(),
+            Content::Repaired => self.base.replication.repairs.finish_one(),
         }
     }
 
     /// The mail of a dataplane that has others beside it.
     pub(crate) fn open_post(&mut self, now: Instant) {
-        if !self.fleet.config.has_owners() {
+        if !self.base.fleet.config.has_owners() {
             return;
         }
-        let Config { loop_index: index, loop_count: loops, .. } = self.fleet.config;
-        let mut session = Session::new(&self.fleet.config, now);
+        let Config { loop_index: index, loop_count: loops, .. } = self.base.fleet.config;
+        let mut session = Session::new(&self.base.fleet.config, now);
         session.hosted = Some(Taken::default());
-        self.replication.post = Some(Box::new(Post {
+        self.base.replication.post = Some(Box::new(Post {
             index,
             loops,
-            session: self.clients.sessions.insert(session),
+            session: self.base.clients.sessions.insert(session),
             outgoing: VecDeque::new(),
             under_way: vec![UnderWay::default(); loops],
             claim: Claim::default(),
@@ -162,8 +167,8 @@ impl Dataplane {
 
     /// Who owns this key, if it has replicas and another loop does.
     pub(crate) fn other_owner(&self, name: &[u8]) -> Option<usize> {
-        let post = self.replication.post.as_ref()?;
-        if !self.fleet.routes.is_replicated() || !self.fleet.routes.replicates(name) {
+        let post = self.base.replication.post.as_ref()?;
+        if !self.base.fleet.routes.is_replicated() || !self.base.fleet.routes.replicates(name) {
             return None;
         }
         let owner = owner_of(name, post.loops);
@@ -185,28 +190,29 @@ impl Dataplane {
         }
         let mut message = Vec::new();
         write.request.write_to(&mut message);
-        let post = self.replication.post.as_mut().expect("who has no post knows no other owner");
+        let post = self.base.replication.post.as_mut().expect("who has no post knows no other owner");
         let sender = Sender { home: post.index, request, bytes: message.len() };
-        if !post.under_way[owner].admit(sender.bytes, &self.fleet.config) {
-            self.meter.counters.mail_refusals_full += 1;
-            service.fail(Fault::Queue, self.fleet.servers.slots.name(self.fleet.routes.primary(name)));
+        if !post.under_way[owner].admit(sender.bytes, &self.base.fleet.config) {
+            self.base.meter.counters.mail_refusals_full += 1;
+            service
+                .fail(Fault::Queue, self.base.fleet.servers.slots.name(self.base.fleet.routes.primary(name)));
             return self.finish(request, None, context.now);
         }
         service.outstanding = 1;
-        self.meter.counters.requests_mailed += 1;
+        self.base.meter.counters.requests_mailed += 1;
         let Context { first_byte, now: created, .. } = context;
         post.outgoing.push_back((owner, Mail(Content::Request { sender, message, first_byte, created })));
     }
 
     /// Asks the owner of a key to put copies of it back. It answers by [`Dataplane::mail_repaired`].
     pub(crate) fn mail_repair(&mut self, owner: usize, name: &[u8]) {
-        let post = self.replication.post.as_mut().expect("who has no post knows no other owner");
+        let post = self.base.replication.post.as_mut().expect("who has no post knows no other owner");
         post.outgoing.push_back((owner, Mail(Content::Repair { home: post.index, name: name.into() })));
     }
 
     /// What another loop wanted to be put back is, or cannot be.
     pub(crate) fn mail_repaired(&mut self, home: usize) {
-        let post = self.replication.post.as_mut().expect("mail is answered where there is a post");
+        let post = self.base.replication.post.as_mut().expect("mail is answered where there is a post");
         post.outgoing.push_back((home, Mail(Content::Repaired)));
     }
 
@@ -222,11 +228,11 @@ impl Dataplane {
 
     /// Serves a write for another loop.
     fn serve_for(&mut self, sender: Sender, message: &[u8], taken: Taken) {
-        let id = self.replication.post.as_ref().expect("mail comes where there is a post").session;
-        let session = &mut self.clients.sessions[id];
+        let id = self.base.replication.post.as_ref().expect("mail comes where there is a post").session;
+        let session = &mut self.base.clients.sessions[id];
         (session.hosted, session.sender) = (Some(taken), Some(sender));
         let context = Context { session: id, first_byte: taken.first_byte, now: taken.dequeued };
-        match crate::parse_whole(message, self.fleet.config.limits) {
+        match crate::parse_whole(message, self.base.fleet.config.limits) {
             Parsed::Request { request, .. } => self.carry_out(request, context),
             // It was a request when it was sent: the two loops would have to disagree about the protocol.
             _ => self.answer_locally(Answer::Fixed(Refusal::BadCommandLine.reply()), false, true, context),
@@ -236,7 +242,7 @@ impl Dataplane {
     /// What was served for another loop is done.
     pub(crate) fn answer_by_mail(&mut self, key: RequestKey, sender: Sender, reply: Option<&[u8]>) {
         let service = &mut self.requests.services[key];
-        self.clients.sessions[service.session].in_service -= 1;
+        self.base.clients.sessions[service.session].in_service -= 1;
         let blame = service.has_failed().then(|| service.fault());
         let reply = match (service.failure_line(), reply, mem::take(&mut service.answer)) {
             (Some(line), ..) => line,
@@ -244,7 +250,7 @@ impl Dataplane {
             (None, None, Answer::Owned(reply)) => reply,
             (None, None, kept) => kept.as_slice().to_vec(),
         };
-        let post = self.replication.post.as_mut().expect("mail is answered where there is a post");
+        let post = self.base.replication.post.as_mut().expect("mail is answered where there is a post");
         let outcome = Outcome {
             sender,
             owner: post.index,
@@ -261,7 +267,7 @@ impl Dataplane {
     /// The owner has answered.
     fn take_outcome(&mut self, outcome: Outcome, now: Instant) {
         let Outcome { sender, owner, reply, stamps, first_sent, error, blame } = outcome;
-        self.replication.post.as_mut().expect("a reply comes to who has sent mail").under_way[owner]
+        self.base.replication.post.as_mut().expect("a reply comes to who has sent mail").under_way[owner]
             .leave(sender.bytes);
         let service = &mut self.requests.services[sender.request];
         service.outstanding = 0;
@@ -273,7 +279,7 @@ impl Dataplane {
 
     /// Whether nothing that was mailed, in either direction, waits for anything: for tests.
     pub(crate) fn post_is_quiet(&self) -> bool {
-        self.replication.post.as_ref().is_none_or(|post| {
+        self.base.replication.post.as_ref().is_none_or(|post| {
             post.outgoing.is_empty() && post.under_way.iter().all(|it| it.requests == 0 && it.bytes == 0)
         })
     }

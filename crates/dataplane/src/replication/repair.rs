@@ -25,6 +25,7 @@ use crate::{
     replication::replicate::{Copy, CopyState, Replicated, Step},
     requests::Requests,
     requests::again::Found,
+    requests::base::Base,
     servers::backend::{Backend, NewPart, RequestKey},
     servers::begun::Begun,
     wire::hash::hash,
@@ -133,8 +134,8 @@ impl Dataplane {
     pub(crate) fn repair_missing(&mut self, key: RequestKey, now: Instant) {
         let Some(mut gather) = self.requests.services[key].gather.take() else { return };
         gather.again.for_each_found(|Found { name, block_len }| {
-            if block_len > MESSAGE_BYTES_MAX || self.replication.repairs.under_way == UNDER_WAY_MAX {
-                self.meter.counters.repairs_dropped += 1;
+            if block_len > MESSAGE_BYTES_MAX || self.base.replication.repairs.under_way == UNDER_WAY_MAX {
+                self.base.meter.counters.repairs_dropped += 1;
             } else {
                 self.ask_for_repair(name, now);
             }
@@ -144,15 +145,15 @@ impl Dataplane {
 
     /// What a doubted server lacks and another has is put back.
     pub(crate) fn put_back_missed(&mut self, name: &[u8], now: Instant) {
-        if self.replication.repairs.under_way == UNDER_WAY_MAX {
-            self.meter.counters.repairs_dropped += 1;
+        if self.base.replication.repairs.under_way == UNDER_WAY_MAX {
+            self.base.meter.counters.repairs_dropped += 1;
         } else {
             self.ask_for_repair(name, now);
         }
     }
 
     fn ask_for_repair(&mut self, name: &[u8], now: Instant) {
-        self.replication.repairs.under_way += 1;
+        self.base.replication.repairs.under_way += 1;
         match self.other_owner(name) {
             Some(owner) => self.mail_repair(owner, name),
             None => self.begin_repair(name, None, now),
@@ -162,20 +163,20 @@ impl Dataplane {
     /// The owner of a key asks its decider for what the others are to have.
     pub(crate) fn begin_repair(&mut self, name: &[u8], home: Option<usize>, now: Instant) {
         let class = class_of(name);
-        let is_counted = self.replication.repairs.count_writes();
+        let is_counted = self.base.replication.repairs.count_writes();
         let (Some(decider), Some(&Writes { begun, unfinished: 0 }), true) =
-            (self.repairer(name), self.replication.repairs.writes.get(class), is_counted)
+            (self.repairer(name), self.base.replication.repairs.writes.get(class), is_counted)
         else {
-            self.meter.counters.repairs_dropped += 1;
+            self.base.meter.counters.repairs_dropped += 1;
             return self.finish_repair(home);
         };
         let mut replicas = [0; REPLICAS_MAX];
-        let count = self.fleet.routes.replicas_of(name, &mut replicas);
+        let count = self.base.fleet.routes.replicas_of(name, &mut replicas);
         let copies = replicas[..count].iter();
         let copies =
             copies.map(|&server| Copy { server: usize::from(server), state: CopyState::Untold }).collect();
         let repair = Follow::Repair(Repair { class, begun, home });
-        let write = Replicated::internal(name, &self.fleet.routes, copies, (decider, repair));
+        let write = Replicated::internal(name, &self.base.fleet.routes, copies, (decider, repair));
         let key = self.requests.services.add();
         self.requests.services[key].stamps = Stamps::at(now);
         self.requests.services[key].write = Some(Box::new(write));
@@ -193,10 +194,10 @@ impl Dataplane {
     /// not, or earlier.
     fn repairer(&self, name: &[u8]) -> Option<usize> {
         let mut replicas = [0; REPLICAS_MAX];
-        let count = self.fleet.routes.replicas_of(name, &mut replicas);
+        let count = self.base.fleet.routes.replicas_of(name, &mut replicas);
         let servers = || replicas[..count].iter().map(|&server| usize::from(server));
-        let readable = || servers().filter(|&server| self.fleet.readers().is_readable(server));
-        let source = readable().min_by_key(|&server| self.fleet.replicas.doubt_rank(server))?;
+        let readable = || servers().filter(|&server| self.base.fleet.readers().is_readable(server));
+        let source = readable().min_by_key(|&server| self.base.fleet.replicas.doubt_rank(server))?;
         (readable().count() > 1).then_some(source)
     }
 
@@ -216,12 +217,12 @@ impl Dataplane {
                 Status::MetaValue => self.put_back(key, &mut write, &bytes[..reply.answer_len], now),
                 // It is gone meanwhile.
                 Status::MetaMiss => {}
-                _ => self.meter.counters.repairs_failed += 1,
+                _ => self.base.meter.counters.repairs_failed += 1,
             }
         } else if server != write.decider {
             // It may hold something by now, and keeps it.
-            self.meter.counters.reads_repaired += u64::from(reply.status == Status::MetaDone);
-            self.meter.counters.repairs_failed += u64::from(reply.status.is_error());
+            self.base.meter.counters.reads_repaired += u64::from(reply.status == Status::MetaDone);
+            self.base.meter.counters.repairs_failed += u64::from(reply.status.is_error());
         }
         self.advance_repair(key, write);
     }
@@ -233,7 +234,7 @@ impl Dataplane {
         mut write: Box<Replicated>,
         (fault, server): (Fault, usize),
     ) {
-        self.meter.counters.repairs_failed += 1;
+        self.base.meter.counters.repairs_failed += 1;
         let rank = write.rank_of(server);
         // The decider was asked nothing that another replica could lack; and who was not connected to was sent nothing.
         let may_have_changed = server != write.decider && fault != Fault::Connect;
@@ -245,15 +246,15 @@ impl Dataplane {
     /// The decider has said what it holds.
     fn put_back(&mut self, key: RequestKey, write: &mut Replicated, bytes: &[u8], now: Instant) {
         let Follow::Repair(repair) = &write.follow else { return };
-        let is_current = !self.replication.repairs.is_outdated(repair)
-            && write.goes_by(&self.fleet.routes)
-            && self.fleet.readers().is_readable(write.decider);
+        let is_current = !self.base.replication.repairs.is_outdated(repair)
+            && write.goes_by(&self.base.fleet.routes)
+            && self.base.fleet.readers().is_readable(write.decider);
         let Some(item) = Item::parse(bytes) else {
-            self.meter.counters.repairs_failed += 1;
+            self.base.meter.counters.repairs_failed += 1;
             return;
         };
         if !is_current || item.value.len() > MESSAGE_BYTES_MAX {
-            self.meter.counters.repairs_dropped += 1;
+            self.base.meter.counters.repairs_dropped += 1;
             return;
         }
         if item.has_won {
@@ -267,12 +268,12 @@ impl Dataplane {
         }
         let mut message = Vec::new();
         if item.is_marked || !item.write_add(write.key().bytes, &mut message) {
-            self.meter.counters.repairs_dropped += 1;
+            self.base.meter.counters.repairs_dropped += 1;
             return;
         }
         for rank in 0..write.copies.len() {
             let Copy { server, state } = write.copies[rank];
-            if state == CopyState::Untold && self.fleet.readers().is_readable(server) {
+            if state == CopyState::Untold && self.base.fleet.readers().is_readable(server) {
                 write.copies[rank].state = CopyState::Asked;
                 self.send_for_repair((key, server), now, |backend| {
                     backend.message().extend_from_slice(&message);
@@ -288,7 +289,9 @@ impl Dataplane {
         compose: impl FnOnce(&mut Backend),
     ) {
         let Self {
-            fleet: Fleet { servers: backends, config, .. }, requests: Requests { services, .. }, ..
+            base: Base { fleet: Fleet { servers: backends, config, .. }, .. },
+            requests: Requests { services, .. },
+            ..
         } = self;
         let backend = &mut backends[server];
         let (request, expected) = (Some(key), Expected::Meta);
@@ -313,7 +316,7 @@ impl Dataplane {
     fn finish_repair(&mut self, home: Option<usize>) {
         match home {
             Some(home) => self.mail_repaired(home),
-            None => self.replication.repairs.finish_one(),
+            None => self.base.replication.repairs.finish_one(),
         }
     }
 }

@@ -214,10 +214,10 @@ impl Dataplane {
         let mut replicated = Box::new(Replicated {
             key: write.key.bytes.into(),
             base64: write.key.base64,
-            routes: Arc::clone(&self.fleet.routes),
+            routes: Arc::clone(&self.base.fleet.routes),
             copies,
             decider,
-            policy: self.fleet.config.write_policy,
+            policy: self.base.fleet.config.write_policy,
             needed: self.needed(replicas.len()),
             step: if write.is_conditional { Step::Deciding } else { Step::Told },
             follow,
@@ -226,21 +226,22 @@ impl Dataplane {
             failure: None,
             is_undecided: false,
             is_answered: false,
-            class: self.replication.repairs.begin_write(name),
+            class: self.base.replication.repairs.begin_write(name),
         });
         for rank in 0..replicas.len() {
             let server = replicated.copies[rank].server;
             if write.is_conditional && server != decider {
                 continue;
             }
-            replicated.copies[rank].state = if self.fleet.servers[server].admit(&self.fleet.config).is_ok() {
-                self.send(key, server, write.expected, server == decider, now, |backend| {
-                    write_message(request, write.expected, backend);
-                });
-                CopyState::Asked
-            } else {
-                self.skip_copy(&replicated, server)
-            };
+            replicated.copies[rank].state =
+                if self.base.fleet.servers[server].admit(&self.base.fleet.config).is_ok() {
+                    self.send(key, server, write.expected, server == decider, now, |backend| {
+                        write_message(request, write.expected, backend);
+                    });
+                    CopyState::Asked
+                } else {
+                    self.skip_copy(&replicated, server)
+                };
         }
         if write.is_conditional {
             if matches!(replicated.follow, Follow::Copy) {
@@ -250,13 +251,13 @@ impl Dataplane {
         }
         let service = &mut self.requests.services[key];
         service.is_decided_alone = write.is_conditional;
-        self.clients.sessions[service.session].undecided += usize::from(service.is_decided_alone);
+        self.base.clients.sessions[service.session].undecided += usize::from(service.is_decided_alone);
         service.write = Some(replicated);
     }
 
     /// How many replicas must have done a write.
     fn needed(&self, replicas: usize) -> usize {
-        match self.fleet.config.write_policy {
+        match self.base.fleet.config.write_policy {
             WritePolicy::Quorum => replicas / 2 + 1,
             WritePolicy::All | WritePolicy::First | WritePolicy::Async => 1,
         }
@@ -267,28 +268,28 @@ impl Dataplane {
         let mut live = 0;
         let mut down = None;
         for server in replicas.iter().map(|&server| usize::from(server)) {
-            match self.fleet.servers[server].admit(&self.fleet.config) {
+            match self.base.fleet.servers[server].admit(&self.base.fleet.config) {
                 Ok(()) => live += 1,
                 Err(Fault::Down) => down = down.or(Some((Fault::Down, server))),
                 // Nobody has heard of it yet, so nothing differs if it ends here.
                 Err(fault) => return Err((fault, server)),
             }
         }
-        let required = match (self.fleet.config.write_policy, self.fleet.config.replicas_required) {
+        let required = match (self.base.fleet.config.write_policy, self.base.fleet.config.replicas_required) {
             (WritePolicy::All, ReplicasRequired::AllConfigured) => replicas.len(),
             _ => self.needed(replicas.len()),
         };
         if let Some(down) = down.filter(|_| live < required) {
             return Err(down);
         }
-        match self.fleet.readers().first(replicas) {
+        match self.base.fleet.readers().first(replicas) {
             Ok(decider) => Ok(decider),
             Err(refusal) if is_conditional => Err(refusal),
             // Nothing is read to carry it out.
             Err(_) => {
                 let mut servers = replicas.iter().map(|&server| usize::from(server));
-                let live =
-                    servers.find(|&server| self.fleet.servers[server].admit(&self.fleet.config).is_ok());
+                let live = servers
+                    .find(|&server| self.base.fleet.servers[server].admit(&self.base.fleet.config).is_ok());
                 Ok(live.expect("as many as are required were counted"))
             }
         }
@@ -296,8 +297,8 @@ impl Dataplane {
 
     /// A replica is marked down, and will not hear of the write.
     pub(crate) fn skip_copy(&mut self, write: &Replicated, server: usize) -> CopyState {
-        self.meter.counters.copies_skipped += 1;
-        self.fleet.replicas.miss(server, write.key(), &mut self.fleet.servers);
+        self.base.meter.counters.copies_skipped += 1;
+        self.base.fleet.replicas.miss(server, write.key(), &mut self.base.fleet.servers);
         CopyState::Missed
     }
 
@@ -316,7 +317,7 @@ impl Dataplane {
         let (rank, answer) = (write.rank_of(server), &bytes[..reply.answer_len]);
         let state = write.copies[rank].state;
         if reply.status.is_error() {
-            self.fleet.servers[server].errors += 1;
+            self.base.fleet.servers[server].errors += 1;
         }
         if part == ITEM_PART {
             self.copy_item(key, &mut write, (reply, bytes), now);
@@ -388,7 +389,7 @@ impl Dataplane {
 
     /// A replica lacks the write, or may.
     pub(crate) fn miss_copy(&mut self, write: &Replicated, server: usize) -> CopyState {
-        self.fleet.replicas.miss(server, write.key(), &mut self.fleet.servers);
+        self.base.fleet.replicas.miss(server, write.key(), &mut self.base.fleet.servers);
         CopyState::Missed
     }
 
@@ -416,7 +417,7 @@ impl Dataplane {
         if outstanding > 0 {
             self.requests.services[key].write = Some(write);
         } else {
-            self.replication.repairs.end_write(write.class);
+            self.base.replication.repairs.end_write(write.class);
         }
         if verdict.is_some() {
             self.finish(key, None, now);
@@ -440,7 +441,7 @@ impl Dataplane {
     /// Replicas that refused what another did forget the key. Who refused did nothing, so where nobody did it all agree.
     fn end_disagreement(&mut self, key: RequestKey, write: &mut Replicated, now: Instant) {
         let is_done_somewhere = write.count(CopyState::Done) > 0;
-        let is_wanted = is_done_somewhere && self.fleet.config.ends_disagreement();
+        let is_wanted = is_done_somewhere && self.base.fleet.config.ends_disagreement();
         if !is_wanted || write.step != Step::Told || write.follow.is_conditional() {
             return;
         }
@@ -470,16 +471,16 @@ impl Dataplane {
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) -> Result<(), Fault> {
-        let backend = &mut self.fleet.servers[server];
-        backend.admit(&self.fleet.config)?;
+        let backend = &mut self.base.fleet.servers[server];
+        backend.admit(&self.base.fleet.config)?;
         let service = &mut self.requests.services[key];
         service.following = true;
         // Both steps share the request's deadline. Where the first has used it up, nobody waits for the second, which has its own.
         let created = service.begun();
-        let is_late = created.deadline(self.fleet.config.timeout_ns, false) <= now;
+        let is_late = created.deadline(self.base.fleet.config.timeout_ns, false) <= now;
         let created = if is_late { Begun::at(now) } else { created };
         let part = NewPart { request: Some(key), expected, decides: false, index, created };
-        backend.begin_message(part, &self.fleet.config, now);
+        backend.begin_message(part, &self.base.fleet.config, now);
         compose(backend);
         backend.finish_message();
         service.outstanding += 1;
@@ -488,11 +489,11 @@ impl Dataplane {
 
     /// A follower that cannot be told because too much waits for it already.
     pub(crate) fn refuse_copy(&mut self, write: &mut Replicated, fault: Fault, server: usize) -> CopyState {
-        if fault == Fault::Down && self.fleet.config.replicas_required == ReplicasRequired::Live {
+        if fault == Fault::Down && self.base.fleet.config.replicas_required == ReplicasRequired::Live {
             return self.skip_copy(write, server);
         }
-        self.meter.counters.server_refusals_full += u64::from(fault == Fault::Full);
-        self.fleet.servers[server].errors += 1;
+        self.base.meter.counters.server_refusals_full += u64::from(fault == Fault::Full);
+        self.base.fleet.servers[server].errors += 1;
         write.failure.get_or_insert(Failure::Fault(fault, server));
         self.miss_copy(write, server)
     }

@@ -223,12 +223,12 @@ impl Dataplane {
         reply: Reply,
         bytes: &[u8],
     ) -> Option<Tagged> {
-        let backend = &self.fleet.servers[server];
-        let tag = self.fleet.replicas.tag(server)?;
+        let backend = &self.base.fleet.servers[server];
+        let tag = self.base.fleet.replicas.tag(server)?;
         match reply.status {
             Status::End if expected == Expected::Retrieval => {
                 // A server may belong to several pools.
-                let is_replicated = |name: &[u8]| self.fleet.routes.replicates(name);
+                let is_replicated = |name: &[u8]| self.base.fleet.routes.replicates(name);
                 tag.in_values((reply, bytes), backend.scanner.values(), is_replicated)
             }
             // A line about an item, for whoever looks for mistakes, shows what the server has.
@@ -249,7 +249,7 @@ impl Dataplane {
         write: Write<'a>,
         text: &'a mut Vec<u8>,
     ) -> Judged<'a> {
-        match self.fleet.replicas.tag(decider) {
+        match self.base.fleet.replicas.tag(decider) {
             Some(tag) if write.is_conditional => tag.judge(write.request, text),
             _ => Judged::Ask(write.request),
         }
@@ -257,7 +257,7 @@ impl Dataplane {
 
     /// A write that carries a token of another server than the one that decides.
     pub(crate) fn refuse_token(&mut self, key: RequestKey, answer: Answer, now: Instant) {
-        self.meter.counters.tokens_outdated += 1;
+        self.base.meter.counters.tokens_outdated += 1;
         self.requests.services[key].answer = answer;
         self.finish(key, None, now);
     }

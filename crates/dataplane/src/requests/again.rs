@@ -17,6 +17,7 @@ use crate::{
     replication::fleet::Fleet,
     replication::readers::Readers,
     requests::Requests,
+    requests::base::Base,
     requests::gather::Gather,
     servers::backend::{NewPart, RequestKey},
     wire::names::Names,
@@ -57,12 +58,16 @@ pub(crate) struct Again {
 impl Dataplane {
     /// A multi-get has all its parts: asks the deciders for what others did not have. Returns whether there is anything to wait for.
     pub(crate) fn ask_again(&mut self, key: RequestKey, now: Instant) -> bool {
-        let generation = self.fleet.generation();
+        let generation = self.base.fleet.generation();
         let Self {
+            base:
+                Base {
+                    clients: Clients { sessions, .. },
+                    fleet: Fleet { routes: router, servers: backends, replicas: copies, config, .. },
+                    meter: Meter { counters, .. },
+                    ..
+                },
             requests: Requests { services, .. },
-            clients: Clients { sessions, .. },
-            fleet: Fleet { routes: router, servers: backends, replicas: copies, config, .. },
-            meter: Meter { counters, .. },
             ..
         } = self;
         let service = &mut services[key];

@@ -14,6 +14,7 @@ use crate::{
     meter::Meter,
     replication::fleet::Fleet,
     requests::Requests,
+    requests::base::Base,
     servers::backend::{NewPart, Part},
     wire::names::Names,
 };
@@ -35,10 +36,14 @@ impl Dataplane {
     #[cold]
     pub(crate) fn ask_alone(&mut self, sharer: &Sharer, server: usize, now: Instant) -> bool {
         let Self {
+            base:
+                Base {
+                    clients: Clients { sessions, .. },
+                    fleet: Fleet { servers: backends, replicas, config, .. },
+                    meter: Meter { counters, .. },
+                    ..
+                },
             requests: Requests { services, .. },
-            clients: Clients { sessions, .. },
-            fleet: Fleet { servers: backends, replicas, config, .. },
-            meter: Meter { counters, .. },
             ..
         } = self;
         let Sharer { part, keys } = sharer;

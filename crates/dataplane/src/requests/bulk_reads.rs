@@ -25,7 +25,7 @@ mod habits;
 
 use crate::{
     Dataplane, Fault, SessionId, clients::Clients, meter::Meter, replication::fleet::Fleet,
-    requests::Requests, requests::multiget::Plan, servers::backend::RequestKey,
+    requests::Requests, requests::base::Base, requests::multiget::Plan, servers::backend::RequestKey,
 };
 pub(crate) use habits::Habits;
 use std::{
@@ -130,7 +130,7 @@ impl Dataplane {
     /// Whether this may be a read that is carried out with care, or one that such a read of its session keeps waiting.
     #[inline]
     pub(crate) fn concerns_bulk_reads(&self, id: SessionId, parsed: &Parsed<'_>) -> bool {
-        let session = &self.clients.sessions[id];
+        let session = &self.base.clients.sessions[id];
         session.reads_apart > 0
             || matches!(parsed, Parsed::Request { request: Request::Retrieval(retrieval), .. }
                 if retrieval.key_count() >= session.habits.keys_min())
@@ -139,7 +139,7 @@ impl Dataplane {
     /// Whether this read is carried out with care.
     #[inline]
     pub(crate) fn is_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
-        retrieval.key_count() >= self.clients.sessions[id].habits.keys_min()
+        retrieval.key_count() >= self.base.clients.sessions[id].habits.keys_min()
             && self.may_be_bulk_read(id, retrieval)
     }
 
@@ -155,16 +155,16 @@ impl Dataplane {
     #[cold]
     fn may_be_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
         matches!(retrieval.verb, RetrievalVerb::Get | RetrievalVerb::Gets)
-            && self.clients.sessions[id].hosted.is_none()
+            && self.base.clients.sessions[id].hosted.is_none()
     }
 
     /// Whether a request waits because of reads that bring much: it is one, and there is no room, or its session has one in service.
     #[cold]
     pub(crate) fn waits_for_bulk_reads(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
-        let session = &self.clients.sessions[id];
+        let session = &self.base.clients.sessions[id];
         let Some(read) = self.as_bulk_read(id, parsed).filter(|_| session.slicing == Slicing::No) else {
             let waits = session.reads_apart > 0;
-            self.meter.counters.bulk_read_waits += u64::from(waits);
+            self.base.meter.counters.bulk_read_waits += u64::from(waits);
             return waits;
         };
         let habits = &session.habits;
@@ -172,8 +172,8 @@ impl Dataplane {
         let is_sliced = read.key_count() > habits.keys_per_slice();
         let is_alone = is_sliced || !habits.is_known();
         let others = session.in_service - if is_alone { 0 } else { session.reads_apart };
-        if others > 0 && self.fleet.config.reads_much_alone() {
-            self.meter.counters.bulk_read_waits += 1;
+        if others > 0 && self.base.fleet.config.reads_much_alone() {
+            self.base.meter.counters.bulk_read_waits += 1;
             return true;
         }
         // The few keys of a client of which nothing is known most likely bring little, and every connection is looked at in every turn.
@@ -184,12 +184,12 @@ impl Dataplane {
     }
 
     fn waits_in_line(&mut self, id: SessionId) -> bool {
-        if self.requests.bulk_reads.has_room(self.fleet.config.slice_bytes) {
+        if self.requests.bulk_reads.has_room(self.base.fleet.config.slice_bytes) {
             return false;
         }
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         if !mem::replace(&mut session.is_in_line, true) {
-            self.meter.counters.bulk_read_waits += 1;
+            self.base.meter.counters.bulk_read_waits += 1;
             self.requests.bulk_reads.line.push_back(id);
         }
         true
@@ -198,17 +198,18 @@ impl Dataplane {
     /// Connects to every server a second time, once for each table. Reads wait for these connections while they are made, and are sent
     /// over the first ones where that fails.
     fn open_for_bulk_reads(&mut self, now: Instant) {
-        let has_none = self.fleet.routes.is_replicated() || self.fleet.config.large_value_bytes == usize::MAX;
-        if has_none || self.requests.bulk_reads.generation == Some(self.fleet.generation()) {
+        let has_none =
+            self.base.fleet.routes.is_replicated() || self.base.fleet.config.large_value_bytes == usize::MAX;
+        if has_none || self.requests.bulk_reads.generation == Some(self.base.fleet.generation()) {
             return;
         }
-        self.requests.bulk_reads.generation = Some(self.fleet.generation());
-        self.fleet.servers.open_all_bulk(now);
+        self.requests.bulk_reads.generation = Some(self.base.fleet.generation());
+        self.base.fleet.servers.open_all_bulk(now);
         self.look_whether_opening();
     }
 
     fn look_whether_opening(&mut self) {
-        self.requests.bulk_reads.is_opening = self.fleet.servers.is_opening_bulk();
+        self.requests.bulk_reads.is_opening = self.base.fleet.servers.is_opening_bulk();
     }
 
     /// Once per turn: lets sessions go on for which there is room.
@@ -217,9 +218,9 @@ impl Dataplane {
         if self.requests.bulk_reads.is_opening {
             self.look_whether_opening();
         }
-        while self.requests.bulk_reads.has_room(self.fleet.config.slice_bytes) {
+        while self.requests.bulk_reads.has_room(self.base.fleet.config.slice_bytes) {
             let Some(id) = self.requests.bulk_reads.line.pop_front() else { break };
-            if let Some(session) = self.clients.sessions.get_mut(id) {
+            if let Some(session) = self.base.clients.sessions.get_mut(id) {
                 session.is_in_line = false;
             }
             self.resume(id, now);
@@ -229,9 +230,9 @@ impl Dataplane {
     /// A read that is carried out with care was taken into service.
     #[cold]
     pub(crate) fn begin_bulk_read(&mut self, key: RequestKey, retrieval: Retrieval<'_>, now: Instant) {
-        self.meter.counters.bulk_reads += 1;
+        self.base.meter.counters.bulk_reads += 1;
         let service = &mut self.requests.services[key];
-        let session = &mut self.clients.sessions[service.session];
+        let session = &mut self.base.clients.sessions[service.session];
         session.reads_apart += 1;
         let count = session.habits.keys_per_slice();
         if retrieval.key_count() <= count {
@@ -248,7 +249,7 @@ impl Dataplane {
     fn send_slice(&mut self, key: RequestKey, slice: Retrieval<'_>, slices: Option<Slices>, now: Instant) {
         let keys = slice.key_count();
         let service = &mut self.requests.services[key];
-        let bytes = keys.saturating_mul(self.clients.sessions[service.session].habits.bytes_per_key());
+        let bytes = keys.saturating_mul(self.base.clients.sessions[service.session].habits.bytes_per_key());
         service.apart = true;
         let is_sliced = slices.is_some();
         self.requests.bulk_reads.reads.insert(key, BulkRead { keys, bytes, slices });
@@ -256,7 +257,7 @@ impl Dataplane {
         let mut plan = self.plan(key, slice);
         match &mut plan {
             Plan::One(Ok(server)) => {
-                *server = self.fleet.servers.way_of_read(*server);
+                *server = self.base.fleet.servers.way_of_read(*server);
                 if is_sliced {
                     let mut gather = self.requests.gathers.pop().unwrap_or_default();
                     (0..keys).for_each(|_| gather.assign(*server));
@@ -264,7 +265,7 @@ impl Dataplane {
                 }
             }
             Plan::One(Err(_)) => {}
-            Plan::Parts(gather) => gather.redirect(|server| self.fleet.servers.way_of_read(server)),
+            Plan::Parts(gather) => gather.redirect(|server| self.base.fleet.servers.way_of_read(server)),
         }
         if is_sliced {
             // How long a slice takes says nothing of a whole request.
@@ -278,7 +279,7 @@ impl Dataplane {
     #[cold]
     pub(crate) fn come_back(&mut self, key: RequestKey, reply_len: Option<usize>) -> bool {
         let service = &mut self.requests.services[key];
-        let session = &mut self.clients.sessions[service.session];
+        let session = &mut self.base.clients.sessions[service.session];
         service.apart = false;
         let Some(read) = self.requests.bulk_reads.reads.get(&key) else {
             session.apart -= 1;
@@ -294,7 +295,7 @@ impl Dataplane {
             return true;
         }
         let service = &mut self.requests.services[key];
-        let session = &mut self.clients.sessions[service.session];
+        let session = &mut self.base.clients.sessions[service.session];
         session.reads_apart -= 1;
         if let Some(BulkRead { slices: Some(slices), .. }) = self.requests.bulk_reads.reads.remove(&key) {
             session.slicing = Slicing::No;
@@ -314,10 +315,14 @@ impl Dataplane {
     /// The values of a slice go to the client, whose first request in service this is. Returns whether there was room for them.
     fn take_slice(&mut self, key: RequestKey) -> bool {
         let Self {
+            base:
+                Base {
+                    clients: Clients { sessions, held, .. },
+                    fleet: Fleet { config, .. },
+                    meter: Meter { counters, .. },
+                    ..
+                },
             requests: Requests { services, .. },
-            clients: Clients { sessions, held, .. },
-            fleet: Fleet { config, .. },
-            meter: Meter { counters, .. },
             ..
         } = self;
         let service = &mut services[key];
@@ -337,9 +342,9 @@ impl Dataplane {
         gather.merge_values_into(&mut session.out);
         session.slicing = Slicing::Ready(key);
         if session.output().is_empty() {
-            self.clients.resumable.push_back(id);
+            self.base.clients.resumable.push_back(id);
         } else if !mem::replace(&mut session.dirty, true) {
-            self.clients.dirty.push_back(id);
+            self.base.clients.dirty.push_back(id);
         }
         self.recycle(gather);
         self.recharge(id);
@@ -349,16 +354,16 @@ impl Dataplane {
     /// The client has taken something of the values that came before.
     #[cold]
     pub(crate) fn go_on_with_slices(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         let Slicing::Ready(key) = session.slicing else { return };
         if self.waits_in_line(id) {
             return;
         }
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         session.slicing = Slicing::InService;
         let service = &mut self.requests.services[key];
         (service.stamps.created, service.following) = (now, true);
-        self.meter.counters.bulk_read_slices += 1;
+        self.base.meter.counters.bulk_read_slices += 1;
         let Some(BulkRead { slices: Some(before), .. }) = self.requests.bulk_reads.reads.remove(&key) else {
             return;
         };

@@ -8,22 +8,23 @@ impl Dataplane {
     /// of that was answered.
     #[cold]
     pub(crate) fn waits_to_go_bulk(&mut self, id: SessionId, parsed: &Parsed<'_>) -> bool {
-        let session = &self.clients.sessions[id];
+        let session = &self.base.clients.sessions[id];
         let waits = session.in_service > 0 && session.hosted.is_none() && self.goes_bulk(parsed);
-        self.meter.counters.large_waits += u64::from(waits);
+        self.base.meter.counters.large_waits += u64::from(waits);
         waits
     }
 
     fn goes_bulk(&self, parsed: &Parsed<'_>) -> bool {
         if let Parsed::Request { request: Request::FlushAll { .. }, .. } = parsed {
-            return self.fleet.servers.is_bulk_busy();
+            return self.base.fleet.servers.is_bulk_busy();
         }
         let len = if let Parsed::Request { request, .. } = parsed { value_len(request) } else { 0 };
-        if self.fleet.routes.is_replicated() || !self.fleet.servers.may_go_bulk(len) {
+        if self.base.fleet.routes.is_replicated() || !self.base.fleet.servers.may_go_bulk(len) {
             return false;
         }
-        written_key(parsed)
-            .is_some_and(|name| self.fleet.servers.goes_bulk(self.fleet.routes.primary(&name), &name, len))
+        written_key(parsed).is_some_and(|name| {
+            self.base.fleet.servers.goes_bulk(self.base.fleet.routes.primary(&name), &name, len)
+        })
     }
 
     /// A request went over a bulk connection: its session waits for it.
@@ -33,8 +34,8 @@ impl Dataplane {
             return;
         }
         service.apart = true;
-        self.clients.sessions[service.session].apart += 1;
-        self.fleet.servers.note_bulk(bulk, mark);
+        self.base.clients.sessions[service.session].apart += 1;
+        self.base.fleet.servers.note_bulk(bulk, mark);
     }
 }
 

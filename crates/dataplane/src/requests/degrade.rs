@@ -26,7 +26,7 @@ impl Degrades {
 impl Dataplane {
     /// If failures are misses, this is what the request is answered when no server answers it.
     pub(crate) fn answer_failures_with(&mut self, key: RequestKey, miss: impl FnOnce() -> Answer) {
-        let degrades = match (self.fleet.config.on_failure, self.fleet.config.on_stale) {
+        let degrades = match (self.base.fleet.config.on_failure, self.base.fleet.config.on_stale) {
             (OnFailure::Degrade, _) => Degrades::Always,
             (OnFailure::Strict, OnStale::Miss) => Degrades::WhereStale,
             (OnFailure::Strict, OnStale::Error) => return,
@@ -47,8 +47,9 @@ impl Dataplane {
             self.degrade_part(key, part);
         } else {
             // A server that lets nobody in is down for that reason, and says so.
-            let why = self.fleet.servers[server].refusal.filter(|_| fault == Fault::Down);
-            self.requests.services[key].fail(why.unwrap_or(fault), self.fleet.servers.slots.name(server));
+            let why = self.base.fleet.servers[server].refusal.filter(|_| fault == Fault::Down);
+            self.requests.services[key]
+                .fail(why.unwrap_or(fault), self.base.fleet.servers.slots.name(server));
         }
     }
 
@@ -66,7 +67,7 @@ impl Dataplane {
         let service = &mut self.requests.services[key];
         service.degraded = true;
         let keys = service.gather.as_ref().map_or(service.keys, |gather| gather.keys_of(part));
-        self.meter.counters.keys_degraded += u64::from(keys);
+        self.base.meter.counters.keys_degraded += u64::from(keys);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     replication::fleet::Fleet,
     replication::replicate::retire,
     requests::Requests,
+    requests::base::Base,
     requests::service::Answer,
     servers::backend::{Part, Purpose, Repeated, RequestKey},
     wire::tagged::Tagged,
@@ -31,10 +32,10 @@ impl Dataplane {
         now: Instant,
     ) -> Result<(), Violation> {
         let bytes = self.skip(server, bytes)?;
-        let mut kept = mem::take(&mut self.fleet.servers.at(server).input);
+        let mut kept = mem::take(&mut self.base.fleet.servers.at(server).input);
         let mut goes_on = !kept.is_empty();
         let mut rest = bytes;
-        if !kept.is_empty() && self.fleet.servers[server].scanner.needed() >= LARGE_REPLY_BYTES {
+        if !kept.is_empty() && self.base.fleet.servers[server].scanner.needed() >= LARGE_REPLY_BYTES {
             rest = self.deliver_large(server, &mut kept, rest, now)?;
             goes_on = !kept.is_empty();
         }
@@ -44,18 +45,18 @@ impl Dataplane {
         } else {
             kept.extend_from_slice(rest);
             // Looking is cheap only when there is something to find.
-            if !rest.is_empty() && kept.len() >= self.fleet.servers[server].scanner.needed() {
+            if !rest.is_empty() && kept.len() >= self.base.fleet.servers[server].scanner.needed() {
                 let taken = self.deliver_from(server, &kept, now)?;
                 kept.drain(..taken);
                 goes_on &= taken == 0;
             }
         }
-        let backend = self.fleet.servers.at(server);
+        let backend = self.base.fleet.servers.at(server);
         backend.late_in_a_row = 0;
-        backend.note_progress(bytes.len(), goes_on, self.fleet.config.progress_bytes_min, now);
+        backend.note_progress(bytes.len(), goes_on, self.base.fleet.config.progress_bytes_min, now);
         let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
         backend.input = kept;
-        if needed > self.fleet.config.server_buffer_bytes_max {
+        if needed > self.base.fleet.config.server_buffer_bytes_max {
             self.throw_reply_away(server, now);
         } else if needed >= LARGE_REPLY_BYTES {
             self.limit_large(server, needed, now);
@@ -65,22 +66,22 @@ impl Dataplane {
 
     /// A reply is coming of which more would have to be kept than is allowed. Its request fails; those behind it do not.
     fn throw_reply_away(&mut self, server: usize, now: Instant) {
-        if let Some((request, part)) = self.fleet.servers.at(server).throw_reply_away() {
-            self.meter.counters.server_replies_too_large += 1;
+        if let Some((request, part)) = self.base.fleet.servers.at(server).throw_reply_away() {
+            self.base.meter.counters.server_replies_too_large += 1;
             self.part_failed((request, part), Fault::Buffer, server, now);
         }
     }
 
     /// Takes the bytes that belong to a value that is thrown away; returns those behind it.
     fn skip<'a>(&mut self, server: usize, bytes: &'a [u8]) -> Result<&'a [u8], Violation> {
-        let backend = self.fleet.servers.at(server);
+        let backend = self.base.fleet.servers.at(server);
         let skipped = backend.skip.min(bytes.len());
         backend.skip -= skipped;
         let was_last = skipped > 0 && backend.skip == 0;
         if was_last && backend.head().is_some_and(|head| head.expected == Expected::Meta) {
             // Nothing follows the value in a meta reply.
             backend.complete_head(b"")?;
-            self.meter.counters.server_replies_late += 1;
+            self.base.meter.counters.server_replies_late += 1;
         }
         Ok(&bytes[skipped..])
     }
@@ -88,7 +89,7 @@ impl Dataplane {
     fn deliver_from(&mut self, server: usize, input: &[u8], now: Instant) -> Result<usize, Violation> {
         let mut at = 0;
         while at < input.len() {
-            let backend = self.fleet.servers.at(server);
+            let backend = self.base.fleet.servers.at(server);
             let Some(expected) = backend.head().map(|part| part.expected) else {
                 let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
                 return Err(Violation::UnexpectedLine(line));
@@ -119,7 +120,7 @@ impl Dataplane {
         rest: &[u8],
         now: Instant,
     ) -> Result<Option<usize>, Violation> {
-        let backend = self.fleet.servers.at(server);
+        let backend = self.base.fleet.servers.at(server);
         let Some((reply, is_whole)) = backend.scan_joined(rest)? else { return Ok(None) };
         let (len, bytes) = (reply.len, &rest[..reply.len]);
         if is_whole {
@@ -137,19 +138,19 @@ impl Dataplane {
         let Some(key) = part.request else {
             match part.purpose {
                 Purpose::Request => {
-                    self.meter.counters.server_replies_late += 1;
-                    self.fleet.servers[server].in_step.note_late_reply(now);
+                    self.base.meter.counters.server_replies_late += 1;
+                    self.base.fleet.servers[server].in_step.note_late_reply(now);
                 }
-                Purpose::Step => self.fleet.servers[server].in_step.note_confirmed(),
-                Purpose::Barrier => self.fleet.servers.mark_up(server, now),
+                Purpose::Step => self.base.fleet.servers[server].in_step.note_confirmed(),
+                Purpose::Barrier => self.base.fleet.servers.mark_up(server, now),
                 Purpose::Delete | Purpose::Flush => {
-                    let Self { fleet: Fleet { replicas, servers, .. }, .. } = self;
+                    let Self { base: Base { fleet: Fleet { replicas, servers, .. }, .. }, .. } = self;
                     replicas.errand_replied(server, (part.purpose, reply), servers, now);
                 }
             }
             return;
         };
-        let backend = self.fleet.servers.at(server);
+        let backend = self.base.fleet.servers.at(server);
         backend.times.record_between(part.sent, now);
         if matches!(part.repeated, Repeated::ByProxy | Repeated::Wrong) {
             return self.deliver_odd(server, (key, part), (reply, bytes), now);
@@ -175,10 +176,10 @@ impl Dataplane {
         (reply, bytes): (Reply, &[u8]),
         now: Instant,
     ) {
-        let backend = self.fleet.servers.at(server);
+        let backend = self.base.fleet.servers.at(server);
         backend.observe(now.saturating_since(part.sent));
         if part.repeated == Repeated::Wrong {
-            self.meter.counters.server_echoes_wrong += 1;
+            self.base.meter.counters.server_echoes_wrong += 1;
             return self.part_failed((key, part.index), Fault::Protocol, server, now);
         }
         let spelled = backend.spelling.put_into(reply, bytes);
@@ -198,7 +199,7 @@ impl Dataplane {
         (reply, bytes, values): (Reply, &[u8], Option<&[ValueSpan]>),
         now: Instant,
     ) {
-        let backend = self.fleet.servers.at(server);
+        let backend = self.base.fleet.servers.at(server);
         let service = &mut self.requests.services[key];
         service.outstanding -= 1;
         if service.write.is_some() {
@@ -211,13 +212,14 @@ impl Dataplane {
             self.fail_with_line((key, part.index), line, reply.status);
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals.len() as u32;
-            let session = &mut self.clients.sessions[service.session];
-            let more = session.buffered_bytes() + bytes.len() > self.fleet.config.session_buffer_bytes_max;
+            let session = &mut self.base.clients.sessions[service.session];
+            let more =
+                session.buffered_bytes() + bytes.len() > self.base.fleet.config.session_buffer_bytes_max;
             let small = bytes.len() <= SMALL_REPLY_BYTES && !session.blocked;
-            if !small && (more || !self.clients.held.admits(bytes.len(), session.blocked)) {
+            if !small && (more || !self.base.clients.held.admits(bytes.len(), session.blocked)) {
                 let whose = if more { "client" } else { "proxy" };
-                self.meter.counters.session_refusals_full += u64::from(more);
-                self.meter.counters.buffer_refusals_full += u64::from(!more);
+                self.base.meter.counters.session_refusals_full += u64::from(more);
+                self.base.meter.counters.buffer_refusals_full += u64::from(!more);
                 service.fail(Fault::Buffer, &Arc::from(whose));
             } else {
                 let values = values.unwrap_or_else(|| backend.scanner.values());
@@ -234,7 +236,7 @@ impl Dataplane {
                 if self.is_rescued(key, (server, part), reply.status, now) {
                     return;
                 }
-                (&mut self.requests.services[key], self.fleet.servers.at(server))
+                (&mut self.requests.services[key], self.base.fleet.servers.at(server))
             } else {
                 (service, backend)
             };
@@ -261,8 +263,8 @@ impl Dataplane {
         server: usize,
         now: Instant,
     ) {
-        self.fleet.servers[server].errors += 1;
-        self.fleet.servers[server].observe(self.fleet.config.timeout_ns);
+        self.base.fleet.servers[server].errors += 1;
+        self.base.fleet.servers[server].observe(self.base.fleet.config.timeout_ns);
         self.requests.services[key].outstanding -= 1;
         if self.requests.services[key].write.is_some() {
             return self.copy_failed((key, part), fault, server, now);
@@ -288,7 +290,7 @@ impl Dataplane {
         service.stamps.received = now;
         let id = service.session;
         if service.is_decided_alone {
-            self.clients.sessions[id].undecided -= 1;
+            self.base.clients.sessions[id].undecided -= 1;
         }
         if service.apart && self.come_back(key, reply.map(<[u8]>::len)) {
             return;
@@ -312,8 +314,8 @@ impl Dataplane {
         let service = &mut self.requests.services[key];
         let (id, claim, operation) = (service.session, service.claim, service.operation);
         if let Some(fault) = blame {
-            self.meter.counters.count_failure(fault);
-            self.meter.counters.requests_failed_silently += u64::from(service.silent);
+            self.base.meter.counters.count_failure(fault);
+            self.base.meter.counters.requests_failed_silently += u64::from(service.silent);
         }
         if has_result(operation) {
             self.note_result(key, reply);
@@ -321,12 +323,12 @@ impl Dataplane {
         if !claim.is_empty() {
             self.leave_claim(id, claim);
         }
-        if self.clients.sessions[id].gone || self.requests.services[key].silent {
+        if self.base.clients.sessions[id].gone || self.requests.services[key].silent {
             return self.finish_silently(key, now);
         }
         self.answer(key, reply);
         self.append_parked(id);
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         if session.output().is_empty() {
             // The answer was to say nothing (a quiet meta command), so there is no write that would end the request.
             return self.handle_client_written(id, 0, now);
@@ -334,7 +336,7 @@ impl Dataplane {
         let lingers = session.blocked;
         if !session.dirty {
             session.dirty = true;
-            self.clients.dirty.push_back(id);
+            self.base.clients.dirty.push_back(id);
         }
         if lingers {
             self.recharge(id);
@@ -346,7 +348,10 @@ impl Dataplane {
     fn note_result(&mut self, key: RequestKey, reply: Option<&[u8]>) {
         let service = &self.requests.services[key];
         if !service.error {
-            self.meter.counters.note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
+            self.base
+                .meter
+                .counters
+                .note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
         }
     }
 
@@ -354,22 +359,24 @@ impl Dataplane {
         let service = &mut self.requests.services[key];
         let id = service.session;
         if let Some(gather) = service.gather.take() {
-            self.clients.sessions[id].gathered_bytes -= service.gathered_bytes;
+            self.base.clients.sessions[id].gathered_bytes -= service.gathered_bytes;
             self.recycle(gather);
             self.recharge(id);
         }
         self.advance(now);
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         session.in_service -= 1;
         if session.gone {
-            self.meter.counters.requests_orphaned += 1;
+            self.base.meter.counters.requests_orphaned += 1;
         } else {
             let service = &mut self.requests.services[key];
             service.stamps.answered = now;
-            self.meter.recorder.record_request(service.operation, service.outcome(), &service.stamps);
-            self.meter.tracer.note_answer(service);
-            if session.intake.is_paused() && may_take(session, &self.fleet.config, &self.clients.held) {
-                self.clients.resumable.push_back(id);
+            self.base.meter.recorder.record_request(service.operation, service.outcome(), &service.stamps);
+            self.base.meter.tracer.note_answer(service);
+            if session.intake.is_paused()
+                && may_take(session, &self.base.fleet.config, &self.base.clients.held)
+            {
+                self.base.clients.resumable.push_back(id);
             }
             self.close_if_settled(id);
         }
@@ -380,10 +387,14 @@ impl Dataplane {
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
         let Self {
+            base:
+                Base {
+                    clients: Clients { sessions, held, .. },
+                    fleet: Fleet { config, .. },
+                    meter: Meter { counters, .. },
+                    ..
+                },
             requests: Requests { services, answers: spare_answers, large_input, .. },
-            clients: Clients { sessions, held, .. },
-            fleet: Fleet { config, .. },
-            meter: Meter { counters, .. },
             ..
         } = self;
         let service = &mut services[key];
@@ -461,7 +472,7 @@ impl Dataplane {
 
     /// Appends the answers that waited for the one that was appended last.
     fn append_parked(&mut self, id: SessionId) {
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         while let Some(next) = session.next_to_append() {
             let service = &mut self.requests.services[next];
             if !service.complete {
@@ -484,7 +495,9 @@ impl Dataplane {
 
     pub(crate) fn recycle(&mut self, mut gather: Box<crate::requests::gather::Gather>) {
         let is_large = gather.capacity() > SPARE_GATHER_BYTES_MAX;
-        if self.requests.gathers.len() < SPARE_GATHERS_MAX && !(is_large && self.clients.held.is_pressed()) {
+        if self.requests.gathers.len() < SPARE_GATHERS_MAX
+            && !(is_large && self.base.clients.held.is_pressed())
+        {
             gather.clear();
             self.requests.gathers.push(gather);
         }

@@ -48,7 +48,7 @@ impl Dataplane {
         first_byte: Instant,
         now: Instant,
     ) {
-        self.meter.counters.requests += 1;
+        self.base.meter.counters.requests += 1;
         self.carry_out(request, Context { session, first_byte, now });
     }
 
@@ -94,8 +94,8 @@ impl Dataplane {
     /// What the session sent before this is not asked again behind it, if this may change items.
     #[inline(always)]
     fn count_change(&mut self, request: &Request<'_>, context: Context) {
-        if self.fleet.config.is_change(request) {
-            self.clients.sessions[context.session].changes += 1;
+        if self.base.fleet.config.is_change(request) {
+            self.base.clients.sessions[context.session].changes += 1;
         }
     }
 
@@ -108,8 +108,8 @@ impl Dataplane {
         first_byte: Instant,
         now: Instant,
     ) {
-        self.meter.counters.requests += 1;
-        self.meter.counters.requests_refused += 1;
+        self.base.meter.counters.requests += 1;
+        self.base.meter.counters.requests_refused += 1;
         self.answer_locally(
             Answer::Fixed(refusal.reply()),
             silent,
@@ -127,7 +127,7 @@ impl Dataplane {
         first_byte: Instant,
         now: Instant,
     ) {
-        self.meter.counters.note_foreign(foreign);
+        self.base.meter.counters.note_foreign(foreign);
         let answer = Answer::Owned(foreign.answer());
         self.answer_locally(answer, false, true, Context { session, first_byte, now });
         self.hang_up(session);
@@ -145,9 +145,9 @@ impl Dataplane {
         if !large.erases {
             return self.refuse(session, large.refusal, large.silent, first_byte, now);
         }
-        self.meter.counters.requests += 1;
-        self.meter.counters.requests_refused += 1;
-        self.clients.sessions[session].changes += 1;
+        self.base.meter.counters.requests += 1;
+        self.base.meter.counters.requests_refused += 1;
+        self.base.clients.sessions[session].changes += 1;
         let wire = WireKey { bytes: large.key, base64: large.base64 };
         let spelling = wire.spelling();
         let wire = WireKey { bytes: &spelling, ..wire };
@@ -177,7 +177,7 @@ impl Dataplane {
         if meta.may_create() && decoded.as_ref().is_some_and(|decoded| !decoded.is_plain()) {
             // memcached 1.6 forgets that such a key is binary, and would repeat its bytes as they are: a line ending among
             // them would forge a reply on a connection that many clients share.
-            self.meter.counters.requests_refused += 1;
+            self.base.meter.counters.requests_refused += 1;
             let refusal = Answer::Fixed(Refusal::BadCommandLine.reply());
             return self.answer_locally(refusal, false, true, context);
         }
@@ -190,11 +190,11 @@ impl Dataplane {
                 if meta.verb == MetaVerb::Get {
                     self.answer_failures_with(key, || meta_miss(meta));
                 }
-                if self.fleet.routes.is_replicated() {
-                    self.requests.services[key].is_replicated_read = self.fleet.routes.replicates(name);
+                if self.base.fleet.routes.is_replicated() {
+                    self.requests.services[key].is_replicated_read = self.base.fleet.routes.replicates(name);
                     self.may_reread_meta(key, meta, name, expected);
                 }
-                match self.fleet.decider(name) {
+                match self.base.fleet.decider(name) {
                     Ok(server) => self.send(key, server, expected, true, context.now, |backend| {
                         write_message(request, expected, backend);
                     }),
@@ -222,11 +222,11 @@ impl Dataplane {
 
     fn send_to_replicas(&mut self, key: RequestKey, name: &[u8], write: Write<'_>, now: Instant) {
         let mut replicas = [0; REPLICAS_MAX];
-        let count = self.fleet.routes.replicas_of(name, &mut replicas);
+        let count = self.base.fleet.routes.replicas_of(name, &mut replicas);
         let len = value_len(&write.request);
-        if count == 1 && self.fleet.servers.may_go_bulk(len) {
+        if count == 1 && self.base.fleet.servers.may_go_bulk(len) {
             let server = &mut replicas[0];
-            match self.fleet.servers.way_of_write(usize::from(*server), name, len, now) {
+            match self.base.fleet.servers.way_of_write(usize::from(*server), name, len, now) {
                 Way::Own => {}
                 Way::Bulk(slot, mark) => return self.send_bulk(key, (slot, mark), write, now),
                 Way::Refused => {
@@ -236,8 +236,11 @@ impl Dataplane {
             }
         }
         if count > 1 {
-            let follow =
-                if write.is_conditional { self.fleet.config.follow(write.request) } else { Follow::Never };
+            let follow = if write.is_conditional {
+                self.base.fleet.config.follow(write.request)
+            } else {
+                Follow::Never
+            };
             return self.replicate(key, name, &replicas[..count], (write, follow), now);
         }
         self.send(key, usize::from(replicas[0]), write.expected, true, now, |backend| {
@@ -257,10 +260,10 @@ impl Dataplane {
     fn flush_all(&mut self, request: Request<'_>, context: Context) {
         let key = self.begin(Operation::Local, 0, request.noreply(), context);
         let message = without_noreply(request);
-        let routes = Arc::clone(&self.fleet.routes);
+        let routes = Arc::clone(&self.base.fleet.routes);
         for (rank, &server) in routes.servers().iter().enumerate() {
             let own = usize::from(server);
-            let server = self.fleet.servers.way_of_flush(own);
+            let server = self.base.fleet.servers.way_of_flush(own);
             self.send(key, server, Expected::Flush, rank == 0, context.now, |backend| {
                 message.write_to(backend.message());
             });
@@ -276,7 +279,7 @@ impl Dataplane {
     fn command_servers(&mut self, request: Request<'_>, context: Context) {
         let key = self.begin(Operation::Local, 0, request.noreply(), context);
         let message = without_noreply(request);
-        let routes = Arc::clone(&self.fleet.routes);
+        let routes = Arc::clone(&self.base.fleet.routes);
         for (rank, &server) in routes.servers().iter().enumerate() {
             let server = usize::from(server);
             self.send(key, server, Expected::ServerCommand, rank == 0, context.now, |backend| {
@@ -294,7 +297,7 @@ impl Dataplane {
         };
         let request = self.begin(Operation::Local, 0, false, context);
         self.requests.services[request].outstanding = 1;
-        self.clients.events.push_back(Event::Stats { request, topic });
+        self.base.clients.events.push_back(Event::Stats { request, topic });
     }
 
     pub(crate) fn answer_locally(&mut self, answer: Answer, silent: bool, error: bool, context: Context) {
@@ -317,7 +320,7 @@ impl Dataplane {
         let keys = u32::try_from(keys).unwrap_or(u32::MAX);
         let key = self.requests.services.add();
         self.requests.services[key].begin(id, operation, keys, silent, first_byte, now);
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         session.in_service += 1;
         self.requests.services[key].changes_before = session.changes;
         if let Some(taken) = session.hosted {
@@ -329,20 +332,20 @@ impl Dataplane {
         if !silent {
             session.owe(key);
         }
-        if let Some(stalled) = self.clients.sessions[id].stalled.take() {
-            if self.clients.sessions[id].hosted.is_none() {
+        if let Some(stalled) = self.base.clients.sessions[id].stalled.take() {
+            if self.base.clients.sessions[id].hosted.is_none() {
                 self.requests.services[key].stamps.created = stalled.created;
             }
             self.leave_line(id, &stalled);
         }
-        if let Some(post) = &mut self.replication.post
+        if let Some(post) = &mut self.base.replication.post
             && !post.claim.is_empty()
         {
             let claim = std::mem::take(&mut post.claim);
             self.requests.services[key].claim = claim;
             self.enter_claim(id, claim);
         }
-        if self.meter.tracer.is_due() {
+        if self.base.meter.tracer.is_due() {
             self.sample(key);
         }
         key
@@ -358,12 +361,12 @@ impl Dataplane {
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) {
-        let backend = &mut self.fleet.servers[server];
-        match backend.admit(&self.fleet.config) {
+        let backend = &mut self.base.fleet.servers[server];
+        match backend.admit(&self.base.fleet.config) {
             Ok(()) => {
                 let created = self.requests.services[request].begun();
                 let part = NewPart { request: Some(request), expected, decides, index: 0, created };
-                backend.begin_message(part, &self.fleet.config, now);
+                backend.begin_message(part, &self.base.fleet.config, now);
                 compose(backend);
                 backend.finish_message();
                 self.requests.services[request].outstanding += 1;
@@ -378,16 +381,16 @@ impl Dataplane {
 
     pub(crate) fn note_part_refusal(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
         match fault {
-            Fault::Full => self.meter.counters.server_refusals_full += 1,
-            Fault::Down => self.meter.counters.server_refusals_down += 1,
-            Fault::Stale => self.meter.counters.server_refusals_stale += 1,
+            Fault::Full => self.base.meter.counters.server_refusals_full += 1,
+            Fault::Down => self.base.meter.counters.server_refusals_down += 1,
+            Fault::Stale => self.base.meter.counters.server_refusals_stale += 1,
             // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
             Fault::Queue => {
-                return self.requests.services[key].fail(fault, self.fleet.servers.slots.name(server));
+                return self.requests.services[key].fail(fault, self.base.fleet.servers.slots.name(server));
             }
             _ => return self.fail_part((key, part), fault, server),
         }
-        self.fleet.servers[server].errors += 1;
+        self.base.fleet.servers[server].errors += 1;
         self.fail_part((key, part), fault, server);
     }
 

@@ -101,10 +101,10 @@ impl Dataplane {
 
     fn remember(&mut self, key: RequestKey, message: Message) {
         let service = &mut self.requests.services[key];
-        let changes_before = self.clients.sessions[service.session].changes;
+        let changes_before = self.base.clients.sessions[service.session].changes;
         service.reread = Some(Reread {
             changes_before,
-            generation: self.fleet.generation(),
+            generation: self.base.fleet.generation(),
             message,
             tried: None,
             missed_by: None,
@@ -126,10 +126,10 @@ impl Dataplane {
         let is_asked = self.ask_another(&mut reread, (key, part), server, keys, now);
         self.requests.services[key].reread = Some(reread);
         if is_asked {
-            self.meter.counters.reads_retried += 1;
-            let backend = &mut self.fleet.servers[server];
+            self.base.meter.counters.reads_retried += 1;
+            let backend = &mut self.base.fleet.servers[server];
             backend.errors += 1;
-            backend.observe(self.fleet.config.timeout_ns);
+            backend.observe(self.base.fleet.config.timeout_ns);
         }
         is_asked
     }
@@ -153,7 +153,7 @@ impl Dataplane {
             is_asked
         };
         self.requests.services[key].reread = Some(reread);
-        self.meter.counters.reads_moved += u64::from(is_asked);
+        self.base.meter.counters.reads_moved += u64::from(is_asked);
         is_asked
     }
 
@@ -189,7 +189,7 @@ impl Dataplane {
         status: Status,
         now: Instant,
     ) -> bool {
-        let is_doubted = self.fleet.replicas.is_doubted(server);
+        let is_doubted = self.base.fleet.replicas.is_doubted(server);
         let is_miss = matches!(status, Status::MetaMiss | Status::MetaSilent);
         let concerns = self.requests.services[key].reread.as_ref().is_some_and(|it| it.concerns(is_doubted));
         concerns && self.rescue_meta(key, (server, part), is_miss, now)
@@ -208,19 +208,19 @@ impl Dataplane {
         let Message::Meta(meta) = &reread.message else { return false };
         let mut is_asked = false;
         if let Some(doubted) = reread.missed_by {
-            self.fleet.replicas.learn_of_doubted(doubted, 1, u32::from(!is_miss));
-            if !is_miss && self.fleet.config.puts_back() {
+            self.base.fleet.replicas.learn_of_doubted(doubted, 1, u32::from(!is_miss));
+            if !is_miss && self.base.fleet.config.puts_back() {
                 self.put_back_missed(&meta.name, now);
             }
         } else if is_miss
-            && self.fleet.replicas.is_doubted(server)
+            && self.base.fleet.replicas.is_doubted(server)
             && self.may_ask_elsewhere(&self.requests.services[key], &reread, now)
-            && (!meta.shows_token || self.fleet.config.puts_back())
+            && (!meta.shows_token || self.base.fleet.config.puts_back())
         {
             let tried = reread.tried.get_or_insert_default();
             let mut replicas = [0; REPLICAS_MAX];
-            let count = self.fleet.routes.replicas_of(&meta.name, &mut replicas);
-            let next = self.fleet.readers().next_for_miss(&replicas[..count], server);
+            let count = self.base.fleet.routes.replicas_of(&meta.name, &mut replicas);
+            let next = self.base.fleet.readers().next_for_miss(&replicas[..count], server);
             tried.extend(replicas[..count].iter().map(|&it| usize::from(it)).filter(|it| Some(*it) != next));
             is_asked = next.is_some() && self.ask_meta_elsewhere(key, part, meta, tried, now);
             if is_asked {
@@ -228,7 +228,7 @@ impl Dataplane {
                 let service = &mut self.requests.services[key];
                 service.outstanding += 1;
                 service.following = true;
-                self.meter.counters.keys_asked_again += 1;
+                self.base.meter.counters.keys_asked_again += 1;
             }
         }
         self.requests.services[key].reread = Some(reread);
@@ -236,12 +236,12 @@ impl Dataplane {
     }
 
     fn may_ask_elsewhere(&self, service: &Service, reread: &Reread, now: Instant) -> bool {
-        let session = &self.clients.sessions[service.session];
+        let session = &self.base.clients.sessions[service.session];
         !service.error
             && !session.gone
             && session.changes == reread.changes_before
-            && self.fleet.generation() == reread.generation
-            && service.begun().deadline(self.fleet.config.timeout_ns, false) > now
+            && self.base.fleet.generation() == reread.generation
+            && service.begun().deadline(self.base.fleet.config.timeout_ns, false) > now
     }
 
     fn ask_meta_elsewhere(
@@ -253,11 +253,11 @@ impl Dataplane {
         now: Instant,
     ) -> bool {
         let Some(server) = self.next_reader(&meta.name, tried) else { return false };
-        let backend = &mut self.fleet.servers[server];
+        let backend = &mut self.base.fleet.servers[server];
         let created = self.requests.services[key].begun();
         let (expected, decides, index) = (part.expected, part.decides, part.index);
         let part = NewPart { request: Some(key), expected, decides, index, created };
-        backend.begin_message(part, &self.fleet.config, now);
+        backend.begin_message(part, &self.base.fleet.config, now);
         backend.message().extend_from_slice(&meta.bytes);
         backend.expect_echo(&meta.echo);
         backend.finish_message();
@@ -291,8 +291,8 @@ impl Dataplane {
         for (index, &server) in (first.unwrap_or(part.index)..).zip(&servers) {
             let (request, decides) = (Some(key), part.decides);
             let part = NewPart { request, expected: Expected::Retrieval, decides, index, created };
-            let backend = &mut self.fleet.servers[server];
-            backend.begin_message(part, &self.fleet.config, now);
+            let backend = &mut self.base.fleet.servers[server];
+            backend.begin_message(part, &self.base.fleet.config, now);
             backend.message().extend_from_slice(verb);
             let mine = Names(keys).zip(&readers).filter(|(_, reader)| **reader == Some(server));
             mine.for_each(|(name, _)| backend.push_key(name));
@@ -308,13 +308,13 @@ impl Dataplane {
     /// The first replica that may be read, but for those that were tried.
     fn next_reader(&self, name: &[u8], tried: &[usize]) -> Option<usize> {
         let mut replicas = [0; REPLICAS_MAX];
-        let count = self.fleet.routes.replicas_of(name, &mut replicas);
+        let count = self.base.fleet.routes.replicas_of(name, &mut replicas);
         let mut left = [0; REPLICAS_MAX];
         let mut len = 0;
         for &replica in replicas[..count].iter().filter(|&&replica| !tried.contains(&usize::from(replica))) {
             left[len] = replica;
             len += 1;
         }
-        if len == 0 { None } else { self.fleet.readers().first(&left[..len]).ok() }
+        if len == 0 { None } else { self.base.fleet.readers().first(&left[..len]).ok() }
     }
 }

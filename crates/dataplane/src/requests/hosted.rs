@@ -99,25 +99,26 @@ impl Dataplane {
     }
 
     fn forget_connections(&mut self, now: Instant) {
-        self.fleet.servers.forget_all(now);
+        self.base.fleet.servers.forget_all(now);
         self.take_happened(now);
     }
 
     /// A session for [`Dataplane::serve`]. It counts nowhere, and lives as long as the dataplane.
     pub fn lend_session(&mut self, now: Instant) -> SessionId {
-        let mut session = Session::new(&self.fleet.config, now);
+        let mut session = Session::new(&self.base.fleet.config, now);
         session.hosted = Some(Taken::default());
-        self.clients.sessions.insert(session)
+        self.base.clients.sessions.insert(session)
     }
 
     /// Takes a request into service that was taken from its client by somebody else. With a `denied`, no server is asked: who
     /// needs one is answered with that fault.
     pub fn serve(&mut self, id: SessionId, parsed: Parsed<'_>, taken: Taken, denied: Option<Fault>) {
         self.memory_is_used(taken.dequeued);
-        self.clients.sessions[id].hosted = Some(taken);
-        self.fleet.servers.note_requests();
-        let may_wait =
-            denied.is_none() && self.fleet.config.holds_lent() && !self.replication.holds.is_empty();
+        self.base.clients.sessions[id].hosted = Some(taken);
+        self.base.fleet.servers.note_requests();
+        let may_wait = denied.is_none()
+            && self.base.fleet.config.holds_lent()
+            && !self.base.replication.holds.is_empty();
         if may_wait && self.waits_for_key(id, &parsed, taken.dequeued) {
             return self.stall_hosted(id, KeptRequest::of(&parsed));
         }
@@ -127,7 +128,7 @@ impl Dataplane {
         }
         self.deny(denied);
         self.take(id, parsed, taken.first_byte, taken.dequeued);
-        if self.fleet.config.ends_denial() {
+        if self.base.fleet.config.ends_denial() {
             self.deny(None);
         }
     }
@@ -135,7 +136,7 @@ impl Dataplane {
     /// The reply, as soon as the request needs nothing more; empty where the client asked for silence. Of a large one what is to be written
     /// next: after [`Dataplane::finish_hosted`] the rest is handed out.
     pub fn hosted_reply(&self, id: SessionId) -> Option<&[u8]> {
-        let session = &self.clients.sessions[id];
+        let session = &self.base.clients.sessions[id];
         (session.stalled.is_none() && session.all_are_appended()).then(|| session.output())
     }
 
@@ -143,7 +144,7 @@ impl Dataplane {
     /// handed out, for [`Dataplane::finish_unsent`].
     pub fn finish_hosted(&mut self, id: SessionId, count: usize, now: Instant) -> Option<Unsent> {
         self.handle_client_written(id, count, now);
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         if session.output().is_empty() {
             return None;
         }
@@ -159,7 +160,7 @@ impl Dataplane {
 
     /// The client is gone. The session is free again.
     pub fn abandon_hosted(&mut self, id: SessionId) {
-        self.meter.counters.requests_orphaned += 1;
+        self.base.meter.counters.requests_orphaned += 1;
         if let Some(request) = self.free_hosted(id) {
             retire(&mut self.requests.services, request);
         }
@@ -169,47 +170,47 @@ impl Dataplane {
     pub fn finish_unsent(&mut self, unsent: &mut Unsent, now: Instant) {
         let stamps = Stamps { answered: now, ..unsent.stamps };
         if let Some(row) = unsent.row.take() {
-            self.meter.tracer.push(TraceRow { stamps: stamps.in_order(), ..*row });
+            self.base.meter.tracer.push(TraceRow { stamps: stamps.in_order(), ..*row });
         }
         self.advance(now);
-        self.meter.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
+        self.base.meter.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
     }
 
     /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
     pub fn is_given_up(&self) -> bool {
         // Replies come in the order of the messages, so what is owed includes the last.
-        self.fleet.servers.busy().any(|it| it.requests > it.requests_before && it.may_undo())
+        self.base.fleet.servers.busy().any(|it| it.requests > it.requests_before && it.may_undo())
     }
 
     /// Whether a server still owes a reply. While no request is in service, that is one to a request that was given up.
     pub fn is_owed_replies(&self) -> bool {
-        self.fleet.servers.busy().any(Backend::may_undo)
+        self.base.fleet.servers.busy().any(Backend::may_undo)
     }
 
     /// The longest value that is taken from clients, in bytes: it changes when a server tells what it stores.
     pub fn value_bytes_max(&self) -> usize {
-        self.fleet.config.limits.value_bytes_max
+        self.base.fleet.config.limits.value_bytes_max
     }
 
     /// The counters, for what a driver does in the place of the dataplane.
     pub fn counters_mut(&mut self) -> &mut crate::Counters {
-        self.meter.recorder.use_window();
-        &mut self.meter.counters
+        self.base.meter.recorder.use_window();
+        &mut self.base.meter.counters
     }
 
     /// The request is taken when its key is free.
     fn stall_hosted(&mut self, id: SessionId, kept: Option<KeptRequest>) {
-        if let Some(stalled) = &mut self.clients.sessions[id].stalled {
+        if let Some(stalled) = &mut self.base.clients.sessions[id].stalled {
             stalled.keep(kept);
         }
     }
 
     /// The key for which the request of a lent session waits may be free.
     pub(crate) fn resume_hosted(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         let taken = session.hosted.unwrap_or_default();
         let Some(kept) = session.stalled.as_mut().and_then(|stalled| stalled.take_kept()) else { return };
-        let parsed = kept.parsed(self.fleet.config.limits);
+        let parsed = kept.parsed(self.base.fleet.config.limits);
         if self.waits_for_key(id, &parsed, now) {
             return self.stall_hosted(id, Some(kept));
         }
@@ -217,18 +218,18 @@ impl Dataplane {
     }
 
     fn deny(&mut self, fault: Option<Fault>) {
-        self.fleet.servers.deny(fault);
+        self.base.fleet.servers.deny(fault);
     }
 
     fn free_hosted(&mut self, id: SessionId) -> Option<RequestKey> {
-        if let Some(stalled) = self.clients.sessions[id].stalled.take() {
+        if let Some(stalled) = self.base.clients.sessions[id].stalled.take() {
             self.leave_line(id, &stalled);
         }
         self.release(id);
-        let session = &mut self.clients.sessions[id];
+        let session = &mut self.base.clients.sessions[id];
         let mut request = None;
         session.abandon(|key, _| request = Some(key));
-        let mut free = Session::new(&self.fleet.config, Instant::ZERO);
+        let mut free = Session::new(&self.base.fleet.config, Instant::ZERO);
         free.hosted = Some(Taken::default());
         // It may still be in the list of those with something to write; once is enough.
         free.dirty = session.dirty;

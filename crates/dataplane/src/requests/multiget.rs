@@ -21,6 +21,7 @@ use crate::{
     replication::readers::Readers,
     requests::Requests,
     requests::auto::{Chooser, Way},
+    requests::base::Base,
     requests::dispatch::Context,
     requests::gather::Gather,
     requests::service::{Answer, retrieval_operation},
@@ -65,7 +66,7 @@ impl Dataplane {
         }
         let key = self.begin(operation, retrieval.key_count(), false, context);
         self.answer_failures_with(key, || Answer::Fixed(b"END\r\n"));
-        if self.fleet.routes.is_replicated() {
+        if self.base.fleet.routes.is_replicated() {
             self.may_reread(key, retrieval.verb);
         }
         if self.is_bulk_read(context.session, &retrieval) {
@@ -93,13 +94,13 @@ impl Dataplane {
         if retrieval.key_count() == 1 {
             return self.plan_one(key, retrieval.verb, first);
         }
-        let routes = Arc::clone(&self.fleet.routes);
+        let routes = Arc::clone(&self.base.fleet.routes);
         // A request that needs several pools is asked as if no key had a second server.
         let pool = routes.pool_of_all(retrieval.keys());
         if let Some(PoolSlots { servers: &[only], .. }) = pool {
             return Plan::One(Ok(usize::from(only)));
         }
-        let session = &self.clients.sessions[self.requests.services[key].session];
+        let session = &self.base.clients.sessions[self.requests.services[key].session];
         let (undecided, changes) = (session.undecided > 0, session.changes);
         let replicated = pool.filter(|pool| pool.replicas > 1);
         let Some(PoolSlots { servers, replicas }) =
@@ -116,35 +117,36 @@ impl Dataplane {
             };
             split.unwrap_or_else(|| self.at_one(first, retrieval.key_count()))
         };
-        gather.again.allow(retrieval.keys(), changes, self.fleet.generation());
+        gather.again.allow(retrieval.keys(), changes, self.base.fleet.generation());
         Plan::Parts(gather)
     }
 
     /// A key alone. What another replica than the decider does not have is asked of the decider.
     #[inline(always)]
     fn plan_one(&mut self, key: RequestKey, verb: RetrievalVerb, name: &[u8]) -> Plan {
-        let decider = self.fleet.decider(name);
-        if !self.fleet.routes.is_replicated() {
+        let decider = self.base.fleet.decider(name);
+        if !self.base.fleet.routes.is_replicated() {
             return Plan::One(decider);
         }
         if let Ok(server) = decider
-            && self.fleet.replicas.is_doubted(server)
+            && self.base.fleet.replicas.is_doubted(server)
         {
             return self.plan_doubted(key, verb, (name, server));
         }
-        let session = &self.clients.sessions[self.requests.services[key].session];
+        let session = &self.base.clients.sessions[self.requests.services[key].session];
         let (is_free, changes) = (session.undecided == 0, session.changes);
-        if self.fleet.config.read_policy == ReadPolicy::Primary || verb != RetrievalVerb::Get || !is_free {
+        if self.base.fleet.config.read_policy == ReadPolicy::Primary || verb != RetrievalVerb::Get || !is_free
+        {
             return Plan::One(decider);
         }
         let Ok(decider) = decider else { return Plan::One(decider) };
-        let reader = self.fleet.reader(name, decider);
+        let reader = self.base.fleet.reader(name, decider);
         if reader == decider {
             return Plan::One(Ok(decider));
         }
         let mut gather = self.requests.gathers.pop().unwrap_or_default();
         gather.assign(reader);
-        gather.again.allow(std::iter::once(name), changes, self.fleet.generation());
+        gather.again.allow(std::iter::once(name), changes, self.base.fleet.generation());
         Plan::Parts(gather)
     }
 
@@ -156,9 +158,9 @@ impl Dataplane {
         verb: RetrievalVerb,
         (name, decider): (&[u8], usize),
     ) -> Plan {
-        let is_free = self.clients.sessions[self.requests.services[key].session].undecided == 0;
+        let is_free = self.base.clients.sessions[self.requests.services[key].session].undecided == 0;
         let may_spread = verb == RetrievalVerb::Get && is_free;
-        let server = if may_spread { self.fleet.reader(name, decider) } else { decider };
+        let server = if may_spread { self.base.fleet.reader(name, decider) } else { decider };
         let mut gather = self.requests.gathers.pop().unwrap_or_default();
         gather.assign(server);
         self.allow_again(key, &mut gather, (verb, std::iter::once(name)));
@@ -167,14 +169,14 @@ impl Dataplane {
 
     /// How a multi-get of so many keys is asked for where every server holds every key.
     fn way(&mut self, key: RequestKey, keys: usize) -> Way {
-        match self.fleet.config.multiget {
+        match self.base.fleet.config.multiget {
             Multiget::Whole => Way::Whole,
             Multiget::Sharded => Way::Sharded,
             Multiget::Auto => {
                 let way = self.requests.planner.chooser.choose(keys);
                 match way {
-                    Way::Whole => self.meter.counters.multigets_auto_whole += 1,
-                    Way::Sharded => self.meter.counters.multigets_auto_sharded += 1,
+                    Way::Whole => self.base.meter.counters.multigets_auto_whole += 1,
+                    Way::Sharded => self.base.meter.counters.multigets_auto_sharded += 1,
                 }
                 self.requests.services[key].chosen = Some(way);
                 way
@@ -190,7 +192,8 @@ impl Dataplane {
             && service.first_sent
         {
             let took = now.saturating_since(service.stamps.first_sent);
-            let nanos = if service.is_impaired() { took.max(self.fleet.config.timeout_ns) } else { took };
+            let nanos =
+                if service.is_impaired() { took.max(self.base.fleet.config.timeout_ns) } else { took };
             self.requests.planner.chooser.observe(way, service.keys as usize, nanos);
         }
     }
@@ -198,10 +201,10 @@ impl Dataplane {
     /// Each key's decider; where there is none, a server that will be found to be none.
     fn by_decider(&mut self, key: RequestKey, retrieval: Retrieval<'_>) -> Box<Gather> {
         let mut gather = self.requests.gathers.pop().unwrap_or_default();
-        let (is_replicated, mut is_doubted) = (self.fleet.routes.is_replicated(), false);
+        let (is_replicated, mut is_doubted) = (self.base.fleet.routes.is_replicated(), false);
         for name in retrieval.keys() {
-            let server = self.fleet.decider(name).unwrap_or_else(|(_, server)| server);
-            is_doubted |= is_replicated && self.fleet.replicas.is_doubted(server);
+            let server = self.base.fleet.decider(name).unwrap_or_else(|(_, server)| server);
+            is_doubted |= is_replicated && self.base.fleet.replicas.is_doubted(server);
             gather.assign(server);
         }
         if is_doubted {
@@ -220,13 +223,13 @@ impl Dataplane {
         (verb, keys): (RetrievalVerb, impl Iterator<Item = &'a [u8]>),
     ) {
         let with_tokens = verb == RetrievalVerb::Gets;
-        if verb != RetrievalVerb::Get && !(with_tokens && self.fleet.config.puts_back()) {
+        if verb != RetrievalVerb::Get && !(with_tokens && self.base.fleet.config.puts_back()) {
             return;
         }
         gather.again.allow(
             keys,
-            self.clients.sessions[self.requests.services[key].session].changes,
-            self.fleet.generation(),
+            self.base.clients.sessions[self.requests.services[key].session].changes,
+            self.base.fleet.generation(),
         );
         if with_tokens {
             gather.again.show_tokens();
@@ -235,7 +238,7 @@ impl Dataplane {
 
     /// One server, by the first key.
     fn at_one(&mut self, first: &[u8], keys: usize) -> Box<Gather> {
-        let server = self.fleet.decider(first).unwrap_or_else(|(_, server)| server);
+        let server = self.base.fleet.decider(first).unwrap_or_else(|(_, server)| server);
         let mut gather = self.requests.gathers.pop().unwrap_or_default();
         (0..keys).for_each(|_| gather.assign(server));
         gather
@@ -245,8 +248,8 @@ impl Dataplane {
     /// another one with each request. `None`: none can be asked.
     fn evenly(&mut self, retrieval: Retrieval<'_>, of: &[u16]) -> Option<Box<Gather>> {
         let Self {
+            base: Base { fleet: Fleet { servers: backends, replicas: copies, .. }, .. },
             requests: Requests { planner: Planner { first, servers, .. }, .. },
-            fleet: Fleet { servers: backends, replicas: copies, .. },
             ..
         } = self;
         let rotated = (0..of.len()).map(|step| usize::from(of[(*first + step) % of.len()]));
@@ -268,8 +271,8 @@ impl Dataplane {
     /// One of each key's replicas, so that the parts are as equal as can be.
     fn balanced(&mut self, retrieval: Retrieval<'_>, replicas_max: usize) -> Box<Gather> {
         let Self {
+            base: Base { fleet: Fleet { routes: router, servers, replicas: copies, .. }, .. },
             requests: Requests { planner: Planner { balance, .. }, .. },
-            fleet: Fleet { routes: router, servers, replicas: copies, .. },
             ..
         } = self;
         let readers = Readers { servers, replicas: copies };
@@ -288,16 +291,16 @@ impl Dataplane {
     /// One message, or part of one.
     #[inline(always)]
     fn send_whole(&mut self, key: RequestKey, server: usize, retrieval: Retrieval<'_>, now: Instant) {
-        let backend = &mut self.fleet.servers[server];
-        if let Err(fault) = backend.admit(&self.fleet.config) {
+        let backend = &mut self.base.fleet.servers[server];
+        if let Err(fault) = backend.admit(&self.base.fleet.config) {
             return self.note_refusal(key, fault, server);
         }
         let service = &mut self.requests.services[key];
         let (request, created) = (Some(key), service.begun());
         let part = NewPart { request, expected: Expected::Retrieval, decides: true, index: 0, created };
-        backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &self.fleet.config, now);
+        backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &self.base.fleet.config, now);
         retrieval.keys().for_each(|key| backend.push_key(key));
-        self.meter.counters.gets_joined += u64::from(backend.finish_retrieval());
+        self.base.meter.counters.gets_joined += u64::from(backend.finish_retrieval());
         service.outstanding += 1;
     }
 
@@ -306,8 +309,11 @@ impl Dataplane {
         let parts = gather.part_count();
         self.requests.services[key].gather = Some(gather);
         for part in 0..parts {
-            let Self { requests: Requests { services, .. }, fleet: Fleet { servers, replicas, .. }, .. } =
-                self;
+            let Self {
+                base: Base { fleet: Fleet { servers, replicas, .. }, .. },
+                requests: Requests { services, .. },
+                ..
+            } = self;
             let gather = services[key].gather.as_mut().expect("it was put there");
             let server = gather.server_of(part);
             if let Err(fault) = (Readers { servers, replicas }).admit(server) {
@@ -319,9 +325,8 @@ impl Dataplane {
             }
         }
         let Self {
+            base: Base { fleet: Fleet { servers: backends, config, .. }, meter: Meter { counters, .. }, .. },
             requests: Requests { services, .. },
-            fleet: Fleet { servers: backends, config, .. },
-            meter: Meter { counters, .. },
             ..
         } = self;
         let service = &mut services[key];

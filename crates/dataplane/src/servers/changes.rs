@@ -138,13 +138,13 @@ mod tests {
         let mut dataplane = Dataplane::new(Config::default(), table, Instant::ZERO);
         assert!(!dataplane.has_changes(), "it is being connected to for the first time");
         for _ in 0..CHANGES_MAX + 7 {
-            dataplane.fleet.servers.note_change(0, ServerChange::Up);
+            dataplane.base.fleet.servers.note_change(0, ServerChange::Up);
         }
         assert_eq!(dataplane.report(Instant::ZERO).counters.server_changes_dropped, 7);
         let polled = std::iter::from_fn(|| dataplane.poll_change()).count();
         assert_eq!(polled, CHANGES_MAX);
-        dataplane.fleet.servers.slots.leave(0);
-        dataplane.fleet.servers.note_change(0, ServerChange::Up);
+        dataplane.base.fleet.servers.slots.leave(0);
+        dataplane.base.fleet.servers.note_change(0, ServerChange::Up);
         assert!(!dataplane.has_changes(), "nothing is told of who leaves");
     }
 }

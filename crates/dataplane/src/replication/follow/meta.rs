@@ -21,6 +21,7 @@ use crate::{
     replication::repair::Item,
     replication::replicate::{CopyState, Replicated, Step},
     requests::Requests,
+    requests::base::Base,
     servers::backend::{NewPart, RequestKey},
     wire::key::{Echo, WireKey, write_meta},
 };
@@ -87,7 +88,9 @@ impl Dataplane {
         now: Instant,
     ) {
         let Self {
-            fleet: Fleet { servers: backends, config, .. }, requests: Requests { services, .. }, ..
+            base: Base { fleet: Fleet { servers: backends, config, .. }, .. },
+            requests: Requests { services, .. },
+            ..
         } = self;
         let service = &mut services[request];
         let (request, expected, created) = (Some(request), Expected::Meta, service.begun());
@@ -171,7 +174,7 @@ impl Dataplane {
             if write.copies[rank].state != CopyState::Untold {
                 continue;
             }
-            self.meter.counters.replicas_followed += 1;
+            self.base.meter.counters.replicas_followed += 1;
             let sent = self.send_to_copy(key, (server, expected), now, |backend| {
                 backend.message().extend_from_slice(bytes);
             });

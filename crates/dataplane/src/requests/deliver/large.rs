@@ -19,7 +19,7 @@ impl Dataplane {
         mut bytes: &'a [u8],
         now: Instant,
     ) -> Result<&'a [u8], Violation> {
-        let needed = self.fleet.servers[server].scanner.needed();
+        let needed = self.base.fleet.servers[server].scanner.needed();
         if needed > kept.len() + LAST_LINE_BYTES {
             // A value is coming, and it may be the last.
             kept.reserve_exact(needed + LAST_LINE_BYTES - kept.len());
@@ -33,7 +33,7 @@ impl Dataplane {
         if !kept.is_empty() && !bytes.is_empty() {
             append_exactly(kept, bytes);
             bytes = &[];
-            if kept.len() >= self.fleet.servers[server].scanner.needed() {
+            if kept.len() >= self.base.fleet.servers[server].scanner.needed() {
                 self.deliver_whole(server, kept, now)?;
             }
         }
@@ -60,10 +60,10 @@ impl Dataplane {
     /// The reply to the head of a server will take `needed` bytes at least, of which some have come.
     #[cold]
     pub(super) fn limit_large(&mut self, server: usize, needed: usize, now: Instant) {
-        if needed > BULKY_REPLY_BYTES && !self.clients.held.admits_bulky(needed) {
+        if needed > BULKY_REPLY_BYTES && !self.base.clients.held.admits_bulky(needed) {
             self.free_empty_buffers();
         }
-        let backend = &mut self.fleet.servers[server];
+        let backend = &mut self.base.fleet.servers[server];
         if backend.is_head_followed() || backend.is_within_message() {
             return;
         }
@@ -74,13 +74,13 @@ impl Dataplane {
             }
             return;
         };
-        let session = &self.clients.sessions[self.requests.services[request].session];
+        let session = &self.base.clients.sessions[self.requests.services[request].session];
         let to_come = needed.saturating_sub(backend.input.len());
-        let whose = if session.buffered_bytes() + needed > self.fleet.config.session_buffer_bytes_max {
-            self.meter.counters.session_refusals_full += 1;
+        let whose = if session.buffered_bytes() + needed > self.base.fleet.config.session_buffer_bytes_max {
+            self.base.meter.counters.session_refusals_full += 1;
             "client"
-        } else if needed > BULKY_REPLY_BYTES && !self.clients.held.admits_bulky(to_come) {
-            self.meter.counters.buffer_refusals_full += 1;
+        } else if needed > BULKY_REPLY_BYTES && !self.base.clients.held.admits_bulky(to_come) {
+            self.base.meter.counters.buffer_refusals_full += 1;
             "proxy"
         } else {
             return;

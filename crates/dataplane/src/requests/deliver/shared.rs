@@ -12,8 +12,8 @@ impl Dataplane {
     /// Takes values that are not all that the first part of the message wants, or the line that ends the reply to all parts.
     #[inline(never)]
     pub(super) fn deliver_shared(&mut self, server: usize, reply: Reply, bytes: &[u8], now: Instant) {
-        if reply.status == Status::Values && self.fleet.config.misses_before_the_end() {
-            let part = self.fleet.servers[server].complete_joined();
+        if reply.status == Status::Values && self.base.fleet.config.misses_before_the_end() {
+            let part = self.base.fleet.servers[server].complete_joined();
             self.deliver_part(server, part, reply, (bytes, None), now);
         } else if reply.status == Status::Values {
             self.deliver_values(server, reply, bytes, now);
@@ -25,13 +25,13 @@ impl Dataplane {
     }
 
     fn deliver_values(&mut self, server: usize, reply: Reply, bytes: &[u8], now: Instant) {
-        let kept_max = self.fleet.config.server_buffer_bytes_max;
-        match self.fleet.servers[server].take_values(bytes, kept_max) {
+        let kept_max = self.base.fleet.config.server_buffer_bytes_max;
+        match self.base.fleet.servers[server].take_values(bytes, kept_max) {
             Taken::Kept => {}
             Taken::Only(part) => self.deliver_part(server, part, reply, (bytes, None), now),
             Taken::Last(part, kept) => self.deliver_kept(server, part, &kept, now),
             Taken::TooLarge(request, part) => {
-                self.meter.counters.server_replies_too_large += 1;
+                self.base.meter.counters.server_replies_too_large += 1;
                 self.part_failed((request, part.index), Fault::Buffer, server, now);
             }
         }
@@ -40,22 +40,22 @@ impl Dataplane {
     fn deliver_kept(&mut self, server: usize, part: Part, kept: &Kept, now: Instant) {
         let len = kept.bytes.len();
         let reply = Reply { len, answer_len: len, status: Status::Values, last_line: len };
-        self.fleet.servers[server].ordinals.clone_from(&kept.ordinals);
+        self.base.fleet.servers[server].ordinals.clone_from(&kept.ordinals);
         self.deliver_part(server, part, reply, (&kept.bytes, Some(&kept.values)), now);
     }
 
     /// What no value came for is a miss now.
     fn deliver_end(&mut self, server: usize, reply: Reply, bytes: &[u8], now: Instant) {
-        let mut is_first = self.fleet.servers[server].is_scattered();
+        let mut is_first = self.base.fleet.servers[server].is_scattered();
         if !is_first {
             // All that came before the line is that of the first part.
-            let part = self.fleet.servers[server].complete_joined();
+            let part = self.base.fleet.servers[server].complete_joined();
             self.deliver_part(server, part, reply, (bytes, None), now);
         }
         let line = &bytes[reply.last_line..];
         let end = Reply { len: line.len(), answer_len: line.len(), last_line: 0, ..reply };
-        while std::mem::take(&mut is_first) || self.fleet.servers[server].is_within_message() {
-            match self.fleet.servers[server].end_part() {
+        while std::mem::take(&mut is_first) || self.base.fleet.servers[server].is_within_message() {
+            match self.base.fleet.servers[server].end_part() {
                 (Part { is_answered: true, .. }, _) => {}
                 (part, Some(kept)) => self.deliver_kept(server, part, &kept, now),
                 (part, None) => self.deliver_part(server, part, end, (line, None), now),
@@ -71,9 +71,9 @@ impl Dataplane {
         let error = Reply { len: line.len(), answer_len: line.len(), last_line: 0, ..reply };
         let mut is_first = true;
         let mut sharers = Vec::new();
-        while std::mem::take(&mut is_first) || self.fleet.servers[server].is_within_message() {
-            let keys = self.fleet.servers[server].keys_of_head().into();
-            let (part, _) = self.fleet.servers[server].end_part();
+        while std::mem::take(&mut is_first) || self.base.fleet.servers[server].is_within_message() {
+            let keys = self.base.fleet.servers[server].keys_of_head().into();
+            let (part, _) = self.base.fleet.servers[server].end_part();
             if !part.is_answered {
                 sharers.push(Sharer { part, keys });
             }
@@ -96,10 +96,10 @@ impl Dataplane {
         now: Instant,
     ) {
         let Some(key) = part.request else {
-            self.meter.counters.server_replies_late += 1;
+            self.base.meter.counters.server_replies_late += 1;
             return;
         };
-        let backend = &mut self.fleet.servers[server];
+        let backend = &mut self.base.fleet.servers[server];
         backend.times.record_between(part.sent, now);
         if backend.has_copies() {
             backend.observe(now.saturating_since(part.sent));
