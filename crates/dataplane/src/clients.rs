@@ -1,30 +1,37 @@
-//! What clients send is taken into service, while their sessions may have more there.
+//! Clients: what they send, what they are owed, and who of them takes too long.
 //!
-//! Their bytes are cut into requests by an [`Intake`](intake::Intake), which the threaded engines use as well; here is what this engine adds: whether a
-//! session may have more in service, and what its next request must wait for.
+//! [`Clients`] owns the sessions, the lists of those with something to write and of those that may go on, and what their buffers hold of the
+//! memory that all share. It is given bytes and instants. It hands out requests one by one ([`Clients::next_request`]), bytes for the kernel,
+//! and what the driver is asked to do ([`Event`]). What requests are, and what becomes of them, it does not know.
 
+pub(crate) mod bulk;
+pub(crate) mod event;
+pub(crate) mod habits;
+pub(crate) mod intake;
 pub(crate) mod outbox;
 pub(crate) mod patience;
+pub(crate) mod replies;
 pub(crate) mod sequence;
 pub(crate) mod session;
-
-pub(crate) mod intake;
+pub(crate) mod taken;
 
 use crate::{
-    Dataplane, Event,
+    clients::event::Event,
+    clients::intake::{Input, Rest},
     clients::patience::Overdue,
-    clients::session::{Session, may_go_on, may_take},
+    clients::replies::Written,
+    clients::session::Session,
     config::Config,
     memory::budget::{Budget, Held, SCARCE_LOOK_NS},
-    meter::Meter,
-    replication::fleet::Fleet,
-    requests::base::Base,
-    requests::bulk_reads::Slicing,
-    requests::dispatch::Large,
+    meter::counters::Counters,
+    servers::backend::RequestKey,
 };
-use intake::Input;
 use slab::Slab;
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    ops::{Index, IndexMut},
+    sync::Arc,
+};
 use weir_protocol::Parsed;
 use weir_timing::Instant;
 
@@ -35,214 +42,454 @@ pub type SessionId = usize;
 /// The clients of one dataplane.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    pub(crate) sessions: Slab<Session>,
+    config: Config,
+    counters: Counters,
+    sessions: Slab<Session>,
+    /// How many of them are lent.
+    lent: usize,
     /// Sessions for which there are bytes to write.
-    pub(crate) dirty: VecDeque<SessionId>,
+    listed: VecDeque<SessionId>,
     /// Sessions that were paused and may go on.
-    pub(crate) resumable: VecDeque<SessionId>,
+    resumable: VecDeque<SessionId>,
     /// When the first client may be overdue; `None` if none can be.
-    pub(crate) due: Option<Instant>,
-    pub(crate) held: Held,
+    due: Option<Instant>,
+    held: Held,
     /// What the driver was not told yet.
-    pub(crate) events: VecDeque<Event>,
+    events: VecDeque<Event>,
+    is_draining: bool,
 }
 
 impl Clients {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
+            counters: Counters::default(),
             sessions: Slab::new(),
-            dirty: VecDeque::new(),
+            lent: 0,
+            listed: VecDeque::new(),
             resumable: VecDeque::new(),
             due: None,
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
             events: VecDeque::new(),
-        }
-    }
-}
-
-impl Dataplane {
-    /// Takes what was kept, as far as it may be taken now.
-    fn consume_kept(&mut self, id: SessionId, now: Instant) {
-        let input = self.base.clients.sessions[id].intake.reread();
-        self.consume(id, input, now);
-    }
-
-    /// Takes requests from the front of `input` while the session may have more in service, and keeps the rest.
-    pub(crate) fn consume(&mut self, id: SessionId, input: Input<'_>, now: Instant) {
-        let rest = input.rest();
-        loop {
-            let Self {
-                base:
-                    Base {
-                        clients: Clients { sessions, held, .. },
-                        fleet: Fleet { config, .. },
-                        meter: Meter { counters, .. },
-                        ..
-                    },
-                ..
-            } = self;
-            let session = &mut sessions[id];
-            if !session.intake.skip(&rest, now) {
-                break;
-            }
-            // Who has waited for a key was let in before.
-            if !may_take(session, config, held) && session.stalled.is_none() {
-                self.pause(id, now);
-                break;
-            }
-            let parsed = session.intake.look(&rest, |bytes| {
-                let is_admitted = held.admits(bytes, false);
-                counters.requests_refused_memory += u64::from(!is_admitted);
-                is_admitted
-            });
-            if let Parsed::Incomplete { .. } = parsed {
-                break;
-            }
-            let waits = self.waits(id, &parsed, now);
-            let intake = &mut self.base.clients.sessions[id].intake;
-            if waits {
-                intake.pause();
-                break;
-            }
-            let first_byte = intake.take(&rest, &parsed, now);
-            self.take(id, parsed, first_byte, now);
-        }
-        let left = rest.bytes().len();
-        let intake = &mut self.base.clients.sessions[id].intake;
-        if intake.keep(input, left) && self.base.clients.held.is_pressed() {
-            intake.give_all_memory_back();
-        }
-        if intake.is_within_request() {
-            self.watch_clients(self.base.fleet.config.patience.request_ns, now);
+            is_draining: false,
+            config: config.clone(),
         }
     }
 
-    /// The session has as much in service as it may, or leaves too much unread.
-    fn pause(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.base.clients.sessions[id];
-        session.intake.pause();
-        self.base.meter.counters.sessions_paused += 1;
-        if session.blocked && self.base.clients.held.is_pressed() {
-            self.base.meter.counters.sessions_paused_memory += 1;
-            self.watch_clients(SCARCE_LOOK_NS, now);
-        }
+    pub(crate) const fn counters(&self) -> &Counters {
+        &self.counters
     }
 
-    /// Whether the next request of a session waits for something before it.
-    #[inline(always)]
-    fn waits(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
-        (self.is_spread() && self.waits_for_earlier(id, parsed))
-            || (self.base.fleet.servers.may_go_bulk(length_of(parsed)) && self.waits_to_go_bulk(id, parsed))
-            || (self.concerns_bulk_reads(id, parsed) && self.waits_for_bulk_reads(id, parsed, now))
-            || (!self.base.replication.holds.is_empty() && self.waits_for_key(id, parsed, now))
+    /// The longest value that is taken from clients.
+    pub(crate) fn set_value_bytes_max(&mut self, bytes: usize) {
+        self.config.limits.value_bytes_max = bytes;
+        self.sessions.iter_mut().for_each(|(_, session)| session.intake.set_value_bytes_max(bytes));
     }
 
-    /// Takes what was parsed into service, or refuses it.
-    // As a call of its own it costs every request forty instructions.
-    #[inline(always)]
-    pub(crate) fn take(&mut self, id: SessionId, parsed: Parsed<'_>, first_byte: Instant, now: Instant) {
-        match parsed {
-            Parsed::Request { request, len } => {
-                self.base.meter.tracer.request_bytes = len as u64;
-                self.dispatch(id, request, first_byte, now);
-            }
-            Parsed::Refused { refusal, silent, len } => {
-                self.base.meter.tracer.request_bytes = len as u64;
-                self.refuse(id, refusal, silent, first_byte, now);
-            }
-            Parsed::TooLarge { refusal, key, base64, silent, erases, len, .. } => {
-                self.base.meter.tracer.request_bytes = len as u64;
-                let large = Large { key, base64, silent, erases, refusal };
-                self.refuse_large(id, large, first_byte, now);
-            }
-            Parsed::Incomplete { .. } => {}
-            Parsed::Hangup { refusal } => {
-                if let Some(refusal) = refusal {
-                    self.refuse(id, refusal, false, first_byte, now);
-                }
-                self.hang_up(id);
-            }
-            Parsed::Foreign { foreign } => self.refuse_foreign(id, &foreign, first_byte, now),
+    // ── their connections ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// A client connected. `None`: there are too many, or no more are wanted.
+    pub(crate) fn accept(&mut self, now: Instant) -> Option<SessionId> {
+        if self.count() >= self.config.sessions_max || self.is_draining {
+            self.counters.sessions_refused += 1;
+            return None;
         }
+        self.counters.sessions_accepted += 1;
+        self.watch(self.config.patience.idle_ns, now);
+        Some(self.sessions.insert(Session::new(&self.config, self.counters.sessions_accepted, now)))
+    }
+
+    /// A session for requests that somebody else reads.
+    pub(crate) fn lend(&mut self, now: Instant) -> SessionId {
+        self.lent += 1;
+        self.sessions.insert(Session::lent(&self.config, now))
+    }
+
+    /// A session, and what all buffers hold.
+    #[inline]
+    pub(crate) fn with_held(&mut self, id: SessionId) -> (&mut Session, &Held) {
+        (&mut self.sessions[id], &self.held)
+    }
+
+    /// How many clients are connected here, or were and have requests in service.
+    pub(crate) fn count(&self) -> usize {
+        self.sessions.len() - self.lent
+    }
+
+    /// A session, if it is there.
+    pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
+        self.sessions.get(id)
+    }
+
+    /// The client will send no more.
+    pub(crate) fn finish(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.intake.finish();
+        }
+        self.close_if_settled(id);
+    }
+
+    /// No more are accepted, and those that are there are closed when all is answered.
+    pub(crate) fn drain(&mut self) {
+        self.is_draining = true;
+        let clients = self.sessions.iter().filter(|(_, session)| !session.is_lent());
+        let ids: Vec<_> = clients.map(|(id, _)| id).collect();
+        ids.into_iter().for_each(|id| self.finish(id));
     }
 
     /// Takes nothing more from this client, and closes its connection when all replies are out.
     pub(crate) fn hang_up(&mut self, id: SessionId) {
-        self.base.clients.sessions[id].intake.close();
+        self.sessions[id].intake.close();
         self.close_if_settled(id);
     }
 
-    pub(crate) fn resume(&mut self, id: SessionId, now: Instant) {
-        let Some(session) = self.base.clients.sessions.get_mut(id).filter(|session| !session.gone) else {
-            return;
-        };
-        if session.hosted.is_some() {
-            return self.resume_hosted(id, now);
-        }
-        if !session.intake.is_paused() {
-            return;
-        }
-        if session.slicing != Slicing::No {
-            return self.go_on_with_slices(id, now);
-        }
-        session.intake.resume();
-        session.habits.grow(self.base.fleet.config.session_requests_max);
-        self.consume_kept(id, now);
-        let session = &self.base.clients.sessions[id];
-        if session.intake.is_paused() {
-            return;
-        }
-        if session.intake.is_finished() {
-            self.hang_up(id);
-        } else {
-            self.base.clients.events.push_back(Event::Resume(id));
+    /// Asks the driver to close a connection of which everything is answered, and that is to be closed then.
+    pub(crate) fn close_if_settled(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id).filter(|session| !session.is_lent()) else { return };
+        if session.intake.is_closed() && session.is_settled() && session.ask_to_close() {
+            self.events.push_back(Event::Close(id));
         }
     }
-}
 
-impl Dataplane {
+    /// The connection is gone. Hands out every request that is owed a reply, with whether that was appended; how many of them are done is what
+    /// `orphaned` counts. Returns whether the session was there.
+    pub(crate) fn close(
+        &mut self,
+        id: SessionId,
+        mut orphaned: impl FnMut(RequestKey, bool) -> bool,
+    ) -> bool {
+        let Some(session) = self.sessions.get_mut(id).filter(|session| !session.is_gone()) else {
+            return false;
+        };
+        self.counters.sessions_closed += 1;
+        let mut done = 0;
+        session.abandon(|key, appended| done += usize::from(orphaned(key, appended)));
+        session.end_requests(done);
+        self.counters.requests_orphaned += done as u64;
+        self.recharge(id);
+        // The number may soon be another client's.
+        self.events.retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
+        true
+    }
+
+    /// A session outlives its connection until its requests are done, so that no reply can meet another client.
+    pub(crate) fn free_if_done(&mut self, id: SessionId) {
+        if self.sessions.get(id).is_some_and(Session::is_done) {
+            self.release(id);
+            self.sessions.remove(id);
+        }
+    }
+
+    /// The request of a lent session is done, or its client is gone: the session is as new. Hands out the request that is owed a reply.
+    pub(crate) fn renew_lent(&mut self, id: SessionId) -> Option<RequestKey> {
+        self.release(id);
+        self.sessions[id].renew(&self.config)
+    }
+
+    /// What the driver is to do next.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Asks the driver for something.
+    pub(crate) fn ask(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    // ── what they send ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Bytes were read from a client.
+    #[inline]
+    pub(crate) fn read<'a>(&mut self, id: SessionId, bytes: &'a [u8], now: Instant) -> Input<'a> {
+        self.counters.client_bytes_read += bytes.len() as u64;
+        self.sessions[id].intake.read(bytes, now)
+    }
+
+    /// The next request of this input, if it may be taken now.
+    #[inline]
+    pub(crate) fn next_request<'a>(
+        &mut self,
+        id: SessionId,
+        rest: &Rest<'a>,
+        now: Instant,
+    ) -> Option<Parsed<'a>> {
+        let Self { sessions, config, held, counters, .. } = self;
+        let session = &mut sessions[id];
+        if !session.intake.skip(rest, now) {
+            return None;
+        }
+        // Who has waited for a key was let in before.
+        if !session.may_take(config, held) && session.stalled.is_none() {
+            self.pause(id, now);
+            return None;
+        }
+        let parsed = session.intake.look(rest, |bytes| {
+            let is_admitted = held.admits(bytes, false);
+            counters.requests_refused_memory += u64::from(!is_admitted);
+            is_admitted
+        });
+        if let Parsed::Incomplete { .. } = parsed { None } else { Some(parsed) }
+    }
+
+    /// The session has as much in service as it may, or leaves too much unread.
+    fn pause(&mut self, id: SessionId, now: Instant) {
+        let session = &mut self.sessions[id];
+        session.intake.pause();
+        self.counters.sessions_paused += 1;
+        if session.replies.is_blocked() && self.held.is_pressed() {
+            self.counters.sessions_paused_memory += 1;
+            self.watch(SCARCE_LOOK_NS, now);
+        }
+    }
+
+    /// No more is taken of this input: what is `left` of it is kept.
+    #[inline]
+    pub(crate) fn keep(&mut self, id: SessionId, input: Input<'_>, left: usize, now: Instant) {
+        let intake = &mut self.sessions[id].intake;
+        if intake.keep(input, left) && self.held.is_pressed() {
+            intake.give_all_memory_back();
+        }
+        if intake.is_within_request() {
+            self.watch(self.config.patience.request_ns, now);
+        }
+    }
+
+    /// A session that was paused goes on with what was kept.
+    pub(crate) fn go_on<'a>(&mut self, id: SessionId) -> Input<'a> {
+        let session = &mut self.sessions[id];
+        session.intake.resume();
+        session.bulk.habits.grow(self.config.session_requests_max);
+        session.intake.reread()
+    }
+
+    /// A session that was paused has gone on with what was kept: if it is not paused again, the driver reads from it.
+    pub(crate) fn read_on(&mut self, id: SessionId) {
+        let intake = &self.sessions[id].intake;
+        if intake.is_paused() {
+            return;
+        }
+        if intake.is_finished() {
+            self.hang_up(id);
+        } else {
+            self.events.push_back(Event::Resume(id));
+        }
+    }
+
+    /// A session waits for something no more: it goes on in this turn or the next.
+    #[inline]
+    pub(crate) fn let_go_on(&mut self, id: SessionId) {
+        self.resumable.push_back(id);
+    }
+
+    /// The next session that goes on.
+    #[inline]
+    pub(crate) fn next_to_go_on(&mut self) -> Option<SessionId> {
+        self.resumable.pop_front()
+    }
+
+    /// Whether there is one.
+    #[inline]
+    pub(crate) fn is_any_to_go_on(&self) -> bool {
+        !self.resumable.is_empty()
+    }
+
+    /// A request of this session is done: if it is paused, it may perhaps go on.
+    #[inline]
+    pub(crate) fn look_at_paused(&mut self, id: SessionId) {
+        let session = &self.sessions[id];
+        if session.intake.is_paused() && session.may_go_on(&self.config, &self.held) {
+            self.resumable.push_back(id);
+        }
+    }
+
+    // ── what they are sent ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// There are bytes to write to this client.
+    #[inline]
+    pub(crate) fn list(&mut self, id: SessionId) {
+        if self.sessions[id].list() {
+            self.listed.push_back(id);
+        }
+    }
+
+    /// The next client for which there are bytes to write.
+    #[inline]
+    pub(crate) fn poll_output(&mut self) -> Option<SessionId> {
+        loop {
+            let id = self.listed.pop_front()?;
+            let Some(session) = self.sessions.get_mut(id) else { continue };
+            session.unlist();
+            if !session.replies.is_blocked() && !session.replies.output().is_empty() {
+                return Some(id);
+            }
+        }
+    }
+
+    /// `count` bytes were handed to the kernel; calls `answered` for each request whose reply is complete there. Returns whether the session is
+    /// there, and memory is counted for it.
+    #[inline]
+    pub(crate) fn handle_written(
+        &mut self,
+        id: SessionId,
+        count: usize,
+        now: Instant,
+        mut answered: impl FnMut(RequestKey),
+    ) -> Option<bool> {
+        self.counters.client_bytes_written += count as u64;
+        let session = self.sessions.get_mut(id)?;
+        let mut done = 0;
+        let written = session.replies.handle_written(count, now, |key| {
+            answered(key);
+            done += 1;
+        });
+        session.end_requests(done);
+        if session.intake.is_paused() && session.may_go_on(&self.config, &self.held) {
+            self.resumable.push_back(id);
+        }
+        match written {
+            Written::Blocked => self.watch(self.config.patience.unread_ns, now),
+            Written::More => self.list(id),
+            Written::All if self.held.is_pressed() => session.replies.give_bytes_back(),
+            Written::All => {}
+        }
+        self.recharge(id);
+        Some(self.sessions[id].charged() > 0)
+    }
+
+    /// The kernel takes bytes for this client again.
+    pub(crate) fn handle_writable(&mut self, id: SessionId) {
+        if self.sessions.get_mut(id).is_some_and(|session| session.replies.unblock()) {
+            self.list(id);
+        }
+    }
+
+    // ── who takes too long ─────────────────────────────────────────────────────────────────────────────────────────────────
+
     /// Something of a client's has begun that may take this long and no longer.
     #[inline]
-    pub(crate) fn watch_clients(&mut self, limit_ns: u64, now: Instant) {
+    pub(crate) fn watch(&mut self, limit_ns: u64, now: Instant) {
         if limit_ns > 0 {
             let at = now.plus(limit_ns);
-            self.base.clients.due = Some(self.base.clients.due.map_or(at, |due| due.min(at)));
+            self.due = Some(self.due.map_or(at, |due| due.min(at)));
         }
+    }
+
+    /// When to look for any that are overdue.
+    #[inline]
+    pub(crate) const fn due(&self) -> Option<Instant> {
+        self.due
     }
 
     /// Closes the connections of clients that are overdue, if it is time to look for any.
+    #[inline]
     pub(crate) fn close_overdue(&mut self, now: Instant) {
-        if self.base.clients.due.is_none_or(|due| now < due) {
-            return;
+        if self.due.is_some_and(|due| now >= due) {
+            self.look_for_overdue(now);
         }
+    }
+
+    #[cold]
+    fn look_for_overdue(&mut self, now: Instant) {
         let mut are_paused = false;
-        for (id, session) in &self.base.clients.sessions {
-            if session.intake.is_paused() && session.blocked {
+        for (id, session) in &self.sessions {
+            if session.intake.is_paused() && session.replies.is_blocked() {
                 // Perhaps because of what all buffers held.
-                if may_go_on(session, &self.base.fleet.config, &self.base.clients.held) {
-                    self.base.clients.resumable.push_back(id);
+                if session.may_go_on(&self.config, &self.held) {
+                    self.resumable.push_back(id);
                 } else {
                     are_paused = true;
                 }
             }
         }
         let doing = |(id, session): (usize, &Session)| Some((id, session.doing()?, session.held_bytes()));
-        let clients = self.base.clients.sessions.iter().filter_map(doing);
-        let found = self.base.fleet.config.patience.look(clients, self.base.clients.held.excess(), now);
-        self.base.clients.due = found.next_look;
-        if are_paused && self.base.clients.held.is_pressed() {
-            self.watch_clients(SCARCE_LOOK_NS, now);
+        let clients = self.sessions.iter().filter_map(doing);
+        let found = self.config.patience.look(clients, self.held.excess(), now);
+        self.due = found.next_look;
+        if are_paused && self.held.is_pressed() {
+            self.watch(SCARCE_LOOK_NS, now);
         }
         found.overdue.into_iter().for_each(|(id, why)| self.close_for(id, why));
     }
 
     fn close_for(&mut self, id: SessionId, why: Overdue) {
-        self.base.meter.counters.note_overdue(why);
-        self.base.clients.sessions[id].close_asked = true;
-        self.base.clients.events.push_back(Event::Close(id));
+        self.counters.note_overdue(why);
+        self.sessions[id].ask_to_close();
+        self.events.push_back(Event::Close(id));
+    }
+
+    // ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// What all buffers hold, and may.
+    #[inline]
+    pub(crate) const fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// From now on the limit is one for all dataplanes that share this budget.
+    pub(crate) fn share_budget(&mut self, budget: &Arc<Budget>) {
+        self.held.share(budget);
+    }
+
+    /// Tells the others what is held, if that has changed.
+    pub(crate) fn tell_held(&mut self) {
+        self.held.tell();
+    }
+
+    /// Once per turn, with what all connections to servers hold. Returns whether so much is held that they should give back what they can.
+    #[inline]
+    pub(crate) fn publish_held(&mut self, servers: usize) -> bool {
+        self.held.publish(servers)
+    }
+
+    /// Much is held, and connections to servers have given back what they could: clients that leave much unread are looked for.
+    #[cold]
+    pub(crate) fn relieve(&mut self, servers: usize, now: Instant) {
+        self.held.publish(servers);
+        if self.held.is_scarce() {
+            self.watch(SCARCE_LOOK_NS, now);
+        }
+    }
+
+    /// A session may hold more or less than it did.
+    #[inline]
+    pub(crate) fn recharge(&mut self, id: SessionId) {
+        let session = &mut self.sessions[id];
+        let bytes = session.held_bytes();
+        if bytes != session.charged() {
+            self.held.recharge(session.charge(bytes), bytes);
+        }
+    }
+
+    /// A session is dropped, or is about to be.
+    fn release(&mut self, id: SessionId) {
+        self.held.recharge(self.sessions[id].charge(0), 0);
+    }
+
+    /// Frees the buffers that are empty. `servers`: what connections to servers hold after that.
+    #[cold]
+    pub(crate) fn give_memory_back(&mut self, servers: usize) {
+        let mut charged = 0;
+        for (_, session) in &mut self.sessions {
+            session.give_memory_back();
+            let bytes = session.held_bytes();
+            session.charge(bytes);
+            charged += bytes;
+        }
+        self.held.set(charged, servers);
     }
 }
 
-fn length_of(parsed: &Parsed<'_>) -> usize {
-    if let Parsed::Request { len, .. } = *parsed { len } else { 0 }
+impl Index<SessionId> for Clients {
+    type Output = Session;
+
+    #[inline]
+    fn index(&self, id: SessionId) -> &Session {
+        &self.sessions[id]
+    }
+}
+
+impl IndexMut<SessionId> for Clients {
+    #[inline]
+    fn index_mut(&mut self, id: SessionId) -> &mut Session {
+        &mut self.sessions[id]
+    }
 }

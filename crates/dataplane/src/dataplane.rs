@@ -5,55 +5,37 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Change, Config, SessionId, StatsTopic,
-    clients::Clients,
-    clients::session::{Session, may_go_on},
-    meter::Meter,
+    Change, Config, Event, SessionId,
+    clients::bulk::Slicing,
+    clients::intake::Input,
+    clients::sequence::Claim,
+    memory::budget::Budget,
+    meter::counters::Counters,
+    meter::report::Report,
+    meter::trace::TraceRow,
+    meter::window::LoopWindow,
     replication::fleet::Fleet,
     replication::freshness::Freshness,
     replication::replicate::retire,
     requests::Requests,
     requests::ask_alone::Sharer,
     requests::base::Base,
-    requests::bulk_reads::Slicing,
+    requests::dispatch::{Context, Large},
     requests::service::Answer,
     servers::backend::sooner,
     servers::happened::{Happened, Lost, Retry},
     servers::order::Order,
 };
-use std::{mem, sync::Arc};
+use std::sync::Arc;
+use weir_protocol::Parsed;
 use weir_routing::{Server, Table};
 use weir_timing::Instant;
-
-/// What the driver is asked to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// Begin to connect to this server; then call [`Dataplane::handle_server_connected`] or
-    /// [`Dataplane::handle_server_disconnected`].
-    Connect(usize),
-    /// Drop the connection to this server, without telling.
-    Disconnect(usize),
-    /// Close this client's connection and call [`Dataplane::handle_client_closed`].
-    Close(SessionId),
-    /// Read from this client again: [`Dataplane::wants_read`] had been false.
-    Resume(SessionId),
-    /// A client asks for statistics: answer by [`Dataplane::handle_stats`] with this request's number.
-    Stats {
-        /// Names the request.
-        request: usize,
-        /// What is asked for.
-        topic: StatsTopic,
-    },
-}
 
 /// One event loop's proxy.
 #[derive(Debug)]
 pub struct Dataplane {
     pub(crate) requests: Requests,
     pub(crate) base: Base,
-    /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
-    pub(crate) memory_due: Option<Instant>,
-    draining: bool,
 }
 
 impl Dataplane {
@@ -64,12 +46,8 @@ impl Dataplane {
 
     /// The same, in a process that has several: all of them share one [`Freshness`].
     pub fn sharing(config: Config, table: Arc<Table>, freshness: Arc<Freshness>, now: Instant) -> Self {
-        let mut dataplane = Self {
-            requests: Requests::new(&config),
-            base: Base::new(config, &table, freshness, now),
-            memory_due: None,
-            draining: false,
-        };
+        let mut dataplane =
+            Self { requests: Requests::new(&config), base: Base::new(config, &table, freshness, now) };
         dataplane.open_post(now);
         dataplane.handle_table(table, now);
         dataplane
@@ -79,152 +57,168 @@ impl Dataplane {
 
     /// A client connected. `None`: there are too many; the connection is to be closed.
     pub fn handle_accept(&mut self, now: Instant) -> Option<SessionId> {
-        let clients = self.base.clients.sessions.len() - usize::from(self.base.replication.post.is_some());
-        if clients >= self.base.fleet.config.sessions_max || self.draining {
-            self.base.meter.counters.sessions_refused += 1;
-            return None;
-        }
-        self.base.meter.counters.sessions_accepted += 1;
-        self.watch_clients(self.base.fleet.config.patience.idle_ns, now);
-        self.base.meter.recorder.use_window();
-        let mut session = Session::new(&self.base.fleet.config, now);
-        session.number = self.base.meter.counters.sessions_accepted;
-        Some(self.base.clients.sessions.insert(session))
+        self.base.meter.use_window();
+        self.base.clients.accept(now)
     }
 
     /// Bytes were read from a client; `now` is when that read returned. All of them are taken, but see [`Dataplane::wants_read`].
     pub fn handle_client_bytes(&mut self, id: SessionId, bytes: &[u8], now: Instant) {
-        self.base.meter.counters.client_bytes_read += bytes.len() as u64;
-        self.memory_is_used(now);
-        let input = self.base.clients.sessions[id].intake.read(bytes, now);
+        self.base.memory_is_used(now);
+        let input = self.base.clients.read(id, bytes, now);
         self.consume(id, input, now);
-        self.recharge(id);
+        self.base.clients.recharge(id);
     }
 
     /// Whether the driver should read from this client. Turns true again with [`Event::Resume`].
     pub fn wants_read(&self, id: SessionId) -> bool {
-        self.base.clients.sessions.get(id).is_some_and(|session| session.intake.wants_read())
+        self.base.clients.get(id).is_some_and(|session| session.intake.wants_read())
     }
 
     /// The client will send no more. What it sent is answered, then its connection is closed by [`Event::Close`].
     pub fn handle_client_finished(&mut self, id: SessionId) {
-        if let Some(session) = self.base.clients.sessions.get_mut(id) {
-            session.intake.finish();
-        }
-        self.close_if_settled(id);
+        self.base.clients.finish(id);
     }
 
     /// The client's connection is gone, or was closed by the driver. Its requests are carried out, and nobody is told.
     pub fn handle_client_closed(&mut self, id: SessionId) {
-        let Self {
-            base: Base { clients: Clients { sessions, .. }, meter: Meter { counters, recorder, .. }, .. },
-            requests: Requests { services, .. },
-            ..
-        } = self;
-        let Some(session) = sessions.get_mut(id).filter(|session| !session.gone) else { return };
-        counters.sessions_closed += 1;
-        recorder.use_window();
-        let mut done = 0;
-        let slicing = session.slicing;
-        session.abandon(|key, appended| {
+        let Self { base: Base { clients, meter, .. }, requests: Requests { services, .. }, .. } = self;
+        let Some(slicing) = clients.get(id).map(|session| session.bulk.slicing) else { return };
+        let is_closed = clients.close(id, |key, appended| {
             // The others are still at their servers; they find the session gone when they come back.
-            if appended || services[key].complete || slicing == Slicing::Ready(key) {
+            let is_done = appended || services[key].complete || slicing == Slicing::Ready(key);
+            if is_done {
                 retire(services, key);
-                counters.requests_orphaned += 1;
-                done += 1;
             }
+            is_done
         });
-        session.in_service -= done;
+        if !is_closed {
+            return;
+        }
+        meter.use_window();
         if slicing != Slicing::No {
             self.drop_sliced(slicing);
         }
-        let session = &mut self.base.clients.sessions[id];
-        if let Some(stalled) = session.stalled.take() {
+        if let Some(stalled) = self.base.clients[id].stalled.take() {
             self.leave_line(id, &stalled);
         }
-        self.recharge(id);
-        // The number may soon be another client's.
-        self.base
-            .clients
-            .events
-            .retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
-        self.free_if_done(id);
+        self.base.clients.free_if_done(id);
     }
 
     /// Bytes for this client, if [`Dataplane::poll_client_output`] named it or an earlier write was short.
     pub fn client_output(&self, id: SessionId) -> &[u8] {
-        self.base.clients.sessions.get(id).map_or(&[], Session::output)
+        self.base.clients.get(id).map_or(&[], |session| session.replies.output())
     }
 
     /// The next client for which there are bytes to write.
     pub fn poll_client_output(&mut self) -> Option<SessionId> {
-        loop {
-            let id = self.base.clients.dirty.pop_front()?;
-            let Some(session) = self.base.clients.sessions.get_mut(id) else { continue };
-            session.dirty = false;
-            if !session.blocked && !session.output().is_empty() {
-                return Some(id);
-            }
-        }
+        self.base.clients.poll_output()
     }
 
     /// `count` bytes of [`Dataplane::client_output`] were handed to the kernel by `now`. If that is less than all, the client is
     /// not named again before [`Dataplane::handle_client_writable`]; else it is if there is more.
     pub fn handle_client_written(&mut self, id: SessionId, count: usize, now: Instant) {
-        self.base.meter.counters.client_bytes_written += count as u64;
-        self.advance(now);
-        let Self {
-            base:
-                Base {
-                    clients: Clients { sessions, resumable, held, .. },
-                    meter: Meter { recorder, tracer, .. },
-                    fleet: Fleet { config, .. },
-                    ..
-                },
-            requests: Requests { services, .. },
-            ..
-        } = self;
-        let Some(session) = sessions.get_mut(id) else { return };
-        let was_blocked = session.blocked;
-        let mut answered = 0;
-        session.handle_written(count, |key| {
-            let service = &mut services[key];
-            service.stamps.answered = now;
-            recorder.record_request(service.operation, service.outcome(), &service.stamps);
-            tracer.note_answer(service);
+        self.base.advance(now);
+        let Self { base: Base { clients, meter, .. }, requests: Requests { services, .. }, .. } = self;
+        let is_charged = clients.handle_written(id, count, now, |key| {
+            services[key].record(now, meter);
             retire(services, key);
-            answered += 1;
         });
-        session.in_service -= answered;
-        if session.intake.is_paused() && may_go_on(session, config, held) {
-            resumable.push_back(id);
-        }
-        if session.blocked {
-            if count > 0 || !was_blocked {
-                session.unread_since = now;
-            }
-            self.watch_clients(self.base.fleet.config.patience.unread_ns, now);
-        } else if session.out.has_pieces() {
-            // Of large replies one after the other is written.
-            session.dirty = true;
-            self.base.clients.dirty.push_back(id);
-        } else if held.is_pressed() {
-            session.out.give_back();
-        }
-        self.recharge(id);
-        if self.base.clients.sessions[id].charged > 0 {
+        if is_charged == Some(true) {
             // It is to be given back, and nothing else may happen here for long.
-            self.memory_is_used(now);
+            self.base.memory_is_used(now);
         }
-        self.close_if_settled(id);
+        self.base.clients.close_if_settled(id);
     }
 
     /// The kernel takes bytes for this client again.
     pub fn handle_client_writable(&mut self, id: SessionId) {
-        let Some(session) = self.base.clients.sessions.get_mut(id) else { return };
-        if mem::take(&mut session.blocked) {
-            session.dirty = true;
-            self.base.clients.dirty.push_back(id);
+        self.base.clients.handle_writable(id);
+    }
+
+    /// The bytes that are about to be handed in by [`Dataplane::handle_client_bytes`] with the same `now` were received by the kernel at
+    /// `arrived`. To be called for every read of a session, or for none.
+    pub fn note_arrival(&mut self, id: SessionId, now: Instant, arrived: Option<Instant>) {
+        if self.base.clients.get(id).is_some() {
+            self.base.clients[id].note_arrival(now, arrived);
+        }
+    }
+
+    /// Takes requests from the front of `input` while the session may have more in service, and keeps the rest.
+    fn consume(&mut self, id: SessionId, input: Input<'_>, now: Instant) {
+        let rest = input.rest();
+        while let Some(parsed) = self.base.clients.next_request(id, &rest, now) {
+            let waits = self.waits(id, &parsed, now);
+            let intake = &mut self.base.clients[id].intake;
+            if waits {
+                intake.pause();
+                break;
+            }
+            let first_byte = intake.take(&rest, &parsed, now);
+            self.take(id, parsed, first_byte, now);
+        }
+        let left = rest.bytes().len();
+        self.base.clients.keep(id, input, left, now);
+    }
+
+    /// Whether the next request of a session waits for something before it.
+    #[inline(always)]
+    fn waits(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
+        (self.is_spread() && self.waits_for_earlier(id, parsed))
+            || (self.base.fleet.servers.may_go_bulk(length_of(parsed)) && self.waits_to_go_bulk(id, parsed))
+            || (self.concerns_bulk_reads(id, parsed) && self.waits_for_bulk_reads(id, parsed, now))
+            || (!self.base.replication.holds.is_empty() && self.waits_for_key(id, parsed, now))
+    }
+
+    /// Whether requests of one session may be served at different places.
+    #[inline]
+    fn is_spread(&self) -> bool {
+        self.base.replication.post.is_some() && self.base.fleet.routes.is_replicated()
+    }
+
+    /// Whether a request must wait for earlier ones of its session. If not, what it claims is noted when it is taken.
+    fn waits_for_earlier(&mut self, id: SessionId, parsed: &Parsed<'_>) -> bool {
+        let claim = Claim::of(parsed, |name| self.other_owner(name).is_some());
+        let waits = self.base.clients[id].turns.waits(claim);
+        self.base.meter.counters().session_order_waits += u64::from(waits);
+        waits
+    }
+
+    pub(crate) fn resume(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.base.clients.get(id).filter(|session| !session.is_gone()) else { return };
+        if session.is_lent() {
+            return self.resume_hosted(id, now);
+        }
+        if !session.intake.is_paused() {
+            return;
+        }
+        if session.bulk.slicing != Slicing::No {
+            return self.go_on_with_slices(id, now);
+        }
+        let input = self.base.clients.go_on(id);
+        self.consume(id, input, now);
+        self.base.clients.read_on(id);
+    }
+
+    /// Takes what was parsed into service, or refuses it.
+    // As a call of its own it costs every request forty instructions.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, id: SessionId, parsed: Parsed<'_>, first_byte: Instant, now: Instant) {
+        let context = |len| Context { session: id, first_byte, now, request_bytes: len };
+        match parsed {
+            Parsed::Request { request, len } => self.dispatch(request, context(len)),
+            Parsed::Refused { refusal, silent, len } => self.refuse(refusal, silent, context(len)),
+            Parsed::TooLarge { refusal, key, base64, silent, erases, len, .. } => {
+                let large = Large { key, base64, silent, erases, refusal };
+                self.refuse_large(large, context(len));
+            }
+            Parsed::Incomplete { .. } => {}
+            Parsed::Hangup { refusal } => {
+                if let Some(refusal) = refusal {
+                    self.refuse(refusal, false, context(0));
+                }
+                self.base.clients.hang_up(id);
+            }
+            Parsed::Foreign { foreign } => self.refuse_foreign(&foreign, context(0)),
         }
     }
 
@@ -250,8 +244,8 @@ impl Dataplane {
 
     /// Bytes were read from a server; `now` is when that read returned.
     pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
-        self.base.meter.counters.server_bytes_read += bytes.len() as u64;
-        self.memory_is_used(now);
+        self.base.meter.counters().server_bytes_read += bytes.len() as u64;
+        self.base.memory_is_used(now);
         if self.base.fleet.servers.is_greeting(server) {
             self.base.fleet.servers.take_greeting(server, bytes, now);
             return self.take_happened(now);
@@ -312,7 +306,7 @@ impl Dataplane {
     /// `count` bytes of [`Dataplane::server_output`] were handed to the kernel by `now`. If that is less than all, the server is
     /// not named again before [`Dataplane::handle_server_writable`].
     pub fn handle_server_written(&mut self, server: usize, count: usize, now: Instant) {
-        self.base.meter.counters.server_bytes_written += count as u64;
+        self.base.meter.counters().server_bytes_written += count as u64;
         let Self {
             base: Base { fleet: Fleet { servers, .. }, .. }, requests: Requests { services, .. }, ..
         } = self;
@@ -333,12 +327,12 @@ impl Dataplane {
     pub(crate) fn take_happened(&mut self, now: Instant) {
         while let Some(happened) = self.base.fleet.servers.poll_happened() {
             match happened {
-                Happened::Begun(slot) => self.base.meter.recorder.begin_server(slot),
-                Happened::Times(server, times) => self.base.meter.recorder.add_server_times(server, &times),
-                Happened::Tried => self.base.meter.recorder.use_window(),
+                Happened::Begun(slot) => self.base.meter.begin_server(slot),
+                Happened::Times(server, times) => self.base.meter.add_server_times(server, &times),
+                Happened::Tried => self.base.meter.use_window(),
                 Happened::MayBeEmpty(server) => self.base.fleet.replicas.note_may_be_empty(server),
                 Happened::Freed(slot) => self.base.fleet.replicas.forget(slot),
-                Happened::Version(server, version) => self.note_version(server, version),
+                Happened::Version(server, version) => self.base.fleet.note_version(server, version),
                 Happened::ItemSize(bytes) => self.learn_item_size(bytes),
                 Happened::Lost(lost) => self.lose(*lost, now),
                 Happened::Ended { server, errands, ending } => {
@@ -371,11 +365,7 @@ impl Dataplane {
         let bytes = largest.min(self.base.fleet.config.session_buffer_bytes_max);
         if bytes != self.base.fleet.config.limits.value_bytes_max {
             self.base.fleet.config.limits.value_bytes_max = bytes;
-            self.base
-                .clients
-                .sessions
-                .iter_mut()
-                .for_each(|(_, session)| session.intake.set_value_bytes_max(bytes));
+            self.base.clients.set_value_bytes_max(bytes);
         }
     }
 
@@ -390,7 +380,7 @@ impl Dataplane {
     }
 
     fn take_coming_table(&mut self, now: Instant) {
-        self.base.meter.counters.tables_replaced += u64::from(self.base.fleet.take_coming_table(now));
+        self.base.meter.counters().tables_replaced += u64::from(self.base.fleet.take_coming_table(now));
         self.take_happened(now);
         self.base.fleet.prepare();
     }
@@ -463,26 +453,27 @@ impl Dataplane {
         if !self.base.fleet.replicas.is_empty() {
             self.base.fleet.replicas.work(&mut self.base.fleet.servers, now);
         }
-        self.publish_held(held_by_servers, now);
-        self.close_overdue(now);
+        self.base.publish_held(held_by_servers, now);
+        self.base.clients.close_overdue(now);
         if self.requests.bulk_reads.is_waited_for() {
             self.serve_bulk_reads(now);
         }
-        while let Some(id) = self.base.clients.resumable.pop_front() {
+        while let Some(id) = self.base.clients.next_to_go_on() {
             self.resume(id, now);
         }
-        self.advance(now);
-        self.give_memory_back(now);
+        self.base.advance(now);
+        if self.base.give_memory_back(now) {
+            self.requests.give_memory_back();
+        }
     }
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if !self.base.clients.resumable.is_empty() || self.base.replication.holds.has_ready() {
+        if self.base.clients.is_any_to_go_on() || self.base.replication.holds.has_ready() {
             return Some(Instant::ZERO);
         }
-        let waits = sooner(sooner(self.memory_due, self.base.clients.due), self.window_ends());
         let settled = self.base.fleet.next_settled();
-        let earliest = sooner(sooner(waits, settled), self.base.fleet.servers.due());
+        let earliest = sooner(sooner(self.base.due(), settled), self.base.fleet.servers.due());
         if self.base.fleet.replicas.is_empty() {
             earliest
         } else {
@@ -523,8 +514,8 @@ impl Dataplane {
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is told to
     /// the others.
     pub fn record_turn(&mut self, nanos: u64) {
-        self.base.clients.held.tell();
-        self.base.meter.recorder.record_turn(nanos);
+        self.base.clients.tell_held();
+        self.base.meter.record_turn(nanos);
     }
 
     /// What the driver is to do next.
@@ -535,24 +526,19 @@ impl Dataplane {
                 Order::Disconnect(server) => Event::Disconnect(server),
             });
         }
-        self.base.clients.events.pop_front()
+        self.base.clients.poll_event()
     }
 
     // ── the end, and reports ───────────────────────────────────────────────────────────────────────────────────────────────
 
     /// No more sessions are accepted, no more requests are taken; every session is closed when its last reply is out.
     pub fn begin_drain(&mut self) {
-        self.draining = true;
-        let clients = self.base.clients.sessions.iter().filter(|(_, session)| session.hosted.is_none());
-        let ids: Vec<_> = clients.map(|(id, _)| id).collect();
-        for id in ids {
-            self.handle_client_finished(id);
-        }
+        self.base.clients.drain();
     }
 
     /// Whether no client's session is left. Other loops may still have requests in service here.
     pub fn is_drained(&self) -> bool {
-        self.base.clients.sessions.iter().all(|(_, session)| session.hosted.is_some())
+        self.base.clients.count() == 0
     }
 
     /// The answer to [`Event::Stats`], as it goes to the client.
@@ -573,31 +559,83 @@ impl Dataplane {
         self.requests.services.is_empty()
             && self.base.fleet.servers.is_quiet()
             && !self.base.fleet.is_one_coming()
-            && self.base.clients.resumable.is_empty()
+            && !self.base.clients.is_any_to_go_on()
             && self.base.replication.holds.is_empty()
             && self.post_is_quiet()
             && self.base.replication.repairs.is_quiet()
             && self.requests.bulk_reads.is_quiet()
     }
 
-    // ── sessions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    /// The longest value that is taken from clients, in bytes: it changes when a server tells what it stores.
+    pub fn value_bytes_max(&self) -> usize {
+        self.base.fleet.config.limits.value_bytes_max
+    }
 
-    pub(crate) fn close_if_settled(&mut self, id: SessionId) {
-        let Some(session) = self.base.clients.sessions.get_mut(id) else { return };
-        if session.hosted.is_some() {
-            return;
-        }
-        if session.intake.is_closed() && session.is_settled() && !session.close_asked && !session.gone {
-            session.close_asked = true;
-            self.base.clients.events.push_back(Event::Close(id));
+    /// The counters, for what a driver does in the place of the dataplane.
+    pub fn counters_mut(&mut self) -> &mut Counters {
+        self.base.meter.use_window();
+        self.base.meter.counters()
+    }
+
+    /// Everything that was measured and counted.
+    pub fn report(&self, now: Instant) -> Report {
+        self.base.report(now)
+    }
+
+    /// From now on the limit of what buffers hold is one for all dataplanes that share this budget.
+    pub fn share_budget(&mut self, budget: &Arc<Budget>) {
+        self.base.clients.share_budget(budget);
+    }
+
+    /// The budget that this dataplane shares.
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.base.budget()
+    }
+
+    // ── windows and rows ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// From now on windows are kept for [`Dataplane::poll_window`], and [`Dataplane::poll_timeout`] lets a driver that is idle wake at
+    /// the end of one in which something happened.
+    pub fn keep_windows(&mut self) {
+        self.base.meter.keep_windows();
+    }
+
+    /// The oldest window that is over and was not handed out yet, to be called after [`Dataplane::handle_time`]. Seconds in which nothing
+    /// happened are left out.
+    pub fn poll_window(&mut self) -> Option<LoopWindow> {
+        self.base.poll_window(self.requests.services.len())
+    }
+
+    /// Whether [`Dataplane::poll_window`] would hand out a window.
+    #[inline]
+    pub fn has_window(&self) -> bool {
+        self.base.meter.has_window()
+    }
+
+    /// The open window, if it will be handed out when it is over.
+    pub fn used_window(&self) -> Option<u64> {
+        self.base.meter.used_window().map(|(index, _)| index)
+    }
+
+    /// The open window is over, because the driver ends.
+    pub fn end_window(&mut self) {
+        if let Some((_, ends)) = self.base.meter.used_window() {
+            self.base.advance(ends);
         }
     }
 
-    /// A session outlives its connection until its requests are done, so that no reply can meet another client.
-    pub(crate) fn free_if_done(&mut self, id: SessionId) {
-        if self.base.clients.sessions.get(id).is_some_and(|session| session.gone && session.in_service == 0) {
-            self.release(id);
-            self.base.clients.sessions.remove(id);
-        }
+    /// From now on each request is sampled with this probability (above 0, at most 1), by choices that depend on the seed alone. Rows are
+    /// kept for [`Dataplane::take_traces`].
+    pub fn trace(&mut self, share: f64, seed: u64) {
+        self.base.meter.trace(share, seed);
     }
+
+    /// The rows of sampled requests that were answered since the last call, and how many more there were than are kept.
+    pub fn take_traces(&mut self, take: impl FnMut(TraceRow)) -> u64 {
+        self.base.meter.take_rows(take)
+    }
+}
+
+fn length_of(parsed: &Parsed<'_>) -> usize {
+    if let Parsed::Request { len, .. } = *parsed { len } else { 0 }
 }

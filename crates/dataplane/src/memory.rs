@@ -7,65 +7,7 @@ pub(crate) mod budget;
 pub(crate) mod buffer;
 pub(crate) mod spare;
 
-use crate::{
-    Dataplane, clients::session::Session, memory::buffer::give_back, requests::multiget::Planner,
-    servers::backend::Backend,
-};
-use weir_routing::Balance;
-use weir_timing::Instant;
-
-impl Dataplane {
-    /// Something is going on, so there may be memory to give back a while later.
-    pub(crate) fn memory_is_used(&mut self, now: Instant) {
-        self.base.meter.recorder.use_window();
-        if self.memory_due.is_none() {
-            self.memory_due = Some(now.plus(PAUSE_NS));
-        }
-    }
-
-    /// Frees the buffers that are empty, if it is time.
-    pub(crate) fn give_memory_back(&mut self, now: Instant) {
-        if self.memory_due.is_none_or(|due| now < due) {
-            return;
-        }
-        self.memory_due = None;
-        self.free_empty_buffers();
-        self.requests.gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
-        self.requests.answers.give_memory_back();
-        self.requests.planner.give_memory_back();
-    }
-
-    /// Frees the buffers of clients and servers that are empty.
-    #[cold]
-    pub(crate) fn free_empty_buffers(&mut self) {
-        let mut charged = 0;
-        for (_, session) in &mut self.base.clients.sessions {
-            session.give_memory_back();
-            session.charged = session.held_bytes();
-            charged += session.charged;
-        }
-        self.base.clients.held.set_sessions(charged);
-        let held = self.base.fleet.servers.give_memory_back();
-        self.base.clients.held.set_servers(held);
-    }
-}
-
-impl Planner {
-    fn give_memory_back(&mut self) {
-        if self.balance.capacity() > SPARE_BYTES_MAX {
-            self.balance = Balance::default();
-        }
-    }
-}
-
-impl Session {
-    fn give_memory_back(&mut self) {
-        self.intake.give_memory_back();
-        self.out.give_back();
-        self.sequence.take_if(|sequence| sequence.is_empty());
-        self.give_order_back();
-    }
-}
+use crate::{memory::buffer::give_back, servers::backend::Backend};
 
 impl Backend {
     /// Frees the buffers that are empty.
@@ -76,18 +18,12 @@ impl Backend {
     }
 }
 
-/// How long memory is kept after it was needed.
-const PAUSE_NS: u64 = 1_000_000_000;
-
-/// A spare gather that keeps no more memory than this is left alone.
-const SPARE_BYTES_MAX: usize = 4 << 10;
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Config, Event, memory::buffer::IDLE_BYTES_MAX};
+    use crate::{Config, Dataplane, Event, memory::buffer::IDLE_BYTES_MAX, requests::base::MEMORY_PAUSE_NS};
     use std::sync::Arc;
     use weir_routing::{Placement, Router, Server, Table};
+    use weir_timing::Instant;
 
     #[test]
     fn a_second_after_a_large_reply_its_memory_is_free() {
@@ -120,12 +56,12 @@ mod tests {
         let kept = |dataplane: &Dataplane| {
             let servers = (0..2).map(|server| dataplane.base.fleet.servers[server].input.capacity());
             let gathers = dataplane.requests.gathers.iter().map(|gather| gather.capacity());
-            servers.chain(gathers).sum::<usize>() + dataplane.base.clients.sessions[client].out.capacity()
+            servers.chain(gathers).sum::<usize>() + dataplane.base.clients[client].replies.capacity()
         };
-        dataplane.handle_time(start.plus(PAUSE_NS - 1));
+        dataplane.handle_time(start.plus(MEMORY_PAUSE_NS - 1));
         assert!(kept(&dataplane) > 400_000);
-        assert_eq!(dataplane.poll_timeout(), Some(start.plus(PAUSE_NS)));
-        dataplane.handle_time(start.plus(PAUSE_NS));
+        assert_eq!(dataplane.poll_timeout(), Some(start.plus(MEMORY_PAUSE_NS)));
+        dataplane.handle_time(start.plus(MEMORY_PAUSE_NS));
         assert!(kept(&dataplane) <= 3 * IDLE_BYTES_MAX, "{}", kept(&dataplane));
         assert_eq!(dataplane.poll_timeout(), None);
     }

@@ -12,7 +12,6 @@ pub(crate) mod dispatch;
 pub(crate) mod failover;
 pub(crate) mod gather;
 pub(crate) mod hosted;
-pub(crate) mod kept;
 pub(crate) mod multiget;
 pub(crate) mod service;
 pub(crate) mod services;
@@ -50,4 +49,14 @@ impl Requests {
             large_input: None,
         }
     }
+
+    /// Frees memory that is kept to be used again.
+    pub(crate) fn give_memory_back(&mut self) {
+        self.gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
+        self.answers.give_memory_back();
+        self.planner.give_memory_back();
+    }
 }
+
+/// What is kept to be used again, and keeps no more memory than this, is left alone.
+pub(crate) const SPARE_BYTES_MAX: usize = 4 << 10;

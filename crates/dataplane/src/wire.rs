@@ -1,8 +1,10 @@
-//! Keys, questions and faults as they are written on the wire.
+//! Keys, requests, questions and faults as they are written on the wire.
 
 pub(crate) mod fault;
 pub(crate) mod hash;
+pub(crate) mod kept;
 pub(crate) mod key;
 pub(crate) mod names;
 pub(crate) mod stats;
 pub(crate) mod tagged;
+pub(crate) mod written;

@@ -3,7 +3,7 @@
 //! Nothing of this is looked at while requests come and go: the time at which the first client may be overdue is remembered when a
 //! request does not arrive whole or a reply is not taken whole, and all clients are looked at then.
 
-use crate::{clients::session::Session, config::patience::Patience, memory::budget::SCARCE_UNREAD_NS};
+use crate::{config::patience::Patience, memory::budget::SCARCE_UNREAD_NS};
 use weir_timing::Instant;
 
 /// Why a client's connection is closed.
@@ -118,20 +118,6 @@ impl crate::Counters {
             Overdue::Unread => self.sessions_closed_unread += 1,
             Overdue::Memory => self.sessions_closed_memory += 1,
         }
-    }
-}
-
-impl Session {
-    /// `None`: nothing of it can be overdue.
-    pub(crate) fn doing(&self) -> Option<Doing> {
-        if self.gone || self.close_asked || self.hosted.is_some() {
-            return None;
-        }
-        Some(Doing {
-            idle_since: self.intake.idle_since().filter(|_| self.is_settled()),
-            request: self.intake.arriving(),
-            unread_since: self.blocked.then_some(self.unread_since),
-        })
     }
 }
 

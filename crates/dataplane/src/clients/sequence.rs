@@ -11,8 +11,8 @@
 //! Keys are told apart by six bits of their hash: one that shares them waits without need, which is harmless. There is nothing to count
 //! where no key has replicas, or where there is one loop.
 
-use crate::{Dataplane, SessionId, requests::hosted::writes, wire::hash::hash, wire::key::WireKey};
-use weir_protocol::{Arithmetic, Deletion, Meta, Parsed, Request, Storage, Touch};
+use crate::{wire::hash::hash, wire::key::WireKey, wire::written::writes};
+use weir_protocol::{Arithmetic, Deletion, Parsed, Request, Storage, Touch};
 
 /// Keys that requests of one session read, or write elsewhere, while they are in service.
 #[derive(Clone, Debug)]
@@ -77,77 +77,83 @@ impl Default for Sequence {
     }
 }
 
-impl Dataplane {
-    /// Whether requests of one session may be served at different places.
-    #[inline]
-    pub(crate) fn is_spread(&self) -> bool {
-        self.base.replication.post.is_some() && self.base.fleet.routes.is_replicated()
-    }
+/// The order of one session's requests.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    sequence: Option<Box<Sequence>>,
+    /// What the request that is being taken claims.
+    claim: Claim,
+    /// The next request waits for an earlier one.
+    is_waiting: bool,
+}
 
-    /// Whether a request must wait for earlier ones of its session. If not, what it claims is noted when it is taken.
-    pub(crate) fn waits_for_earlier(&mut self, id: SessionId, parsed: &Parsed<'_>) -> bool {
-        let claim = self.claim(parsed);
-        let session = &mut self.base.clients.sessions[id];
-        if session.sequence.as_ref().is_some_and(|sequence| !sequence.admits(claim)) {
-            session.waits = true;
-            self.base.meter.counters.session_order_waits += 1;
+impl Turns {
+    /// Whether a request must wait for earlier ones. If not, what it claims is noted for [`Turns::enter`].
+    pub(crate) fn waits(&mut self, claim: Claim) -> bool {
+        if self.sequence.as_ref().is_some_and(|sequence| !sequence.admits(claim)) {
+            self.is_waiting = true;
             return true;
         }
-        if let Some(post) = &mut self.base.replication.post {
-            post.claim = claim;
-        }
+        self.claim = claim;
         false
     }
 
-    fn claim(&self, parsed: &Parsed<'_>) -> Claim {
+    /// The request that was noted last is in service.
+    #[inline]
+    pub(crate) fn enter(&mut self) -> Claim {
+        if self.claim.is_empty() {
+            return Claim::NONE;
+        }
+        let claim = std::mem::take(&mut self.claim);
+        self.sequence.get_or_insert_default().enter(claim);
+        claim
+    }
+
+    /// A request is done. Returns whether one waited, and may go on.
+    pub(crate) fn leave(&mut self, claim: Claim) -> bool {
+        if let Some(sequence) = &mut self.sequence {
+            sequence.leave(claim);
+        }
+        std::mem::take(&mut self.is_waiting)
+    }
+
+    /// Frees the memory of what is empty.
+    pub(crate) fn give_memory_back(&mut self) {
+        self.sequence.take_if(|sequence| sequence.is_empty());
+    }
+}
+
+impl Claim {
+    /// What a request claims; `goes_elsewhere` says of a key whether a write to it is served elsewhere.
+    pub(crate) fn of(parsed: &Parsed<'_>, goes_elsewhere: impl Fn(&[u8]) -> bool) -> Self {
         let (wire, is_write) = match *parsed {
             Parsed::Request { request, .. } => match request {
                 Request::Retrieval(retrieval) => {
-                    return Claim {
+                    return Self {
                         sets: retrieval.keys().fold(0, |sets, key| sets | set_of(key)),
                         writes: false,
                     };
                 }
                 Request::FlushAll { .. } | Request::ServerCommand { .. } => {
-                    return Claim { sets: u64::MAX, writes: false };
+                    return Self { sets: u64::MAX, writes: false };
                 }
                 Request::Storage(Storage { key, .. })
                 | Request::Deletion(Deletion { key, .. })
                 | Request::Arithmetic(Arithmetic { key, .. })
                 | Request::Touch(Touch { key, .. }) => (WireKey { bytes: key, base64: false }, true),
-                Request::Meta(meta) => (wire_key(&meta), writes(&meta)),
-                _ => return Claim::default(),
+                Request::Meta(meta) => (WireKey::of(&meta), writes(&meta)),
+                _ => return Self::NONE,
             },
             Parsed::TooLarge { key, base64, erases: true, .. } => (WireKey { bytes: key, base64 }, true),
-            _ => return Claim::default(),
+            _ => return Self::NONE,
         };
         let decoded = wire.decoded();
         let name = wire.placement_name(decoded.as_ref());
-        if is_write && self.other_owner(name).is_none() {
-            return Claim::default();
+        if is_write && !goes_elsewhere(name) {
+            return Self::NONE;
         }
-        Claim { sets: set_of(name), writes: is_write }
+        Self { sets: set_of(name), writes: is_write }
     }
-
-    /// A request that was begun claims its keys.
-    pub(crate) fn enter_claim(&mut self, id: SessionId, claim: Claim) {
-        self.base.clients.sessions[id].sequence.get_or_insert_default().enter(claim);
-    }
-
-    /// A request is done; one that waited for it may go on.
-    pub(crate) fn leave_claim(&mut self, id: SessionId, claim: Claim) {
-        let session = &mut self.base.clients.sessions[id];
-        if let Some(sequence) = &mut session.sequence {
-            sequence.leave(claim);
-        }
-        if std::mem::take(&mut session.waits) {
-            self.base.clients.resumable.push_back(id);
-        }
-    }
-}
-
-fn wire_key<'a>(meta: &Meta<'a>) -> WireKey<'a> {
-    WireKey::of(meta)
 }
 
 fn set_of(name: &[u8]) -> u64 {

@@ -1,216 +1,309 @@
-//! One client connection: what it sends, and the order of the replies.
+//! One client connection, or what stands in its place: what it sends, what it is owed, and what of it is in service.
 //!
-//! ```text
-//!   order:   ┌──── in `out`, not yet in the kernel ────┬──── in service, or complete and waiting for earlier ones ────┐
-//!            0                                     appended                                                        len
-//! ```
-//!
-//! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
-//! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
+//! [`Session`] owns the bytes of requests that have not all come (`intake.rs`), the replies (`replies.rs`), and the counts that say whether more
+//! may be taken from it and what its next request must wait for. It is told which requests begin and end. It answers whether it may go on,
+//! and whether it is settled.
 
 use crate::{
-    Arrivals, Config, Intake, Taken,
-    clients::outbox::Outbox,
-    clients::sequence::Sequence,
+    Arrivals, Intake, Taken,
+    clients::bulk::{Bulk, Slicing},
+    clients::patience::Doing,
+    clients::replies::Replies,
+    clients::sequence::Turns,
+    config::Config,
     memory::budget::Held,
+    memory::buffer::beyond_idle,
     replication::hold::Stalled,
     replication::ownership::Sender,
-    requests::bulk_reads::{Habits, Slicing},
     servers::backend::RequestKey,
 };
-use std::collections::VecDeque;
 use weir_timing::Instant;
 
-/// A reply that is owed to the client.
-#[derive(Clone, Copy, Debug)]
-struct Owed {
-    request: RequestKey,
-    /// Where in the stream to the client the reply ends, once it was appended.
-    end: u64,
-}
-
+/// One client's.
 #[derive(Debug)]
 pub(crate) struct Session {
     /// What it sends becomes requests.
     pub(crate) intake: Intake,
-    /// Memory that was counted for it, in bytes.
-    pub(crate) charged: usize,
-    order: VecDeque<Owed>,
-    appended: usize,
-    pub(crate) out: Outbox,
-    out_start: u64,
-    /// Bytes of replies that are complete and wait in their requests for earlier ones.
-    pub(crate) parked_bytes: usize,
-    /// Bytes of values that wait in split multi-gets for those of other servers.
-    pub(crate) gathered_bytes: usize,
-    /// Requests that are not yet answered, silent ones included.
-    pub(crate) in_service: usize,
-    /// How many of its requests may have changed items: what came before one is not asked again behind it.
-    pub(crate) changes: u64,
-    /// Of those in service, writes that a key's primary decides and that the other replicas have not heard of yet.
-    pub(crate) undecided: usize,
-    /// Of those in service, writes that went over bulk connections (`requests/bulk_writes.rs`).
-    pub(crate) apart: usize,
-    /// Of those in service, reads that went over bulk connections (`bulk_reads.rs`).
-    pub(crate) reads_apart: usize,
-    /// What is known of its reads.
-    pub(crate) habits: Habits,
-    /// How far a read of it is that is carried out in slices.
-    pub(crate) slicing: Slicing,
-    /// Its next request waits until there is room for reads that bring much.
-    pub(crate) is_in_line: bool,
+    /// What it is owed.
+    pub(crate) replies: Replies,
+    /// Its large requests.
+    pub(crate) bulk: Bulk,
+    /// The order of its requests where they are served at different places.
+    pub(crate) turns: Turns,
     /// Its next request waits for a key.
     pub(crate) stalled: Option<Box<Stalled>>,
-    /// The driver was asked to close the connection.
-    pub(crate) close_asked: bool,
-    /// The connection is gone; the session stays until its requests are done.
-    pub(crate) gone: bool,
-    /// The kernel took less than was offered; it will say when it takes more.
-    pub(crate) blocked: bool,
-    /// While it is blocked: when the kernel took something last.
-    pub(crate) unread_since: Instant,
+    origin: Origin,
+    stage: Stage,
+    /// Requests that are not yet answered, silent ones included.
+    in_service: usize,
+    /// How many of its requests may have changed items: what came before one is not asked again behind it.
+    changes: u64,
+    /// Of those in service, writes that a key's primary decides and that the other replicas have not heard of yet.
+    undecided: usize,
     /// The session is in the list of those with something to write.
-    pub(crate) dirty: bool,
-    /// How many sessions had been accepted with it.
-    pub(crate) number: u64,
-    /// When the kernel received what was read, if the driver tells.
-    pub(crate) arrivals: Arrivals,
-    /// The driver reads and closes the connection itself, and hands in requests with what happened to them before.
-    pub(crate) hosted: Option<Taken>,
-    /// Who has read the request that is being taken, where that is another loop.
-    pub(crate) sender: Option<Sender>,
-    /// The keys of requests in service, where these are served at different places.
-    pub(crate) sequence: Option<Box<Sequence>>,
-    /// The next request waits for an earlier one.
-    pub(crate) waits: bool,
+    is_listed: bool,
+    /// Memory that was counted for it, in bytes.
+    charged: usize,
+}
+
+/// Whose requests they are.
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    /// A client's, that this dataplane reads: how many had been accepted with it, and when the kernel received what was read.
+    Client { number: u64, arrivals: Arrivals },
+    /// Somebody else's, who reads and closes the connection and hands in requests with what happened to them before; with who has read the
+    /// request that is being taken, where that is another loop.
+    Lent { taken: Taken, sender: Option<Sender> },
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// The driver was asked to close it.
+    CloseAsked,
+    /// It is gone; the session stays until its requests are done.
+    Gone,
 }
 
 impl Session {
-    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+    /// A client's; as many had been accepted with it.
+    pub(crate) fn new(config: &Config, number: u64, now: Instant) -> Self {
+        Self::of(Origin::Client { number, arrivals: Arrivals::default() }, config, now)
+    }
+
+    /// One for requests that somebody else reads.
+    pub(crate) fn lent(config: &Config, now: Instant) -> Self {
+        Self::of(Origin::Lent { taken: Taken::default(), sender: None }, config, now)
+    }
+
+    fn of(origin: Origin, config: &Config, now: Instant) -> Self {
         Self {
             intake: Intake::new(config.limits, now),
-            charged: 0,
-            order: VecDeque::new(),
-            appended: 0,
-            out: Outbox::default(),
-            out_start: 0,
-            parked_bytes: 0,
-            gathered_bytes: 0,
+            replies: Replies::default(),
+            bulk: Bulk::new(config),
+            turns: Turns::default(),
+            stalled: None,
+            origin,
+            stage: Stage::Open,
             in_service: 0,
             changes: 0,
             undecided: 0,
-            apart: 0,
-            reads_apart: 0,
-            habits: Habits::new(config),
-            slicing: Slicing::No,
-            is_in_line: false,
-            stalled: None,
-            close_asked: false,
-            gone: false,
-            blocked: false,
-            unread_since: now,
-            dirty: false,
-            number: 0,
-            arrivals: Arrivals::default(),
-            hosted: None,
-            sender: None,
-            sequence: None,
-            waits: false,
+            is_listed: false,
+            charged: 0,
         }
     }
 
-    /// The request's reply will come after all that are owed now.
-    pub(crate) fn owe(&mut self, request: RequestKey) {
-        self.order.push_back(Owed { request, end: 0 });
+    // ── whose it is ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Whether somebody else reads and closes the connection.
+    #[inline]
+    pub(crate) const fn is_lent(&self) -> bool {
+        matches!(self.origin, Origin::Lent { .. })
     }
 
-    /// The request whose reply must be appended next.
-    pub(crate) fn next_to_append(&self) -> Option<RequestKey> {
-        self.order.get(self.appended).map(|owed| owed.request)
-    }
-
-    /// Appends the reply of [`Session::next_to_append`].
-    #[inline(always)]
-    pub(crate) fn append_reply(&mut self, write: impl FnOnce(&mut Outbox)) {
-        write(&mut self.out);
-        let end = self.out_start + self.out.len() as u64;
-        self.order[self.appended].end = end;
-        self.appended += 1;
-    }
-
-    /// `count` bytes were handed to the kernel; calls `answered` for each request whose reply is complete there.
-    pub(crate) fn handle_written(&mut self, count: usize, mut answered: impl FnMut(RequestKey)) {
-        self.blocked = count < self.out.as_slice().len();
-        self.out.advance(count);
-        self.out_start += count as u64;
-        while self.appended > 0 && self.order[0].end <= self.out_start {
-            let owed = self.order.pop_front().expect("an appended reply is in the order");
-            self.appended -= 1;
-            answered(owed.request);
+    /// What happened to the request that is being taken before it was handed in, and who has read it, if that is another loop; `None` for
+    /// a client's.
+    #[inline]
+    pub(crate) const fn taken(&self) -> Option<(Taken, Option<Sender>)> {
+        match self.origin {
+            Origin::Lent { taken, sender } => Some((taken, sender)),
+            Origin::Client { .. } => None,
         }
     }
 
-    /// Frees the memory of the order of replies, if none is owed.
-    pub(crate) fn give_order_back(&mut self) {
-        if self.order.is_empty() {
-            self.order = VecDeque::new();
+    /// This is handed in next.
+    pub(crate) fn hand_in(&mut self, taken: Taken, sender: Option<Sender>) {
+        self.origin = Origin::Lent { taken, sender };
+    }
+
+    /// The kernel received at `arrived` what a read brings that returned at `now`.
+    pub(crate) fn note_arrival(&mut self, now: Instant, arrived: Option<Instant>) {
+        if let Origin::Client { arrivals, .. } = &mut self.origin {
+            arrivals.note(self.intake.since(), now, arrived);
         }
     }
 
-    /// What is to be written next.
-    #[inline(always)]
-    pub(crate) fn output(&self) -> &[u8] {
-        self.out.as_slice()
+    /// Its client's number, how many waited in the driver's queue before its request, and when the kernel received that.
+    pub(crate) fn source(&self, first_byte: Instant) -> (u64, u64, Option<Instant>) {
+        match self.origin {
+            Origin::Client { number, arrivals } => (number, 0, arrivals.of(first_byte)),
+            Origin::Lent { taken, .. } => (taken.client, taken.queue_length, taken.arrived),
+        }
     }
 
-    /// Bytes that wait for this client.
-    pub(crate) fn buffered_bytes(&self) -> usize {
-        self.out.len() + self.parked_bytes + self.gathered_bytes
+    // ── its requests ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// One more is in service.
+    #[inline]
+    pub(crate) fn begin_request(&mut self) {
+        self.in_service += 1;
+    }
+
+    /// So many are done.
+    #[inline]
+    pub(crate) fn end_requests(&mut self, count: usize) {
+        self.in_service -= count;
+    }
+
+    /// How many are in service.
+    #[inline]
+    pub(crate) const fn in_service(&self) -> usize {
+        self.in_service
+    }
+
+    /// One of them may change items.
+    #[inline]
+    pub(crate) fn count_change(&mut self) {
+        self.changes += 1;
+    }
+
+    /// How many of them may have changed items.
+    #[inline]
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// One of them is decided by one replica, and the others have not heard of it yet.
+    pub(crate) fn begin_deciding(&mut self) {
+        self.undecided += 1;
+    }
+
+    /// One of these was decided, and the others have heard of it.
+    pub(crate) fn end_deciding(&mut self) {
+        self.undecided -= 1;
+    }
+
+    /// Whether any of these is in service: all reads go to deciders then.
+    #[inline]
+    pub(crate) const fn has_undecided(&self) -> bool {
+        self.undecided > 0
     }
 
     /// Whether every request in service has its reply among the bytes for the client.
-    pub(crate) fn all_are_appended(&self) -> bool {
-        self.in_service == self.appended
+    pub(crate) const fn all_are_appended(&self) -> bool {
+        self.in_service == self.replies.appended()
     }
 
     /// Whether everything that was taken is answered.
     pub(crate) fn is_settled(&self) -> bool {
-        self.in_service == 0 && self.out.is_empty()
+        self.in_service == 0 && self.replies.is_empty()
+    }
+
+    // ── its end ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Whether its connection is gone.
+    #[inline]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.stage == Stage::Gone
+    }
+
+    /// The connection is to be closed. Returns whether the driver was not asked to already.
+    pub(crate) fn ask_to_close(&mut self) -> bool {
+        let is_open = self.stage == Stage::Open;
+        if is_open {
+            self.stage = Stage::CloseAsked;
+        }
+        is_open
     }
 
     /// The connection is gone: drops what waits for it, and hands out every request that is owed a reply, with whether that
     /// reply was already appended.
-    pub(crate) fn abandon(&mut self, mut orphaned: impl FnMut(RequestKey, bool)) {
-        self.gone = true;
+    pub(crate) fn abandon(&mut self, orphaned: impl FnMut(RequestKey, bool)) {
+        self.stage = Stage::Gone;
         self.intake.forget();
-        self.out = Outbox::default();
-        for (index, owed) in self.order.drain(..).enumerate() {
-            orphaned(owed.request, index < self.appended);
+        self.replies.abandon(orphaned);
+    }
+
+    /// Whether it may be dropped.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_gone() && self.in_service == 0
+    }
+
+    /// A lent session whose request is done, or whose client is gone, is as new. Hands out the request that is owed a reply.
+    pub(crate) fn renew(&mut self, config: &Config) -> Option<RequestKey> {
+        let mut request = None;
+        self.abandon(|key, _| request = Some(key));
+        // It may still be in the list of those with something to write; once is enough.
+        *self = Self { is_listed: self.is_listed, ..Self::lent(config, Instant::ZERO) };
+        request
+    }
+
+    // ── what it may, and what it keeps ─────────────────────────────────────────────────────────────────────────────────────
+
+    /// Whether more requests of it may be taken.
+    #[inline]
+    pub(crate) fn may_take(&self, config: &Config, held: &Held) -> bool {
+        self.in_service < self.bulk.habits.requests_max() && self.reads(config, held) && self.bulk.writes == 0
+    }
+
+    /// Whether it may go on, if it is paused.
+    pub(crate) fn may_go_on(&self, config: &Config, held: &Held) -> bool {
+        match self.bulk.slicing {
+            Slicing::No => self.may_take(config, held),
+            Slicing::InService => false,
+            Slicing::Ready(_) => self.reads(config, held),
         }
-        self.appended = 0;
     }
-}
 
-/// Whether more requests of this session may be taken.
-pub(crate) fn may_take(session: &Session, config: &Config, held: &Held) -> bool {
-    session.in_service < session.habits.requests_max() && reads(session, config, held) && session.apart == 0
-}
-
-/// Whether a session that is paused may go on.
-pub(crate) fn may_go_on(session: &Session, config: &Config, held: &Held) -> bool {
-    match session.slicing {
-        Slicing::No => may_take(session, config, held),
-        Slicing::InService => false,
-        Slicing::Ready(_) => reads(session, config, held),
+    /// Whether its client takes what it is sent.
+    #[inline]
+    fn reads(&self, config: &Config, held: &Held) -> bool {
+        let bytes = self.replies.buffered_bytes();
+        bytes <= config.session_buffer_bytes_max / 2
+            && !(self.replies.is_blocked() && (held.is_pressed() || bytes > UNREAD_BYTES_MAX))
     }
-}
 
-/// Whether a client takes what it is sent.
-#[inline]
-fn reads(session: &Session, config: &Config, held: &Held) -> bool {
-    session.buffered_bytes() <= config.session_buffer_bytes_max / 2
-        && !(session.blocked && (held.is_pressed() || session.buffered_bytes() > UNREAD_BYTES_MAX))
+    /// What it is doing, as far as that may take too long. `None`: nothing of it can be overdue.
+    pub(crate) fn doing(&self) -> Option<Doing> {
+        if self.stage != Stage::Open || self.is_lent() {
+            return None;
+        }
+        Some(Doing {
+            idle_since: self.intake.idle_since().filter(|_| self.is_settled()),
+            request: self.intake.arriving(),
+            unread_since: self.replies.blocked_since(),
+        })
+    }
+
+    /// The memory that its buffers keep, and that its requests in service take while it does not read their replies.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let services = if self.replies.is_blocked() { self.in_service * REQUEST_BYTES } else { 0 };
+        beyond_idle(self.intake.capacity()) + self.replies.held_bytes() + services
+    }
+
+    /// What was counted for it, in bytes.
+    pub(crate) fn charged(&self) -> usize {
+        self.charged
+    }
+
+    /// So much is counted for it. Returns what was before.
+    #[inline]
+    pub(crate) fn charge(&mut self, bytes: usize) -> usize {
+        std::mem::replace(&mut self.charged, bytes)
+    }
+
+    /// It is in the list of those with something to write. Returns whether it was not.
+    #[inline]
+    pub(crate) fn list(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_listed, true)
+    }
+
+    /// It was taken from that list.
+    pub(crate) fn unlist(&mut self) {
+        self.is_listed = false;
+    }
+
+    /// Frees the memory of what is empty.
+    pub(crate) fn give_memory_back(&mut self) {
+        self.intake.give_memory_back();
+        self.replies.give_memory_back();
+        self.turns.give_memory_back();
+    }
 }
 
 /// Nothing is taken from a client that leaves more than this unread.
 const UNREAD_BYTES_MAX: usize = 1 << 20;
+
+/// What a request in service takes at most, in bytes.
+pub(crate) const REQUEST_BYTES: usize = 384;

@@ -14,15 +14,11 @@
 //! at anew; and while clients are not read because of it, that is looked at every 125 ms ([`SCARCE_LOOK_NS`]). What is counted is the memory
 //! that buffers keep, not the bytes in them. Buffers that are no larger than those of an idle client are not counted.
 
-use crate::{
-    Dataplane, SessionId, clients::session::Session, memory::buffer::IDLE_BYTES_MAX,
-    requests::service::Service, servers::backend::Backend,
-};
+use crate::{memory::buffer::beyond_idle, servers::backend::Backend};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
-use weir_timing::Instant;
 
 /// What all dataplanes of a process may hold together.
 #[derive(Debug)]
@@ -161,21 +157,34 @@ impl Held {
         self.is_within(bytes, self.limit() / BULKY_SHARE)
     }
 
-    /// What all sessions hold, counted anew.
-    pub(crate) fn set_sessions(&mut self, bytes: usize) {
-        self.sessions = bytes;
+    /// What sessions and connections to servers hold, counted anew.
+    pub(crate) fn set(&mut self, sessions: usize, servers: usize) {
+        (self.sessions, self.servers) = (sessions, servers);
     }
 
-    /// The same of connections to servers.
-    pub(crate) fn set_servers(&mut self, bytes: usize) {
-        self.servers = bytes;
+    /// A session holds so much, and held so much `before`.
+    #[inline]
+    pub(crate) fn recharge(&mut self, before: usize, now: usize) {
+        self.sessions = self.sessions + now - before;
     }
 
-    /// Once per turn: tells the others, and learns what they hold.
-    fn publish(&mut self, servers: usize) {
+    /// From now on the limit is one for all that share this budget.
+    pub(crate) fn share(&mut self, budget: &Arc<Budget>) {
+        *self = Self { sessions: self.sessions, ..Self::new(budget) };
+    }
+
+    /// Whether clients that take nothing of their replies are to be looked for.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.total() > three_quarters(self.limit())
+    }
+
+    /// Once per turn: tells the others, and learns what they hold. Returns whether that is much.
+    #[inline]
+    pub(crate) fn publish(&mut self, servers: usize) -> bool {
         self.servers = servers;
         self.tell();
         self.others = self.charge.budget.held().saturating_sub(self.charge.bytes);
+        self.total() > self.limit() / 2
     }
 
     /// Tells the others what is held now, if that has changed.
@@ -184,65 +193,6 @@ impl Held {
         if own != self.charge.bytes {
             self.charge.set(own);
         }
-    }
-}
-
-impl Dataplane {
-    /// From now on the limit is one for all dataplanes that share this budget.
-    pub fn share_budget(&mut self, budget: &Arc<Budget>) {
-        self.base.clients.held = Held { sessions: self.base.clients.held.sessions, ..Held::new(budget) };
-    }
-
-    /// The budget that this dataplane shares.
-    pub fn budget(&self) -> &Arc<Budget> {
-        self.base.clients.held.budget()
-    }
-
-    /// Once per turn, with what all connections to servers hold.
-    #[inline]
-    pub(crate) fn publish_held(&mut self, servers: usize, now: Instant) {
-        self.base.clients.held.publish(servers);
-        if self.base.clients.held.total() > self.base.clients.held.limit() / 2 {
-            self.relieve(now);
-        }
-    }
-
-    /// Much is held: buffers that are empty give their memory back, and clients that leave much unread are looked for.
-    #[cold]
-    fn relieve(&mut self, now: Instant) {
-        let servers = self.base.fleet.servers.give_memory_back();
-        self.base.clients.held.publish(servers);
-        if self.base.clients.held.total() > three_quarters(self.base.clients.held.limit()) {
-            self.watch_clients(SCARCE_LOOK_NS, now);
-        }
-    }
-
-    /// A session may hold more or less than it did.
-    #[inline]
-    pub(crate) fn recharge(&mut self, id: SessionId) {
-        let session = &mut self.base.clients.sessions[id];
-        let bytes = session.held_bytes();
-        if bytes != session.charged {
-            self.base.clients.held.sessions = self.base.clients.held.sessions + bytes - session.charged;
-            session.charged = bytes;
-        }
-    }
-
-    /// A session is dropped, or is about to be.
-    pub(crate) fn release(&mut self, id: SessionId) {
-        self.base.clients.held.sessions -= std::mem::take(&mut self.base.clients.sessions[id].charged);
-    }
-}
-
-impl Session {
-    /// The memory that its buffers keep, and that its requests in service take while it does not read their replies.
-    pub(crate) fn held_bytes(&self) -> usize {
-        let services = if self.blocked { self.in_service * size_of::<Service>() } else { 0 };
-        beyond_idle(self.intake.capacity())
-            + beyond_idle(self.out.capacity())
-            + self.parked_bytes
-            + self.gathered_bytes
-            + services
     }
 }
 
@@ -259,10 +209,6 @@ const BULKY_SHARE: usize = 5;
 
 fn three_quarters(limit: usize) -> usize {
     limit / 4 * 3
-}
-
-fn beyond_idle(capacity: usize) -> usize {
-    if capacity > IDLE_BYTES_MAX { capacity } else { 0 }
 }
 
 /// Who takes nothing of his replies for so long is closed while memory is scarce. Nanoseconds.
@@ -282,7 +228,7 @@ mod tests {
     fn dataplanes_that_share_a_budget_see_what_the_others_hold() {
         let budget = Budget::new(1000);
         let (mut one, mut other) = (Held::new(&budget), Held::new(&budget));
-        one.sessions = 400;
+        one.recharge(0, 400);
         one.publish(200);
         assert_eq!((budget.held(), one.total(), one.is_pressed()), (600, 600, true));
         assert!(!other.is_pressed(), "nobody has told it yet");
@@ -291,7 +237,7 @@ mod tests {
         assert!(other.admits(400, false) && !other.admits(401, false));
         assert!(other.admits(150, true) && !other.admits(151, true));
         let outside = budget.charge(100);
-        one.sessions = 0;
+        one.recharge(400, 0);
         one.publish(0);
         assert_eq!((budget.held(), one.total()), (100, 100));
         drop((outside, one));

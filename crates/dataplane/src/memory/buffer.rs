@@ -10,6 +10,11 @@ pub(crate) struct ByteQueue {
 /// An empty buffer that keeps no more memory than this is left alone: a thousand idle peers that once were busy cost little.
 pub(crate) const IDLE_BYTES_MAX: usize = 1 << 10;
 
+/// What a buffer of this capacity keeps, but for what an idle one keeps.
+pub(crate) fn beyond_idle(capacity: usize) -> usize {
+    if capacity > IDLE_BYTES_MAX { capacity } else { 0 }
+}
+
 /// Taken bytes are moved out of the way when there are at least so many.
 const MOVED_BYTES_MIN: usize = 64 << 10;
 

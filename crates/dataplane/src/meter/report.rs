@@ -1,7 +1,7 @@
 //! What a dataplane tells about itself.
 
-use crate::{Counters, Dataplane, Version, servers::window::worse_state};
-use weir_timing::{Distribution, Instant, QueueReport, StationReport};
+use crate::{meter::counters::Counters, servers::version::Version, servers::window::worse_state};
+use weir_timing::{Distribution, QueueReport, StationReport};
 
 /// Everything that one dataplane measured and counted, or the sum over several.
 #[derive(Clone, Debug)]
@@ -66,96 +66,6 @@ pub struct ServerReport {
     pub unread: Option<&'static str>,
     /// Why a connection to it was given up last, if one ever was.
     pub last_trouble: Option<String>,
-}
-
-impl Dataplane {
-    /// Everything that was measured and counted.
-    pub fn report(&self, now: Instant) -> Report {
-        let servers = self.base.fleet.routes.servers().iter().map(|&slot| usize::from(slot));
-        let servers = servers
-            .map(|slot| (slot, self.base.fleet.servers.slots.server(slot), &self.base.fleet.servers[slot]));
-        Report {
-            timing: self.base.meter.recorder.report(),
-            counters: self.counters_now(),
-            sessions: self
-                .base
-                .clients
-                .sessions
-                .iter()
-                .filter(|(_, session)| session.hosted.is_none())
-                .count() as u64,
-            buffered_bytes: self.budget().held() as u64,
-            value_bytes_max: self.base.fleet.config.limits.value_bytes_max,
-            version: self.lowest_version(),
-            queue: None,
-            stations: Vec::new(),
-            servers: servers
-                .map(|(slot, server, backend)| (slot, server, backend, self.base.fleet.servers.bulk_of(slot)))
-                .map(|(slot, server, backend, apart)| {
-                    let mut it = ServerReport {
-                        server: server.name.clone(),
-                        state: backend.state.name(),
-                        is_serving: backend.is_serving(),
-                        requests: backend.requests,
-                        errors: backend.errors,
-                        timeouts: backend.timeouts,
-                        queued: backend.queued.report(now),
-                        in_flight: backend.in_flight.report(now),
-                        time: self.base.meter.recorder.server_time(slot),
-                        journal: self.base.fleet.replicas.missed(slot),
-                        unread: self.base.fleet.replicas.trouble(slot, now),
-                        last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
-                    };
-                    it.time.merge(&backend.times);
-                    if let Some(apart) = apart.map(|slot| &self.base.fleet.servers[slot]) {
-                        it.time.merge(&apart.times);
-                        it.requests += apart.requests;
-                        it.errors += apart.errors;
-                        it.timeouts += apart.timeouts;
-                        it.queued += apart.queued.report(now);
-                        it.in_flight += apart.in_flight.report(now);
-                    }
-                    it
-                })
-                .collect(),
-        }
-    }
-}
-
-impl Dataplane {
-    #[cold]
-    pub(crate) fn note_version(&self, server: usize, version: Version) {
-        self.base.fleet.replicas.freshness().versions.note(
-            self.base.fleet.servers.slots.name(server),
-            version,
-            self.server_names(),
-        );
-    }
-
-    /// The lowest version that a server has told, of those of the table in force.
-    #[cold]
-    pub(crate) fn lowest_version(&self) -> Option<Version> {
-        self.base.fleet.replicas.freshness().versions.lowest(self.server_names())
-    }
-
-    fn server_names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.base
-            .fleet
-            .routes
-            .servers()
-            .iter()
-            .map(|&slot| &**self.base.fleet.servers.slots.name(usize::from(slot)))
-    }
-
-    /// The reply to `version`.
-    #[cold]
-    pub(crate) fn version_reply(&self) -> Vec<u8> {
-        match self.lowest_version() {
-            Some(version) => format!("VERSION {version}\r\n"),
-            None => format!("VERSION {}\r\n", self.base.fleet.config.version),
-        }
-        .into_bytes()
-    }
 }
 
 impl Report {

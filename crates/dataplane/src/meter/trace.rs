@@ -3,8 +3,8 @@
 //! Whether a request is sampled is decided when it is taken into service, by a countdown whose lengths are drawn so that each request
 //! is sampled with the same probability, whatever its neighbours are. A request that is not sampled costs that countdown.
 
-use crate::{Dataplane, requests::service::Service};
 use std::sync::Arc;
+use weir_timing::Outcome;
 use weir_timing::{Instant, Operation, Stamps};
 
 /// One sampled request that was answered.
@@ -68,13 +68,28 @@ impl Arrivals {
 pub(crate) struct Traced {
     client: u64,
     request_bytes: u64,
-    pub(crate) reply_bytes: u64,
+    reply_bytes: u64,
     servers: Vec<Arc<str>>,
     queue_length: u64,
     arrived: Option<Instant>,
 }
 
+/// What became of a sampled request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) operation: Operation,
+    pub(crate) outcome: Outcome,
+    /// The outcome, in a word.
+    pub(crate) word: &'static str,
+    pub(crate) stamps: Stamps,
+}
+
 impl Traced {
+    /// A request of this client, of so many bytes, entered a queue that had been so long.
+    pub(crate) fn of(client: u64, request_bytes: u64, queue_length: u64, arrived: Option<Instant>) -> Self {
+        Self { client, request_bytes, queue_length, arrived, ..Self::default() }
+    }
+
     /// A message to this server left a queue that had been so long when it entered.
     pub(crate) fn note_server(&mut self, server: &Arc<str>, queue_length: u64) {
         self.queue_length = self.queue_length.max(queue_length);
@@ -83,20 +98,26 @@ impl Traced {
         }
     }
 
-    pub(crate) fn into_row(self, service: &Service) -> TraceRow {
-        let is_counted = service.operation.is_retrieval() && !service.error;
+    /// Its reply has so many bytes.
+    pub(crate) fn note_reply(&mut self, bytes: usize) {
+        self.reply_bytes = bytes as u64;
+    }
+
+    pub(crate) fn into_row(self, ended: Ended) -> TraceRow {
+        let Ended { operation, outcome, word, stamps } = ended;
+        let is_counted = operation.is_retrieval() && !outcome.error;
         TraceRow {
             client: self.client,
-            operation: service.operation,
-            outcome: service.outcome_word(),
-            keys: service.keys,
-            hits: if is_counted { service.hits } else { 0 },
+            operation,
+            outcome: word,
+            keys: outcome.keys,
+            hits: if is_counted { outcome.hits } else { 0 },
             request_bytes: self.request_bytes,
             reply_bytes: self.reply_bytes,
             servers: self.servers,
             queue_length: self.queue_length,
             arrived: self.arrived,
-            stamps: service.stamps.in_order(),
+            stamps: stamps.in_order(),
         }
     }
 }
@@ -108,8 +129,6 @@ pub(crate) struct Tracer {
     countdown: u64,
     share: f64,
     random: u64,
-    /// Bytes of the request that is being taken.
-    pub(crate) request_bytes: u64,
     rows: Vec<TraceRow>,
     dropped: u64,
 }
@@ -120,17 +139,39 @@ const ROWS_MAX: usize = 4096;
 impl Default for Tracer {
     fn default() -> Self {
         // Never reached: no request is sampled.
-        Self { countdown: u64::MAX, share: 0.0, random: 1, request_bytes: 0, rows: Vec::new(), dropped: 0 }
+        Self { countdown: u64::MAX, share: 0.0, random: 1, rows: Vec::new(), dropped: 0 }
     }
 }
 
 impl Tracer {
+    /// Each request is sampled with this probability (above 0, at most 1), by choices that depend on the seed alone.
+    pub(crate) fn begin(&mut self, share: f64, seed: u64) {
+        // Neighbouring seeds must not begin alike, and 0 would stay 0.
+        self.random = (seed.wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        self.share = share;
+        self.draw();
+    }
+
+    /// Whether this request is sampled.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
         self.countdown = self.countdown.wrapping_sub(1);
-        self.countdown == 0
+        if self.countdown > 0 {
+            return false;
+        }
+        self.draw();
+        true
     }
 
+    /// Hands out the rows that are kept. Returns how many more there were.
+    pub(crate) fn take(&mut self, mut take: impl FnMut(TraceRow)) -> u64 {
+        if !self.rows.is_empty() {
+            self.rows.drain(..).for_each(&mut take);
+        }
+        std::mem::take(&mut self.dropped)
+    }
+
+    #[cold]
     fn draw(&mut self) {
         // xorshift64*, of which the upper 53 bits are a number above 0 and up to 1.
         self.random ^= self.random >> 12;
@@ -145,76 +186,12 @@ impl Tracer {
         self.countdown = (trials as u64).max(1);
     }
 
-    /// A request is answered: its row is kept, if it is sampled.
-    #[inline]
-    pub(crate) fn note_answer(&mut self, service: &mut Service) {
-        if service.traced.is_some() {
-            self.keep(service);
-        }
-    }
-
-    #[cold]
-    fn keep(&mut self, service: &mut Service) {
-        if let Some(traced) = service.traced.take() {
-            self.push(traced.into_row(service));
-        }
-    }
-
     pub(crate) fn push(&mut self, row: TraceRow) {
         if self.rows.len() < ROWS_MAX {
             self.rows.push(row);
         } else {
             self.dropped += 1;
         }
-    }
-}
-
-impl Dataplane {
-    /// From now on each request is sampled with this probability (above 0, at most 1), by choices that depend on the seed alone. Rows are
-    /// kept for [`Dataplane::take_traces`].
-    pub fn trace(&mut self, share: f64, seed: u64) {
-        // Neighbouring seeds must not begin alike, and 0 would stay 0.
-        self.base.meter.tracer.random = (seed.wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        self.base.meter.tracer.share = share;
-        self.base.meter.tracer.draw();
-    }
-
-    /// The rows of sampled requests that were answered since the last call, and how many more there were than are kept.
-    pub fn take_traces(&mut self, mut take: impl FnMut(TraceRow)) -> u64 {
-        if !self.base.meter.tracer.rows.is_empty() {
-            self.base.meter.tracer.rows.drain(..).for_each(&mut take);
-        }
-        std::mem::take(&mut self.base.meter.tracer.dropped)
-    }
-
-    /// The bytes that are about to be handed in by [`Dataplane::handle_client_bytes`] with the same `now` were received by the kernel at
-    /// `arrived`. To be called for every read of a session, or for none.
-    pub fn note_arrival(&mut self, id: crate::SessionId, now: Instant, arrived: Option<Instant>) {
-        if let Some(session) = self.base.clients.sessions.get_mut(id) {
-            session.arrivals.note(session.intake.since(), now, arrived);
-        }
-    }
-
-    #[cold]
-    pub(crate) fn sample(&mut self, key: usize) {
-        self.base.meter.tracer.draw();
-        let service = &mut self.requests.services[key];
-        let session = &self.base.clients.sessions[service.session];
-        let traced = match session.hosted {
-            Some(taken) => Traced {
-                client: taken.client,
-                queue_length: taken.queue_length,
-                arrived: taken.arrived,
-                ..Traced::default()
-            },
-            None => Traced {
-                client: session.number,
-                arrived: session.arrivals.of(service.stamps.first_byte),
-                ..Traced::default()
-            },
-        };
-        service.traced =
-            Some(Box::new(Traced { request_bytes: self.base.meter.tracer.request_bytes, ..traced }));
     }
 }
 
@@ -259,9 +236,9 @@ mod tests {
     #[test]
     fn rows_that_nobody_collects_are_bounded_and_counted() {
         let mut tracer = Tracer::default();
-        let mut service = Service::VACANT;
-        service.begin(0, Operation::Get, 1, false, Instant::ZERO, Instant::ZERO);
-        (0..ROWS_MAX + 3).for_each(|_| tracer.push(Traced::default().into_row(&service)));
+        let (operation, outcome) = (Operation::Get, Outcome { error: false, keys: 1, hits: 0 });
+        let ended = Ended { operation, outcome, word: "ok", stamps: Stamps::at(Instant::ZERO) };
+        (0..ROWS_MAX + 3).for_each(|_| tracer.push(Traced::default().into_row(ended)));
         assert_eq!((tracer.rows.len(), tracer.dropped), (ROWS_MAX, 3));
     }
 

@@ -4,11 +4,13 @@
 //! It is given tables. It answers where a key is, and who of its servers decides or may be read.
 
 use crate::{
-    Config, Fault, ReadPolicy, replication::freshness::Freshness, replication::readers::Readers,
-    replication::replica::Replicas, routes::Routes, servers::Servers, servers::slots::index,
+    Config, Fault, ReadPolicy, meter::report::ServerReport, replication::freshness::Freshness,
+    replication::readers::Readers, replication::replica::Replicas, routes::Routes, servers::Servers,
+    servers::slots::index, servers::version::Version, servers::window::ServerWindow,
 };
 use std::{mem, sync::Arc};
 use weir_routing::{REPLICAS_MAX, Table};
+use weir_timing::Distribution;
 use weir_timing::Instant;
 
 /// Servers, and what is on them.
@@ -92,6 +94,78 @@ impl Fleet {
     /// When the first of them can be ended at the latest.
     pub(crate) fn next_settled(&self) -> Option<Instant> {
         self.servers.next_settled(|slot| is_pledged(&self.former, slot))
+    }
+
+    // ── reports ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// One entry for each server of the table in force, in its order. `time`: what was handed over of how long its slot took.
+    pub(crate) fn reports(&self, time: impl Fn(usize) -> Distribution, now: Instant) -> Vec<ServerReport> {
+        let slots = self.routes.servers().iter().map(|&slot| usize::from(slot));
+        slots.map(|slot| self.report_of(slot, time(slot), now)).collect()
+    }
+
+    fn report_of(&self, slot: usize, time: Distribution, now: Instant) -> ServerReport {
+        let backend = &self.servers[slot];
+        let mut it = ServerReport {
+            server: self.servers.slots.server(slot).name.clone(),
+            state: backend.state.name(),
+            is_serving: backend.is_serving(),
+            requests: backend.requests,
+            errors: backend.errors,
+            timeouts: backend.timeouts,
+            queued: backend.queued.report(now),
+            in_flight: backend.in_flight.report(now),
+            time,
+            journal: self.replicas.missed(slot),
+            unread: self.replicas.trouble(slot, now),
+            last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
+        };
+        it.time.merge(&backend.times);
+        if let Some(bulk) = self.servers.bulk_of(slot).map(|slot| &self.servers[slot]) {
+            it.time.merge(&bulk.times);
+            it.requests += bulk.requests;
+            it.errors += bulk.errors;
+            it.timeouts += bulk.timeouts;
+            it.queued += bulk.queued.report(now);
+            it.in_flight += bulk.in_flight.report(now);
+        }
+        it
+    }
+
+    /// The same of the window with this number, which is over. `time`: how long the server of a slot took in it.
+    pub(crate) fn end_window(
+        &mut self,
+        index: u64,
+        time: impl Fn(usize) -> Distribution,
+    ) -> Vec<ServerWindow> {
+        let Self { servers, routes, .. } = self;
+        let slots = routes.servers().iter().map(|&slot| usize::from(slot));
+        let of = |slot: usize| {
+            let name = Arc::clone(servers.slots.name(slot));
+            let mut window = servers[slot].end_window(index, name, time(slot));
+            if let Some(bulk) = servers.bulk_of(slot) {
+                window.add(&servers[bulk].end_window(index, Arc::default(), Distribution::new()));
+            }
+            window
+        };
+        slots.map(of).collect()
+    }
+
+    /// A server has told its version.
+    #[cold]
+    pub(crate) fn note_version(&self, server: usize, version: Version) {
+        let name = self.servers.slots.name(server);
+        self.replicas.freshness().versions.note(name, version, self.names());
+    }
+
+    /// The lowest version that a server has told, of those of the table in force.
+    #[cold]
+    pub(crate) fn lowest_version(&self) -> Option<Version> {
+        self.replicas.freshness().versions.lowest(self.names())
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.routes.servers().iter().map(|&slot| &**self.servers.slots.name(usize::from(slot)))
     }
 
     // ── questions ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -155,7 +155,7 @@ impl Dataplane {
         });
         match sent {
             Ok(()) => {
-                self.base.meter.counters.replicas_invalidated += 1;
+                self.base.meter.counters().replicas_invalidated += 1;
                 CopyState::Forgetting
             }
             Err(fault) => self.refuse_copy(write, fault, server),

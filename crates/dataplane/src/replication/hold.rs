@@ -9,9 +9,8 @@
 //! waits here itself; mail is bounded (`ownership.rs`).
 
 use crate::{
-    Dataplane, SessionId, clients::Clients, meter::Meter, replication::Replication,
-    replication::ownership::WriteByMail, requests::base::Base, requests::hosted::written_key,
-    requests::kept::KeptRequest,
+    Dataplane, SessionId, replication::Replication, replication::ownership::WriteByMail,
+    requests::base::Base, wire::kept::KeptRequest, wire::written::written_key,
 };
 use std::collections::{HashMap, VecDeque};
 use weir_protocol::Parsed;
@@ -92,21 +91,12 @@ impl Dataplane {
     #[cold]
     pub(crate) fn waits_for_key(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         let Some(key) = written_key(parsed) else { return false };
-        let Self {
-            base:
-                Base {
-                    replication: Replication { holds, .. },
-                    clients: Clients { sessions, .. },
-                    meter: Meter { counters, .. },
-                    ..
-                },
-            ..
-        } = self;
+        let Self { base: Base { replication: Replication { holds, .. }, clients, meter, .. }, .. } = self;
         let Some(hold) = holds.keys.get_mut(&key) else { return false };
-        let session = &mut sessions[id];
+        let session = &mut clients[id];
         if session.stalled.is_none() {
             // Nobody waits for a key that nobody holds, so it is held, or others are before this one.
-            counters.writes_held += 1;
+            meter.counters().writes_held += 1;
             session.stalled = Some(Box::new(Stalled { key, created: now, kept: None }));
             hold.waiting.push_back(Waiter::Session(id));
             return true;
@@ -127,7 +117,7 @@ impl Dataplane {
         else {
             return Some(mail);
         };
-        self.base.meter.counters.writes_held += 1;
+        self.base.meter.counters().writes_held += 1;
         hold.waiting.push_back(Waiter::Mail(Box::new(mail)));
         None
     }
@@ -179,7 +169,7 @@ impl Dataplane {
 
     fn let_next_write(&mut self, key: &[u8]) {
         if let Some(next) = self.base.replication.holds.next(key) {
-            self.base.clients.resumable.push_back(next);
+            self.base.clients.let_go_on(next);
         }
     }
 }

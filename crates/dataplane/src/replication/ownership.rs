@@ -19,8 +19,6 @@
 
 use crate::{
     Config, Dataplane, Fault, Taken,
-    clients::sequence::Claim,
-    clients::session::Session,
     replication::replicate::retire,
     requests::dispatch::{Context, Write},
     requests::service::Answer,
@@ -109,8 +107,6 @@ pub(crate) struct Post {
     outgoing: VecDeque<(usize, Mail)>,
     /// What is under way to each owner.
     under_way: Vec<UnderWay>,
-    /// What the request that is being taken claims of its session's order.
-    pub(crate) claim: Claim,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -129,7 +125,7 @@ impl Dataplane {
     pub fn handle_mail(&mut self, mail: Mail, now: Instant) {
         match mail.0 {
             Content::Request { sender, message, first_byte, created } => {
-                self.memory_is_used(now);
+                self.base.memory_is_used(now);
                 let mail = WriteByMail {
                     sender,
                     message,
@@ -153,15 +149,12 @@ impl Dataplane {
             return;
         }
         let Config { loop_index: index, loop_count: loops, .. } = self.base.fleet.config;
-        let mut session = Session::new(&self.base.fleet.config, now);
-        session.hosted = Some(Taken::default());
         self.base.replication.post = Some(Box::new(Post {
             index,
             loops,
-            session: self.base.clients.sessions.insert(session),
+            session: self.base.clients.lend(now),
             outgoing: VecDeque::new(),
             under_way: vec![UnderWay::default(); loops],
-            claim: Claim::default(),
         }));
     }
 
@@ -193,13 +186,13 @@ impl Dataplane {
         let post = self.base.replication.post.as_mut().expect("who has no post knows no other owner");
         let sender = Sender { home: post.index, request, bytes: message.len() };
         if !post.under_way[owner].admit(sender.bytes, &self.base.fleet.config) {
-            self.base.meter.counters.mail_refusals_full += 1;
+            self.base.meter.counters().mail_refusals_full += 1;
             service
                 .fail(Fault::Queue, self.base.fleet.servers.slots.name(self.base.fleet.routes.primary(name)));
             return self.finish(request, None, context.now);
         }
         service.outstanding = 1;
-        self.base.meter.counters.requests_mailed += 1;
+        self.base.meter.counters().requests_mailed += 1;
         let Context { first_byte, now: created, .. } = context;
         post.outgoing.push_back((owner, Mail(Content::Request { sender, message, first_byte, created })));
     }
@@ -229,9 +222,14 @@ impl Dataplane {
     /// Serves a write for another loop.
     fn serve_for(&mut self, sender: Sender, message: &[u8], taken: Taken) {
         let id = self.base.replication.post.as_ref().expect("mail comes where there is a post").session;
-        let session = &mut self.base.clients.sessions[id];
-        (session.hosted, session.sender) = (Some(taken), Some(sender));
-        let context = Context { session: id, first_byte: taken.first_byte, now: taken.dequeued };
+        let session = &mut self.base.clients[id];
+        session.hand_in(taken, Some(sender));
+        let context = Context {
+            session: id,
+            first_byte: taken.first_byte,
+            now: taken.dequeued,
+            request_bytes: message.len(),
+        };
         match crate::parse_whole(message, self.base.fleet.config.limits) {
             Parsed::Request { request, .. } => self.carry_out(request, context),
             // It was a request when it was sent: the two loops would have to disagree about the protocol.
@@ -242,7 +240,7 @@ impl Dataplane {
     /// What was served for another loop is done.
     pub(crate) fn answer_by_mail(&mut self, key: RequestKey, sender: Sender, reply: Option<&[u8]>) {
         let service = &mut self.requests.services[key];
-        self.base.clients.sessions[service.session].in_service -= 1;
+        self.base.clients[service.session].end_requests(1);
         let blame = service.has_failed().then(|| service.fault());
         let reply = match (service.failure_line(), reply, mem::take(&mut service.answer)) {
             (Some(line), ..) => line,

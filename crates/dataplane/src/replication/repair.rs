@@ -135,7 +135,7 @@ impl Dataplane {
         let Some(mut gather) = self.requests.services[key].gather.take() else { return };
         gather.again.for_each_found(|Found { name, block_len }| {
             if block_len > MESSAGE_BYTES_MAX || self.base.replication.repairs.under_way == UNDER_WAY_MAX {
-                self.base.meter.counters.repairs_dropped += 1;
+                self.base.meter.counters().repairs_dropped += 1;
             } else {
                 self.ask_for_repair(name, now);
             }
@@ -146,7 +146,7 @@ impl Dataplane {
     /// What a doubted server lacks and another has is put back.
     pub(crate) fn put_back_missed(&mut self, name: &[u8], now: Instant) {
         if self.base.replication.repairs.under_way == UNDER_WAY_MAX {
-            self.base.meter.counters.repairs_dropped += 1;
+            self.base.meter.counters().repairs_dropped += 1;
         } else {
             self.ask_for_repair(name, now);
         }
@@ -167,7 +167,7 @@ impl Dataplane {
         let (Some(decider), Some(&Writes { begun, unfinished: 0 }), true) =
             (self.repairer(name), self.base.replication.repairs.writes.get(class), is_counted)
         else {
-            self.base.meter.counters.repairs_dropped += 1;
+            self.base.meter.counters().repairs_dropped += 1;
             return self.finish_repair(home);
         };
         let mut replicas = [0; REPLICAS_MAX];
@@ -217,12 +217,12 @@ impl Dataplane {
                 Status::MetaValue => self.put_back(key, &mut write, &bytes[..reply.answer_len], now),
                 // It is gone meanwhile.
                 Status::MetaMiss => {}
-                _ => self.base.meter.counters.repairs_failed += 1,
+                _ => self.base.meter.counters().repairs_failed += 1,
             }
         } else if server != write.decider {
             // It may hold something by now, and keeps it.
-            self.base.meter.counters.reads_repaired += u64::from(reply.status == Status::MetaDone);
-            self.base.meter.counters.repairs_failed += u64::from(reply.status.is_error());
+            self.base.meter.counters().reads_repaired += u64::from(reply.status == Status::MetaDone);
+            self.base.meter.counters().repairs_failed += u64::from(reply.status.is_error());
         }
         self.advance_repair(key, write);
     }
@@ -234,7 +234,7 @@ impl Dataplane {
         mut write: Box<Replicated>,
         (fault, server): (Fault, usize),
     ) {
-        self.base.meter.counters.repairs_failed += 1;
+        self.base.meter.counters().repairs_failed += 1;
         let rank = write.rank_of(server);
         // The decider was asked nothing that another replica could lack; and who was not connected to was sent nothing.
         let may_have_changed = server != write.decider && fault != Fault::Connect;
@@ -250,11 +250,11 @@ impl Dataplane {
             && write.goes_by(&self.base.fleet.routes)
             && self.base.fleet.readers().is_readable(write.decider);
         let Some(item) = Item::parse(bytes) else {
-            self.base.meter.counters.repairs_failed += 1;
+            self.base.meter.counters().repairs_failed += 1;
             return;
         };
         if !is_current || item.value.len() > MESSAGE_BYTES_MAX {
-            self.base.meter.counters.repairs_dropped += 1;
+            self.base.meter.counters().repairs_dropped += 1;
             return;
         }
         if item.has_won {
@@ -268,7 +268,7 @@ impl Dataplane {
         }
         let mut message = Vec::new();
         if item.is_marked || !item.write_add(write.key().bytes, &mut message) {
-            self.base.meter.counters.repairs_dropped += 1;
+            self.base.meter.counters().repairs_dropped += 1;
             return;
         }
         for rank in 0..write.copies.len() {

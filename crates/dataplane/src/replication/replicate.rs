@@ -251,7 +251,9 @@ impl Dataplane {
         }
         let service = &mut self.requests.services[key];
         service.is_decided_alone = write.is_conditional;
-        self.base.clients.sessions[service.session].undecided += usize::from(service.is_decided_alone);
+        if service.is_decided_alone {
+            self.base.clients[service.session].begin_deciding();
+        }
         service.write = Some(replicated);
     }
 
@@ -297,7 +299,7 @@ impl Dataplane {
 
     /// A replica is marked down, and will not hear of the write.
     pub(crate) fn skip_copy(&mut self, write: &Replicated, server: usize) -> CopyState {
-        self.base.meter.counters.copies_skipped += 1;
+        self.base.meter.counters().copies_skipped += 1;
         self.base.fleet.replicas.miss(server, write.key(), &mut self.base.fleet.servers);
         CopyState::Missed
     }
@@ -492,7 +494,7 @@ impl Dataplane {
         if fault == Fault::Down && self.base.fleet.config.replicas_required == ReplicasRequired::Live {
             return self.skip_copy(write, server);
         }
-        self.base.meter.counters.server_refusals_full += u64::from(fault == Fault::Full);
+        self.base.meter.counters().server_refusals_full += u64::from(fault == Fault::Full);
         self.base.fleet.servers[server].errors += 1;
         write.failure.get_or_insert(Failure::Fault(fault, server));
         self.miss_copy(write, server)

@@ -257,7 +257,7 @@ impl Dataplane {
 
     /// A write that carries a token of another server than the one that decides.
     pub(crate) fn refuse_token(&mut self, key: RequestKey, answer: Answer, now: Instant) {
-        self.base.meter.counters.tokens_outdated += 1;
+        self.base.meter.counters().tokens_outdated += 1;
         self.requests.services[key].answer = answer;
         self.finish(key, None, now);
     }

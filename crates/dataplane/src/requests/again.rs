@@ -11,9 +11,7 @@
 
 use crate::{
     Dataplane,
-    clients::Clients,
     clients::outbox::SharedBytes,
-    meter::Meter,
     replication::fleet::Fleet,
     replication::readers::Readers,
     requests::Requests,
@@ -62,25 +60,26 @@ impl Dataplane {
         let Self {
             base:
                 Base {
-                    clients: Clients { sessions, .. },
+                    clients,
                     fleet: Fleet { routes: router, servers: backends, replicas: copies, config, .. },
-                    meter: Meter { counters, .. },
+                    meter,
                     ..
                 },
             requests: Requests { services, .. },
             ..
         } = self;
         let service = &mut services[key];
-        let session = &sessions[service.session];
+        let session = &clients[service.session];
         let begun = service.begun();
-        let Some(gather) = service.gather.as_deref_mut().filter(|_| !service.error && !session.gone) else {
+        let Some(gather) = service.gather.as_deref_mut().filter(|_| !service.error && !session.is_gone())
+        else {
             return false;
         };
         let Again { names, changes_before, .. } = &gather.again;
         let is_old = gather.again.generation != generation;
         let is_late = begun.deadline(config.timeout_ns, false) <= now;
         if names.is_empty()
-            || *changes_before != session.changes
+            || *changes_before != session.changes()
             || gather.again.is_under_way()
             || is_late
             || is_old
@@ -125,7 +124,7 @@ impl Dataplane {
             backends[server].message().extend_from_slice(b"\r\n");
             backends[server].finish_message();
         }
-        counters.keys_asked_again += again.positions.len() as u64;
+        meter.counters().keys_asked_again += again.positions.len() as u64;
         again.gather = Some(second);
         gather.again = again;
         service.following |= service.outstanding > 0;

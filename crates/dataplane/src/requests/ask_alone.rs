@@ -10,8 +10,6 @@
 
 use crate::{
     Dataplane,
-    clients::Clients,
-    meter::Meter,
     replication::fleet::Fleet,
     requests::Requests,
     requests::base::Base,
@@ -36,25 +34,19 @@ impl Dataplane {
     #[cold]
     pub(crate) fn ask_alone(&mut self, sharer: &Sharer, server: usize, now: Instant) -> bool {
         let Self {
-            base:
-                Base {
-                    clients: Clients { sessions, .. },
-                    fleet: Fleet { servers: backends, replicas, config, .. },
-                    meter: Meter { counters, .. },
-                    ..
-                },
+            base: Base { clients, fleet: Fleet { servers: backends, replicas, config, .. }, meter, .. },
             requests: Requests { services, .. },
             ..
         } = self;
         let Sharer { part, keys } = sharer;
         let Some(key) = part.request else { return false };
         let (service, backend) = (&mut services[key], &mut backends[server]);
-        let session = &sessions[service.session];
+        let session = &clients[service.session];
         let created = service.begun();
         let may = part.tries < TRIES_MAX
             && !service.error
-            && !session.gone
-            && session.changes == service.changes_before
+            && !session.is_gone()
+            && session.changes() == service.changes_before
             && created.deadline(config.timeout_ns, false) > now
             && backend.admit(config).is_ok()
             && replicas.is_fresh(server);
@@ -71,7 +63,7 @@ impl Dataplane {
         backend.note_try(part.tries + 1);
         // What was sent first is a part of the time at the servers.
         service.following |= service.first_sent;
-        counters.gets_asked_alone += 1;
+        meter.counters().gets_asked_alone += 1;
         true
     }
 }

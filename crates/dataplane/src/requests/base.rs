@@ -1,7 +1,10 @@
 //! What requests are served with.
+//!
+//! [`Base`] holds the owners below the requests, and does what concerns several of them: time and memory.
 
 use crate::{
-    clients::Clients, config::Config, meter::Meter, replication::Replication, replication::fleet::Fleet,
+    clients::Clients, config::Config, memory::budget::Budget, meter::Meter, meter::counters::Counters,
+    meter::report::Report, meter::window::LoopWindow, replication::Replication, replication::fleet::Fleet,
     replication::freshness::Freshness,
 };
 use std::sync::Arc;
@@ -15,6 +18,8 @@ pub(crate) struct Base {
     pub(crate) replication: Replication,
     pub(crate) fleet: Fleet,
     pub(crate) meter: Meter,
+    /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
+    memory_due: Option<Instant>,
 }
 
 impl Base {
@@ -24,6 +29,129 @@ impl Base {
             replication: Replication::new(&config),
             fleet: Fleet::new(config, table, freshness),
             meter: Meter::new(now),
+            memory_due: None,
         }
     }
+
+    // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Closes the windows that are over at `now`. Before something is recorded.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: Instant) {
+        if self.meter.is_over(now) {
+            self.end_windows(now);
+        }
+    }
+
+    /// The times of servers belong to the open window.
+    #[cold]
+    #[inline(never)]
+    fn end_windows(&mut self, now: Instant) {
+        let Self { fleet, meter, .. } = self;
+        fleet.servers.take_times(|server, times| meter.add_server_times(server, times));
+        meter.advance(now);
+    }
+
+    /// When one of these has something to do that is none of servers' and replicas': memory, clients, windows.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let window = self.meter.used_window().map(|(_, ends)| ends);
+        [self.memory_due, self.clients.due(), window].into_iter().flatten().min()
+    }
+
+    // ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Something is going on, so there may be memory to give back a while later.
+    #[inline]
+    pub(crate) fn memory_is_used(&mut self, now: Instant) {
+        self.meter.use_window();
+        if self.memory_due.is_none() {
+            self.memory_due = Some(now.plus(MEMORY_PAUSE_NS));
+        }
+    }
+
+    /// Frees the buffers that are empty, if it is time. Returns whether it was.
+    #[inline]
+    pub(crate) fn give_memory_back(&mut self, now: Instant) -> bool {
+        let is_due = self.memory_due.is_some_and(|due| now >= due);
+        if is_due {
+            self.memory_due = None;
+            self.free_empty_buffers();
+        }
+        is_due
+    }
+
+    /// Frees the buffers of clients and servers that are empty.
+    #[cold]
+    pub(crate) fn free_empty_buffers(&mut self) {
+        let servers = self.fleet.servers.give_memory_back();
+        self.clients.give_memory_back(servers);
+    }
+
+    /// Once per turn, with what all connections to servers hold.
+    #[inline]
+    pub(crate) fn publish_held(&mut self, servers: usize, now: Instant) {
+        if self.clients.publish_held(servers) {
+            let servers = self.fleet.servers.give_memory_back();
+            self.clients.relieve(servers, now);
+        }
+    }
+
+    /// The budget that this dataplane shares.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        self.clients.held().budget()
+    }
+
+    // ── reports ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// What was counted, by all.
+    pub(crate) fn counters(&self) -> Counters {
+        let Self { clients, fleet, meter, .. } = self;
+        meter.total([clients.counters(), fleet.servers.counters(), fleet.replicas.counters()])
+    }
+
+    /// Everything that was measured and counted.
+    pub(crate) fn report(&self, now: Instant) -> Report {
+        Report {
+            timing: self.meter.timing(),
+            counters: self.counters(),
+            sessions: self.clients.count() as u64,
+            buffered_bytes: self.budget().held() as u64,
+            value_bytes_max: self.fleet.config.limits.value_bytes_max,
+            version: self.fleet.lowest_version(),
+            queue: None,
+            stations: Vec::new(),
+            servers: self.fleet.reports(|slot| self.meter.server_time(slot), now),
+        }
+    }
+
+    /// The oldest window that is over and was not handed out yet, while so many requests are in service.
+    pub(crate) fn poll_window(&mut self, in_service: usize) -> Option<LoopWindow> {
+        let ended = self.meter.poll_ended()?;
+        let total = self.counters();
+        if in_service > 0 {
+            // Queues have a length in the next second even if nothing happens in it.
+            self.meter.use_window();
+        }
+        Some(LoopWindow {
+            index: ended.index,
+            counters: self.meter.counted_since(total),
+            sessions: self.clients.count() as u64,
+            in_service: in_service as u64,
+            servers: self.fleet.end_window(ended.index, |slot| ended.measured.server_time(slot).clone()),
+            measured: ended.measured,
+        })
+    }
+
+    /// The reply to `version`.
+    #[cold]
+    pub(crate) fn version_reply(&self) -> Vec<u8> {
+        match self.fleet.lowest_version() {
+            Some(version) => format!("VERSION {version}\r\n"),
+            None => format!("VERSION {}\r\n", self.fleet.config.version),
+        }
+        .into_bytes()
+    }
 }
+
+/// How long memory is kept after it was needed.
+pub(crate) const MEMORY_PAUSE_NS: u64 = 1_000_000_000;

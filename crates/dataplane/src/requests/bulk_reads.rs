@@ -21,13 +21,10 @@
 //! Of a new session nothing is known: its first slice has 16 keys, and only some requests of it are in service until replies
 //! have come.
 
-mod habits;
-
 use crate::{
-    Dataplane, Fault, SessionId, clients::Clients, meter::Meter, replication::fleet::Fleet,
-    requests::Requests, requests::base::Base, requests::multiget::Plan, servers::backend::RequestKey,
+    Dataplane, Fault, SessionId, clients::bulk::Slicing, replication::fleet::Fleet, requests::Requests,
+    requests::base::Base, requests::multiget::Plan, servers::backend::RequestKey,
 };
-pub(crate) use habits::Habits;
 use std::{
     collections::{HashMap, VecDeque},
     mem,
@@ -38,16 +35,6 @@ use weir_timing::Instant;
 
 /// What slices in service are expected to bring at most, in slices.
 const SLICES_IN_SERVICE: usize = 4;
-
-/// Whether a session's read is being carried out in slices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slicing {
-    No,
-    /// A slice is in service.
-    InService,
-    /// The next slice of this request waits until the client has taken what came before.
-    Ready(RequestKey),
-}
 
 /// A read in service that is carried out with care.
 #[derive(Debug)]
@@ -130,16 +117,16 @@ impl Dataplane {
     /// Whether this may be a read that is carried out with care, or one that such a read of its session keeps waiting.
     #[inline]
     pub(crate) fn concerns_bulk_reads(&self, id: SessionId, parsed: &Parsed<'_>) -> bool {
-        let session = &self.base.clients.sessions[id];
-        session.reads_apart > 0
+        let session = &self.base.clients[id];
+        session.bulk.reads > 0
             || matches!(parsed, Parsed::Request { request: Request::Retrieval(retrieval), .. }
-                if retrieval.key_count() >= session.habits.keys_min())
+                if retrieval.key_count() >= session.bulk.habits.keys_min())
     }
 
     /// Whether this read is carried out with care.
     #[inline]
     pub(crate) fn is_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
-        retrieval.key_count() >= self.base.clients.sessions[id].habits.keys_min()
+        retrieval.key_count() >= self.base.clients[id].bulk.habits.keys_min()
             && self.may_be_bulk_read(id, retrieval)
     }
 
@@ -154,26 +141,25 @@ impl Dataplane {
 
     #[cold]
     fn may_be_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
-        matches!(retrieval.verb, RetrievalVerb::Get | RetrievalVerb::Gets)
-            && self.base.clients.sessions[id].hosted.is_none()
+        matches!(retrieval.verb, RetrievalVerb::Get | RetrievalVerb::Gets) && !self.base.clients[id].is_lent()
     }
 
     /// Whether a request waits because of reads that bring much: it is one, and there is no room, or its session has one in service.
     #[cold]
     pub(crate) fn waits_for_bulk_reads(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
-        let session = &self.base.clients.sessions[id];
-        let Some(read) = self.as_bulk_read(id, parsed).filter(|_| session.slicing == Slicing::No) else {
-            let waits = session.reads_apart > 0;
-            self.base.meter.counters.bulk_read_waits += u64::from(waits);
+        let session = &self.base.clients[id];
+        let Some(read) = self.as_bulk_read(id, parsed).filter(|_| session.bulk.slicing == Slicing::No) else {
+            let waits = session.bulk.reads > 0;
+            self.base.meter.counters().bulk_read_waits += u64::from(waits);
             return waits;
         };
-        let habits = &session.habits;
+        let habits = &session.bulk.habits;
         // The values of a slice are the next that the client gets.
         let is_sliced = read.key_count() > habits.keys_per_slice();
         let is_alone = is_sliced || !habits.is_known();
-        let others = session.in_service - if is_alone { 0 } else { session.reads_apart };
+        let others = session.in_service() - if is_alone { 0 } else { session.bulk.reads };
         if others > 0 && self.base.fleet.config.reads_much_alone() {
-            self.base.meter.counters.bulk_read_waits += 1;
+            self.base.meter.counters().bulk_read_waits += 1;
             return true;
         }
         // The few keys of a client of which nothing is known most likely bring little, and every connection is looked at in every turn.
@@ -187,9 +173,9 @@ impl Dataplane {
         if self.requests.bulk_reads.has_room(self.base.fleet.config.slice_bytes) {
             return false;
         }
-        let session = &mut self.base.clients.sessions[id];
-        if !mem::replace(&mut session.is_in_line, true) {
-            self.base.meter.counters.bulk_read_waits += 1;
+        let session = &mut self.base.clients[id];
+        if !mem::replace(&mut session.bulk.is_in_line, true) {
+            self.base.meter.counters().bulk_read_waits += 1;
             self.requests.bulk_reads.line.push_back(id);
         }
         true
@@ -220,8 +206,8 @@ impl Dataplane {
         }
         while self.requests.bulk_reads.has_room(self.base.fleet.config.slice_bytes) {
             let Some(id) = self.requests.bulk_reads.line.pop_front() else { break };
-            if let Some(session) = self.base.clients.sessions.get_mut(id) {
-                session.is_in_line = false;
+            if self.base.clients.get(id).is_some() {
+                self.base.clients[id].bulk.is_in_line = false;
             }
             self.resume(id, now);
         }
@@ -230,17 +216,17 @@ impl Dataplane {
     /// A read that is carried out with care was taken into service.
     #[cold]
     pub(crate) fn begin_bulk_read(&mut self, key: RequestKey, retrieval: Retrieval<'_>, now: Instant) {
-        self.base.meter.counters.bulk_reads += 1;
+        self.base.meter.counters().bulk_reads += 1;
         let service = &mut self.requests.services[key];
-        let session = &mut self.base.clients.sessions[service.session];
-        session.reads_apart += 1;
-        let count = session.habits.keys_per_slice();
+        let session = &mut self.base.clients[service.session];
+        session.bulk.reads += 1;
+        let count = session.bulk.habits.keys_per_slice();
         if retrieval.key_count() <= count {
             return self.send_slice(key, retrieval, None, now);
         }
         // Nothing is taken from the client before the last slice is there, and it does not wait for what it could send.
         session.intake.pause();
-        session.slicing = Slicing::InService;
+        session.bulk.slicing = Slicing::InService;
         let (slice, rest) = retrieval.split(count);
         let slices = Slices::of(rest, service.stamps.created);
         self.send_slice(key, slice, Some(slices), now);
@@ -249,7 +235,7 @@ impl Dataplane {
     fn send_slice(&mut self, key: RequestKey, slice: Retrieval<'_>, slices: Option<Slices>, now: Instant) {
         let keys = slice.key_count();
         let service = &mut self.requests.services[key];
-        let bytes = keys.saturating_mul(self.base.clients.sessions[service.session].habits.bytes_per_key());
+        let bytes = keys.saturating_mul(self.base.clients[service.session].bulk.habits.bytes_per_key());
         service.apart = true;
         let is_sliced = slices.is_some();
         self.requests.bulk_reads.reads.insert(key, BulkRead { keys, bytes, slices });
@@ -279,26 +265,26 @@ impl Dataplane {
     #[cold]
     pub(crate) fn come_back(&mut self, key: RequestKey, reply_len: Option<usize>) -> bool {
         let service = &mut self.requests.services[key];
-        let session = &mut self.base.clients.sessions[service.session];
+        let session = &mut self.base.clients[service.session];
         service.apart = false;
         let Some(read) = self.requests.bulk_reads.reads.get(&key) else {
-            session.apart -= 1;
+            session.bulk.writes -= 1;
             return false;
         };
         self.requests.bulk_reads.bytes_in_service -= read.bytes;
         let gathered = service.gather.as_ref().map(|gather| gather.values_len());
         if let Some(bytes) = reply_len.or(gathered).filter(|_| !service.error) {
-            session.habits.note_slice(read.keys, bytes);
+            session.bulk.habits.note_slice(read.keys, bytes);
         }
         let goes_on = read.slices.as_ref().is_some_and(|slices| slices.key_count > 0);
-        if goes_on && !service.error && !session.gone && self.take_slice(key) {
+        if goes_on && !service.error && !session.is_gone() && self.take_slice(key) {
             return true;
         }
         let service = &mut self.requests.services[key];
-        let session = &mut self.base.clients.sessions[service.session];
-        session.reads_apart -= 1;
+        let session = &mut self.base.clients[service.session];
+        session.bulk.reads -= 1;
         if let Some(BulkRead { slices: Some(slices), .. }) = self.requests.bulk_reads.reads.remove(&key) {
-            session.slicing = Slicing::No;
+            session.bulk.slicing = Slicing::No;
             service.stamps.created = slices.created;
         }
         false
@@ -315,59 +301,53 @@ impl Dataplane {
     /// The values of a slice go to the client, whose first request in service this is. Returns whether there was room for them.
     fn take_slice(&mut self, key: RequestKey) -> bool {
         let Self {
-            base:
-                Base {
-                    clients: Clients { sessions, held, .. },
-                    fleet: Fleet { config, .. },
-                    meter: Meter { counters, .. },
-                    ..
-                },
+            base: Base { clients, fleet: Fleet { config, .. }, meter, .. },
             requests: Requests { services, .. },
             ..
         } = self;
         let service = &mut services[key];
         let id = service.session;
-        let session = &mut sessions[id];
+        let (session, held) = clients.with_held(id);
         let Some(mut gather) = service.gather.take() else { return false };
-        session.gathered_bytes -= mem::take(&mut service.gathered_bytes);
+        session.replies.gather(mem::take(&mut service.gathered_bytes), 0);
         let len = gather.len();
-        let is_too_much = session.buffered_bytes() + len > config.session_buffer_bytes_max;
-        if is_too_much || !held.admits(len, session.blocked) {
-            counters.session_refusals_full += u64::from(is_too_much);
-            counters.buffer_refusals_full += u64::from(!is_too_much);
+        let is_too_much = session.replies.buffered_bytes() + len > config.session_buffer_bytes_max;
+        if is_too_much || !held.admits(len, session.replies.is_blocked()) {
+            meter.counters().session_refusals_full += u64::from(is_too_much);
+            meter.counters().buffer_refusals_full += u64::from(!is_too_much);
             service.fail(Fault::Buffer, &Arc::from(if is_too_much { "client" } else { "proxy" }));
             self.recycle(gather);
             return false;
         }
-        gather.merge_values_into(&mut session.out);
-        session.slicing = Slicing::Ready(key);
-        if session.output().is_empty() {
-            self.base.clients.resumable.push_back(id);
-        } else if !mem::replace(&mut session.dirty, true) {
-            self.base.clients.dirty.push_back(id);
+        session.replies.append_part(|out| gather.merge_values_into(out));
+        session.bulk.slicing = Slicing::Ready(key);
+        if session.replies.output().is_empty() {
+            self.base.clients.let_go_on(id);
+        } else {
+            self.base.clients.list(id);
         }
         self.recycle(gather);
-        self.recharge(id);
+        self.base.clients.recharge(id);
         true
     }
 
     /// The client has taken something of the values that came before.
     #[cold]
     pub(crate) fn go_on_with_slices(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.base.clients.sessions[id];
-        let Slicing::Ready(key) = session.slicing else { return };
+        let session = &mut self.base.clients[id];
+        let Slicing::Ready(key) = session.bulk.slicing else { return };
         if self.waits_in_line(id) {
             return;
         }
-        let session = &mut self.base.clients.sessions[id];
-        session.slicing = Slicing::InService;
+        let session = &mut self.base.clients[id];
+        session.bulk.slicing = Slicing::InService;
         let service = &mut self.requests.services[key];
         (service.stamps.created, service.following) = (now, true);
-        self.base.meter.counters.bulk_read_slices += 1;
+        self.base.meter.counters().bulk_read_slices += 1;
         let Some(BulkRead { slices: Some(before), .. }) = self.requests.bulk_reads.reads.remove(&key) else {
             return;
         };
-        let slice = before.next(session.habits.keys_per_slice());
+        let slice = before.next(session.bulk.habits.keys_per_slice());
         let rest = before.without(slice);
         self.send_slice(key, slice, Some(rest), now);
     }

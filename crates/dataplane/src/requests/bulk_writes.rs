@@ -1,6 +1,6 @@
 //! Writes of large values: over the bulk connections of their servers (`servers/bulk.rs`), one at a time for each session.
 
-use crate::{Dataplane, SessionId, requests::hosted::written_key};
+use crate::{Dataplane, SessionId, wire::written::written_key};
 use weir_protocol::{Meta, Parsed, Request, Storage};
 
 impl Dataplane {
@@ -8,9 +8,9 @@ impl Dataplane {
     /// of that was answered.
     #[cold]
     pub(crate) fn waits_to_go_bulk(&mut self, id: SessionId, parsed: &Parsed<'_>) -> bool {
-        let session = &self.base.clients.sessions[id];
-        let waits = session.in_service > 0 && session.hosted.is_none() && self.goes_bulk(parsed);
-        self.base.meter.counters.large_waits += u64::from(waits);
+        let session = &self.base.clients[id];
+        let waits = session.in_service() > 0 && !session.is_lent() && self.goes_bulk(parsed);
+        self.base.meter.counters().large_waits += u64::from(waits);
         waits
     }
 
@@ -34,7 +34,7 @@ impl Dataplane {
             return;
         }
         service.apart = true;
-        self.base.clients.sessions[service.session].apart += 1;
+        self.base.clients[service.session].bulk.writes += 1;
         self.base.fleet.servers.note_bulk(bulk, mark);
     }
 }

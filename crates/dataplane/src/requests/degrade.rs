@@ -67,7 +67,7 @@ impl Dataplane {
         let service = &mut self.requests.services[key];
         service.degraded = true;
         let keys = service.gather.as_ref().map_or(service.keys, |gather| gather.keys_of(part));
-        self.base.meter.counters.keys_degraded += u64::from(keys);
+        self.base.meter.counters().keys_degraded += u64::from(keys);
     }
 }
 

@@ -5,11 +5,9 @@ mod shared;
 
 use crate::{
     Dataplane, Fault, SessionId,
-    clients::Clients,
     clients::outbox::{LARGE_REPLY_BYTES, Outbox, SharedBytes},
-    clients::session::may_take,
+    clients::sequence::Claim,
     memory::budget::SMALL_REPLY_BYTES,
-    meter::Meter,
     meter::counters::has_result,
     replication::fleet::Fleet,
     replication::replicate::retire,
@@ -67,7 +65,7 @@ impl Dataplane {
     /// A reply is coming of which more would have to be kept than is allowed. Its request fails; those behind it do not.
     fn throw_reply_away(&mut self, server: usize, now: Instant) {
         if let Some((request, part)) = self.base.fleet.servers.at(server).throw_reply_away() {
-            self.base.meter.counters.server_replies_too_large += 1;
+            self.base.meter.counters().server_replies_too_large += 1;
             self.part_failed((request, part), Fault::Buffer, server, now);
         }
     }
@@ -81,7 +79,7 @@ impl Dataplane {
         if was_last && backend.head().is_some_and(|head| head.expected == Expected::Meta) {
             // Nothing follows the value in a meta reply.
             backend.complete_head(b"")?;
-            self.base.meter.counters.server_replies_late += 1;
+            self.base.meter.counters().server_replies_late += 1;
         }
         Ok(&bytes[skipped..])
     }
@@ -138,7 +136,7 @@ impl Dataplane {
         let Some(key) = part.request else {
             match part.purpose {
                 Purpose::Request => {
-                    self.base.meter.counters.server_replies_late += 1;
+                    self.base.meter.counters().server_replies_late += 1;
                     self.base.fleet.servers[server].in_step.note_late_reply(now);
                 }
                 Purpose::Step => self.base.fleet.servers[server].in_step.note_confirmed(),
@@ -179,7 +177,7 @@ impl Dataplane {
         let backend = self.base.fleet.servers.at(server);
         backend.observe(now.saturating_since(part.sent));
         if part.repeated == Repeated::Wrong {
-            self.base.meter.counters.server_echoes_wrong += 1;
+            self.base.meter.counters().server_echoes_wrong += 1;
             return self.part_failed((key, part.index), Fault::Protocol, server, now);
         }
         let spelled = backend.spelling.put_into(reply, bytes);
@@ -212,23 +210,23 @@ impl Dataplane {
             self.fail_with_line((key, part.index), line, reply.status);
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals.len() as u32;
-            let session = &mut self.base.clients.sessions[service.session];
-            let more =
-                session.buffered_bytes() + bytes.len() > self.base.fleet.config.session_buffer_bytes_max;
-            let small = bytes.len() <= SMALL_REPLY_BYTES && !session.blocked;
-            if !small && (more || !self.base.clients.held.admits(bytes.len(), session.blocked)) {
+            let (session, held) = self.base.clients.with_held(service.session);
+            let more = session.replies.buffered_bytes() + bytes.len()
+                > self.base.fleet.config.session_buffer_bytes_max;
+            let small = bytes.len() <= SMALL_REPLY_BYTES && !session.replies.is_blocked();
+            if !small && (more || !held.admits(bytes.len(), session.replies.is_blocked())) {
                 let whose = if more { "client" } else { "proxy" };
-                self.base.meter.counters.session_refusals_full += u64::from(more);
-                self.base.meter.counters.buffer_refusals_full += u64::from(!more);
+                self.base.meter.counters().session_refusals_full += u64::from(more);
+                self.base.meter.counters().buffer_refusals_full += u64::from(!more);
                 service.fail(Fault::Buffer, &Arc::from(whose));
             } else {
                 let values = values.unwrap_or_else(|| backend.scanner.values());
                 let large = self.requests.large_input.as_ref().and_then(|all| SharedBytes::of(all, bytes));
                 gather.store(part.index, (bytes, large), values, &backend.ordinals);
                 let id = service.session;
-                session.gathered_bytes += gather.values_len() - service.gathered_bytes;
+                session.replies.gather(service.gathered_bytes, gather.values_len());
                 service.gathered_bytes = gather.values_len();
-                self.recharge(id);
+                self.base.clients.recharge(id);
             }
         } else if part.decides {
             let is_meta = matches!(part.expected, Expected::Meta | Expected::MetaThenNoop);
@@ -290,7 +288,7 @@ impl Dataplane {
         service.stamps.received = now;
         let id = service.session;
         if service.is_decided_alone {
-            self.base.clients.sessions[id].undecided -= 1;
+            self.base.clients[id].end_deciding();
         }
         if service.apart && self.come_back(key, reply.map(<[u8]>::len)) {
             return;
@@ -314,32 +312,36 @@ impl Dataplane {
         let service = &mut self.requests.services[key];
         let (id, claim, operation) = (service.session, service.claim, service.operation);
         if let Some(fault) = blame {
-            self.base.meter.counters.count_failure(fault);
-            self.base.meter.counters.requests_failed_silently += u64::from(service.silent);
+            self.base.meter.counters().count_failure(fault);
+            self.base.meter.counters().requests_failed_silently += u64::from(service.silent);
         }
         if has_result(operation) {
             self.note_result(key, reply);
         }
         if !claim.is_empty() {
-            self.leave_claim(id, claim);
+            self.leave_turn(id, claim);
         }
-        if self.base.clients.sessions[id].gone || self.requests.services[key].silent {
+        if self.base.clients[id].is_gone() || self.requests.services[key].silent {
             return self.finish_silently(key, now);
         }
         self.answer(key, reply);
         self.append_parked(id);
-        let session = &mut self.base.clients.sessions[id];
-        if session.output().is_empty() {
+        let session = &mut self.base.clients[id];
+        if session.replies.output().is_empty() {
             // The answer was to say nothing (a quiet meta command), so there is no write that would end the request.
             return self.handle_client_written(id, 0, now);
         }
-        let lingers = session.blocked;
-        if !session.dirty {
-            session.dirty = true;
-            self.base.clients.dirty.push_back(id);
-        }
+        let lingers = session.replies.is_blocked();
+        self.base.clients.list(id);
         if lingers {
-            self.recharge(id);
+            self.base.clients.recharge(id);
+        }
+    }
+
+    #[cold]
+    fn leave_turn(&mut self, id: SessionId, claim: Claim) {
+        if self.base.clients[id].turns.leave(claim) {
+            self.base.clients.let_go_on(id);
         }
     }
 
@@ -350,7 +352,7 @@ impl Dataplane {
         if !service.error {
             self.base
                 .meter
-                .counters
+                .counters()
                 .note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
         }
     }
@@ -359,49 +361,37 @@ impl Dataplane {
         let service = &mut self.requests.services[key];
         let id = service.session;
         if let Some(gather) = service.gather.take() {
-            self.base.clients.sessions[id].gathered_bytes -= service.gathered_bytes;
+            self.base.clients[id].replies.gather(service.gathered_bytes, 0);
             self.recycle(gather);
-            self.recharge(id);
+            self.base.clients.recharge(id);
         }
-        self.advance(now);
-        let session = &mut self.base.clients.sessions[id];
-        session.in_service -= 1;
-        if session.gone {
-            self.base.meter.counters.requests_orphaned += 1;
+        self.base.advance(now);
+        let session = &mut self.base.clients[id];
+        session.end_requests(1);
+        if session.is_gone() {
+            self.base.meter.counters().requests_orphaned += 1;
         } else {
             let service = &mut self.requests.services[key];
-            service.stamps.answered = now;
-            self.base.meter.recorder.record_request(service.operation, service.outcome(), &service.stamps);
-            self.base.meter.tracer.note_answer(service);
-            if session.intake.is_paused()
-                && may_take(session, &self.base.fleet.config, &self.base.clients.held)
-            {
-                self.base.clients.resumable.push_back(id);
-            }
-            self.close_if_settled(id);
+            service.record(now, &mut self.base.meter);
+            self.base.clients.look_at_paused(id);
+            self.base.clients.close_if_settled(id);
         }
         retire(&mut self.requests.services, key);
-        self.free_if_done(id);
+        self.base.clients.free_if_done(id);
     }
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, key: RequestKey, reply: Option<&[u8]>) {
         let Self {
-            base:
-                Base {
-                    clients: Clients { sessions, held, .. },
-                    fleet: Fleet { config, .. },
-                    meter: Meter { counters, .. },
-                    ..
-                },
+            base: Base { clients, fleet: Fleet { config, .. }, meter, .. },
             requests: Requests { services, answers: spare_answers, large_input, .. },
             ..
         } = self;
         let service = &mut services[key];
-        let session = &mut sessions[service.session];
+        let (session, held) = clients.with_held(service.session);
         let mut gather = service.gather.take();
         if gather.is_some() {
-            session.gathered_bytes -= mem::take(&mut service.gathered_bytes);
+            session.replies.gather(mem::take(&mut service.gathered_bytes), 0);
         }
         let kept = mem::take(&mut service.answer);
         let failure = if service.error { service.failure_line() } else { None };
@@ -414,15 +404,15 @@ impl Dataplane {
         let mut end = if failure.is_none() && service.lacks_end { END } else { b"" };
         let mut len = bytes.map_or_else(|| gather.as_ref().map_or(0, |gather| gather.len()), <[u8]>::len);
         len += end.len();
-        let whose = if session.buffered_bytes() + len > config.session_buffer_bytes_max {
-            counters.session_refusals_full += 1;
+        let whose = if session.replies.buffered_bytes() + len > config.session_buffer_bytes_max {
+            meter.counters().session_refusals_full += 1;
             Some("client")
-        } else if len > SMALL_REPLY_BYTES || session.blocked {
+        } else if len > SMALL_REPLY_BYTES || session.replies.is_blocked() {
             if len >= config.large_value_bytes {
-                session.habits.note_large(len / service.keys.max(1) as usize);
+                session.bulk.habits.note_large(len / service.keys.max(1) as usize);
             }
-            let is_refused = !held.admits(len, session.blocked);
-            counters.buffer_refusals_full += u64::from(is_refused);
+            let is_refused = !held.admits(len, session.replies.is_blocked());
+            meter.counters().buffer_refusals_full += u64::from(is_refused);
             is_refused.then_some("proxy")
         } else {
             None
@@ -435,35 +425,35 @@ impl Dataplane {
             (bytes, end) = (Some(refusal.as_slice()), b"");
         }
         if let Some(traced) = &mut service.traced {
-            traced.reply_bytes = len as u64;
+            traced.note_reply(len);
         }
-        let is_next = session.next_to_append() == Some(key);
+        let is_next = session.replies.next_to_append() == Some(key);
         if let Some(bytes) = bytes.filter(|_| is_next && large_input.is_none()) {
-            session.append_reply(|out| {
+            session.replies.append(|out| {
                 out.append(len, |out| {
                     out.extend_from_slice(bytes);
                     out.extend_from_slice(end);
                 });
             });
         } else if is_next {
-            session.append_reply(|out| write_answer(out, (bytes, end), &mut gather, large_input.as_ref()));
+            session.replies.append(|out| write_answer(out, (bytes, end), &mut gather, large_input.as_ref()));
         } else {
             let mut parked = spare_answers.take();
             if let Some(bytes) = bytes.filter(|_| large_input.is_none()) {
                 parked.reserve(len);
                 parked.extend_from_slice(bytes);
                 parked.extend_from_slice(end);
-                session.parked_bytes += parked.len();
+                session.replies.park(parked.len());
                 service.answer = Answer::Owned(parked);
             } else {
                 let mut parked = Outbox::from(parked);
                 write_answer(&mut parked, (bytes, end), &mut gather, large_input.as_ref());
-                session.parked_bytes += parked.len();
+                session.replies.park(parked.len());
                 service.answer = parked.into_copied().map_or_else(Answer::Pieces, Answer::Owned);
             }
             service.complete = true;
             let id = service.session;
-            self.recharge(id);
+            self.base.clients.recharge(id);
         }
         if let Some(gather) = gather.take() {
             self.recycle(gather);
@@ -472,23 +462,20 @@ impl Dataplane {
 
     /// Appends the answers that waited for the one that was appended last.
     fn append_parked(&mut self, id: SessionId) {
-        let session = &mut self.base.clients.sessions[id];
-        while let Some(next) = session.next_to_append() {
+        let session = &mut self.base.clients[id];
+        while let Some(next) = session.replies.next_to_append() {
             let service = &mut self.requests.services[next];
             if !service.complete {
                 break;
             }
             match mem::take(&mut service.answer) {
                 Answer::Owned(bytes) => {
-                    session.parked_bytes -= bytes.len();
-                    session.append_reply(|out| out.append(bytes.len(), |out| out.extend_from_slice(&bytes)));
+                    let append =
+                        |out: &mut Outbox| out.append(bytes.len(), |out| out.extend_from_slice(&bytes));
+                    session.replies.append_parked(append);
                     self.requests.answers.keep(bytes);
                 }
-                parked => {
-                    let before = session.out.len();
-                    session.append_reply(|out| append_parked_answer(out, parked));
-                    session.parked_bytes -= session.out.len() - before;
-                }
+                parked => session.replies.append_parked(|out| append_parked_answer(out, parked)),
             }
         }
     }
@@ -496,7 +483,7 @@ impl Dataplane {
     pub(crate) fn recycle(&mut self, mut gather: Box<crate::requests::gather::Gather>) {
         let is_large = gather.capacity() > SPARE_GATHER_BYTES_MAX;
         if self.requests.gathers.len() < SPARE_GATHERS_MAX
-            && !(is_large && self.base.clients.held.is_pressed())
+            && !(is_large && self.base.clients.held().is_pressed())
         {
             gather.clear();
             self.requests.gathers.push(gather);

@@ -14,6 +14,7 @@
 
 use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
+    meter::trace::Traced,
     replication::follow::{Follow, invalidation},
     requests::bulk_writes::value_len,
     requests::degrade::meta_miss,
@@ -35,21 +36,19 @@ use weir_timing::{Instant, Operation};
 #[derive(Clone, Copy)]
 pub(crate) struct Context {
     pub(crate) session: SessionId,
+    /// When the read that brought its first byte returned.
     pub(crate) first_byte: Instant,
+    /// When it was complete.
     pub(crate) now: Instant,
+    /// How long it is.
+    pub(crate) request_bytes: usize,
 }
 
 impl Dataplane {
-    /// Sends a request on its way. `first_byte`: when the read that brought its first byte returned; `now`: when it was complete.
-    pub(crate) fn dispatch(
-        &mut self,
-        session: SessionId,
-        request: Request<'_>,
-        first_byte: Instant,
-        now: Instant,
-    ) {
-        self.base.meter.counters.requests += 1;
-        self.carry_out(request, Context { session, first_byte, now });
+    /// Sends a request on its way.
+    pub(crate) fn dispatch(&mut self, request: Request<'_>, context: Context) {
+        self.base.meter.counters().requests += 1;
+        self.carry_out(request, context);
     }
 
     pub(crate) fn carry_out(&mut self, request: Request<'_>, context: Context) {
@@ -81,13 +80,13 @@ impl Dataplane {
             Request::Stats { arguments } => self.stats(arguments, context),
             Request::MetaNoop => self.answer_locally(Answer::Fixed(b"MN\r\n"), false, false, context),
             Request::Version => {
-                let reply = self.version_reply();
+                let reply = self.base.version_reply();
                 self.answer_locally(Answer::Owned(reply), false, false, context);
             }
             Request::Verbosity { noreply } => {
                 self.answer_locally(Answer::Fixed(b"OK\r\n"), noreply, false, context);
             }
-            Request::Quit => self.hang_up(context.session),
+            Request::Quit => self.base.clients.hang_up(context.session),
         }
     }
 
@@ -95,59 +94,35 @@ impl Dataplane {
     #[inline(always)]
     fn count_change(&mut self, request: &Request<'_>, context: Context) {
         if self.base.fleet.config.is_change(request) {
-            self.base.clients.sessions[context.session].changes += 1;
+            self.base.clients[context.session].count_change();
         }
     }
 
     /// Answers a client's own mistake.
-    pub(crate) fn refuse(
-        &mut self,
-        session: SessionId,
-        refusal: Refusal,
-        silent: bool,
-        first_byte: Instant,
-        now: Instant,
-    ) {
-        self.base.meter.counters.requests += 1;
-        self.base.meter.counters.requests_refused += 1;
-        self.answer_locally(
-            Answer::Fixed(refusal.reply()),
-            silent,
-            true,
-            Context { session, first_byte, now },
-        );
+    pub(crate) fn refuse(&mut self, refusal: Refusal, silent: bool, context: Context) {
+        self.base.meter.counters().requests += 1;
+        self.base.meter.counters().requests_refused += 1;
+        self.answer_locally(Answer::Fixed(refusal.reply()), silent, true, context);
     }
 
     /// Answers a client whose first bytes are of another protocol, and closes its connection.
     #[cold]
-    pub(crate) fn refuse_foreign(
-        &mut self,
-        session: SessionId,
-        foreign: &Foreign,
-        first_byte: Instant,
-        now: Instant,
-    ) {
-        self.base.meter.counters.note_foreign(foreign);
+    pub(crate) fn refuse_foreign(&mut self, foreign: &Foreign, context: Context) {
+        self.base.meter.counters().note_foreign(foreign);
         let answer = Answer::Owned(foreign.answer());
-        self.answer_locally(answer, false, true, Context { session, first_byte, now });
-        self.hang_up(session);
+        self.answer_locally(answer, false, true, context);
+        self.base.clients.hang_up(context.session);
     }
 
     /// Answers a request to store a value above the limit, whose data block is thrown away. The old value is not what the client
     /// wanted to be there, so it is deleted, as memcached does.
-    pub(crate) fn refuse_large(
-        &mut self,
-        session: SessionId,
-        large: Large<'_>,
-        first_byte: Instant,
-        now: Instant,
-    ) {
+    pub(crate) fn refuse_large(&mut self, large: Large<'_>, context: Context) {
         if !large.erases {
-            return self.refuse(session, large.refusal, large.silent, first_byte, now);
+            return self.refuse(large.refusal, large.silent, context);
         }
-        self.base.meter.counters.requests += 1;
-        self.base.meter.counters.requests_refused += 1;
-        self.base.clients.sessions[session].changes += 1;
+        self.base.meter.counters().requests += 1;
+        self.base.meter.counters().requests_refused += 1;
+        self.base.clients[context.session].count_change();
         let wire = WireKey { bytes: large.key, base64: large.base64 };
         let spelling = wire.spelling();
         let wire = WireKey { bytes: &spelling, ..wire };
@@ -162,13 +137,12 @@ impl Dataplane {
         };
         let decoded = wire.decoded();
         let name = wire.placement_name(decoded.as_ref());
-        let context = Context { session, first_byte, now };
         if let Some(owner) = self.other_owner(name) {
             return self.mail_write((owner, name), write, Some(Refusal::TooLarge), context);
         }
         let key = self.begin(Operation::Set, 1, large.silent, context);
         self.requests.services[key].refuse(large.refusal);
-        self.send_to_replicas(key, name, write, now);
+        self.send_to_replicas(key, name, write, context.now);
     }
 
     fn meta(&mut self, meta: Meta<'_>, context: Context) {
@@ -177,7 +151,7 @@ impl Dataplane {
         if meta.may_create() && decoded.as_ref().is_some_and(|decoded| !decoded.is_plain()) {
             // memcached 1.6 forgets that such a key is binary, and would repeat its bytes as they are: a line ending among
             // them would forge a reply on a connection that many clients share.
-            self.base.meter.counters.requests_refused += 1;
+            self.base.meter.counters().requests_refused += 1;
             let refusal = Answer::Fixed(Refusal::BadCommandLine.reply());
             return self.answer_locally(refusal, false, true, context);
         }
@@ -297,7 +271,7 @@ impl Dataplane {
         };
         let request = self.begin(Operation::Local, 0, false, context);
         self.requests.services[request].outstanding = 1;
-        self.base.clients.events.push_back(Event::Stats { request, topic });
+        self.base.clients.ask(Event::Stats { request, topic });
     }
 
     pub(crate) fn answer_locally(&mut self, answer: Answer, silent: bool, error: bool, context: Context) {
@@ -316,39 +290,42 @@ impl Dataplane {
         silent: bool,
         context: Context,
     ) -> RequestKey {
-        let Context { session: id, first_byte, now } = context;
+        let Context { session: id, first_byte, now, request_bytes } = context;
         let keys = u32::try_from(keys).unwrap_or(u32::MAX);
         let key = self.requests.services.add();
-        self.requests.services[key].begin(id, operation, keys, silent, first_byte, now);
-        let session = &mut self.base.clients.sessions[id];
-        session.in_service += 1;
-        self.requests.services[key].changes_before = session.changes;
-        if let Some(taken) = session.hosted {
-            self.requests.services[key].adopt(taken, session.sender);
-            if session.sender.is_some() {
+        let service = &mut self.requests.services[key];
+        service.begin(id, operation, keys, silent, first_byte, now);
+        let session = &mut self.base.clients[id];
+        session.begin_request();
+        service.changes_before = session.changes();
+        if let Some((taken, sender)) = session.taken() {
+            service.adopt(taken, sender);
+            if sender.is_some() {
                 return key;
             }
         }
         if !silent {
-            session.owe(key);
+            session.replies.owe(key);
         }
-        if let Some(stalled) = self.base.clients.sessions[id].stalled.take() {
-            if self.base.clients.sessions[id].hosted.is_none() {
-                self.requests.services[key].stamps.created = stalled.created;
+        service.claim = session.turns.enter();
+        if let Some(stalled) = session.stalled.take() {
+            if !session.is_lent() {
+                service.stamps.created = stalled.created;
             }
             self.leave_line(id, &stalled);
         }
-        if let Some(post) = &mut self.base.replication.post
-            && !post.claim.is_empty()
-        {
-            let claim = std::mem::take(&mut post.claim);
-            self.requests.services[key].claim = claim;
-            self.enter_claim(id, claim);
-        }
-        if self.base.meter.tracer.is_due() {
-            self.sample(key);
+        if self.base.meter.samples_next() {
+            self.sample(key, request_bytes);
         }
         key
+    }
+
+    #[cold]
+    fn sample(&mut self, key: RequestKey, request_bytes: usize) {
+        let service = &mut self.requests.services[key];
+        let (client, queue_length, arrived) =
+            self.base.clients[service.session].source(service.stamps.first_byte);
+        service.traced = Some(Box::new(Traced::of(client, request_bytes as u64, queue_length, arrived)));
     }
 
     /// Queues one message for one server, or notes why it could not be.
@@ -381,9 +358,9 @@ impl Dataplane {
 
     pub(crate) fn note_part_refusal(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
         match fault {
-            Fault::Full => self.base.meter.counters.server_refusals_full += 1,
-            Fault::Down => self.base.meter.counters.server_refusals_down += 1,
-            Fault::Stale => self.base.meter.counters.server_refusals_stale += 1,
+            Fault::Full => self.base.meter.counters().server_refusals_full += 1,
+            Fault::Down => self.base.meter.counters().server_refusals_down += 1,
+            Fault::Stale => self.base.meter.counters().server_refusals_stale += 1,
             // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
             Fault::Queue => {
                 return self.requests.services[key].fail(fault, self.base.fleet.servers.slots.name(server));

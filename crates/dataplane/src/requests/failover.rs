@@ -101,7 +101,7 @@ impl Dataplane {
 
     fn remember(&mut self, key: RequestKey, message: Message) {
         let service = &mut self.requests.services[key];
-        let changes_before = self.base.clients.sessions[service.session].changes;
+        let changes_before = self.base.clients[service.session].changes();
         service.reread = Some(Reread {
             changes_before,
             generation: self.base.fleet.generation(),
@@ -126,7 +126,7 @@ impl Dataplane {
         let is_asked = self.ask_another(&mut reread, (key, part), server, keys, now);
         self.requests.services[key].reread = Some(reread);
         if is_asked {
-            self.base.meter.counters.reads_retried += 1;
+            self.base.meter.counters().reads_retried += 1;
             let backend = &mut self.base.fleet.servers[server];
             backend.errors += 1;
             backend.observe(self.base.fleet.config.timeout_ns);
@@ -153,7 +153,7 @@ impl Dataplane {
             is_asked
         };
         self.requests.services[key].reread = Some(reread);
-        self.base.meter.counters.reads_moved += u64::from(is_asked);
+        self.base.meter.counters().reads_moved += u64::from(is_asked);
         is_asked
     }
 
@@ -228,7 +228,7 @@ impl Dataplane {
                 let service = &mut self.requests.services[key];
                 service.outstanding += 1;
                 service.following = true;
-                self.base.meter.counters.keys_asked_again += 1;
+                self.base.meter.counters().keys_asked_again += 1;
             }
         }
         self.requests.services[key].reread = Some(reread);
@@ -236,10 +236,10 @@ impl Dataplane {
     }
 
     fn may_ask_elsewhere(&self, service: &Service, reread: &Reread, now: Instant) -> bool {
-        let session = &self.base.clients.sessions[service.session];
+        let session = &self.base.clients[service.session];
         !service.error
-            && !session.gone
-            && session.changes == reread.changes_before
+            && !session.is_gone()
+            && session.changes() == reread.changes_before
             && self.base.fleet.generation() == reread.generation
             && service.begun().deadline(self.base.fleet.config.timeout_ns, false) > now
     }

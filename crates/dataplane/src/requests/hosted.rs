@@ -15,39 +15,16 @@
 use crate::{
     Charge, Dataplane, Fault, SessionId, TraceRow,
     clients::outbox::Outbox,
-    clients::session::Session,
-    replication::ownership::Sender,
+    clients::taken::Taken,
     replication::replicate::retire,
-    requests::kept::KeptRequest,
-    requests::service::Service,
     servers::backend::{Backend, RequestKey},
-    servers::begun::Begun,
-    wire::key::WireKey,
+    wire::kept::KeptRequest,
 };
-use weir_protocol::{Arithmetic, Deletion, Meta, MetaVerb, Parsed, Request, Storage, Touch};
+use weir_protocol::Parsed;
 use weir_routing::Table;
 use weir_timing::{Instant, Operation, Outcome, Stamps};
 
-use std::{mem, sync::Arc};
-
-/// What happened to a request before it was handed in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// The read that brought its first byte returned.
-    pub first_byte: Instant,
-    /// It was complete and parsed.
-    pub created: Instant,
-    /// It was put in the queue where it waited to be served. Its deadline counts from here, but for a server that is silent for long.
-    pub enqueued: Instant,
-    /// It was taken from that queue.
-    pub dequeued: Instant,
-    /// Who sent it, for its row if it is sampled: see [`TraceRow`].
-    pub client: u64,
-    /// How many waited already in that queue.
-    pub queue_length: u64,
-    /// When the kernel received it, where it told.
-    pub arrived: Option<Instant>,
-}
+use std::sync::Arc;
 
 /// The rest of a reply that the kernel did not take, and what is to be recorded when it has.
 #[derive(Debug)]
@@ -105,16 +82,14 @@ impl Dataplane {
 
     /// A session for [`Dataplane::serve`]. It counts nowhere, and lives as long as the dataplane.
     pub fn lend_session(&mut self, now: Instant) -> SessionId {
-        let mut session = Session::new(&self.base.fleet.config, now);
-        session.hosted = Some(Taken::default());
-        self.base.clients.sessions.insert(session)
+        self.base.clients.lend(now)
     }
 
     /// Takes a request into service that was taken from its client by somebody else. With a `denied`, no server is asked: who
     /// needs one is answered with that fault.
     pub fn serve(&mut self, id: SessionId, parsed: Parsed<'_>, taken: Taken, denied: Option<Fault>) {
-        self.memory_is_used(taken.dequeued);
-        self.base.clients.sessions[id].hosted = Some(taken);
+        self.base.memory_is_used(taken.dequeued);
+        self.base.clients[id].hand_in(taken, None);
         self.base.fleet.servers.note_requests();
         let may_wait = denied.is_none()
             && self.base.fleet.config.holds_lent()
@@ -136,23 +111,23 @@ impl Dataplane {
     /// The reply, as soon as the request needs nothing more; empty where the client asked for silence. Of a large one what is to be written
     /// next: after [`Dataplane::finish_hosted`] the rest is handed out.
     pub fn hosted_reply(&self, id: SessionId) -> Option<&[u8]> {
-        let session = &self.base.clients.sessions[id];
-        (session.stalled.is_none() && session.all_are_appended()).then(|| session.output())
+        let session = &self.base.clients[id];
+        (session.stalled.is_none() && session.all_are_appended()).then(|| session.replies.output())
     }
 
     /// `count` bytes of the reply were handed to the kernel by `now`. The session is free again; what is left of the reply is
     /// handed out, for [`Dataplane::finish_unsent`].
     pub fn finish_hosted(&mut self, id: SessionId, count: usize, now: Instant) -> Option<Unsent> {
         self.handle_client_written(id, count, now);
-        let session = &mut self.base.clients.sessions[id];
-        if session.output().is_empty() {
+        let session = &mut self.base.clients[id];
+        if session.replies.output().is_empty() {
             return None;
         }
-        let out = mem::take(&mut session.out);
-        let charge = self.budget().charge(out.len());
+        let out = session.replies.take_unsent();
+        let charge = self.base.budget().charge(out.len());
         let request = self.free_hosted(id)?;
         let service = &mut self.requests.services[request];
-        let row = service.traced.take().map(|traced| Box::new(traced.into_row(service)));
+        let row = service.take_row().map(Box::new);
         let (operation, outcome, stamps) = (service.operation, service.outcome(), service.stamps);
         retire(&mut self.requests.services, request);
         Some(Unsent { row, out, operation, outcome, stamps, _charge: charge })
@@ -160,7 +135,7 @@ impl Dataplane {
 
     /// The client is gone. The session is free again.
     pub fn abandon_hosted(&mut self, id: SessionId) {
-        self.base.meter.counters.requests_orphaned += 1;
+        self.base.meter.counters().requests_orphaned += 1;
         if let Some(request) = self.free_hosted(id) {
             retire(&mut self.requests.services, request);
         }
@@ -170,10 +145,10 @@ impl Dataplane {
     pub fn finish_unsent(&mut self, unsent: &mut Unsent, now: Instant) {
         let stamps = Stamps { answered: now, ..unsent.stamps };
         if let Some(row) = unsent.row.take() {
-            self.base.meter.tracer.push(TraceRow { stamps: stamps.in_order(), ..*row });
+            self.base.meter.keep_row(TraceRow { stamps: stamps.in_order(), ..*row });
         }
-        self.advance(now);
-        self.base.meter.recorder.record_request(unsent.operation, unsent.outcome, &stamps);
+        self.base.advance(now);
+        self.base.meter.record_request(unsent.operation, unsent.outcome, &stamps);
     }
 
     /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
@@ -187,28 +162,17 @@ impl Dataplane {
         self.base.fleet.servers.busy().any(Backend::may_undo)
     }
 
-    /// The longest value that is taken from clients, in bytes: it changes when a server tells what it stores.
-    pub fn value_bytes_max(&self) -> usize {
-        self.base.fleet.config.limits.value_bytes_max
-    }
-
-    /// The counters, for what a driver does in the place of the dataplane.
-    pub fn counters_mut(&mut self) -> &mut crate::Counters {
-        self.base.meter.recorder.use_window();
-        &mut self.base.meter.counters
-    }
-
     /// The request is taken when its key is free.
     fn stall_hosted(&mut self, id: SessionId, kept: Option<KeptRequest>) {
-        if let Some(stalled) = &mut self.base.clients.sessions[id].stalled {
+        if let Some(stalled) = &mut self.base.clients[id].stalled {
             stalled.keep(kept);
         }
     }
 
     /// The key for which the request of a lent session waits may be free.
     pub(crate) fn resume_hosted(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.base.clients.sessions[id];
-        let taken = session.hosted.unwrap_or_default();
+        let session = &mut self.base.clients[id];
+        let taken = session.taken().map_or_else(Taken::default, |(taken, _)| taken);
         let Some(kept) = session.stalled.as_mut().and_then(|stalled| stalled.take_kept()) else { return };
         let parsed = kept.parsed(self.base.fleet.config.limits);
         if self.waits_for_key(id, &parsed, now) {
@@ -222,76 +186,9 @@ impl Dataplane {
     }
 
     fn free_hosted(&mut self, id: SessionId) -> Option<RequestKey> {
-        if let Some(stalled) = self.base.clients.sessions[id].stalled.take() {
+        if let Some(stalled) = self.base.clients[id].stalled.take() {
             self.leave_line(id, &stalled);
         }
-        self.release(id);
-        let session = &mut self.base.clients.sessions[id];
-        let mut request = None;
-        session.abandon(|key, _| request = Some(key));
-        let mut free = Session::new(&self.base.fleet.config, Instant::ZERO);
-        free.hosted = Some(Taken::default());
-        // It may still be in the list of those with something to write; once is enough.
-        free.dirty = session.dirty;
-        *session = free;
-        request
+        self.base.clients.renew_lent(id)
     }
-}
-
-impl Service {
-    /// From when its deadline runs: one that has waited behind its own client's others in the driver's hands has its turn when it is put
-    /// into the driver's queue.
-    #[inline]
-    pub(crate) fn begun(&self) -> Begun {
-        if self.hosted {
-            Begun::in_turn(self.stamps.created, self.stamps.enqueued)
-        } else {
-            Begun::at(self.stamps.created)
-        }
-    }
-
-    /// The request waited in a queue of the driver's, which stamped it.
-    pub(crate) fn adopt(&mut self, taken: Taken, sender: Option<Sender>) {
-        let Taken { first_byte, created, enqueued, dequeued, .. } = taken;
-        self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
-        // What came by mail waits in the queues of the servers, as if it had been read here.
-        self.hosted = sender.is_none();
-        self.sender = sender;
-    }
-}
-
-/// The key whose copies on servers a request may change, as it is placed; none for who only reads.
-pub fn written_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
-    let (bytes, base64) = match *parsed {
-        Parsed::Request { request, .. } => match request {
-            Request::Storage(Storage { key, .. })
-            | Request::Deletion(Deletion { key, .. })
-            | Request::Arithmetic(Arithmetic { key, .. })
-            | Request::Touch(Touch { key, .. }) => (key, false),
-            Request::Meta(meta) if writes(&meta) => (meta.key, meta.is_base64()),
-            _ => return None,
-        },
-        Parsed::TooLarge { key, base64, erases: true, .. } => (key, base64),
-        _ => return None,
-    };
-    let wire = WireKey { bytes, base64 };
-    let decoded = wire.decoded();
-    Some(wire.placement_name(decoded.as_ref()).into())
-}
-
-/// The key, as it is placed, by which a request that only reads is asked first: that of its only key, or of the first of several.
-pub fn read_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
-    let Parsed::Request { request, .. } = *parsed else { return None };
-    match request {
-        Request::Retrieval(retrieval) => retrieval.keys().next().map(Into::into),
-        Request::Meta(meta) if !writes(&meta) => {
-            let wire = WireKey::of(&meta);
-            Some(wire.placement_name(wire.decoded().as_ref()).into())
-        }
-        _ => None,
-    }
-}
-
-pub(crate) fn writes(meta: &Meta<'_>) -> bool {
-    matches!(meta.verb, MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic)
 }

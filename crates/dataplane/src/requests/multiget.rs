@@ -16,15 +16,14 @@
 
 use crate::{
     Dataplane, Fault, Multiget, ReadPolicy,
-    meter::Meter,
     replication::fleet::Fleet,
     replication::readers::Readers,
-    requests::Requests,
     requests::auto::{Chooser, Way},
     requests::base::Base,
     requests::dispatch::Context,
     requests::gather::Gather,
     requests::service::{Answer, retrieval_operation},
+    requests::{Requests, SPARE_BYTES_MAX},
     routes::PoolSlots,
     servers::backend::{NewPart, RequestKey},
 };
@@ -55,6 +54,13 @@ pub(crate) enum Plan {
 impl Planner {
     pub(crate) fn new(seed: u64) -> Self {
         Self { first: 0, servers: Vec::new(), balance: Balance::default(), chooser: Chooser::new(seed) }
+    }
+
+    /// Frees memory that is kept to be used again.
+    pub(crate) fn give_memory_back(&mut self) {
+        if self.balance.capacity() > SPARE_BYTES_MAX {
+            self.balance = Balance::default();
+        }
     }
 }
 
@@ -100,8 +106,8 @@ impl Dataplane {
         if let Some(PoolSlots { servers: &[only], .. }) = pool {
             return Plan::One(Ok(usize::from(only)));
         }
-        let session = &self.base.clients.sessions[self.requests.services[key].session];
-        let (undecided, changes) = (session.undecided > 0, session.changes);
+        let session = &self.base.clients[self.requests.services[key].session];
+        let (undecided, changes) = (session.has_undecided(), session.changes());
         let replicated = pool.filter(|pool| pool.replicas > 1);
         let Some(PoolSlots { servers, replicas }) =
             replicated.filter(|_| retrieval.verb == RetrievalVerb::Get && !undecided)
@@ -133,8 +139,8 @@ impl Dataplane {
         {
             return self.plan_doubted(key, verb, (name, server));
         }
-        let session = &self.base.clients.sessions[self.requests.services[key].session];
-        let (is_free, changes) = (session.undecided == 0, session.changes);
+        let session = &self.base.clients[self.requests.services[key].session];
+        let (is_free, changes) = (!session.has_undecided(), session.changes());
         if self.base.fleet.config.read_policy == ReadPolicy::Primary || verb != RetrievalVerb::Get || !is_free
         {
             return Plan::One(decider);
@@ -158,7 +164,7 @@ impl Dataplane {
         verb: RetrievalVerb,
         (name, decider): (&[u8], usize),
     ) -> Plan {
-        let is_free = self.base.clients.sessions[self.requests.services[key].session].undecided == 0;
+        let is_free = !self.base.clients[self.requests.services[key].session].has_undecided();
         let may_spread = verb == RetrievalVerb::Get && is_free;
         let server = if may_spread { self.base.fleet.reader(name, decider) } else { decider };
         let mut gather = self.requests.gathers.pop().unwrap_or_default();
@@ -175,8 +181,8 @@ impl Dataplane {
             Multiget::Auto => {
                 let way = self.requests.planner.chooser.choose(keys);
                 match way {
-                    Way::Whole => self.base.meter.counters.multigets_auto_whole += 1,
-                    Way::Sharded => self.base.meter.counters.multigets_auto_sharded += 1,
+                    Way::Whole => self.base.meter.counters().multigets_auto_whole += 1,
+                    Way::Sharded => self.base.meter.counters().multigets_auto_sharded += 1,
                 }
                 self.requests.services[key].chosen = Some(way);
                 way
@@ -228,7 +234,7 @@ impl Dataplane {
         }
         gather.again.allow(
             keys,
-            self.base.clients.sessions[self.requests.services[key].session].changes,
+            self.base.clients[self.requests.services[key].session].changes(),
             self.base.fleet.generation(),
         );
         if with_tokens {
@@ -300,7 +306,7 @@ impl Dataplane {
         let part = NewPart { request, expected: Expected::Retrieval, decides: true, index: 0, created };
         backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &self.base.fleet.config, now);
         retrieval.keys().for_each(|key| backend.push_key(key));
-        self.base.meter.counters.gets_joined += u64::from(backend.finish_retrieval());
+        self.base.meter.counters().gets_joined += u64::from(backend.finish_retrieval());
         service.outstanding += 1;
     }
 
@@ -325,7 +331,7 @@ impl Dataplane {
             }
         }
         let Self {
-            base: Base { fleet: Fleet { servers: backends, config, .. }, meter: Meter { counters, .. }, .. },
+            base: Base { fleet: Fleet { servers: backends, config, .. }, meter, .. },
             requests: Requests { services, .. },
             ..
         } = self;
@@ -344,7 +350,7 @@ impl Dataplane {
             }
         }
         for (_, server) in gather.asked() {
-            counters.gets_joined += u64::from(backends[server].finish_retrieval());
+            meter.counters().gets_joined += u64::from(backends[server].finish_retrieval());
         }
     }
 }

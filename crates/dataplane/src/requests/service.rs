@@ -1,9 +1,20 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
 use crate::{
-    Fault, clients::outbox::Outbox, clients::sequence::Claim, meter::trace::Traced,
-    replication::ownership::Sender, replication::replicate::Replicated, requests::auto::Way,
-    requests::degrade::Degrades, requests::failover::Reread, requests::gather::Gather,
+    Fault,
+    clients::outbox::Outbox,
+    clients::sequence::Claim,
+    clients::session::REQUEST_BYTES,
+    clients::taken::Taken,
+    meter::Meter,
+    meter::trace::{Ended, TraceRow, Traced},
+    replication::ownership::Sender,
+    replication::replicate::Replicated,
+    requests::auto::Way,
+    requests::degrade::Degrades,
+    requests::failover::Reread,
+    requests::gather::Gather,
+    servers::begun::Begun,
 };
 use std::sync::Arc;
 use weir_protocol::{Refusal, RetrievalVerb, Status};
@@ -206,6 +217,26 @@ impl Service {
         (*failure, *gather, *reread, *write, *traced) = (None, None, None, None, None);
     }
 
+    /// From when its deadline runs: one that has waited behind its own client's others in the driver's hands has its turn when it is put
+    /// into the driver's queue.
+    #[inline]
+    pub(crate) fn begun(&self) -> Begun {
+        if self.hosted {
+            Begun::in_turn(self.stamps.created, self.stamps.enqueued)
+        } else {
+            Begun::at(self.stamps.created)
+        }
+    }
+
+    /// The request waited in a queue of the driver's, which stamped it.
+    pub(crate) fn adopt(&mut self, taken: Taken, sender: Option<Sender>) {
+        let Taken { first_byte, created, enqueued, dequeued, .. } = taken;
+        self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
+        // What came by mail waits in the queues of the servers, as if it had been read here.
+        self.hosted = sender.is_none();
+        self.sender = sender;
+    }
+
     /// The request is refused, and what it made servers do does not change that.
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
         self.error = true;
@@ -278,11 +309,40 @@ impl Service {
         }
     }
 
+    /// The last byte of its reply was handed to the kernel at `now`.
+    #[inline]
+    pub(crate) fn record(&mut self, now: Instant, meter: &mut Meter) {
+        self.stamps.answered = now;
+        meter.record_request(self.operation, self.outcome(), &self.stamps);
+        if self.traced.is_some() {
+            self.keep_row(meter);
+        }
+    }
+
+    #[cold]
+    fn keep_row(&mut self, meter: &mut Meter) {
+        if let Some(row) = self.take_row() {
+            meter.keep_row(row);
+        }
+    }
+
+    /// What is noted of it, if it is sampled, as a row.
+    pub(crate) fn take_row(&mut self) -> Option<TraceRow> {
+        let traced = self.traced.take()?;
+        let (operation, outcome, word) = (self.operation, self.outcome(), self.outcome_word());
+        Some(traced.into_row(Ended { operation, outcome, word, stamps: self.stamps }))
+    }
+
     #[inline]
     pub(crate) fn outcome(&self) -> Outcome {
         Outcome { error: self.error, keys: self.keys, hits: self.hits }
     }
 }
+
+const _: () = assert!(
+    size_of::<Service>() <= REQUEST_BYTES && size_of::<Service>() * 4 >= REQUEST_BYTES * 3,
+    "sessions are charged for it"
+);
 
 /// The operation under which a retrieval is counted.
 pub(crate) fn retrieval_operation(verb: RetrievalVerb, key_count: usize) -> Operation {

@@ -174,7 +174,7 @@ impl Dataplane {
             if write.copies[rank].state != CopyState::Untold {
                 continue;
             }
-            self.base.meter.counters.replicas_followed += 1;
+            self.base.meter.counters().replicas_followed += 1;
             let sent = self.send_to_copy(key, (server, expected), now, |backend| {
                 backend.message().extend_from_slice(bytes);
             });

@@ -60,8 +60,8 @@ impl Dataplane {
     /// The reply to the head of a server will take `needed` bytes at least, of which some have come.
     #[cold]
     pub(super) fn limit_large(&mut self, server: usize, needed: usize, now: Instant) {
-        if needed > BULKY_REPLY_BYTES && !self.base.clients.held.admits_bulky(needed) {
-            self.free_empty_buffers();
+        if needed > BULKY_REPLY_BYTES && !self.base.clients.held().admits_bulky(needed) {
+            self.base.free_empty_buffers();
         }
         let backend = &mut self.base.fleet.servers[server];
         if backend.is_head_followed() || backend.is_within_message() {
@@ -74,17 +74,18 @@ impl Dataplane {
             }
             return;
         };
-        let session = &self.base.clients.sessions[self.requests.services[request].session];
+        let session = &self.base.clients[self.requests.services[request].session];
         let to_come = needed.saturating_sub(backend.input.len());
-        let whose = if session.buffered_bytes() + needed > self.base.fleet.config.session_buffer_bytes_max {
-            self.base.meter.counters.session_refusals_full += 1;
-            "client"
-        } else if needed > BULKY_REPLY_BYTES && !self.base.clients.held.admits_bulky(to_come) {
-            self.base.meter.counters.buffer_refusals_full += 1;
-            "proxy"
-        } else {
-            return;
-        };
+        let whose =
+            if session.replies.buffered_bytes() + needed > self.base.fleet.config.session_buffer_bytes_max {
+                self.base.meter.counters().session_refusals_full += 1;
+                "client"
+            } else if needed > BULKY_REPLY_BYTES && !self.base.clients.held().admits_bulky(to_come) {
+                self.base.meter.counters().buffer_refusals_full += 1;
+                "proxy"
+            } else {
+                return;
+            };
         self.requests.services[request].fail(Fault::Buffer, &Arc::from(whose));
         self.throw_reply_away(server, now);
     }

@@ -31,7 +31,7 @@ impl Dataplane {
             Taken::Only(part) => self.deliver_part(server, part, reply, (bytes, None), now),
             Taken::Last(part, kept) => self.deliver_kept(server, part, &kept, now),
             Taken::TooLarge(request, part) => {
-                self.base.meter.counters.server_replies_too_large += 1;
+                self.base.meter.counters().server_replies_too_large += 1;
                 self.part_failed((request, part.index), Fault::Buffer, server, now);
             }
         }
@@ -96,7 +96,7 @@ impl Dataplane {
         now: Instant,
     ) {
         let Some(key) = part.request else {
-            self.base.meter.counters.server_replies_late += 1;
+            self.base.meter.counters().server_replies_late += 1;
             return;
         };
         let backend = &mut self.base.fleet.servers[server];

@@ -55,18 +55,18 @@ impl Habits {
     }
 
     /// What a key is expected to bring.
-    pub(super) fn bytes_per_key(&self) -> usize {
+    pub(crate) fn bytes_per_key(&self) -> usize {
         self.bytes_per_key
     }
 
     /// From how many keys on a read is carried out with care.
     #[inline]
-    pub(super) fn keys_min(&self) -> usize {
+    pub(crate) fn keys_min(&self) -> usize {
         self.keys_min
     }
 
     /// Whether a slice has come.
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.is_known
     }
 
@@ -95,7 +95,7 @@ impl Habits {
     }
 
     /// A slice of so many keys brought so many bytes.
-    pub(super) fn note_slice(&mut self, keys: usize, bytes: usize) {
+    pub(crate) fn note_slice(&mut self, keys: usize, bytes: usize) {
         self.is_known = true;
         let faded = self.bytes_per_key >> keys.min(HALVINGS_MAX);
         *self = self.with_bytes_per_key(faded.max(bytes / keys.max(1)));
@@ -108,7 +108,7 @@ impl Habits {
         }
     }
 
-    pub(super) fn keys_per_slice(&self) -> usize {
+    pub(crate) fn keys_per_slice(&self) -> usize {
         (self.slice_bytes / self.bytes_per_key).max(1)
     }
 }
