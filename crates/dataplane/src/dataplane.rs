@@ -18,10 +18,11 @@ use crate::{
     replication::freshness::Freshness,
     replication::replicate::retire,
     requests::Requests,
-    requests::ask_alone::Sharer,
+    requests::answer::Answer,
+    requests::ask_alone::{Sharer, ask_alone},
     requests::base::Base,
     requests::dispatch::{Context, Large},
-    requests::service::Answer,
+    requests::failover::{Asked, fail_over, move_late_read},
     servers::backend::sooner,
     servers::happened::{Happened, Lost, Retry},
     servers::order::Order,
@@ -345,17 +346,14 @@ impl Dataplane {
 
     /// A part of a request got no answer: it is asked for again, or its request fails.
     fn lose(&mut self, lost: Lost, now: Instant) {
-        let Lost { request, part, keys, server, fault, retry } = lost;
-        let is_asked = match retry {
-            Retry::Never => false,
-            Retry::Elsewhere => self.fail_over(request, part, server, &keys, now),
-            Retry::ElsewhereOrAlone => {
-                self.fail_over(request, part, server, &keys, now)
-                    || self.ask_alone(&Sharer { part, keys }, server, now)
-            }
-        };
+        let Lost { request: key, part, keys, server, fault, retry } = lost;
+        let (services, base) = (&mut self.requests.services, &mut self.base);
+        let asked = Asked { key, part, server, keys: &keys };
+        let is_asked = retry != Retry::Never && fail_over(services, base, asked, now)
+            || retry == Retry::ElsewhereOrAlone
+                && ask_alone(services, base, &Sharer { part, keys: keys.clone() }, server, now);
         if !is_asked {
-            self.part_failed((request, part.index), fault, server, now);
+            self.part_failed((key, part.index), fault, server, now);
         }
     }
 
@@ -489,7 +487,8 @@ impl Dataplane {
             let late = self.base.fleet.servers.look_at_time(server, now);
             self.take_happened(now);
             for (place, key, part, keys) in late {
-                if self.move_late_read((key, part), server, &keys, now) {
+                let asked = Asked { key, part, server, keys: &keys };
+                if move_late_read(&mut self.requests.services, &mut self.base, asked, now) {
                     self.base.fleet.servers[server].note_moved(place);
                 }
             }

@@ -55,8 +55,8 @@ mod tests {
         dataplane.handle_client_written(client, sent, start);
         let kept = |dataplane: &Dataplane| {
             let servers = (0..2).map(|server| dataplane.base.fleet.servers[server].input.capacity());
-            let gathers = dataplane.requests.gathers.iter().map(|gather| gather.capacity());
-            servers.chain(gathers).sum::<usize>() + dataplane.base.clients[client].replies.capacity()
+            let gathers = dataplane.requests.planner.capacity();
+            servers.sum::<usize>() + gathers + dataplane.base.clients[client].replies.capacity()
         };
         dataplane.handle_time(start.plus(MEMORY_PAUSE_NS - 1));
         assert!(kept(&dataplane) > 400_000);

@@ -1,6 +1,7 @@
 //! Requests in service: what each asks of which servers, and what becomes of the replies.
 
 pub(crate) mod again;
+pub(crate) mod answer;
 pub(crate) mod ask_alone;
 pub(crate) mod auto;
 pub(crate) mod base;
@@ -12,13 +13,18 @@ pub(crate) mod dispatch;
 pub(crate) mod failover;
 pub(crate) mod gather;
 pub(crate) mod hosted;
-pub(crate) mod multiget;
+pub(crate) mod outcome;
+pub(crate) mod plan;
+pub(crate) mod reread;
+pub(crate) mod retrieval;
+pub(crate) mod second_step;
+pub(crate) mod send;
 pub(crate) mod service;
 pub(crate) mod services;
 
 use crate::{
-    config::Config, memory::spare::SpareAnswers, requests::bulk_reads::BulkReads, requests::gather::Gather,
-    requests::multiget::Planner, requests::services::Services,
+    config::Config, memory::spare::SpareAnswers, requests::bulk_reads::BulkReads, requests::plan::Planner,
+    requests::services::Services,
 };
 use std::sync::Arc;
 
@@ -27,9 +33,6 @@ use std::sync::Arc;
 pub(crate) struct Requests {
     pub(crate) services: Services,
     pub(crate) planner: Planner,
-    /// Gathers that wait to be used again.
-    #[expect(clippy::vec_box, reason = "a gather moves between here and its service without being copied")]
-    pub(crate) gathers: Vec<Box<Gather>>,
     /// Memory of answers that were parked, to be used again.
     pub(crate) answers: SpareAnswers,
     /// Reads that bring much.
@@ -43,7 +46,6 @@ impl Requests {
         Self {
             services: Services::default(),
             planner: Planner::new(config.seed),
-            gathers: Vec::new(),
             answers: SpareAnswers::default(),
             bulk_reads: BulkReads::default(),
             large_input: None,
@@ -52,7 +54,6 @@ impl Requests {
 
     /// Frees memory that is kept to be used again.
     pub(crate) fn give_memory_back(&mut self) {
-        self.gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
         self.answers.give_memory_back();
         self.planner.give_memory_back();
     }

@@ -176,6 +176,13 @@ impl Fleet {
         Readers { servers: &self.servers, replicas: &self.replicas }
     }
 
+    /// A server did not answer a part of a request.
+    pub(crate) fn note_failed(&mut self, server: usize) {
+        let backend = &mut self.servers[server];
+        backend.errors += 1;
+        backend.observe(self.config.timeout_ns);
+    }
+
     /// The server that decides what a key's value is.
     pub(crate) fn decider(&mut self, name: &[u8]) -> Result<usize, (Fault, usize)> {
         let primary = self.routes.primary(name);

@@ -20,8 +20,8 @@
 use crate::{
     Config, Dataplane, Fault, Taken,
     replication::replicate::retire,
+    requests::answer::Answer,
     requests::dispatch::{Context, Write},
-    requests::service::Answer,
     servers::backend::RequestKey,
     wire::hash::hash,
 };

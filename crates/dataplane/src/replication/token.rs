@@ -18,7 +18,7 @@
 //! Keys with one server keep its numbers.
 
 use crate::{
-    Dataplane, requests::degrade::meta_line, requests::dispatch::Write, requests::service::Answer,
+    Dataplane, requests::answer::Answer, requests::degrade::meta_line, requests::dispatch::Write,
     servers::backend::RequestKey, wire::hash::hash, wire::tagged::Tagged,
 };
 use weir_protocol::{

@@ -1,28 +1,9 @@
-//! Keys that another replica than the decider did not have, asked for again.
+//! What a multi-get keeps to ask a second time (`second_step.rs`).
 //!
-//! After a write that the decider decided it may be the only one that has the key (`follow.rs`). So what a multi-get did not find elsewhere
-//! is asked of the deciders in a second step, one message for each; a key that nobody has costs that step, too. A decider that is down
-//! or full is not asked: the miss stands, as it does for a get of one key that another replica was asked for.
-//!
-//! What a decider missed that may have come back empty (`emptied.rs`) is asked of another in the same way.
-//!
-//! A session that has sent a change behind its multi-get (a write, and what else may change an item: `gat`, `mg` with `N` or `T`) is not
-//! asked for again: the second message would come after that change, and the client would read what it did later.
+//! [`Again`] owns the names of the keys, which of them are asked for again, of whom, and what came of it.
 
-use crate::{
-    Dataplane,
-    clients::outbox::SharedBytes,
-    replication::fleet::Fleet,
-    replication::readers::Readers,
-    requests::Requests,
-    requests::base::Base,
-    requests::gather::Gather,
-    servers::backend::{NewPart, RequestKey},
-    wire::names::Names,
-};
-use weir_protocol::{Expected, ValueSpan};
-use weir_routing::REPLICAS_MAX;
-use weir_timing::Instant;
+use crate::{clients::outbox::SharedBytes, requests::gather::Gather, wire::names::Names};
+use weir_protocol::ValueSpan;
 
 /// A key that one server did not have and its decider did.
 pub(crate) struct Found<'a> {
@@ -51,85 +32,6 @@ pub(crate) struct Again {
     /// A doubted server that had missed some of them, and how many.
     doubted: Option<usize>,
     of_doubted: u32,
-}
-
-impl Dataplane {
-    /// A multi-get has all its parts: asks the deciders for what others did not have. Returns whether there is anything to wait for.
-    pub(crate) fn ask_again(&mut self, key: RequestKey, now: Instant) -> bool {
-        let generation = self.base.fleet.generation();
-        let Self {
-            base:
-                Base {
-                    clients,
-                    fleet: Fleet { routes: router, servers: backends, replicas: copies, config, .. },
-                    meter,
-                    ..
-                },
-            requests: Requests { services, .. },
-            ..
-        } = self;
-        let service = &mut services[key];
-        let session = &clients[service.session];
-        let begun = service.begun();
-        let Some(gather) = service.gather.as_deref_mut().filter(|_| !service.error && !session.is_gone())
-        else {
-            return false;
-        };
-        let Again { names, changes_before, .. } = &gather.again;
-        let is_old = gather.again.generation != generation;
-        let is_late = begun.deadline(config.timeout_ns, false) <= now;
-        if names.is_empty()
-            || *changes_before != session.changes()
-            || gather.again.is_under_way()
-            || is_late
-            || is_old
-        {
-            return false;
-        }
-        let readers = Readers { servers: backends, replicas: copies };
-        let mut again = std::mem::take(&mut gather.again);
-        let mut names = Names(&again.names);
-        let mut second = again.gather.take().unwrap_or_default();
-        let mut position = 0;
-        gather.for_each_key(|part, was_found| {
-            let name = names.next().expect("every key has its name");
-            if !was_found && part.answered {
-                let mut replicas = [0; REPLICAS_MAX];
-                let count = router.replicas_of(name, &mut replicas);
-                if let Some(server) = readers.next_for_miss(&replicas[..count], part.server) {
-                    again.positions.push(position);
-                    second.assign(server);
-                    if copies.is_doubted(part.server) {
-                        again.doubted = Some(part.server);
-                        again.of_doubted += 1;
-                    }
-                }
-            }
-            position += 1;
-        });
-        for (index, server) in second.asked() {
-            let (request, created) = (Some(key), begun);
-            let part = NewPart { request, expected: Expected::Retrieval, decides: true, index, created };
-            backends[server].begin_message(part, config, now);
-            backends[server].message().extend_from_slice(if again.with_tokens { b"gets" } else { b"get" });
-            service.outstanding += 1;
-        }
-        let (mut names, mut next) = (Names(&again.names), 0);
-        for (&position, server) in again.positions.iter().zip(second.owners().flatten()) {
-            let name = names.nth(position - next).expect("every key has its name");
-            next = position + 1;
-            backends[server].push_key(name);
-        }
-        for (_, server) in second.asked() {
-            backends[server].message().extend_from_slice(b"\r\n");
-            backends[server].finish_message();
-        }
-        meter.counters().keys_asked_again += again.positions.len() as u64;
-        again.gather = Some(second);
-        gather.again = again;
-        service.following |= service.outstanding > 0;
-        service.outstanding > 0
-    }
 }
 
 impl Again {
@@ -174,6 +76,66 @@ impl Again {
     /// A doubted server that had missed keys which were asked for again, and how many there were.
     pub(crate) fn doubted(&self) -> Option<(usize, u32)> {
         Some((self.doubted?, self.of_doubted))
+    }
+
+    /// Whether keys may be asked for again now, of a session that has sent so many changes.
+    pub(crate) fn may_begin(&self, changes: u64, generation: u64) -> bool {
+        let is_allowed = !self.names.is_empty() && !self.is_under_way();
+        is_allowed && self.changes_before == changes && self.generation == generation
+    }
+
+    /// Chooses of whom to ask for what was not found. `whom` says it for a key that this server did not have, and whether that server is
+    /// doubted.
+    pub(crate) fn choose(
+        &mut self,
+        first: &mut Gather,
+        mut whom: impl FnMut(&[u8], usize) -> Option<(usize, bool)>,
+    ) {
+        let Self { names, positions, gather: second, doubted, of_doubted, .. } = self;
+        let second = second.get_or_insert_default();
+        let mut names = Names(names);
+        let mut position = 0;
+        first.for_each_key(|part, was_found| {
+            let name = names.next().expect("every key has its name");
+            if !was_found
+                && part.answered
+                && let Some((server, is_doubted)) = whom(name, part.server)
+            {
+                second.assign(server);
+                positions.push(position);
+                if is_doubted {
+                    *doubted = Some(part.server);
+                    *of_doubted += 1;
+                }
+            }
+            position += 1;
+        });
+    }
+
+    /// The word with which keys are asked for again.
+    pub(crate) const fn verb(&self) -> &'static [u8] {
+        if self.with_tokens { b"gets" } else { b"get" }
+    }
+
+    /// The parts that are asked for, by number, and their servers.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.gather.iter().flat_map(|gather| gather.asked())
+    }
+
+    /// The keys that are asked for, and of whom, in order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        let (mut names, mut next) = (Names(&self.names), 0);
+        let owners = self.gather.iter().flat_map(|gather| gather.owners()).flatten();
+        self.positions.iter().zip(owners).map(move |(&position, server)| {
+            let name = names.nth(position - next).expect("every key has its name");
+            next = position + 1;
+            (name, server)
+        })
+    }
+
+    /// How many keys are asked for again.
+    pub(crate) fn key_count(&self) -> usize {
+        self.positions.len()
     }
 
     /// Whether keys were asked for again.

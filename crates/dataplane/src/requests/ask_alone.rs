@@ -9,10 +9,9 @@
 //! wrote later.
 
 use crate::{
-    Dataplane,
-    replication::fleet::Fleet,
-    requests::Requests,
     requests::base::Base,
+    requests::retrieval::ask_again,
+    requests::services::Services,
     servers::backend::{NewPart, Part},
     wire::names::Names,
 };
@@ -29,41 +28,37 @@ pub(crate) struct Sharer {
 /// A get is asked for alone so often: once because it shared a message, and once because it stood behind one that is the trouble.
 const TRIES_MAX: u8 = 2;
 
-impl Dataplane {
-    /// Asks the server for the part again, in a message of its own. Returns whether that may be.
-    #[cold]
-    pub(crate) fn ask_alone(&mut self, sharer: &Sharer, server: usize, now: Instant) -> bool {
-        let Self {
-            base: Base { clients, fleet: Fleet { servers: backends, replicas, config, .. }, meter, .. },
-            requests: Requests { services, .. },
-            ..
-        } = self;
-        let Sharer { part, keys } = sharer;
-        let Some(key) = part.request else { return false };
-        let (service, backend) = (&mut services[key], &mut backends[server]);
-        let session = &clients[service.session];
-        let created = service.begun();
-        let may = part.tries < TRIES_MAX
-            && !service.error
-            && !session.is_gone()
-            && session.changes() == service.changes_before
-            && created.deadline(config.timeout_ns, false) > now
-            && backend.admit(config).is_ok()
-            && replicas.is_fresh(server);
-        if !may {
-            return false;
-        }
-        let (decides, index) = (part.decides, part.index);
-        let new = NewPart { request: Some(key), expected: Expected::Retrieval, decides, index, created };
-        backend.begin_message(new, config, now);
-        backend.message().extend_from_slice(b"get");
-        Names(keys).for_each(|name| backend.push_key(name));
-        backend.message().extend_from_slice(b"\r\n");
-        backend.finish_message();
-        backend.note_try(part.tries + 1);
-        // What was sent first is a part of the time at the servers.
-        service.following |= service.first_sent;
-        meter.counters().gets_asked_alone += 1;
-        true
+/// Asks the server for the part again, in a message of its own. Returns whether that may be.
+#[cold]
+pub(crate) fn ask_alone(
+    services: &mut Services,
+    base: &mut Base,
+    sharer: &Sharer,
+    server: usize,
+    now: Instant,
+) -> bool {
+    let Base { clients, fleet, meter, .. } = base;
+    let Sharer { part, keys } = sharer;
+    let Some(key) = part.request else { return false };
+    let service = &mut services[key];
+    let session = &clients[service.session];
+    let created = service.begun();
+    let may = part.tries < TRIES_MAX
+        && !service.error
+        && !session.is_gone()
+        && session.changes() == service.changes_before
+        && created.deadline(fleet.config.timeout_ns, false) > now
+        && fleet.readers().admit(server).is_ok();
+    if !may {
+        return false;
     }
+    let backend = &mut fleet.servers[server];
+    let (decides, index) = (part.decides, part.index);
+    let new = NewPart { request: Some(key), expected: Expected::Retrieval, decides, index, created };
+    ask_again(backend, &fleet.config, (new, b"get"), Names(keys), now);
+    backend.note_try(part.tries + 1);
+    // What was sent first is a part of the time at the servers.
+    service.following |= service.first_sent;
+    meter.counters().gets_asked_alone += 1;
+    true
 }

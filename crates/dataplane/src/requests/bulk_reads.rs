@@ -23,7 +23,7 @@
 
 use crate::{
     Dataplane, Fault, SessionId, clients::bulk::Slicing, replication::fleet::Fleet, requests::Requests,
-    requests::base::Base, requests::multiget::Plan, servers::backend::RequestKey,
+    requests::base::Base, requests::plan::Plan, servers::backend::RequestKey,
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -235,27 +235,28 @@ impl Dataplane {
     fn send_slice(&mut self, key: RequestKey, slice: Retrieval<'_>, slices: Option<Slices>, now: Instant) {
         let keys = slice.key_count();
         let service = &mut self.requests.services[key];
-        let bytes = keys.saturating_mul(self.base.clients[service.session].bulk.habits.bytes_per_key());
+        let id = service.session;
+        let bytes = keys.saturating_mul(self.base.clients[id].bulk.habits.bytes_per_key());
         service.apart = true;
         let is_sliced = slices.is_some();
         self.requests.bulk_reads.reads.insert(key, BulkRead { keys, bytes, slices });
         self.requests.bulk_reads.bytes_in_service += bytes;
-        let mut plan = self.plan(key, slice);
+        let mut plan = self.plan(id, slice);
         match &mut plan {
             Plan::One(Ok(server)) => {
                 *server = self.base.fleet.servers.way_of_read(*server);
                 if is_sliced {
-                    let mut gather = self.requests.gathers.pop().unwrap_or_default();
+                    let mut gather = self.requests.planner.gather();
                     (0..keys).for_each(|_| gather.assign(*server));
-                    plan = Plan::Parts(gather);
+                    plan = Plan::Parts(gather, None);
                 }
             }
             Plan::One(Err(_)) => {}
-            Plan::Parts(gather) => gather.redirect(|server| self.base.fleet.servers.way_of_read(server)),
+            Plan::Parts(gather, _) => gather.redirect(|server| self.base.fleet.servers.way_of_read(server)),
         }
-        if is_sliced {
+        if let (Plan::Parts(_, chosen), true) = (&mut plan, is_sliced) {
             // How long a slice takes says nothing of a whole request.
-            self.requests.services[key].chosen = None;
+            *chosen = None;
         }
         self.send_plan(key, plan, slice, now);
     }

@@ -5,8 +5,8 @@
 //! split multi-get the values of the other parts are merged as ever, and those of the failed part are simply not there.
 //! With [`OnStale::Miss`] the same holds where no server of a key may be read because all lack writes, and for that reason only.
 
-use crate::{Dataplane, Fault, OnFailure, OnStale, requests::service::Answer, servers::backend::RequestKey};
-use weir_protocol::{Meta, MetaVerb, Status};
+use crate::{Fault, OnFailure, OnStale, config::Config, requests::answer::Answer};
+use weir_protocol::{Meta, MetaVerb};
 
 /// Which failures of a request are misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,56 +18,17 @@ pub(crate) enum Degrades {
 }
 
 impl Degrades {
+    /// Those of a retrieval, by the operator's wish.
+    pub(crate) fn of(config: &Config) -> Self {
+        match (config.on_failure, config.on_stale) {
+            (OnFailure::Degrade, _) => Self::Always,
+            (OnFailure::Strict, OnStale::Miss) => Self::WhereStale,
+            (OnFailure::Strict, OnStale::Error) => Self::Never,
+        }
+    }
+
     pub(crate) fn covers(self, fault: Fault) -> bool {
         self == Self::Always || self == Self::WhereStale && fault == Fault::Stale
-    }
-}
-
-impl Dataplane {
-    /// If failures are misses, this is what the request is answered when no server answers it.
-    pub(crate) fn answer_failures_with(&mut self, key: RequestKey, miss: impl FnOnce() -> Answer) {
-        let degrades = match (self.base.fleet.config.on_failure, self.base.fleet.config.on_stale) {
-            (OnFailure::Degrade, _) => Degrades::Always,
-            (OnFailure::Strict, OnStale::Miss) => Degrades::WhereStale,
-            (OnFailure::Strict, OnStale::Error) => return,
-        };
-        let service = &mut self.requests.services[key];
-        service.degrades = degrades;
-        service.answer = miss();
-    }
-
-    /// A server that the request needs gave no answer.
-    pub(crate) fn fail(&mut self, key: RequestKey, fault: Fault, server: usize) {
-        self.fail_part((key, 0), fault, server);
-    }
-
-    /// The server of this part of the request gave no answer.
-    pub(crate) fn fail_part(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
-        if self.requests.services[key].degrades.covers(fault) {
-            self.degrade_part(key, part);
-        } else {
-            // A server that lets nobody in is down for that reason, and says so.
-            let why = self.base.fleet.servers[server].refusal.filter(|_| fault == Fault::Down);
-            self.requests.services[key]
-                .fail(why.unwrap_or(fault), self.base.fleet.servers.slots.name(server));
-        }
-    }
-
-    /// A server answered a part with an error line. What it says to a mistake of the client stays.
-    pub(crate) fn fail_with_line(&mut self, (key, part): (RequestKey, u32), line: &[u8], status: Status) {
-        if self.requests.services[key].degrades == Degrades::Always && status == Status::ServerError {
-            self.degrade_part(key, part);
-        } else {
-            self.requests.services[key].fail_with_line(line, status);
-        }
-    }
-
-    /// The keys of this part are misses.
-    pub(crate) fn degrade_part(&mut self, key: RequestKey, part: u32) {
-        let service = &mut self.requests.services[key];
-        service.degraded = true;
-        let keys = service.gather.as_ref().map_or(service.keys, |gather| gather.keys_of(part));
-        self.base.meter.counters().keys_degraded += u64::from(keys);
     }
 }
 

@@ -12,8 +12,12 @@ use crate::{
     replication::fleet::Fleet,
     replication::replicate::retire,
     requests::Requests,
+    requests::answer::Answer,
     requests::base::Base,
-    requests::service::Answer,
+    requests::failover::{Asked, rescue_meta},
+    requests::gather::Gather,
+    requests::outcome::fail_part,
+    requests::second_step::ask_deciders,
     servers::backend::{Part, Purpose, Repeated, RequestKey},
     wire::tagged::Tagged,
 };
@@ -261,13 +265,12 @@ impl Dataplane {
         server: usize,
         now: Instant,
     ) {
-        self.base.fleet.servers[server].errors += 1;
-        self.base.fleet.servers[server].observe(self.base.fleet.config.timeout_ns);
+        self.base.fleet.note_failed(server);
         self.requests.services[key].outstanding -= 1;
         if self.requests.services[key].write.is_some() {
             return self.copy_failed((key, part), fault, server, now);
         }
-        self.fail_part((key, part), fault, server);
+        fail_part(&mut self.requests.services, &mut self.base, (key, part), (fault, server));
         if self.requests.services[key].outstanding == 0 {
             self.finish(key, None, now);
         }
@@ -276,7 +279,7 @@ impl Dataplane {
     /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
     pub(crate) fn finish(&mut self, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
         if self.requests.services[key].gather.is_some() {
-            if self.ask_again(key, now) {
+            if ask_deciders(&mut self.requests.services, &mut self.base, key, now) {
                 return;
             }
             if self.requests.services[key].gather.as_ref().is_some_and(|gather| gather.again.is_under_way()) {
@@ -475,28 +478,45 @@ impl Dataplane {
                     session.replies.append_parked(append);
                     self.requests.answers.keep(bytes);
                 }
-                parked => session.replies.append_parked(|out| append_parked_answer(out, parked)),
+                parked => session.replies.append_parked(|out| parked.append_to(out)),
             }
         }
     }
 
-    pub(crate) fn recycle(&mut self, mut gather: Box<crate::requests::gather::Gather>) {
-        let is_large = gather.capacity() > SPARE_GATHER_BYTES_MAX;
-        if self.requests.gathers.len() < SPARE_GATHERS_MAX
-            && !(is_large && self.base.clients.held().is_pressed())
-        {
-            gather.clear();
-            self.requests.gathers.push(gather);
-        }
+    pub(crate) fn recycle(&mut self, gather: Box<Gather>) {
+        let is_scarce = self.base.clients.held().is_pressed();
+        self.requests.planner.recycle(gather, is_scarce);
     }
-}
 
-/// Appends an answer that waited for others.
-#[cold]
-fn append_parked_answer(out: &mut Outbox, parked: Answer) {
-    match parked {
-        Answer::Pieces(parked) => out.append_all(*parked),
-        parked => out.append(parked.as_slice().len(), |out| out.extend_from_slice(parked.as_slice())),
+    /// An `mg` was answered that may be asked for again. Returns whether there is another answer to wait for.
+    #[cold]
+    fn is_rescued(
+        &mut self,
+        key: RequestKey,
+        (server, part): (usize, Part),
+        status: Status,
+        now: Instant,
+    ) -> bool {
+        let asked = Asked { key, part, server, keys: &[] };
+        let rescue = rescue_meta(&mut self.requests.services, &mut self.base, asked, status, now);
+        if let Some(name) = rescue.put_back {
+            self.put_back_missed(&name, now);
+        }
+        rescue.is_asked
+    }
+
+    /// A request whose way was chosen by measurement has come to its end. One that failed counts as if it had taken all the time
+    /// that it might have.
+    fn learn_way(&mut self, key: RequestKey, now: Instant) {
+        let service = &self.requests.services[key];
+        if let Some(way) = service.chosen
+            && service.first_sent
+        {
+            let took = now.saturating_since(service.stamps.first_sent);
+            let nanos =
+                if service.is_impaired() { took.max(self.base.fleet.config.timeout_ns) } else { took };
+            self.requests.planner.learn(way, service.keys as usize, nanos);
+        }
     }
 }
 
@@ -504,7 +524,7 @@ fn append_parked_answer(out: &mut Outbox, parked: Answer) {
 fn write_answer(
     out: &mut Outbox,
     (bytes, end): (Option<&[u8]>, &[u8]),
-    gather: &mut Option<Box<crate::requests::gather::Gather>>,
+    gather: &mut Option<Box<Gather>>,
     large_input: Option<&Arc<Vec<u8>>>,
 ) {
     let Some(bytes) = bytes else {
@@ -524,9 +544,3 @@ fn write_answer(
 
 /// What ends the answer to a retrieval.
 const END: &[u8] = b"END\r\n";
-
-/// Gathers that keep more memory than this are dropped when memory is scarce.
-const SPARE_GATHER_BYTES_MAX: usize = 64 << 10;
-
-/// More multi-gets than this are rarely in service at once; the memory of the others is given back.
-const SPARE_GATHERS_MAX: usize = 256;

@@ -16,15 +16,24 @@ use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
     meter::trace::Traced,
     replication::follow::{Follow, invalidation},
+    requests::answer::Answer,
     requests::bulk_writes::value_len,
-    requests::degrade::meta_miss,
-    requests::service::Answer,
-    servers::backend::{Backend, NewPart, RequestKey},
+    requests::degrade::{Degrades, meta_miss},
+    requests::failover::remember,
+    requests::outcome::{fail_part, fail_with_line, note_refusal},
+    requests::plan::{Asker, Plan},
+    requests::retrieval::send_plan,
+    requests::send::{Message, send},
+    requests::service::retrieval_operation,
+    requests::{auto, reread},
+    servers::backend::{Backend, RequestKey},
     servers::bulk::Way,
     servers::message::write_message,
     wire::key::WireKey,
 };
 use std::sync::Arc;
+use weir_protocol::Retrieval;
+use weir_protocol::Status;
 use weir_protocol::{
     Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Storage, StorageVerb,
     Touch, door::Foreign,
@@ -161,12 +170,13 @@ impl Dataplane {
         let (operation, is_conditional) = match meta.verb {
             MetaVerb::Get | MetaVerb::Debug => {
                 let key = self.begin(Operation::Get, 1, false, context);
+                let service = &mut self.requests.services[key];
                 if meta.verb == MetaVerb::Get {
-                    self.answer_failures_with(key, || meta_miss(meta));
+                    service.answer_failures_with(Degrades::of(&self.base.fleet.config), || meta_miss(meta));
                 }
                 if self.base.fleet.routes.is_replicated() {
-                    self.requests.services[key].is_replicated_read = self.base.fleet.routes.replicates(name);
-                    self.may_reread_meta(key, meta, name, expected);
+                    service.is_replicated_read = self.base.fleet.routes.replicates(name);
+                    remember(service, &self.base, reread::Message::of_meta(meta, name, expected));
                 }
                 match self.base.fleet.decider(name) {
                     Ok(server) => self.send(key, server, expected, true, context.now, |backend| {
@@ -338,37 +348,59 @@ impl Dataplane {
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) {
-        let backend = &mut self.base.fleet.servers[server];
-        match backend.admit(&self.base.fleet.config) {
-            Ok(()) => {
-                let created = self.requests.services[request].begun();
-                let part = NewPart { request: Some(request), expected, decides, index: 0, created };
-                backend.begin_message(part, &self.base.fleet.config, now);
-                compose(backend);
-                backend.finish_message();
-                self.requests.services[request].outstanding += 1;
-            }
-            Err(fault) => self.note_refusal(request, fault, server),
-        }
+        let message = Message { server, expected, decides };
+        send(&mut self.requests.services, &mut self.base, request, message, now, compose);
     }
 
     pub(crate) fn note_refusal(&mut self, key: RequestKey, fault: Fault, server: usize) {
-        self.note_part_refusal((key, 0), fault, server);
+        note_refusal(&mut self.requests.services, &mut self.base, (key, 0), (fault, server));
     }
 
-    pub(crate) fn note_part_refusal(&mut self, (key, part): (RequestKey, u32), fault: Fault, server: usize) {
-        match fault {
-            Fault::Full => self.base.meter.counters().server_refusals_full += 1,
-            Fault::Down => self.base.meter.counters().server_refusals_down += 1,
-            Fault::Stale => self.base.meter.counters().server_refusals_stale += 1,
-            // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
-            Fault::Queue => {
-                return self.requests.services[key].fail(fault, self.base.fleet.servers.slots.name(server));
-            }
-            _ => return self.fail_part((key, part), fault, server),
+    /// A server that the request needs gave no answer.
+    pub(crate) fn fail(&mut self, key: RequestKey, fault: Fault, server: usize) {
+        fail_part(&mut self.requests.services, &mut self.base, (key, 0), (fault, server));
+    }
+
+    pub(crate) fn fail_with_line(&mut self, (key, part): (RequestKey, u32), line: &[u8], status: Status) {
+        fail_with_line(&mut self.requests.services[key], &mut self.base, part, (line, status));
+    }
+
+    fn retrieve(&mut self, retrieval: Retrieval<'_>, context: Context) {
+        let operation = retrieval_operation(retrieval.verb, retrieval.key_count());
+        if retrieval.key_count() == 0 {
+            return self.answer_locally(Answer::Fixed(b"END\r\n"), false, false, context);
         }
-        self.base.fleet.servers[server].errors += 1;
-        self.fail_part((key, part), fault, server);
+        let key = self.begin(operation, retrieval.key_count(), false, context);
+        let service = &mut self.requests.services[key];
+        let degrades = Degrades::of(&self.base.fleet.config);
+        service.answer_failures_with(degrades, || Answer::Fixed(b"END\r\n"));
+        if self.base.fleet.routes.is_replicated() {
+            remember(service, &self.base, reread::Message::of(retrieval.verb));
+        }
+        if self.is_bulk_read(context.session, &retrieval) {
+            return self.begin_bulk_read(key, retrieval, context.now);
+        }
+        let plan = self.plan(context.session, retrieval);
+        self.send_plan(key, plan, retrieval, context.now);
+    }
+
+    #[inline(always)]
+    pub(crate) fn plan(&mut self, id: SessionId, retrieval: Retrieval<'_>) -> Plan {
+        let asker = Asker::from(&self.base.clients[id]);
+        let plan = self.requests.planner.plan(&mut self.base.fleet, retrieval, asker);
+        if let Plan::Parts(_, Some(way)) = &plan {
+            let counters = self.base.meter.counters();
+            counters.multigets_auto_whole += u64::from(*way == auto::Way::Whole);
+            counters.multigets_auto_sharded += u64::from(*way == auto::Way::Sharded);
+        }
+        plan
+    }
+
+    /// Asks whom the plan names.
+    #[inline(always)]
+    pub(crate) fn send_plan(&mut self, key: RequestKey, plan: Plan, retrieval: Retrieval<'_>, now: Instant) {
+        send_plan(&mut self.requests.services, &mut self.base, key, (plan, retrieval), now);
+        self.finish_if_nothing_is_outstanding(key, now);
     }
 
     pub(crate) fn finish_if_nothing_is_outstanding(&mut self, key: RequestKey, now: Instant) {

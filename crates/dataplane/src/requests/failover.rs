@@ -10,311 +10,216 @@
 //! one that another table sent on its way.
 
 use crate::{
-    Dataplane,
+    requests::base::Base,
     requests::degrade::Degrades,
+    requests::outcome::degrade_part,
+    requests::reread::{Message, MetaMessage, Reread},
+    requests::retrieval::ask_again,
     requests::service::Service,
+    requests::services::Services,
     servers::backend::{NewPart, Part, RequestKey},
-    wire::key::{Echo, write_meta},
     wire::names::Names,
 };
-use weir_protocol::{Expected, Meta, MetaVerb, RetrievalVerb, Status};
+use weir_protocol::{Expected, Status};
 use weir_routing::REPLICAS_MAX;
 use weir_timing::Instant;
 
-/// What it takes to ask for a read again.
-#[derive(Debug)]
-pub(crate) struct Reread {
-    /// How many changes the session had sent when this was sent.
-    changes_before: u64,
-    /// The table by which it was sent.
-    generation: u64,
-    message: Message,
-    /// Servers that were lost with it.
-    #[expect(
-        clippy::box_collection,
-        reason = "it is rarely there, and every request in service has room for it"
-    )]
-    tried: Option<Box<Vec<usize>>>,
-    /// A doubted server that has missed the key of an `mg`.
-    missed_by: Option<usize>,
+/// A part of a request at a server, with its keys, each after its length, where they are known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) key: RequestKey,
+    pub(crate) part: Part,
+    pub(crate) server: usize,
+    pub(crate) keys: &'a [u8],
 }
 
-/// What the server was asked, but for the keys that its backend knows.
-#[derive(Debug)]
-enum Message {
-    Get,
-    Gets,
-    Meta(Box<MetaMessage>),
+/// The request may be asked for again.
+#[inline]
+pub(crate) fn remember(service: &mut Service, base: &Base, message: Option<Message>) {
+    let changes = base.clients[service.session].changes();
+    service.reread = message.map(|message| Reread::new(message, changes, base.fleet.generation()));
 }
 
-#[derive(Debug)]
-struct MetaMessage {
-    /// The key by which it is placed.
-    name: Box<[u8]>,
-    bytes: Vec<u8>,
-    echo: Echo,
-    /// The reply shows the item's token.
-    shows_token: bool,
+/// A server is lost that had not answered this part. Returns whether others are asked instead.
+#[cold]
+pub(crate) fn fail_over(services: &mut Services, base: &mut Base, asked: Asked<'_>, now: Instant) -> bool {
+    let Some(mut reread) = services[asked.key].reread.take() else { return false };
+    let is_asked = ask_another(services, base, &mut reread, asked, now);
+    services[asked.key].reread = Some(reread);
+    if is_asked {
+        base.meter.counters().reads_retried += 1;
+        base.fleet.note_failed(asked.server);
+    }
+    is_asked
 }
 
-impl Reread {
-    /// Whether an answer to an `mg` is to be looked at, which this server has given.
-    fn concerns(&self, is_doubted: bool) -> bool {
-        is_doubted && matches!(self.message, Message::Meta(_)) || self.missed_by.is_some()
-    }
+/// A server says nothing, and this read has used up half of its time there: it is asked of another, once. Returns whether it is.
+#[cold]
+pub(crate) fn move_late_read(
+    services: &mut Services,
+    base: &mut Base,
+    asked: Asked<'_>,
+    now: Instant,
+) -> bool {
+    let Some(mut reread) = services[asked.key].reread.take() else { return false };
+    let is_asked = reread.tried.is_none() && {
+        let is_asked = ask_another(services, base, &mut reread, asked, now);
+        if !is_asked {
+            // It stays where it is, and may be asked of another if that one is lost.
+            reread.tried = None;
+        }
+        is_asked
+    };
+    services[asked.key].reread = Some(reread);
+    base.meter.counters().reads_moved += u64::from(is_asked);
+    is_asked
 }
 
-impl Dataplane {
-    /// A `get` or `gets` where keys have several servers.
-    pub(crate) fn may_reread(&mut self, key: RequestKey, verb: RetrievalVerb) {
-        let message = match verb {
-            RetrievalVerb::Get => Message::Get,
-            RetrievalVerb::Gets => Message::Gets,
-            // They write.
-            RetrievalVerb::Gat | RetrievalVerb::Gats => return,
-        };
-        self.remember(key, message);
-    }
-
-    /// The same for a meta command on the key that is placed by `name`.
-    pub(crate) fn may_reread_meta(
-        &mut self,
-        key: RequestKey,
-        meta: Meta<'_>,
-        name: &[u8],
-        expected: Expected,
-    ) {
-        if meta.verb != MetaVerb::Get || meta.may_change_items() {
-            return;
+fn ask_another(
+    services: &mut Services,
+    base: &mut Base,
+    reread: &mut Reread,
+    asked: Asked<'_>,
+    now: Instant,
+) -> bool {
+    let service = &mut services[asked.key];
+    let is_asked = may_ask_elsewhere(service, base, reread, now) && {
+        let tried = reread.tried.get_or_insert_default();
+        tried.push(asked.server);
+        match &reread.message {
+            Message::Meta(meta) => ask_meta_elsewhere(service, base, (asked, meta, tried), now),
+            Message::Get => ask_elsewhere(service, base, b"get", (asked, tried), now),
+            Message::Gets => ask_elsewhere(service, base, b"gets", (asked, tried), now),
         }
-        let mut bytes = Vec::new();
-        let echo = write_meta(meta, &mut bytes);
-        if expected == Expected::MetaThenNoop {
-            bytes.extend_from_slice(b"mn\r\n");
+    };
+    // What was sent first is a part of the time at the servers.
+    service.following |= is_asked && service.first_sent;
+    is_asked
+}
+
+/// What an answer to an `mg` leads to.
+#[derive(Debug, Default)]
+pub(crate) struct Rescue {
+    /// There is another answer to wait for.
+    pub(crate) is_asked: bool,
+    /// This key is to be put back where it was missing.
+    pub(crate) put_back: Option<Box<[u8]>>,
+}
+
+/// An `mg` was answered that may be asked for again: what a doubted server misses is asked of who is doubted less.
+#[cold]
+pub(crate) fn rescue_meta(
+    services: &mut Services,
+    base: &mut Base,
+    asked: Asked<'_>,
+    status: Status,
+    now: Instant,
+) -> Rescue {
+    let service = &mut services[asked.key];
+    let is_doubted = base.fleet.replicas.is_doubted(asked.server);
+    let is_miss = matches!(status, Status::MetaMiss | Status::MetaSilent);
+    let Some(mut reread) = service.reread.take_if(|it| it.concerns(is_doubted)) else {
+        return Rescue::default();
+    };
+    let Message::Meta(meta) = &reread.message else { return Rescue::default() };
+    let mut rescue = Rescue::default();
+    if let Some(doubted) = reread.missed_by {
+        base.fleet.replicas.learn_of_doubted(doubted, 1, u32::from(!is_miss));
+        if !is_miss && base.fleet.config.puts_back() {
+            rescue.put_back = Some(meta.name.clone());
         }
-        let shows_token = meta.flags().any(|word| word[0] == b'c');
-        self.remember(
-            key,
-            Message::Meta(Box::new(MetaMessage { name: name.into(), bytes, echo, shows_token })),
-        );
-    }
-
-    fn remember(&mut self, key: RequestKey, message: Message) {
-        let service = &mut self.requests.services[key];
-        let changes_before = self.base.clients[service.session].changes();
-        service.reread = Some(Reread {
-            changes_before,
-            generation: self.base.fleet.generation(),
-            message,
-            tried: None,
-            missed_by: None,
-        });
-    }
-
-    /// A server is lost that had not answered this part, whose `keys` are written each after its length. Returns whether others are
-    /// asked instead.
-    #[cold]
-    pub(crate) fn fail_over(
-        &mut self,
-        key: RequestKey,
-        part: Part,
-        server: usize,
-        keys: &[u8],
-        now: Instant,
-    ) -> bool {
-        let Some(mut reread) = self.requests.services[key].reread.take() else { return false };
-        let is_asked = self.ask_another(&mut reread, (key, part), server, keys, now);
-        self.requests.services[key].reread = Some(reread);
-        if is_asked {
-            self.base.meter.counters().reads_retried += 1;
-            let backend = &mut self.base.fleet.servers[server];
-            backend.errors += 1;
-            backend.observe(self.base.fleet.config.timeout_ns);
-        }
-        is_asked
-    }
-
-    /// A server says nothing, and this read has used up half of its time there: it is asked of another, once. Returns whether it is.
-    #[cold]
-    pub(crate) fn move_late_read(
-        &mut self,
-        (key, part): (RequestKey, Part),
-        server: usize,
-        keys: &[u8],
-        now: Instant,
-    ) -> bool {
-        let Some(mut reread) = self.requests.services[key].reread.take() else { return false };
-        let is_asked = reread.tried.is_none() && {
-            let is_asked = self.ask_another(&mut reread, (key, part), server, keys, now);
-            if !is_asked {
-                // It stays where it is, and may be asked of another if that one is lost.
-                reread.tried = None;
-            }
-            is_asked
-        };
-        self.requests.services[key].reread = Some(reread);
-        self.base.meter.counters().reads_moved += u64::from(is_asked);
-        is_asked
-    }
-
-    fn ask_another(
-        &mut self,
-        reread: &mut Reread,
-        (key, part): (RequestKey, Part),
-        server: usize,
-        keys: &[u8],
-        now: Instant,
-    ) -> bool {
-        let is_asked = self.may_ask_elsewhere(&self.requests.services[key], reread, now) && {
-            let tried = reread.tried.get_or_insert_default();
-            tried.push(server);
-            match &reread.message {
-                Message::Meta(meta) => self.ask_meta_elsewhere(key, part, meta, tried, now),
-                Message::Get => self.ask_elsewhere(key, part, b"get", (keys, tried), now),
-                Message::Gets => self.ask_elsewhere(key, part, b"gets", (keys, tried), now),
-            }
-        };
-        let service = &mut self.requests.services[key];
-        // What was sent first is a part of the time at the servers.
-        service.following |= is_asked && service.first_sent;
-        is_asked
-    }
-
-    /// An `mg` was answered that may be asked for again. Returns whether there is another answer to wait for.
-    #[cold]
-    pub(crate) fn is_rescued(
-        &mut self,
-        key: RequestKey,
-        (server, part): (usize, Part),
-        status: Status,
-        now: Instant,
-    ) -> bool {
-        let is_doubted = self.base.fleet.replicas.is_doubted(server);
-        let is_miss = matches!(status, Status::MetaMiss | Status::MetaSilent);
-        let concerns = self.requests.services[key].reread.as_ref().is_some_and(|it| it.concerns(is_doubted));
-        concerns && self.rescue_meta(key, (server, part), is_miss, now)
-    }
-
-    /// An `mg` was answered at a doubted server, or by another that was asked in its place. Returns whether there is another answer to
-    /// wait for: what a doubted server misses is asked of who is doubted less.
-    fn rescue_meta(
-        &mut self,
-        key: RequestKey,
-        (server, part): (usize, Part),
-        is_miss: bool,
-        now: Instant,
-    ) -> bool {
-        let Some(mut reread) = self.requests.services[key].reread.take() else { return false };
-        let Message::Meta(meta) = &reread.message else { return false };
-        let mut is_asked = false;
-        if let Some(doubted) = reread.missed_by {
-            self.base.fleet.replicas.learn_of_doubted(doubted, 1, u32::from(!is_miss));
-            if !is_miss && self.base.fleet.config.puts_back() {
-                self.put_back_missed(&meta.name, now);
-            }
-        } else if is_miss
-            && self.base.fleet.replicas.is_doubted(server)
-            && self.may_ask_elsewhere(&self.requests.services[key], &reread, now)
-            && (!meta.shows_token || self.base.fleet.config.puts_back())
-        {
-            let tried = reread.tried.get_or_insert_default();
-            let mut replicas = [0; REPLICAS_MAX];
-            let count = self.base.fleet.routes.replicas_of(&meta.name, &mut replicas);
-            let next = self.base.fleet.readers().next_for_miss(&replicas[..count], server);
-            tried.extend(replicas[..count].iter().map(|&it| usize::from(it)).filter(|it| Some(*it) != next));
-            is_asked = next.is_some() && self.ask_meta_elsewhere(key, part, meta, tried, now);
-            if is_asked {
-                reread.missed_by = Some(server);
-                let service = &mut self.requests.services[key];
-                service.outstanding += 1;
-                service.following = true;
-                self.base.meter.counters().keys_asked_again += 1;
-            }
-        }
-        self.requests.services[key].reread = Some(reread);
-        is_asked
-    }
-
-    fn may_ask_elsewhere(&self, service: &Service, reread: &Reread, now: Instant) -> bool {
-        let session = &self.base.clients[service.session];
-        !service.error
-            && !session.is_gone()
-            && session.changes() == reread.changes_before
-            && self.base.fleet.generation() == reread.generation
-            && service.begun().deadline(self.base.fleet.config.timeout_ns, false) > now
-    }
-
-    fn ask_meta_elsewhere(
-        &mut self,
-        key: RequestKey,
-        part: Part,
-        meta: &MetaMessage,
-        tried: &[usize],
-        now: Instant,
-    ) -> bool {
-        let Some(server) = self.next_reader(&meta.name, tried) else { return false };
-        let backend = &mut self.base.fleet.servers[server];
-        let created = self.requests.services[key].begun();
-        let (expected, decides, index) = (part.expected, part.decides, part.index);
-        let part = NewPart { request: Some(key), expected, decides, index, created };
-        backend.begin_message(part, &self.base.fleet.config, now);
-        backend.message().extend_from_slice(&meta.bytes);
-        backend.expect_echo(&meta.echo);
-        backend.finish_message();
-        true
-    }
-
-    fn ask_elsewhere(
-        &mut self,
-        key: RequestKey,
-        part: Part,
-        verb: &[u8],
-        (keys, tried): (&[u8], &[usize]),
-        now: Instant,
-    ) -> bool {
-        let readers: Vec<_> = Names(keys).map(|name| self.next_reader(name, tried)).collect();
-        let service = &mut self.requests.services[key];
-        let lacks_one = readers.contains(&None);
-        if readers.iter().all(Option::is_none) || lacks_one && service.degrades != Degrades::Always {
-            return false;
-        }
-        // The numbers of the parts that take the place of this one: none but where a request has several.
-        let first = service.gather.as_mut().map(|gather| gather.reassign(part.index, &readers));
-        let mut servers = Vec::new();
-        for server in readers.iter().flatten() {
-            if !servers.contains(server) {
-                servers.push(*server);
-            }
-        }
-        service.outstanding += u32::try_from(servers.len()).expect("a key has few replicas") - 1;
-        let created = service.begun();
-        for (index, &server) in (first.unwrap_or(part.index)..).zip(&servers) {
-            let (request, decides) = (Some(key), part.decides);
-            let part = NewPart { request, expected: Expected::Retrieval, decides, index, created };
-            let backend = &mut self.base.fleet.servers[server];
-            backend.begin_message(part, &self.base.fleet.config, now);
-            backend.message().extend_from_slice(verb);
-            let mine = Names(keys).zip(&readers).filter(|(_, reader)| **reader == Some(server));
-            mine.for_each(|(name, _)| backend.push_key(name));
-            backend.message().extend_from_slice(b"\r\n");
-            backend.finish_message();
-        }
-        if lacks_one {
-            self.degrade_part(key, part.index);
-        }
-        true
-    }
-
-    /// The first replica that may be read, but for those that were tried.
-    fn next_reader(&self, name: &[u8], tried: &[usize]) -> Option<usize> {
+    } else if is_miss
+        && is_doubted
+        && may_ask_elsewhere(service, base, &reread, now)
+        && (!meta.shows_token || base.fleet.config.puts_back())
+    {
+        let tried = reread.tried.get_or_insert_default();
         let mut replicas = [0; REPLICAS_MAX];
-        let count = self.base.fleet.routes.replicas_of(name, &mut replicas);
-        let mut left = [0; REPLICAS_MAX];
-        let mut len = 0;
-        for &replica in replicas[..count].iter().filter(|&&replica| !tried.contains(&usize::from(replica))) {
-            left[len] = replica;
-            len += 1;
+        let count = base.fleet.routes.replicas_of(&meta.name, &mut replicas);
+        let next = base.fleet.readers().next_for_miss(&replicas[..count], asked.server);
+        tried.extend(replicas[..count].iter().map(|&it| usize::from(it)).filter(|it| Some(*it) != next));
+        rescue.is_asked = next.is_some() && ask_meta_elsewhere(service, base, (asked, meta, tried), now);
+        if rescue.is_asked {
+            reread.missed_by = Some(asked.server);
+            service.outstanding += 1;
+            service.following = true;
+            base.meter.counters().keys_asked_again += 1;
         }
-        if len == 0 { None } else { self.base.fleet.readers().first(&left[..len]).ok() }
     }
+    service.reread = Some(reread);
+    rescue
+}
+
+fn may_ask_elsewhere(service: &Service, base: &Base, reread: &Reread, now: Instant) -> bool {
+    let session = &base.clients[service.session];
+    !service.error
+        && !session.is_gone()
+        && reread.is_current(session.changes(), base.fleet.generation())
+        && service.begun().deadline(base.fleet.config.timeout_ns, false) > now
+}
+
+fn ask_meta_elsewhere(
+    service: &Service,
+    base: &mut Base,
+    (asked, meta, tried): (Asked<'_>, &MetaMessage, &[usize]),
+    now: Instant,
+) -> bool {
+    let Some(server) = next_reader(base, &meta.name, tried) else { return false };
+    let (expected, decides, index) = (asked.part.expected, asked.part.decides, asked.part.index);
+    let part = NewPart { request: Some(asked.key), expected, decides, index, created: service.begun() };
+    let backend = &mut base.fleet.servers[server];
+    backend.begin_message(part, &base.fleet.config, now);
+    backend.message().extend_from_slice(&meta.bytes);
+    backend.expect_echo(&meta.echo);
+    backend.finish_message();
+    true
+}
+
+fn ask_elsewhere(
+    service: &mut Service,
+    base: &mut Base,
+    verb: &[u8],
+    (asked, tried): (Asked<'_>, &[usize]),
+    now: Instant,
+) -> bool {
+    let Asked { key, part, keys, .. } = asked;
+    let readers: Vec<_> = Names(keys).map(|name| next_reader(base, name, tried)).collect();
+    let lacks_one = readers.contains(&None);
+    if readers.iter().all(Option::is_none) || lacks_one && service.degrades != Degrades::Always {
+        return false;
+    }
+    // The numbers of the parts that take the place of this one: none but where a request has several.
+    let first = service.gather.as_mut().map(|gather| gather.reassign(part.index, &readers));
+    let mut servers = Vec::new();
+    for server in readers.iter().flatten() {
+        if !servers.contains(server) {
+            servers.push(*server);
+        }
+    }
+    service.outstanding += u32::try_from(servers.len()).expect("a key has few replicas") - 1;
+    let created = service.begun();
+    for (index, &server) in (first.unwrap_or(part.index)..).zip(&servers) {
+        let (request, decides) = (Some(key), part.decides);
+        let part = NewPart { request, expected: Expected::Retrieval, decides, index, created };
+        let mine = Names(keys).zip(&readers).filter(|(_, reader)| **reader == Some(server));
+        let backend = &mut base.fleet.servers[server];
+        ask_again(backend, &base.fleet.config, (part, verb), mine.map(|(name, _)| name), now);
+    }
+    if lacks_one {
+        degrade_part(service, base, part.index);
+    }
+    true
+}
+
+/// The first replica that may be read, but for those that were tried.
+fn next_reader(base: &Base, name: &[u8], tried: &[usize]) -> Option<usize> {
+    let mut replicas = [0; REPLICAS_MAX];
+    let count = base.fleet.routes.replicas_of(name, &mut replicas);
+    let mut left = [0; REPLICAS_MAX];
+    let mut len = 0;
+    for &replica in replicas[..count].iter().filter(|&&replica| !tried.contains(&usize::from(replica))) {
+        left[len] = replica;
+        len += 1;
+    }
+    if len == 0 { None } else { base.fleet.readers().first(&left[..len]).ok() }
 }

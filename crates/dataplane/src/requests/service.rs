@@ -2,7 +2,6 @@
 
 use crate::{
     Fault,
-    clients::outbox::Outbox,
     clients::sequence::Claim,
     clients::session::REQUEST_BYTES,
     clients::taken::Taken,
@@ -10,10 +9,11 @@ use crate::{
     meter::trace::{Ended, TraceRow, Traced},
     replication::ownership::Sender,
     replication::replicate::Replicated,
+    requests::answer::Answer,
     requests::auto::Way,
     requests::degrade::Degrades,
-    requests::failover::Reread,
     requests::gather::Gather,
+    requests::reread::Reread,
     servers::begun::Begun,
 };
 use std::sync::Arc;
@@ -79,29 +79,6 @@ pub(crate) struct Service {
     pub(crate) sender: Option<Sender>,
     /// What it claims of the order of its session.
     pub(crate) claim: Claim,
-}
-
-/// What the client will get.
-#[derive(Debug, Default)]
-pub(crate) enum Answer {
-    #[default]
-    None,
-    Fixed(&'static [u8]),
-    Owned(Vec<u8>),
-    /// Large, or of large parts.
-    Pieces(Box<Outbox>),
-}
-
-impl Answer {
-    #[inline(always)]
-    pub(crate) fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::None => &[],
-            Self::Fixed(bytes) => bytes,
-            Self::Owned(bytes) => bytes,
-            Self::Pieces(outbox) => outbox.as_slice(),
-        }
-    }
 }
 
 /// Why a request failed.
@@ -235,6 +212,15 @@ impl Service {
         // What came by mail waits in the queues of the servers, as if it had been read here.
         self.hosted = sender.is_none();
         self.sender = sender;
+    }
+
+    /// If failures are misses, this is what the request is answered when no server answers it.
+    #[inline]
+    pub(crate) fn answer_failures_with(&mut self, degrades: Degrades, miss: impl FnOnce() -> Answer) {
+        if degrades != Degrades::Never {
+            self.degrades = degrades;
+            self.answer = miss();
+        }
     }
 
     /// The request is refused, and what it made servers do does not change that.

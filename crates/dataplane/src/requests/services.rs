@@ -71,7 +71,7 @@ mod tests {
         (service.hits, service.error, service.outstanding, service.degraded) = (3, true, 1, true);
         service.fail(crate::Fault::Timeout, &"server".into());
         service.refuse(weir_protocol::Refusal::TooLarge);
-        service.answer = crate::requests::service::Answer::Fixed(b"END\r\n");
+        service.answer = crate::requests::answer::Answer::Fixed(b"END\r\n");
         service.gather = Some(Box::default());
         service.traced = Some(Box::default());
         services.remove(first);

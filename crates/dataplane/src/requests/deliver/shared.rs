@@ -2,7 +2,7 @@
 
 use crate::{
     Dataplane, Fault,
-    requests::ask_alone::Sharer,
+    requests::ask_alone::{Sharer, ask_alone},
     servers::backend::{Kept, Part, Taken},
 };
 use weir_protocol::{Reply, Status, ValueSpan};
@@ -79,7 +79,7 @@ impl Dataplane {
             }
         }
         for sharer in sharers {
-            if !self.ask_alone(&sharer, server, now) {
+            if !ask_alone(&mut self.requests.services, &mut self.base, &sharer, server, now) {
                 self.deliver_part(server, sharer.part, error, (line, None), now);
             }
         }

@@ -1,0 +1,57 @@
+//! Keys that another replica than the decider did not have, asked for again.
+//!
+//! After a write that the decider decided it may be the only one that has the key (`follow.rs`). So what a multi-get did not find elsewhere
+//! is asked of the deciders in a second step, one message for each; a key that nobody has costs that step, too. A decider that is down
+//! or full is not asked: the miss stands, as it does for a get of one key that another replica was asked for.
+//!
+//! What a decider missed that may have come back empty (`emptied.rs`) is asked of another in the same way.
+//!
+//! A session that has sent a change behind its multi-get (a write, and what else may change an item: `gat`, `mg` with `N` or `T`) is not
+//! asked for again: the second message would come after that change, and the client would read what it did later.
+
+use crate::{
+    requests::base::Base,
+    requests::services::Services,
+    servers::backend::{NewPart, RequestKey},
+};
+use weir_protocol::Expected;
+use weir_routing::REPLICAS_MAX;
+use weir_timing::Instant;
+
+/// A multi-get has all its parts: asks the deciders for what others did not have. Returns whether there is anything to wait for.
+pub(crate) fn ask_deciders(services: &mut Services, base: &mut Base, key: RequestKey, now: Instant) -> bool {
+    let Base { clients, fleet, meter, .. } = base;
+    let service = &mut services[key];
+    let session = &clients[service.session];
+    let created = service.begun();
+    let Some(gather) = service.gather.as_deref_mut().filter(|_| !service.error && !session.is_gone()) else {
+        return false;
+    };
+    let is_late = created.deadline(fleet.config.timeout_ns, false) <= now;
+    if is_late || !gather.again.may_begin(session.changes(), fleet.generation()) {
+        return false;
+    }
+    let mut again = std::mem::take(&mut gather.again);
+    again.choose(gather, |name, server| {
+        let mut replicas = [0; REPLICAS_MAX];
+        let count = fleet.routes.replicas_of(name, &mut replicas);
+        let next = fleet.readers().next_for_miss(&replicas[..count], server)?;
+        Some((next, fleet.replicas.is_doubted(server)))
+    });
+    for (index, server) in again.asked() {
+        let (request, expected) = (Some(key), Expected::Retrieval);
+        let part = NewPart { request, expected, decides: true, index, created };
+        fleet.servers[server].begin_message(part, &fleet.config, now);
+        fleet.servers[server].message().extend_from_slice(again.verb());
+        service.outstanding += 1;
+    }
+    again.keys().for_each(|(name, server)| fleet.servers[server].push_key(name));
+    for (_, server) in again.asked() {
+        fleet.servers[server].message().extend_from_slice(b"\r\n");
+        fleet.servers[server].finish_message();
+    }
+    meter.counters().keys_asked_again += again.key_count() as u64;
+    gather.again = again;
+    service.following |= service.outstanding > 0;
+    service.outstanding > 0
+}
