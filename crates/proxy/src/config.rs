@@ -1,12 +1,14 @@
 //! What a proxy is told, checked once.
 
+pub(crate) mod engine;
 mod error;
+mod useless;
 
-use crate::batching::Batching;
-use crate::engine::{Engine, READERS_MAX, SPLIT_THREADS_MAX, WORKERS_MAX};
-use crate::names::{Resolve, SystemResolver};
-use crate::tcp_timeouts::TcpTimeouts;
-use crate::traces::Sampling;
+use crate::config::engine::{Engine, READERS_MAX, SPLIT_THREADS_MAX, WORKERS_MAX};
+use crate::connections::names::{Resolve, SystemResolver};
+use crate::connections::tcp_timeouts::TcpTimeouts;
+use crate::engine::event::batching::Batching;
+use crate::records::traces::Sampling;
 pub use error::ConfigError;
 use std::{
     fmt,

@@ -32,7 +32,7 @@ fn a_proxy_whose_reader_of_configurations_has_died_ends_and_says_so() {
     raise(SIGHUP).expect("a signal that there is");
     match end.recv_timeout(PATIENCE).expect("it ends") {
         Err(RunError::Thread { name, why }) => {
-            assert_eq!(name, "weir-keeper");
+            assert_eq!(name, "weir-reloader");
             assert_eq!(why, "it panicked (out of luck); please report this");
         }
         other => panic!("it ended otherwise: {other:?}"),

@@ -12,6 +12,7 @@
 //! Answers that are being made do not give way. Fewer of them than there are places are begun, and more for readiness than for other
 //! pages; so there is always a place for who comes, and one for who asks about health.
 
+use crate::connections::descriptors::ADMIN_CONNECTIONS_MAX;
 use std::{
     collections::BTreeMap,
     future::poll_fn,
@@ -24,9 +25,6 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::Notify, time};
-
-/// Connections at once.
-pub(crate) const CONNECTIONS_MAX: usize = 64;
 
 /// Answers that are being made at once: of those that everybody may have, and with those about readiness.
 const PAGES_MAX: usize = 24;
@@ -97,7 +95,7 @@ impl Places {
     pub(super) fn enter(self: &Arc<Self>) -> Place {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         let mut inner = self.inner();
-        if inner.guests.len() >= CONNECTIONS_MAX {
+        if inner.guests.len() >= ADMIN_CONNECTIONS_MAX {
             self.make_room(&mut inner, |_| true);
         }
         let since = inner.begin_wait();
@@ -277,7 +275,7 @@ mod tests {
     #[test]
     fn who_comes_is_let_in_and_who_was_waited_for_longest_gives_way() {
         let places = Arc::new(Places::default());
-        let all: Vec<_> = (0..CONNECTIONS_MAX).map(|_| places.enter()).collect();
+        let all: Vec<_> = (0..ADMIN_CONNECTIONS_MAX).map(|_| places.enter()).collect();
         assert!(all[0].begin(About::Pages), "its answer is being made");
         let next = places.enter();
         assert!(!is_sent_away(&all[0]));
@@ -285,7 +283,7 @@ mod tests {
         all[0].note_answered(1);
         let (_third, _fourth) = (places.enter(), places.enter());
         assert!(is_sent_away(&all[2]) && is_sent_away(&all[3]) && !is_sent_away(&all[0]));
-        assert_eq!(count(&places, "connections"), CONNECTIONS_MAX as u64);
+        assert_eq!(count(&places, "connections"), ADMIN_CONNECTIONS_MAX as u64);
         assert_eq!(count(&places, "gave_way"), 3);
         drop((all, next));
         assert_eq!(count(&places, "connections"), 2);
@@ -295,11 +293,11 @@ mod tests {
     #[test]
     fn a_place_is_kept_for_who_asks_about_health() {
         let places = Arc::new(Places::default());
-        let all: Vec<_> = (0..CONNECTIONS_MAX).map(|_| places.enter()).collect();
+        let all: Vec<_> = (0..ADMIN_CONNECTIONS_MAX).map(|_| places.enter()).collect();
         let begun = all.iter().filter(|place| place.begin(About::Pages)).count();
         assert_eq!(begun, PAGES_MAX);
         assert!(all[PAGES_MAX].begin(About::Readiness));
-        assert_eq!(count(&places, "busy"), (CONNECTIONS_MAX - PAGES_MAX) as u64);
+        assert_eq!(count(&places, "busy"), (ADMIN_CONNECTIONS_MAX - PAGES_MAX) as u64);
         // There is always somebody who can give way.
         let begun = all[PAGES_MAX + 1..].iter().filter(|place| place.begin(About::Readiness)).count();
         assert_eq!(1 + begun, WITH_READINESS_MAX - PAGES_MAX);

@@ -1,7 +1,7 @@
 //! Why a configuration was refused: what is wrong, and what to do.
 
-use super::{BATCH_PAUSE_MAX, BUFFER_BYTES_MIN, RESOLVE_EVERY_MIN, THREADS_MAX};
-use crate::engine::{Engine, READERS_MAX, SPLIT_THREADS_MAX, WORKERS_MAX};
+use crate::config::engine::{Engine, READERS_MAX, SPLIT_THREADS_MAX, WORKERS_MAX};
+use crate::config::{BATCH_PAUSE_MAX, BUFFER_BYTES_MIN, RESOLVE_EVERY_MIN, THREADS_MAX};
 use std::net::SocketAddr;
 use weir_dataplane::NotWhole;
 

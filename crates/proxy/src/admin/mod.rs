@@ -1,0 +1,21 @@
+//! What is told of a proxy: to who asks the admin port, and to clients that ask for `stats`.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `http` | the admin port: takes connections, and answers each one's question |
+//! | `callers` | who may ask |
+//! | `places` | who may stay, and who gives way to whom |
+//! | `query` | what stands behind the `?` of a question |
+//! | `metrics`, `snapshot` | the pages with numbers |
+//! | `stats`, `question` | `stats` in band: the question of a client, and its answer |
+//! | `reporter` | asks all threads what they have measured, and adds it up |
+
+mod callers;
+pub(crate) mod http;
+mod metrics;
+pub(crate) mod places;
+mod query;
+pub(crate) mod question;
+pub(crate) mod reporter;
+mod snapshot;
+pub(crate) mod stats;

@@ -1,0 +1,69 @@
+//! Asks every event loop what it measured, and adds it up. Whoever waits for it must not be an event loop.
+
+use crate::{
+    Config,
+    admin::places::Places,
+    connections::descriptors::Descriptors,
+    engine::making::ReportingThreads,
+    mailbox::{LoopHandle, Message},
+    notices::showing::Notices,
+    process::clock::Clock,
+    records::{windows::collector::Ring, writer::RecordCounts},
+    reload::handle::{ReloadHandle, ResolverHandle},
+};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+use weir_dataplane::Report;
+
+/// How long a loop may take to tell what it measured. Loops answer between two turns, within milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Clone)]
+pub(crate) struct Reporter {
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) reporting: ReportingThreads,
+    pub(crate) reload: ReloadHandle,
+    pub(crate) resolver: ResolverHandle,
+    pub(crate) windows: Arc<Ring>,
+    pub(crate) windows_file: Option<Arc<RecordCounts>>,
+    pub(crate) trace_file: Option<Arc<RecordCounts>>,
+    pub(crate) notices: Arc<Notices>,
+    /// Whether the proxy is about to stop.
+    pub(crate) stopping: Arc<AtomicBool>,
+    pub(crate) admin: Arc<Places>,
+    pub(crate) descriptors: Arc<Descriptors>,
+}
+
+impl Reporter {
+    /// Windows that their file did not get; 0 without a file.
+    pub(crate) fn windows_dropped(&self) -> u64 {
+        self.windows_file.as_ref().map_or(0, |counts| counts.dropped.load(Ordering::Relaxed))
+    }
+
+    /// The sum over all loops, each taken between two of its turns.
+    pub(crate) fn report(&self) -> io::Result<Report> {
+        // All at once: each may have to wait for a turn of its thread.
+        let ask = |handle: LoopHandle| {
+            let (sender, receiver) = mpsc::channel();
+            handle.send(Message::Report(sender)).map(|()| receiver)
+        };
+        let asked: Vec<_> = self.reporting.all().into_iter().map(ask).collect::<io::Result<_>>()?;
+        let mut sum: Option<Report> = None;
+        for receiver in asked {
+            let report = receiver.recv_timeout(PATIENCE).map_err(io::Error::other)?;
+            match &mut sum {
+                Some(sum) => sum.merge(&report),
+                None => sum = Some(report),
+            }
+        }
+        sum.ok_or_else(|| io::Error::other("there is no event loop"))
+    }
+}

@@ -1,0 +1,101 @@
+//! How many clients may be connected to the process.
+//!
+//! [`ClientLimit`] owns one count for all event loops and engines. It is asked for a [`Place`] when a client has connected, and answers
+//! with one or with none. Whoever has the client's connection keeps the place beside it; the place is free again when it is dropped,
+//! which is after the connection was closed.
+
+use crate::connections::sockets::Stream;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use weir_dataplane::Counters;
+
+/// The places of clients.
+#[derive(Debug)]
+pub(crate) struct ClientLimit {
+    most: AtomicUsize,
+    taken: AtomicUsize,
+}
+
+/// One client's place, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<ClientLimit>);
+
+/// A client that was let in.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    // Dropped in this order: the place is free when the descriptor is.
+    pub(crate) stream: Stream,
+    _place: Place,
+}
+
+impl Admitted {
+    pub(crate) fn new(stream: Stream, place: Place) -> Self {
+        Self { stream, _place: place }
+    }
+}
+
+/// How many clients were refused, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// As many were connected as may be.
+    pub(crate) too_many: u64,
+    /// There was no descriptor for them.
+    pub(crate) no_descriptor: u64,
+}
+
+impl Refused {
+    /// Counts them among what a loop has counted.
+    pub(crate) fn count(self, counters: &mut Counters) {
+        counters.sessions_refused += self.too_many + self.no_descriptor;
+        counters.sessions_refused_descriptors += self.no_descriptor;
+    }
+}
+
+impl ClientLimit {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most: AtomicUsize::new(most), taken: AtomicUsize::new(0) })
+    }
+
+    /// A place, if one is free.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
+        let most = self.most();
+        let enter = |taken| (taken < most).then_some(taken + 1);
+        let entered = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter);
+        entered.is_ok().then(|| Place(Arc::clone(self)))
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// From now on there may be so many. Whoever has a place keeps it.
+    pub(crate) fn set_most(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_when_it_was_dropped() {
+        let limit = ClientLimit::new(2);
+        let (first, _second) = (limit.enter(), limit.enter());
+        assert!(first.is_some() && limit.enter().is_none());
+        drop(first);
+        let third = limit.enter();
+        assert!(third.is_some() && limit.enter().is_none());
+        limit.set_most(1);
+        drop(third);
+        assert!(limit.enter().is_none(), "one is connected, and no more may be");
+    }
+}

@@ -1,0 +1,20 @@
+//! Sockets, addresses and descriptors: what lies between the kernel and whoever serves.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `acceptor` | the thread that lets clients in, and hands them to those who serve |
+//! | `listener` | where clients connect: a port, or a socket in the file system |
+//! | `client_limit` | how many clients may be connected |
+//! | `descriptors`, `reserve` | how many descriptors there are, for what, and those that are held |
+//! | `sockets` | a connection: reading from it and writing to it |
+//! | `tcp_timeouts` | what the kernel watches where nothing comes |
+//! | `names` | the addresses of servers that are given by name |
+
+pub(crate) mod acceptor;
+pub(crate) mod client_limit;
+pub(crate) mod descriptors;
+mod listener;
+pub(crate) mod names;
+pub(crate) mod reserve;
+pub(crate) mod sockets;
+pub(crate) mod tcp_timeouts;

@@ -1,0 +1,592 @@
+//! The event engine: a thin readiness loop over one dataplane.
+//!
+//! One turn reads everything that is ready, then writes once per server, then once per client. So all requests of a turn
+//! leave in one write per server, and all its replies in one write per client.
+
+use crate::{
+    admin::question::{BUSY, Question},
+    connections::{
+        client_limit::Admitted,
+        descriptors::Shortage,
+        names::AddressBook,
+        sockets::{self, Arrived, Ended, Reads, Stream},
+    },
+    engine::{
+        door::{EVENTS_PER_TURN, READS_PER_TURN},
+        event::{
+            batching::{self, Batcher},
+            mail::MailRoom,
+            server_links::{Progress, ServerLinks},
+            serving::Serving,
+        },
+        making::Making,
+    },
+    mailbox::{LoopHandle, Message, Routing, WAKER},
+    notices::showing::Notices,
+    process::{clock::Clock, cpu_contention::CpuContention},
+    records::{traces::Traces, windows::Outlet},
+};
+use mio::{Events, Interest, Poll, Registry, Token};
+use std::{
+    io::{self, ErrorKind},
+    mem,
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender},
+    },
+    thread,
+    time::Duration,
+};
+use weir_dataplane::{Dataplane, Event, SessionId, StatsTopic};
+use weir_routing::Server;
+use weir_timing::Instant;
+
+pub(crate) struct EventLoop {
+    poll: Poll,
+    mailbox: Receiver<Message>,
+    clock: Clock,
+    /// What the clock said last.
+    now: Instant,
+    batcher: Batcher,
+    dataplane: Dataplane,
+    outlet: Outlet,
+    traces: Option<Traces>,
+    reads: Reads,
+    servers: ServerLinks,
+    clients: Vec<Option<Admitted>>,
+    /// Sockets that had more to read than one turn allows, or may be read again.
+    unread: Vec<Peer>,
+    index: usize,
+    notices: Arc<Notices>,
+    questions: SyncSender<Question>,
+    drain_timeout: Duration,
+    drain_until: Option<Instant>,
+    /// What it serves from a queue, if it does.
+    serving: Option<Serving>,
+    /// Where there are other loops.
+    mail: Option<MailRoom>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    Server(usize),
+    Client(SessionId),
+}
+
+impl EventLoop {
+    /// The loop with this number. `name` is what its thread is called in records, `door` the thread that accepts its clients.
+    pub(crate) fn new(
+        making: &Making,
+        index: usize,
+        name: &str,
+        door: usize,
+    ) -> io::Result<(Self, LoopHandle)> {
+        let poll = Poll::new()?;
+        let (handle, mailbox) = LoopHandle::new(&poll)?;
+        let (config, clock) = (&making.config, making.clock);
+        let now = clock.now();
+        let (table, freshness) = (Arc::clone(&config.table), Arc::clone(&making.freshness));
+        let mut dataplane = Dataplane::sharing(config.dataplane(index), table, freshness, now);
+        dataplane.share_budget(&making.budget);
+        let tracing = making.tracing.as_ref();
+        let event_loop = Self {
+            outlet: making.windows.outlet(name, &mut dataplane),
+            reads: Reads::new(tracing.is_some()),
+            traces: tracing.map(|tracing| tracing.begin(index, door, &mut dataplane)),
+            dataplane,
+            servers: ServerLinks::new(making.whereabouts.clone()),
+            poll,
+            mailbox,
+            clock,
+            now,
+            batcher: Batcher::new(config.batching, now),
+            clients: Vec::new(),
+            unread: Vec::new(),
+            index,
+            notices: Arc::clone(&making.notices),
+            questions: making.questions.clone(),
+            drain_timeout: config.drain_timeout,
+            drain_until: None,
+            serving: None,
+            mail: None,
+        };
+        Ok((event_loop, handle))
+    }
+
+    /// There are other loops, to which writes of their keys go.
+    pub(crate) fn with_mail(mut self, mail: MailRoom) -> Self {
+        self.mail = Some(mail);
+        self
+    }
+
+    /// It serves from a queue, as this station.
+    pub(crate) fn with_station(mut self, station: &'static str, now: Instant) -> Self {
+        self.serving = Some(Serving::new(station, now));
+        self
+    }
+
+    pub(crate) fn dataplane(&self) -> &Dataplane {
+        &self.dataplane
+    }
+
+    pub(crate) fn dataplane_mut(&mut self) -> &mut Dataplane {
+        &mut self.dataplane
+    }
+
+    /// Serves until it was told to drain and has.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        batching::allow_short_pauses();
+        // Here, for it is of the thread that makes it.
+        let mut contention = CpuContention::at_one_in(batching::CROWDED_ONE_IN);
+        // The servers of the first table are to be connected to. Nobody wakes a loop for that, and its first wait may be long.
+        self.carry_out_events();
+        while !self.is_done() {
+            self.wait(&mut events)?;
+            let began = self.read_clock();
+            self.read_ready(&events);
+            if let Some(is_crowded) = contention.look(self.now) {
+                self.batcher.note_crowd(is_crowded);
+            }
+            self.gather_more(&mut events)?;
+            self.finish_turn(began);
+            self.batcher.note_turn(self.dataplane.in_service());
+            self.send_mail()?;
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// Hands over what was measured last.
+    pub(crate) fn end(mut self) {
+        self.outlet.finish(&mut self.dataplane, |_| {});
+    }
+
+    /// Waits a moment for more, if that costs nobody anything, and reads what has come. (`batching.rs`.)
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a bounded pause that gathers a larger batch; there is no readiness for that"
+    )]
+    fn gather_more(&mut self, events: &mut Events) -> io::Result<()> {
+        let pause_ns = self.batcher.pause_ns(self.dataplane.counters_mut().requests, self.now);
+        if pause_ns > 0 {
+            thread::sleep(Duration::from_nanos(pause_ns));
+            self.poll(events, Some(Duration::ZERO))?;
+            self.read_ready(events);
+        }
+        Ok(())
+    }
+
+    /// What follows from all that was read in a turn that began at `began`.
+    pub(crate) fn finish_turn(&mut self, began: Instant) {
+        self.dataplane.handle_time(self.now);
+        self.carry_out_events();
+        self.write_all();
+        if self.carry_out_events() > 0 {
+            self.read_clock();
+        }
+        if self.dataplane.has_changes() {
+            self.tell_changes();
+        }
+        self.dataplane.record_turn(self.now.saturating_since(began));
+        self.outlet.hand_over(&mut self.dataplane, |_| {});
+        if let Some(traces) = &self.traces {
+            traces.hand_over(&mut self.dataplane);
+        }
+    }
+
+    /// The clock is read after each call to the kernel, and before what waits for servers leaves its queue; the rest of a turn goes
+    /// by the last reading. (It costs a fiftieth of a request, and every turn needs several.)
+    pub(crate) fn read_clock(&mut self) -> Instant {
+        self.now = self.clock.now();
+        self.now
+    }
+
+    /// The clock where it is read for a stamp alone; deadlines would do with one reading per turn.
+    fn stamp(&mut self) -> Instant {
+        if cfg!(feature = "untimed") { self.now } else { self.read_clock() }
+    }
+
+    fn is_done(&mut self) -> bool {
+        self.drain_until.is_some_and(|until| self.has_drained() || self.now >= until)
+    }
+
+    fn has_drained(&mut self) -> bool {
+        self.dataplane.is_drained() && self.mail.as_mut().is_none_or(MailRoom::note_drained)
+    }
+
+    /// After the writes of a turn: they may have lost a server, and what waited for it may be another loop's.
+    fn send_mail(&mut self) -> io::Result<()> {
+        self.mail.as_mut().map_or(Ok(()), |mail| mail.send(&mut self.dataplane))
+    }
+
+    fn take_mail(&mut self) {
+        while let Some(batch) = self.mail.as_ref().and_then(MailRoom::receive) {
+            let now = self.read_clock();
+            batch.into_iter().for_each(|mail| self.dataplane.handle_mail(mail, now));
+        }
+    }
+
+    pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let timeout = if self.unread.is_empty() {
+            let until = [self.dataplane.poll_timeout(), self.drain_until].into_iter().flatten().min();
+            until.map(|until| Duration::from_nanos(until.saturating_since(self.now)))
+        } else {
+            Some(Duration::ZERO)
+        };
+        self.poll(events, timeout)
+    }
+
+    fn poll(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                events.clear();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    // ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    pub(crate) fn read_ready(&mut self, events: &Events) {
+        for peer in mem::take(&mut self.unread) {
+            // Its readiness, and the end of its stream, may have been told while it was not read; they are not told again.
+            self.read(peer, true);
+        }
+        for event in events {
+            if event.token() == WAKER {
+                self.take_messages();
+                self.take_mail();
+                continue;
+            }
+            let peer = peer(event.token());
+            if event.is_writable() || event.is_error() || event.is_write_closed() {
+                self.handle_writable(peer);
+            }
+            if event.is_readable() || event.is_read_closed() || event.is_error() {
+                self.read(peer, event.is_read_closed());
+            }
+        }
+    }
+
+    fn read(&mut self, peer: Peer, to_the_end: bool) {
+        match peer {
+            Peer::Server(server) => self.read_server(server, to_the_end),
+            Peer::Client(id) => self.read_client(id, to_the_end),
+        }
+    }
+
+    fn read_client(&mut self, id: SessionId, to_the_end: bool) {
+        for _ in 0..READS_PER_TURN {
+            if !self.dataplane.wants_read(id) {
+                // What is left is read after `Event::Resume`.
+                return;
+            }
+            let Some(Some(Admitted { stream, .. })) = self.clients.get_mut(id) else { return };
+            match self.reads.read_client(stream) {
+                Arrived::Bytes(count) => {
+                    let now = self.stamp();
+                    if let Some(arrived) = self.reads.arrival(self.clock, now) {
+                        self.dataplane.note_arrival(id, now, arrived);
+                    }
+                    self.batcher.note_read(id);
+                    self.dataplane.handle_client_bytes(id, self.reads.bytes(count), now);
+                    // A short read means that the kernel has no more; an end of the stream would not be told again.
+                    if self.reads.is_short(count) && !to_the_end {
+                        return;
+                    }
+                }
+                Arrived::Nothing => return,
+                Arrived::End => return self.dataplane.handle_client_finished(id),
+                Arrived::Reset | Arrived::Broken => return self.close_client(id),
+            }
+        }
+        self.unread.push(Peer::Client(id));
+    }
+
+    fn read_server(&mut self, server: usize, to_the_end: bool) {
+        for _ in 0..READS_PER_TURN {
+            if !self.dataplane.server_is_up(server) {
+                return;
+            }
+            let Some(stream) = self.servers.stream(server) else { return };
+            match self.reads.read(stream) {
+                Arrived::Bytes(count) => {
+                    let now = self.stamp();
+                    self.dataplane.handle_server_bytes(server, self.reads.bytes(count), now);
+                    if self.reads.is_short(count) && !to_the_end {
+                        return;
+                    }
+                }
+                Arrived::Nothing => return,
+                Arrived::End | Arrived::Reset => return self.lose_server(server, Ended::ByPeer),
+                Arrived::Broken => return self.lose_server(server, Ended::Otherwise),
+            }
+        }
+        self.unread.push(Peer::Server(server));
+    }
+
+    // ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    fn write_all(&mut self) {
+        if self.dataplane.has_server_output() {
+            self.write_servers();
+        }
+        while let Some(id) = self.dataplane.poll_client_output() {
+            self.write_client(id);
+        }
+    }
+
+    fn write_servers(&mut self) {
+        let now = self.stamp();
+        let mut last = None;
+        while let Some(server) = self.dataplane.poll_server_output(last, now) {
+            self.write_server(server);
+            last = Some(server);
+        }
+    }
+
+    fn write_server(&mut self, server: usize) {
+        let Some(stream) = self.servers.stream(server) else { return };
+        match sockets::try_write(stream, self.dataplane.server_output(server)) {
+            Ok(count) => {
+                let now = self.stamp();
+                self.dataplane.handle_server_written(server, count, now);
+            }
+            Err(ended) => self.lose_server(server, ended),
+        }
+    }
+
+    fn write_client(&mut self, id: SessionId) {
+        let Some(Some(Admitted { stream, .. })) = self.clients.get_mut(id) else { return };
+        match sockets::write(stream, self.dataplane.client_output(id)) {
+            Some(count) => {
+                let now = self.stamp();
+                self.dataplane.handle_client_written(id, count, now);
+            }
+            None => self.close_client(id),
+        }
+    }
+
+    fn handle_writable(&mut self, peer: Peer) {
+        match peer {
+            Peer::Client(id) => self.dataplane.handle_client_writable(id),
+            Peer::Server(server) if self.dataplane.server_is_up(server) => {
+                self.dataplane.handle_server_writable(server);
+            }
+            Peer::Server(server) => self.finish_connecting(server),
+        }
+    }
+
+    // ── connections ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Returns how many there were.
+    fn carry_out_events(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(event) = self.dataplane.poll_event() {
+            match event {
+                Event::Connect(server) => self.connect(server),
+                Event::Disconnect(server) => self.disconnect(server),
+                Event::Close(id) => self.close_client(id),
+                Event::Resume(id) => self.unread.push(Peer::Client(id)),
+                Event::Stats { request, topic } => self.ask(request, topic),
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// What has become of servers; together with what other threads see it may be a line in a log.
+    #[cold]
+    fn tell_changes(&mut self) {
+        while let Some(change) = self.dataplane.poll_change() {
+            self.notices.note_server(self.index, &change);
+        }
+    }
+
+    /// A loop never waits for the others; the thread that it asks does.
+    fn ask(&mut self, request: usize, topic: StatsTopic) {
+        if self.questions.try_send(Question { from: self.index, request, topic }).is_err() {
+            self.answer_stats(request, BUSY.to_vec());
+        }
+    }
+
+    fn answer_stats(&mut self, request: usize, text: Vec<u8>) {
+        self.dataplane.counters_mut().stats_refused += u64::from(text == BUSY);
+        self.dataplane.handle_stats(request, text, self.clock.now());
+    }
+
+    fn take_messages(&mut self) {
+        while let Ok(message) = self.mailbox.try_recv() {
+            match message {
+                Message::Accept(client) => self.accept(client),
+                Message::Refused(refused) => refused.count(self.dataplane.counters_mut()),
+                Message::Report(reply) => {
+                    let now = self.clock.now();
+                    self.dataplane.handle_time(now);
+                    let mut report = self.dataplane.report(now);
+                    report.stations.extend(self.serving.as_ref().and_then(|serving| serving.entry(now)));
+                    // Whoever asked may have stopped waiting.
+                    let _ = reply.send(report);
+                }
+                Message::Stats { request, text } => self.answer_stats(request, text),
+                Message::Table(routing) => self.take_routing(routing),
+                Message::Addresses(book) => self.take_addresses(book),
+                Message::Drain => self.begin_drain(),
+            }
+        }
+    }
+
+    pub(crate) fn take_routing(&mut self, routing: Routing) {
+        let Routing { table, book, timeout_ns, taken } = routing;
+        self.dataplane.set_timeout(timeout_ns);
+        self.dataplane.handle_table(table, self.clock.now());
+        self.take_addresses(book);
+        drop(taken);
+    }
+
+    fn accept(&mut self, mut client: Admitted) {
+        let Some(id) = self.dataplane.handle_accept(self.clock.now()) else {
+            return sockets::refuse(client.stream);
+        };
+        self.reads.begin_client(&client.stream);
+        if watch(self.poll.registry(), Peer::Client(id), &mut client.stream).is_err() {
+            return self.dataplane.handle_client_closed(id);
+        }
+        if id >= self.clients.len() {
+            self.clients.resize_with(id + 1, || None);
+        }
+        self.clients[id] = Some(client);
+    }
+
+    fn close_client(&mut self, id: SessionId) {
+        self.clients[id] = None;
+        self.dataplane.handle_client_closed(id);
+    }
+
+    /// Requests that had reached this machine are still taken.
+    fn begin_drain(&mut self) {
+        for id in 0..self.clients.len() {
+            self.read_client(id, false);
+        }
+        self.dataplane.begin_drain();
+        let patience = u64::try_from(self.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.drain_until.get_or_insert(self.clock.now().plus(patience));
+    }
+
+    // ── connections to servers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The dataplane wants a connection to this server.
+    fn connect(&mut self, slot: usize) {
+        let (endpoint, registry) = (&self.dataplane.server(slot).endpoint, self.poll.registry());
+        let watch = |stream: &mut Stream| watch(registry, Peer::Server(slot), stream);
+        let begun = self.servers.connect(slot, endpoint, self.now, watch);
+        self.note_begun(slot, begun);
+    }
+
+    fn try_next_address(&mut self, slot: usize) {
+        let (endpoint, registry) = (&self.dataplane.server(slot).endpoint, self.poll.registry());
+        let watch = |stream: &mut Stream| watch(registry, Peer::Server(slot), stream);
+        let begun = self.servers.try_next_address(slot, endpoint, self.now, watch);
+        self.note_begun(slot, begun);
+    }
+
+    fn note_begun(&mut self, slot: usize, (progress, shortage): (Progress, Shortage)) {
+        if shortage != Shortage::default() {
+            let counters = self.dataplane.counters_mut();
+            counters.server_connects_reserved += shortage.lent;
+            counters.server_connects_refused_descriptors += shortage.refused;
+        }
+        if progress == Progress::Failed {
+            self.lose_server(slot, Ended::ByPeer);
+        }
+    }
+
+    /// A connection that was begun has become ready for something.
+    fn finish_connecting(&mut self, slot: usize) {
+        match self.servers.look(slot) {
+            Progress::Connected => {
+                let now = self.read_clock();
+                self.dataplane.handle_server_connected(slot, now);
+                self.renew_if_moved(slot);
+            }
+            Progress::Failed => self.try_next_address(slot),
+            Progress::Open => {}
+        }
+    }
+
+    /// The dataplane wants no connection to this number's server any more.
+    fn disconnect(&mut self, slot: usize) {
+        let is_kept = self.dataplane.connected_servers().any(|connected| connected == slot);
+        self.servers.disconnect(slot, is_kept);
+    }
+
+    fn lose_server(&mut self, slot: usize, ended: Ended) {
+        self.servers.lose(slot);
+        let now = self.read_clock();
+        match ended {
+            Ended::ByPeer => self.dataplane.handle_server_disconnected(slot, now),
+            Ended::Otherwise => self.dataplane.handle_server_broken(slot, now),
+        }
+    }
+
+    /// Some names have other addresses.
+    pub(crate) fn take_addresses(&mut self, book: Arc<AddressBook>) {
+        self.servers.take_addresses(book);
+        self.servers.slots().for_each(|slot| self.renew_if_moved(slot));
+    }
+
+    fn renew_if_moved(&mut self, slot: usize) {
+        if self.servers.has_moved(slot, &self.dataplane.server(slot).endpoint) {
+            self.dataplane.handle_server_moved(slot);
+        }
+    }
+
+    // ── service from a queue ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Connects to the server to whose queue it belongs; to others it does when they are needed.
+    pub(crate) fn settle_at(&mut self, home: Option<Server>) {
+        let now = self.read_clock();
+        if let Some(home) = &home {
+            self.dataplane.handle_server_wanted(home, now);
+        }
+        if let Some(serving) = &mut self.serving {
+            serving.settle_at(home, now);
+        }
+    }
+
+    /// A request came into service.
+    pub(crate) fn note_serving(&mut self, now: Instant) {
+        if let Some(serving) = &mut self.serving {
+            serving.enter(now);
+        }
+    }
+
+    /// A request that came into service at `since` is answered, as far as the kernel took the answer.
+    pub(crate) fn note_served(&mut self, since: Instant) {
+        let now = self.read_clock();
+        if let Some(serving) = &mut self.serving {
+            serving.leave(since, now);
+        }
+    }
+}
+
+// ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+fn watch(registry: &Registry, peer: Peer, stream: &mut Stream) -> io::Result<()> {
+    registry.register(stream, token(peer), Interest::READABLE | Interest::WRITABLE)
+}
+
+/// Servers and clients share the numbers behind the waker's: there may be any number of either.
+fn token(peer: Peer) -> Token {
+    match peer {
+        Peer::Server(server) => Token(1 + 2 * server),
+        Peer::Client(id) => Token(2 + 2 * id),
+    }
+}
+
+fn peer(token: Token) -> Peer {
+    let index = token.0 - 1;
+    if index.is_multiple_of(2) { Peer::Server(index / 2) } else { Peer::Client(index / 2) }
+}

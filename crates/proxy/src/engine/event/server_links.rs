@@ -1,0 +1,254 @@
+//! Connections to servers, as one event loop makes them.
+//!
+//! ```text
+//!   connect ─▶ one address after the other ─▶ begun ─▶ ready for something: check ─▶ connected
+//!                   ▲                                         │ refused
+//!                   └─────────────────────────────────────────┘        no address is left: lost
+//! ```
+//!
+//! [`ServerLinks`] owns the sockets, by the numbers that the dataplane gave the servers, and knows which address of a name is tried next.
+//! It is asked to connect, and to look what became of that; it answers with a value, and the loop tells its dataplane.
+
+use crate::{
+    connections::{
+        descriptors::{Descriptors, Shortage},
+        names::AddressBook,
+        sockets::Stream,
+        tcp_timeouts::TcpTimeouts,
+    },
+    reload::handle::ResolverHandle,
+};
+use mio::net::{TcpStream, UnixStream};
+use std::{io, mem, net::SocketAddr, path::Path, sync::Arc};
+use weir_routing::Endpoint;
+use weir_timing::Instant;
+
+/// Where servers are, and who is asked when that may have changed.
+#[derive(Clone)]
+pub(crate) struct Whereabouts {
+    book: Arc<AddressBook>,
+    resolver: ResolverHandle,
+    descriptors: Arc<Descriptors>,
+    /// How long the kernel waits for their machines.
+    tcp: TcpTimeouts,
+}
+
+impl Whereabouts {
+    pub(crate) fn new(
+        book: Arc<AddressBook>,
+        resolver: ResolverHandle,
+        descriptors: Arc<Descriptors>,
+        tcp: TcpTimeouts,
+    ) -> Self {
+        Self { book, resolver, descriptors, tcp }
+    }
+
+    /// Some names have other addresses.
+    pub(crate) fn take_addresses(&mut self, book: Arc<AddressBook>) {
+        self.book = book;
+    }
+}
+
+pub(super) struct ServerLinks {
+    whereabouts: Whereabouts,
+    links: Vec<ServerLink>,
+}
+
+/// What a loop has of one server's number.
+#[derive(Debug, Default)]
+struct ServerLink {
+    stream: Option<Stream>,
+    /// Where `stream` leads, by TCP.
+    to: Option<SocketAddr>,
+    /// Which of the addresses is tried next.
+    next: usize,
+    /// How many were tried since the dataplane asked for a connection.
+    tried: usize,
+    /// A connection was asked for before.
+    known: bool,
+}
+
+/// What became of a connection that is being made.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It is established.
+    Connected,
+    /// It is not yet, or there is none.
+    Open,
+    /// It could not be made.
+    Failed,
+}
+
+impl ServerLinks {
+    pub(super) fn new(whereabouts: Whereabouts) -> Self {
+        Self { whereabouts, links: Vec::new() }
+    }
+
+    /// The numbers that had a connection.
+    pub(super) fn slots(&self) -> std::ops::Range<usize> {
+        0..self.links.len()
+    }
+
+    /// The connection to read from and to write to.
+    #[inline]
+    pub(super) fn stream(&self, slot: usize) -> Option<&Stream> {
+        self.links[slot].stream.as_ref()
+    }
+
+    /// Begins to connect to this server; `watch` is given the socket.
+    pub(super) fn connect(
+        &mut self,
+        slot: usize,
+        endpoint: &Endpoint,
+        now: Instant,
+        watch: impl Fn(&mut Stream) -> io::Result<()>,
+    ) -> (Progress, Shortage) {
+        if slot >= self.links.len() {
+            self.links.resize_with(slot + 1, ServerLink::default);
+        }
+        let link = &mut self.links[slot];
+        link.tried = 0;
+        if mem::replace(&mut link.known, true) {
+            // It was lost, or could not be made. The next attempt will know what is found out now.
+            self.whereabouts.resolver.look_up(endpoint);
+        }
+        self.try_next_address(slot, endpoint, now, watch)
+    }
+
+    /// The addresses of a name are tried in turn, each at once when the one before has failed.
+    pub(super) fn try_next_address(
+        &mut self,
+        slot: usize,
+        endpoint: &Endpoint,
+        now: Instant,
+        watch: impl Fn(&mut Stream) -> io::Result<()>,
+    ) -> (Progress, Shortage) {
+        let Whereabouts { book, descriptors, .. } = &self.whereabouts;
+        let (link, addresses, mut shortage) =
+            (&mut self.links[slot], book.addresses(endpoint), Shortage::default());
+        loop {
+            let begun =
+                link.begin(endpoint, addresses, |connect| descriptors.connect(&mut shortage, now, connect));
+            let Some(mut stream) = begun else { return (Progress::Failed, shortage) };
+            if watch(&mut stream).is_ok() {
+                link.stream = Some(stream);
+                return (Progress::Open, shortage);
+            }
+        }
+    }
+
+    /// A connection that was begun has become ready for something.
+    pub(super) fn look(&mut self, slot: usize) -> Progress {
+        let link = &mut self.links[slot];
+        let Some(stream) = &link.stream else { return Progress::Open };
+        match stream.connected() {
+            Some(true) => {
+                stream.send_at_once();
+                self.whereabouts.tcp.guard_server(stream);
+                Progress::Connected
+            }
+            Some(false) => {
+                link.stream = None;
+                Progress::Failed
+            }
+            None => Progress::Open,
+        }
+    }
+
+    /// There is no connection to this number's server any more.
+    pub(super) fn lose(&mut self, slot: usize) {
+        self.links[slot].stream = None;
+        self.whereabouts.descriptors.note_closed();
+    }
+
+    /// The connection to this number's server is wanted no more; the next may be another server's, unless the number `is_kept`. What the
+    /// kernel still has is not sent: it would come behind what goes over the next connection.
+    pub(super) fn disconnect(&mut self, slot: usize, is_kept: bool) {
+        // A server that leaves may never have been needed.
+        let Some(link) = self.links.get_mut(slot) else { return };
+        link.stream.take().iter().for_each(Stream::drop_unsent);
+        self.whereabouts.descriptors.note_closed();
+        link.known = is_kept;
+    }
+
+    /// Some names have other addresses.
+    pub(super) fn take_addresses(&mut self, book: Arc<AddressBook>) {
+        self.whereabouts.take_addresses(book);
+    }
+
+    /// Whether the connection to this server leads where it is not any more.
+    pub(super) fn has_moved(&self, slot: usize, endpoint: &Endpoint) -> bool {
+        let (link, addresses) = (&self.links[slot], self.whereabouts.book.addresses(endpoint));
+        let moved = link.to.is_some_and(|to| !addresses.is_empty() && !addresses.contains(&to));
+        moved && link.stream.is_some()
+    }
+}
+
+impl ServerLink {
+    /// Begins to connect to the next address that lets itself be begun with; `None` if there is none.
+    fn begin(
+        &mut self,
+        endpoint: &Endpoint,
+        addresses: &[SocketAddr],
+        mut connect: impl FnMut(&dyn Fn() -> io::Result<Stream>) -> io::Result<Stream>,
+    ) -> Option<Stream> {
+        if let Endpoint::Unix { path } = endpoint {
+            self.to = None;
+            if mem::replace(&mut self.tried, 1) > 0 {
+                return None;
+            }
+            return connect(&|| UnixStream::connect(Path::new(path)).map(Stream::Unix)).ok();
+        }
+        while self.tried < addresses.len() {
+            let address = addresses[self.next % addresses.len()];
+            self.next = (self.next + 1) % addresses.len();
+            self.tried += 1;
+            if let Ok(stream) = connect(&|| TcpStream::connect(address).map(Stream::Tcp)) {
+                self.to = Some(address);
+                return Some(stream);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    /// The ports that are tried before one of these, which can be begun with, until there is none.
+    fn check(link: &mut ServerLink, ports: &[u16], may_begin: &[bool]) -> (Vec<usize>, bool) {
+        let addresses: Vec<_> = ports.iter().copied().map(address).collect();
+        let endpoint = Endpoint::Tcp { host: "a.test".into(), port: 1 };
+        let (mut tried, mut answers) = (Vec::new(), may_begin.iter());
+        let begun = link.begin(&endpoint, &addresses, |_| {
+            tried.push(tried.len());
+            let listener = std::net::TcpListener::bind(address(0))?;
+            match answers.next() {
+                Some(true) => TcpStream::connect(listener.local_addr()?).map(Stream::Tcp),
+                _ => Err(io::Error::other("refused at once")),
+            }
+        });
+        (tried, begun.is_some())
+    }
+
+    #[test]
+    fn each_address_is_tried_once_and_the_next_attempt_begins_behind_the_last() {
+        let mut link = ServerLink::default();
+        assert_eq!(check(&mut link, &[1, 2, 3], &[false, true]), (vec![0, 1], true));
+        assert_eq!((link.to, link.next, link.tried), (Some(address(2)), 2, 2));
+        assert_eq!(check(&mut link, &[1, 2, 3], &[false]), (vec![0], false), "one is left");
+        link.tried = 0;
+        assert_eq!(check(&mut link, &[1, 2, 3], &[true]), (vec![0], true));
+        assert_eq!(link.to, Some(address(1)));
+    }
+
+    #[test]
+    fn a_name_without_an_address_cannot_be_begun_with() {
+        assert_eq!(check(&mut ServerLink::default(), &[], &[true]), (vec![], false));
+    }
+}

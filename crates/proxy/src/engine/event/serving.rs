@@ -1,0 +1,60 @@
+//! What an event loop that serves queued requests tells about that: how many it has in service over time, and how long each was.
+
+use weir_dataplane::StationEntry;
+use weir_routing::Server;
+use weir_timing::{Instant, Station};
+
+#[derive(Debug)]
+pub(crate) struct Serving {
+    name: &'static str,
+    /// The server to whose queue it belongs, if to one.
+    home: Option<Server>,
+    /// Its server has left, and no other has come.
+    is_spare: bool,
+    station: Station,
+}
+
+impl Serving {
+    pub(crate) fn new(name: &'static str, now: Instant) -> Self {
+        Self { name, home: None, is_spare: false, station: Station::new(now) }
+    }
+
+    /// None while it belongs nowhere.
+    pub(crate) fn entry(&self, now: Instant) -> Option<StationEntry> {
+        let entry = StationEntry {
+            station: self.name,
+            server: self.home.as_ref().map(|server| server.name.clone()),
+            threads: 1,
+            measured: self.station.report(now),
+        };
+        (!self.is_spare || self.station.length() > 0).then_some(entry)
+    }
+
+    /// It belongs to the queue of this server from now on.
+    pub(crate) fn settle_at(&mut self, home: Option<Server>, now: Instant) {
+        if !is_same(self.home.as_ref(), home.as_ref()) {
+            if self.station.length() == 0 {
+                // What was measured was another server's.
+                self.station = Station::new(now);
+            }
+            self.is_spare = home.is_none();
+            self.home = home;
+        }
+    }
+
+    /// A request came into service.
+    pub(crate) fn enter(&mut self, now: Instant) {
+        self.station.enter(now);
+    }
+
+    /// A request that came into service at `since` is answered, as far as the kernel took the answer.
+    pub(crate) fn leave(&mut self, since: Instant, now: Instant) {
+        self.station.leave(since, now);
+    }
+}
+
+/// Whether both are the same server, reached under the same address and called the same.
+pub(crate) fn is_same(one: Option<&Server>, other: Option<&Server>) -> bool {
+    let identity = |server: Option<&Server>| server.map(|it| (it.endpoint.clone(), it.name.clone()));
+    identity(one) == identity(other)
+}

@@ -1,0 +1,111 @@
+//! What an engine is made of, and what it has started.
+//!
+//! [`Making`] owns what all threads of an engine begin with. Each engine is a [`StartEngine`]: it is given a `Making`, and answers with
+//! the threads that it has [`Started`].
+
+use crate::{
+    Config,
+    admin::question::Question,
+    engine::event::server_links::Whereabouts,
+    mailbox::LoopHandle,
+    notices::showing::Notices,
+    process::{
+        clock::Clock,
+        error::RunError,
+        threads::{LoopThread, Watch},
+    },
+    records::{
+        traces::Tracing,
+        windows::{self, Hub},
+    },
+};
+use std::sync::{Arc, PoisonError, RwLock, mpsc::SyncSender};
+use weir_dataplane::{Budget, Freshness};
+
+/// Starts the threads of one engine.
+pub(super) trait StartEngine {
+    fn start(&self, making: &Making) -> Result<Started, RunError>;
+}
+
+/// What an engine is made of.
+#[derive(Clone)]
+pub(crate) struct Making {
+    pub(super) config: Config,
+    pub(super) clock: Clock,
+    /// Who notices that a thread has ended.
+    pub(super) watch: Watch,
+    /// Where the servers are.
+    pub(super) whereabouts: Whereabouts,
+    /// Where threads say what happened.
+    pub(super) notices: Arc<Notices>,
+    /// Where threads ask what they cannot answer themselves.
+    pub(super) questions: SyncSender<Question>,
+    pub(super) windows: Hub,
+    /// Where rows of sampled requests go, if anywhere.
+    pub(super) tracing: Option<Tracing>,
+    /// The memory that all loops share.
+    pub(super) budget: Arc<Budget>,
+    /// What all dataplanes know together.
+    pub(super) freshness: Arc<Freshness>,
+}
+
+impl Making {
+    pub(crate) fn new(
+        config: &Config,
+        clock: Clock,
+        watch: &Watch,
+        whereabouts: Whereabouts,
+        notices: Arc<Notices>,
+        questions: SyncSender<Question>,
+        windows: Hub,
+    ) -> Self {
+        Self {
+            config: config.clone(),
+            clock,
+            watch: watch.clone(),
+            whereabouts,
+            notices,
+            questions,
+            windows,
+            tracing: None,
+            budget: Budget::new(config.buffer_bytes_max),
+            freshness: Arc::default(),
+        }
+    }
+
+    /// Rows of sampled requests go there, if anywhere.
+    pub(crate) fn with_tracing(self, tracing: Option<Tracing>) -> Self {
+        Self { tracing, ..self }
+    }
+}
+
+/// The threads of an engine.
+pub(crate) struct Started {
+    /// Those that have something to report.
+    pub(crate) reporting: ReportingThreads,
+    /// Those that take clients and tables, and are told to drain.
+    pub(crate) doors: Vec<LoopHandle>,
+    /// All, in the order in which they are waited for.
+    pub(crate) threads: Vec<LoopThread>,
+    /// Queues that are not a thread's own.
+    pub(crate) queues: Vec<Arc<dyn windows::Queue>>,
+}
+
+/// The threads that have something to report; there may come more, and each keeps its number.
+#[derive(Clone, Default)]
+pub(crate) struct ReportingThreads(Arc<RwLock<Vec<LoopHandle>>>);
+
+impl ReportingThreads {
+    pub(super) fn new(threads: impl IntoIterator<Item = LoopHandle>) -> Self {
+        Self(Arc::new(RwLock::new(threads.into_iter().collect())))
+    }
+
+    pub(super) fn add(&self, thread: LoopHandle) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+
+    /// All that there are now, by their numbers.
+    pub(crate) fn all(&self) -> Vec<LoopHandle> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

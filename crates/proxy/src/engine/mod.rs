@@ -1,0 +1,30 @@
+//! The engines: how requests are served (`docs/engines.md`), from the threads that read clients to the last written reply.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `making` | what an engine is made of, and what it has started: [`making::StartEngine`] |
+//! | `event` | event loops, each with clients and servers of its own |
+//! | `pool` | one queue, and workers |
+//! | `split` | queues of reads and of writes for each server, and those who take from them |
+//! | `threaded` | what pool and split share: the network thread, clients, queues, workers |
+//! | `door` | what the event loop and the network thread share: how clients come in, are read, and leave |
+
+pub(crate) mod door;
+pub(crate) mod event;
+pub(crate) mod making;
+mod pool;
+mod split;
+mod threaded;
+
+use crate::{config::engine::Engine, process::error::RunError};
+use making::{Making, StartEngine, Started};
+
+/// Starts the threads of the engine that the configuration says.
+pub(crate) fn start(making: &Making) -> Result<Started, RunError> {
+    let engine: &dyn StartEngine = match making.config.engine {
+        Engine::Event => &event::start::Loops,
+        Engine::Pool { workers, queue_len_max } => &pool::Pool { workers, queue_len_max },
+        Engine::Split { readers, queue_len_max } => &split::start::Split { readers, queue_len_max },
+    };
+    engine.start(making)
+}

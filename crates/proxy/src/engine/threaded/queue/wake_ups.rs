@@ -1,0 +1,312 @@
+//! Who of a queue's workers waits to be called, and who has been called and has not come yet.
+//!
+//! A call costs a system call and a switch of threads, so not every request is worth one: a worker that is on its way takes what is
+//! there when it comes, and so does one that has finished another request in the meantime. Therefore no more are on their way at once
+//! than half of the machine's cores, the other half of which carries those who ask and those who answer; and a worker that has taken a
+//! request calls the next one, if others still wait, when it is about to wait itself.
+//!
+//! Where threads wait for processors, no more are at work than bring something (`concurrency.rs`): nobody is called while so many are, as long as
+//! they come back, and one who comes back when more are at work rests, although requests wait.
+//!
+//! Nothing is left waiting by that: while requests wait and workers are idle, one at least is on its way or about to call, or the queue
+//! was told to ask again in a moment, for those at work may wait for a server.
+
+use crate::engine::threaded::queue::concurrency::Concurrency;
+use std::{mem, thread};
+use weir_timing::Instant;
+
+#[derive(Debug)]
+pub(super) struct WakeUps {
+    /// Workers that wait to be called, the last to become idle at the end: its caches are the warmest.
+    idle: Vec<usize>,
+    /// What is known of each.
+    whereabouts: Vec<Whereabouts>,
+    /// How many are on their way.
+    coming: usize,
+    coming_max: usize,
+    concurrency: Concurrency,
+    /// How many came back since the crew was looked at.
+    returns: u64,
+    /// When the last one came back.
+    back: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    /// Serves, or has not been here yet.
+    Busy,
+    Idle,
+    /// Was called, and has not come yet.
+    Coming,
+}
+
+/// Whether anybody is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    This(usize),
+    /// All are at work, or enough are on their way.
+    Nobody,
+    /// Enough are at work. Should they not be, the question is to be asked again after [`AGAIN_NS`].
+    NobodyYet,
+}
+
+/// How long a request may be left to workers that do not come back.
+pub(super) const AGAIN_NS: u64 = 1_000_000;
+
+/// If nobody has come back for so long, those at work wait for servers, and it takes others.
+const PATIENCE_NS: u64 = 500_000;
+
+impl WakeUps {
+    /// Of `workers` workers, none of whom is idle yet.
+    pub(super) fn new(workers: usize) -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Self::with_coming_max(workers, (cores / 2).max(1))
+    }
+
+    fn with_coming_max(workers: usize, coming_max: usize) -> Self {
+        Self {
+            idle: Vec::with_capacity(workers),
+            whereabouts: vec![Whereabouts::Busy; workers],
+            coming: 0,
+            coming_max,
+            concurrency: Concurrency::of(workers),
+            returns: 0,
+            back: Instant::ZERO,
+        }
+    }
+
+    /// Whom to call now that so many requests wait, if anybody.
+    pub(super) fn call(&mut self, waiting: usize, now: Instant) -> Choice {
+        let are_enough = self.at_work() + self.coming >= self.concurrency.limit();
+        if are_enough && !self.idle.is_empty() && now.saturating_since(self.back) < PATIENCE_NS {
+            Choice::NobodyYet
+        } else {
+            self.call_anyway(waiting)
+        }
+    }
+
+    /// The same, however many are at work.
+    pub(super) fn call_anyway(&mut self, waiting: usize) -> Choice {
+        if self.coming >= self.coming_max.min(waiting) {
+            return Choice::Nobody;
+        }
+        let Some(worker) = self.idle.pop() else { return Choice::Nobody };
+        self.whereabouts[worker] = Whereabouts::Coming;
+        self.coming += 1;
+        Choice::This(worker)
+    }
+
+    fn at_work(&self) -> usize {
+        self.whereabouts.len() - self.idle.len() - self.coming
+    }
+
+    /// To be called every few milliseconds: whether threads wait for processors.
+    pub(super) fn look(&mut self, is_crowded: bool, now: Instant) {
+        self.concurrency.look(mem::take(&mut self.returns), is_crowded, now);
+    }
+
+    /// Whether a worker that is back rests. To be asked only where it is asked again in a moment whom to call.
+    pub(super) fn rests(&self) -> bool {
+        self.at_work() > self.concurrency.limit()
+    }
+
+    /// This worker looks for something to take: it is on its way no more, or back from another request. Returns whether it is back.
+    pub(super) fn note_arrival(&mut self, worker: usize, now: Instant) -> bool {
+        match self.whereabouts[worker] {
+            Whereabouts::Coming => {
+                self.whereabouts[worker] = Whereabouts::Busy;
+                self.coming -= 1;
+                false
+            }
+            Whereabouts::Busy => {
+                self.returns += 1;
+                self.back = now;
+                true
+            }
+            Whereabouts::Idle => false,
+        }
+    }
+
+    /// It has taken something.
+    pub(super) fn note_busy(&mut self, worker: usize) {
+        if self.whereabouts[worker] == Whereabouts::Idle {
+            // It came for something else, a report perhaps.
+            self.idle.retain(|&idle| idle != worker);
+        }
+        self.whereabouts[worker] = Whereabouts::Busy;
+    }
+
+    /// It has found nothing, and waits to be called.
+    pub(super) fn note_idle(&mut self, worker: usize) {
+        if self.whereabouts[worker] != Whereabouts::Idle {
+            self.whereabouts[worker] = Whereabouts::Idle;
+            self.idle.push(worker);
+        }
+    }
+
+    /// How many wait to be called.
+    pub(super) fn idle_len(&self) -> usize {
+        self.idle.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn idle(workers: usize, coming_max: usize) -> WakeUps {
+        let mut calls = WakeUps::with_coming_max(workers, coming_max);
+        (0..workers).for_each(|worker| calls.note_idle(worker));
+        calls
+    }
+
+    /// Of 64 workers so many are at work on a crowded machine, and the last came back at the returned moment. The limit is that of a crew
+    /// that brought the same with fewer and fewer.
+    fn crowded(at_work: usize) -> (WakeUps, Instant) {
+        let mut calls = idle(64, 2);
+        (0..at_work).for_each(|worker| calls.note_busy(worker));
+        let mut now = at(1_000_000_000);
+        for _ in 0..40 {
+            now = now.plus(20_000_000);
+            calls.note_arrival(0, now);
+            calls.note_busy(0);
+            calls.look(true, now);
+        }
+        (calls, now)
+    }
+
+    #[test]
+    fn the_last_to_become_idle_is_called_first() {
+        let mut calls = idle(3, 3);
+        assert_eq!(calls.call_anyway(9), Choice::This(2));
+        assert_eq!(calls.call_anyway(9), Choice::This(1));
+    }
+
+    #[test]
+    fn no_more_are_called_than_requests_wait_or_than_the_machine_can_run() {
+        let mut calls = idle(8, 2);
+        assert_eq!(calls.call_anyway(0), Choice::Nobody);
+        assert_eq!(calls.call_anyway(1), Choice::This(7));
+        assert_eq!(calls.call_anyway(1), Choice::Nobody, "one is on its way for it");
+        assert_eq!(calls.call_anyway(2), Choice::This(6));
+        assert_eq!(calls.call_anyway(8), Choice::Nobody);
+        calls.note_arrival(7, at(0));
+        assert_eq!(calls.call_anyway(7), Choice::This(5));
+    }
+
+    #[test]
+    fn a_worker_that_comes_uncalled_and_takes_something_is_not_called_for_it() {
+        let mut calls = idle(2, 2);
+        calls.note_arrival(1, at(0));
+        calls.note_busy(1);
+        assert_eq!(calls.call_anyway(2), Choice::This(0));
+        assert_eq!(calls.call_anyway(2), Choice::Nobody);
+    }
+
+    #[test]
+    fn nobody_is_called_on_a_crowded_machine_while_enough_are_at_work_and_come_back() {
+        let (mut calls, now) = crowded(40);
+        assert!(calls.concurrency.limit() < 40, "{:?}", calls.concurrency);
+        assert_eq!(calls.call(20, now.plus(PATIENCE_NS - 1)), Choice::NobodyYet);
+        assert!(matches!(calls.call(20, now.plus(PATIENCE_NS)), Choice::This(_)), "they wait for servers");
+        assert!(matches!(calls.call_anyway(20), Choice::This(_)));
+    }
+
+    #[test]
+    fn one_is_called_on_a_crowded_machine_while_fewer_are_at_work() {
+        let (mut calls, now) = crowded(2);
+        assert!(matches!(calls.call(1, now), Choice::This(_)));
+    }
+
+    #[test]
+    fn those_who_are_too_many_rest_as_they_come_back() {
+        let (mut calls, _) = crowded(40);
+        let limit = calls.concurrency.limit();
+        for worker in 0..40 {
+            if calls.rests() {
+                calls.note_idle(worker);
+            }
+        }
+        assert_eq!(calls.at_work(), limit);
+        let all = idle(4, 2);
+        assert!(!all.rests());
+    }
+
+    /// What can happen to a queue, with the worker that it happens to.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push,
+        /// A worker that has taken something is about to wait for its servers.
+        Wait(usize),
+        /// A worker wakes up: because it was called, or for something else.
+        Wake(usize),
+        /// A worker has served what it took, and looks for more.
+        Finish(usize),
+        /// The moment is over after which the queue asks again.
+        Again,
+    }
+
+    fn steps(workers: usize) -> impl Strategy<Value = Vec<(Step, u64)>> {
+        let step = prop_oneof![
+            2 => Just(Step::Push),
+            2 => (0..workers).prop_map(Step::Wait),
+            1 => (0..workers).prop_map(Step::Wake),
+            1 => (0..workers).prop_map(Step::Finish),
+            1 => Just(Step::Again),
+        ];
+        prop::collection::vec((step, 0_u64..100_000), 1..200)
+    }
+
+    proptest! {
+        /// The rule that nothing is left waiting, as the queue follows it.
+        #[test]
+        fn while_requests_wait_somebody_is_on_the_way_or_will_call(coming_max in 1_usize..4, steps in steps(5), limit in 1_usize..=5) {
+            let mut calls = idle(5, coming_max);
+            calls.concurrency = Concurrency::limited_to(5, limit);
+            let (mut waiting, mut serving, mut about_to_call) = (0_usize, [false; 5], [false; 5]);
+            let (mut now, mut asks_again) = (at(1_000_000_000), false);
+            for (step, pause) in steps {
+                now = now.plus(pause);
+                match step {
+                    Step::Push => {
+                        waiting += 1;
+                        asks_again |= calls.call(waiting, now) == Choice::NobodyYet;
+                    }
+                    Step::Wait(worker) => {
+                        if about_to_call[worker] {
+                            if asks_again { calls.call(waiting, now) } else { calls.call_anyway(waiting) };
+                        }
+                        about_to_call[worker] = false;
+                    }
+                    Step::Again => {
+                        calls.call(waiting, now);
+                        asks_again = waiting > 0 && calls.idle_len() > 0;
+                    }
+                    Step::Wake(worker) if serving[worker] => {}
+                    Step::Finish(worker) if about_to_call[worker] => {}
+                    Step::Wake(worker) | Step::Finish(worker) => {
+                        let rests = calls.note_arrival(worker, now) && asks_again && calls.rests();
+                        serving[worker] = waiting > 0 && !rests;
+                        if serving[worker] {
+                            waiting -= 1;
+                            calls.note_busy(worker);
+                            about_to_call[worker] = true;
+                        } else {
+                            calls.note_idle(worker);
+                        }
+                    }
+                }
+                let will_call = asks_again || about_to_call.contains(&true);
+                prop_assert!(waiting == 0 || calls.coming > 0 || will_call || serving.iter().all(|&serves| serves));
+                let coming = calls.whereabouts.iter().filter(|it| **it == Whereabouts::Coming).count();
+                prop_assert_eq!(calls.coming, coming);
+                prop_assert!(calls.coming <= coming_max);
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The process: its clock, its threads, its memory, and its end.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `clock` | the one clock |
+//! | `threads` | that no thread ends unnoticed |
+//! | `error` | why a proxy could not run |
+//! | `stopping` | signals, and what is done until the proxy stops |
+//! | `cpu_contention` | whether a thread waits for processors |
+//! | `usage` | CPU time and memory, as the kernel counts them |
+//! | `heap` | what the allocator does with large buffers |
+
+pub(crate) mod clock;
+pub(crate) mod cpu_contention;
+pub(crate) mod error;
+pub(crate) mod heap;
+pub(crate) mod stopping;
+pub(crate) mod threads;
+pub(crate) mod usage;

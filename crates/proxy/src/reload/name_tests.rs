@@ -1,0 +1,432 @@
+//! Names of servers that change, with a resolver that says what the test wants: loop, resolver and sockets are the real ones.
+
+use crate::{
+    Config, Engine, Notice, Resolve,
+    connections::{
+        client_limit::{Admitted, ClientLimit},
+        descriptors::Descriptors,
+        names::AddressBook,
+        sockets::Stream,
+    },
+    engine::{
+        self,
+        event::server_links::Whereabouts,
+        making::{Making, Started},
+    },
+    mailbox::{LoopHandle, Message},
+    notices::{notice::Tell, showing::Notices},
+    process::{
+        clock::Clock,
+        threads::{LoopThread, Watch},
+    },
+    reload::{
+        handle::{ReloadHandle, ResolverHandle},
+        thread::ReloadThread,
+    },
+};
+use std::{
+    io::{self, BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::sync_channel,
+    },
+    thread,
+    time::Duration,
+};
+use weir_routing::{Placement, Router, Server, Table};
+
+/// How long anything may take before a test says that it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a name stands for at this moment; nothing: it cannot be looked up.
+#[derive(Default)]
+struct Answers(Mutex<Vec<SocketAddr>>);
+
+impl Answers {
+    fn are(addresses: &[SocketAddr]) -> Arc<Self> {
+        let answers = Arc::new(Self::default());
+        answers.become_now(addresses);
+        answers
+    }
+
+    fn become_now(&self, addresses: &[SocketAddr]) {
+        *self.0.lock().expect("no test panicked with it") = addresses.to_vec();
+    }
+}
+
+impl Resolve for Answers {
+    fn resolve(&self, host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {
+        let answers = self.0.lock().expect("no test panicked with it").clone();
+        if host == "cache.test" && !answers.is_empty() {
+            Ok(answers)
+        } else {
+            Err(io::Error::other("no such name"))
+        }
+    }
+}
+
+/// A server that answers every request with its own letter.
+fn server(letter: char) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut writer = stream.try_clone().expect("descriptors are free");
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    let reply = match line.split_once(' ') {
+                        None => "VERSION 1\r\n".to_owned(),
+                        Some(("stats", _)) => "END\r\n".to_owned(),
+                        Some((_, key)) => format!("VALUE {key} 0 1\r\n{letter}\r\nEND\r\n"),
+                    };
+                    if writer.write_all(reply.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// An address at which nobody listens.
+fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free")
+}
+
+fn table(servers: &[&str]) -> Table {
+    let servers: Vec<Server> = servers.iter().map(|text| text.parse().expect("a server")).collect();
+    Router::new(servers, Placement::Modulo, 1).expect("a possible pool").into()
+}
+
+fn config(resolver: Arc<Answers>) -> Config {
+    let mut config = Config::new("127.0.0.1:0", table(&["cache.test:1"]), 1).expect("valid");
+    config.timeout = PATIENCE;
+    config.resolve_every = Duration::from_millis(10);
+    config.resolver = resolver;
+    config
+}
+
+fn pool_config(resolver: Arc<Answers>) -> Config {
+    config(resolver).with_engine(Engine::Pool { workers: 3, queue_len_max: 10 }).expect("valid")
+}
+
+fn split_config(resolver: Arc<Answers>) -> Config {
+    config(resolver).with_engine(Engine::Split { readers: 2, queue_len_max: 10 }).expect("valid")
+}
+
+/// An engine with the thread that reloads and resolves, and a client.
+struct Proxy {
+    /// The loop that has the client.
+    door: LoopHandle,
+    reload: ReloadHandle,
+    resolver: ResolverHandle,
+    threads: Vec<LoopThread>,
+    client: BufReader<TcpStream>,
+    /// What its operator was told of names.
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Proxy {
+    fn start(config: &Config) -> Self {
+        let clock = Clock::start();
+        let told = Arc::<Mutex<Vec<String>>>::default();
+        let said = Arc::clone(&told);
+        let tell = move |notice: Notice| {
+            let line = match notice {
+                Notice::NameUnknown(error) => format!("unknown: {error}"),
+                Notice::NameKnown(server) => format!("known: {server}"),
+                _ => return,
+            };
+            said.lock().expect("no test panicked with it").push(line);
+        };
+        let tell: Tell = Arc::new(tell);
+        let descriptors = Descriptors::start(config, Arc::clone(&tell)).expect("descriptors suffice");
+        let thread = ReloadThread::new(config, clock, Arc::clone(&descriptors), tell);
+        let (reload, resolver) = (thread.reload_handle(), thread.resolver_handle());
+        let (questions, _) = sync_channel(1);
+        let (windows, _parts, _) = crate::records::windows::Hub::new(2);
+        let whereabouts = Whereabouts::new(thread.book(), resolver.clone(), descriptors, config.tcp);
+        let (watch, notices) = (Watch::default(), Notices::new(clock));
+        let making = Making::new(config, clock, &watch, whereabouts, notices, questions, windows);
+        let Started { doors, threads, .. } = engine::start(&making).expect("descriptors are free");
+        let door = doors[0].clone();
+        std::thread::spawn(move || thread.run(&doors));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        client.set_read_timeout(Some(PATIENCE)).expect("a time above nothing");
+        let (accepted, _) = listener.accept().expect("a client has connected");
+        accepted.set_nonblocking(true).expect("a socket");
+        let stream = Stream::Tcp(mio::net::TcpStream::from_std(accepted));
+        let place = ClientLimit::new(1).enter().expect("one is free");
+        door.send(Message::Accept(Admitted::new(stream, place))).expect("the loop runs");
+        let client = BufReader::new(client);
+        Self { door, reload, resolver, threads, client, told }
+    }
+
+    /// Which server answers; anything but an answer fails.
+    fn ask(&mut self) -> String {
+        self.client.get_mut().write_all(b"get k\r\n").expect("the loop serves");
+        self.answer()
+    }
+
+    /// The first line with which a get of this key is answered.
+    fn first_line(&mut self, key: &str) -> String {
+        self.client.get_mut().write_all(format!("get {key}\r\n").as_bytes()).expect("the loop serves");
+        let mut line = String::new();
+        self.client.read_line(&mut line).expect("an answer within the time");
+        line.trim_end().to_owned()
+    }
+
+    fn told(&self) -> Vec<String> {
+        self.told.lock().expect("no test panicked with it").clone()
+    }
+
+    fn answer(&mut self) -> String {
+        self.answer_of(Vec::new())
+    }
+
+    fn answer_after_its_first_line(&mut self) -> String {
+        self.answer_of(vec![String::new()])
+    }
+
+    fn answer_of(&mut self, mut lines: Vec<String>) -> String {
+        while lines.last().is_none_or(|line| line != "END\r\n") {
+            let mut line = String::new();
+            self.client.read_line(&mut line).expect("an answer within the time");
+            assert!(!line.starts_with("SERVER_ERROR") && !line.is_empty(), "{line:?} after {lines:?}");
+            lines.push(line);
+        }
+        lines[1].trim_end().to_owned()
+    }
+
+    /// Asks until that server answers; the other may until then.
+    fn ask_until(&mut self, wanted: &str, meanwhile: &str) {
+        let began = Clock::start();
+        loop {
+            let found = self.ask();
+            if found == wanted {
+                return;
+            }
+            assert_eq!(found, meanwhile);
+            assert!(began.now().as_nanos() < 30_000_000_000, "still {found}, not {wanted}");
+            thread::yield_now();
+        }
+    }
+
+    fn reload(&self) -> Result<String, String> {
+        let answer = self.reload.try_reload().expect("nothing else is asked");
+        answer.blocking_recv().expect("the thread runs")
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let ended = self.door.send(Message::Drain).and_then(|()| {
+            self.client.get_ref().shutdown(std::net::Shutdown::Both)?;
+            self.threads.drain(..).try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+        });
+        if !thread::panicking() {
+            ended.expect("the loop ends in order");
+        }
+    }
+}
+
+#[test]
+fn a_server_whose_name_has_another_address_is_reconnected() {
+    moves(config);
+}
+
+#[test]
+fn every_worker_reconnects_a_server_whose_name_has_another_address() {
+    moves(pool_config);
+}
+
+#[test]
+fn every_reader_reconnects_a_server_whose_name_has_another_address() {
+    moves(split_config);
+}
+
+fn moves(config: impl Fn(Arc<Answers>) -> Config) {
+    let (old, new) = (server('A'), server('B'));
+    let answers = Answers::are(&[old]);
+    let mut proxy = Proxy::start(&config(Arc::clone(&answers)));
+    assert_eq!(proxy.ask(), "A");
+    // An address more changes nothing; that the one in use is gone does.
+    answers.become_now(&[new, old]);
+    while proxy.resolver.counts().changed() == 0 {
+        assert_eq!(proxy.ask(), "A");
+    }
+    assert_eq!(proxy.ask(), "A");
+    answers.become_now(&[new]);
+    proxy.ask_until("B", "A");
+    assert_eq!(proxy.ask(), "B");
+}
+
+#[test]
+fn a_name_that_cannot_be_looked_up_keeps_its_address() {
+    let answers = Answers::are(&[server('A')]);
+    let mut proxy = Proxy::start(&config(Arc::clone(&answers)));
+    answers.become_now(&[]);
+    while proxy.resolver.counts().failed() < 3 {
+        assert_eq!(proxy.ask(), "A");
+    }
+}
+
+#[test]
+fn addresses_of_one_name_are_tried_in_turn() {
+    let answers = Answers::are(&[nobody(), nobody(), server('A')]);
+    let mut proxy = Proxy::start(&config(answers));
+    // No request fails because of those that refuse.
+    assert_eq!(proxy.ask(), "A");
+}
+
+#[test]
+fn a_server_whose_name_is_unknown_at_the_start_is_down_until_it_is_known() {
+    starts_without_its_name(config);
+}
+
+#[test]
+fn workers_find_a_server_whose_name_was_unknown_at_the_start() {
+    starts_without_its_name(pool_config);
+}
+
+#[test]
+fn readers_find_a_server_whose_name_was_unknown_at_the_start() {
+    starts_without_its_name(split_config);
+}
+
+fn starts_without_its_name(config: impl Fn(Arc<Answers>) -> Config) {
+    let answers = Answers::are(&[]);
+    let mut proxy = Proxy::start(&config(Arc::clone(&answers)));
+    let unknown =
+        "unknown: server cache.test:1 cannot be resolved: no such name; check the name, or give its address";
+    assert_eq!(proxy.told(), [unknown]);
+    while proxy.resolver.counts().failed() < 3 {
+        let line = proxy.first_line("k");
+        assert!(
+            ["SERVER_ERROR connect cache.test:1", "SERVER_ERROR down cache.test:1"].contains(&line.as_str()),
+            "{line}"
+        );
+    }
+    answers.become_now(&[server('A')]);
+    let began = Clock::start();
+    loop {
+        let found = proxy.first_line("k");
+        if found.starts_with("VALUE ") {
+            break;
+        }
+        assert!(found.starts_with("SERVER_ERROR "), "{found}");
+        assert!(began.now().as_nanos() < 30_000_000_000, "still {found}");
+        thread::yield_now();
+    }
+    assert_eq!(proxy.answer_after_its_first_line(), "A");
+    assert_eq!(proxy.told(), [unknown, "known: cache.test:1"], "each is told once");
+}
+
+/// Where keys go is decided by names, not by which of them have addresses.
+#[test]
+fn keys_keep_their_servers_while_the_name_of_one_is_unknown() {
+    let known = server('A').to_string();
+    let mut config = config(Answers::are(&[]));
+    let table = table(&[&known, "cache.test:1"]);
+    let keys: Vec<String> = (0..16).map(|number| format!("key{number}")).collect();
+    let away = |key: &String| table.pools()[0].router().primary(key.as_bytes()) == 1;
+    assert!(keys.iter().any(away) && !keys.iter().all(away));
+    config.table = Arc::new(table.clone());
+    let mut proxy = Proxy::start(&config);
+    for key in &keys {
+        let answer = proxy.first_line(key);
+        if away(key) {
+            assert!(answer.starts_with("SERVER_ERROR ") && answer.ends_with(" cache.test:1"), "{answer}");
+        } else {
+            assert_eq!(answer, format!("VALUE {key} 0 1"));
+            assert_eq!(proxy.answer_after_its_first_line(), "A");
+        }
+    }
+}
+
+#[test]
+fn a_reload_with_a_name_that_nobody_knows_is_taken_and_that_server_is_down() {
+    let answers = Answers::are(&[server('A')]);
+    let mut config = config(Arc::clone(&answers));
+    let again = config.clone();
+    config.reread = Arc::new(move || {
+        let mut config = again.clone();
+        config.table = Arc::new(table(&["cache.test:1", "unknown.test:1"]));
+        Ok(config)
+    });
+    let proxy = Proxy::start(&config);
+    let told = proxy.reload().expect("a name may become known later");
+    let unknown =
+        "server unknown.test:1 cannot be resolved: no such name; check the name, or give its address";
+    assert_eq!(told, format!("generation 2: 2 servers, 1 of them new, 0 removed; {unknown}"));
+    assert_eq!((proxy.reload.in_force().generation(), proxy.reload.in_force().refused()), (2, 0));
+    assert_eq!(proxy.told(), [format!("unknown: {unknown}")]);
+}
+
+/// No name is looked up any more when names have taken all the time that there is: the proxy starts.
+#[test]
+fn names_that_take_long_do_not_hold_up_the_start() {
+    struct Slow(AtomicUsize);
+    impl Resolve for Slow {
+        fn resolve(&self, _host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Err(io::Error::other("no name server answers"))
+        }
+    }
+    let slow = Slow(AtomicUsize::new(0));
+    let servers =
+        ["a.test:1", "b.test:1", "127.0.0.1:1", "c.test:1"].map(|text| text.parse().expect("a server"));
+    let may_go_on = || slow.0.load(Ordering::Relaxed) < 2;
+    let (book, unresolved) = AddressBook::of(&servers, &AddressBook::default(), &slow, &may_go_on);
+    assert_eq!((slow.0.load(Ordering::Relaxed), unresolved.len()), (2, 3));
+    assert!(unresolved[2].to_string().contains("other names took all the time"), "{}", unresolved[2]);
+    assert_eq!(book.addresses(&servers[2].endpoint).len(), 1, "an address needs no time");
+    assert_eq!(book.names().count(), 3, "the others are looked up with the next period");
+}
+
+#[test]
+fn a_pool_does_not_change_between_one_replica_and_several() {
+    keeps_its_replicas("pool", pool_config);
+}
+
+#[test]
+fn a_split_does_not_change_between_one_replica_and_several() {
+    keeps_its_replicas("split", split_config);
+}
+
+fn keeps_its_replicas(engine: &str, config: impl Fn(Arc<Answers>) -> Config) {
+    let answers = Answers::are(&[server('A')]);
+    let mut config = config(Arc::clone(&answers));
+    let again = config.clone();
+    config.reread = Arc::new(move || {
+        let mut config = again.clone();
+        let servers = ["127.0.0.1:1", "127.0.0.1:2"].map(|text| text.parse().expect("a server")).to_vec();
+        config.table = Arc::new(Router::new(servers, Placement::Modulo, 2).expect("a possible pool").into());
+        Ok(config)
+    });
+    let mut proxy = Proxy::start(&config);
+    let reason = proxy.reload().expect_err("writes in service have no order");
+    let expected = format!("engine {engine} cannot change between one replica and several");
+    assert!(reason.starts_with(&expected), "{reason}");
+    assert_eq!((proxy.reload.in_force().generation(), proxy.reload.in_force().refused()), (1, 1));
+    assert_eq!(proxy.ask(), "A");
+}
+
+#[test]
+fn a_reload_while_names_cannot_be_looked_up_keeps_the_servers_that_it_knows() {
+    let answers = Answers::are(&[server('A')]);
+    let mut config = config(Arc::clone(&answers));
+    let again = config.clone();
+    config.reread = Arc::new(move || Ok(again.clone()));
+    let mut proxy = Proxy::start(&config);
+    answers.become_now(&[]);
+    assert_eq!(
+        proxy.reload().expect("all names are known"),
+        "generation 2: 1 servers, 0 of them new, 0 removed"
+    );
+    assert_eq!(proxy.ask(), "A");
+}

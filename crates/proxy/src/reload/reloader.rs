@@ -1,0 +1,105 @@
+//! Reads the configuration again, checks it, and hands its table to every loop.
+//!
+//! [`Reloader`] owns the configuration that is in force. It is asked to reload, and answers what has changed, or why nothing has.
+
+use crate::{
+    Config,
+    config::nanos,
+    connections::descriptors::Descriptors,
+    mailbox::{LoopHandle, Message, Routing},
+    notices::notice::{Notice, Tell},
+    reload::{
+        handle::{ReloadHandle, Reloaded},
+        resolver::Resolver,
+    },
+};
+use std::{
+    io,
+    sync::{Arc, mpsc::channel},
+    time::Duration,
+};
+use weir_routing::Table;
+
+/// How long a loop may take to take a table: it does between two turns, within milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) struct Reloader {
+    /// As it was at the start, but for what reloads have changed.
+    config: Config,
+    handle: ReloadHandle,
+    descriptors: Arc<Descriptors>,
+    tell: Tell,
+}
+
+impl Reloader {
+    pub(super) fn new(
+        config: &Config,
+        handle: ReloadHandle,
+        descriptors: Arc<Descriptors>,
+        tell: Tell,
+    ) -> Self {
+        Self { config: config.clone(), handle, descriptors, tell }
+    }
+
+    /// The outer error: a loop has ended.
+    pub(super) fn reload(&mut self, resolver: &mut Resolver, loops: &[LoopHandle]) -> io::Result<Reloaded> {
+        let read = (self.config.reread)().and_then(|config| match self.config.refusal(&config) {
+            Some(reason) => Err(reason),
+            None => Ok(config),
+        });
+        let config = match read {
+            Ok(read) => read,
+            Err(reason) => {
+                self.handle.note_refused();
+                (self.tell)(Notice::ReloadRefused(reason.clone()));
+                return Ok(Err(reason));
+            }
+        };
+        let mut told = self.told(&config);
+        for error in resolver.take_table(&config.table, config.resolve_every) {
+            told.push_str(&format!("; {error}"));
+        }
+        self.config.table = config.table;
+        self.config.timeout = config.timeout;
+        self.config.resolve_every = config.resolve_every;
+        self.descriptors.take_config(&self.config);
+        self.hand_out(resolver, loops)?;
+        let generation = self.handle.note_in_force(&self.config);
+        let answer = format!("generation {generation}: {told}");
+        (self.tell)(Notice::Reloaded { generation, told });
+        Ok(Ok(answer))
+    }
+
+    /// Returns when every loop goes by the new table, or is very slow.
+    fn hand_out(&self, resolver: &Resolver, loops: &[LoopHandle]) -> io::Result<()> {
+        let (sender, taken) = channel();
+        for handle in loops {
+            handle.send(Message::Table(Routing {
+                table: Arc::clone(&self.config.table),
+                book: resolver.book(),
+                timeout_ns: nanos(self.config.timeout),
+                taken: sender.clone(),
+            }))?;
+        }
+        drop(sender);
+        // Ends when all have dropped theirs. One that is slower than this finds the table when it looks.
+        let _ = taken.recv_timeout(PATIENCE);
+        Ok(())
+    }
+
+    /// What a reload changes, and what it cannot.
+    fn told(&self, config: &Config) -> String {
+        let names = |table: &Table| {
+            table.servers().iter().map(|it| (it.address(), it.name.clone())).collect::<Vec<_>>()
+        };
+        let (old, new) = (names(&self.config.table), names(&config.table));
+        let added = new.iter().filter(|it| !old.contains(it)).count();
+        let removed = old.iter().filter(|it| !new.contains(it)).count();
+        let mut told = format!("{} servers, {added} of them new, {removed} removed", new.len());
+        for line in self.config.unchangeable(config) {
+            told.push_str("; ");
+            told.push_str(&line);
+        }
+        told
+    }
+}
