@@ -56,17 +56,40 @@ impl Routes {
         count
     }
 
+    /// Calls `each` with the slots of the servers of each of `keys`, in their order: the first `out.len()` of them. Cheaper than as
+    /// many calls of [`Self::replicas_of`] where all are of one pool.
+    pub(crate) fn replicas_of_each<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a [u8]> + Clone,
+        out: &mut [u16],
+        mut each: impl FnMut(&[u16]),
+    ) {
+        let Some(number) = self.number_of_all(keys.clone()) else {
+            return keys.for_each(|key| {
+                let count = self.replicas_of(key, out);
+                each(&out[..count]);
+            });
+        };
+        let (router, slots) = (self.table.pools()[number].router(), &self.pools[number]);
+        router.replicas_of_each(keys, out, |places| {
+            places.iter_mut().for_each(|place| *place = slots[usize::from(*place)]);
+            each(places);
+        });
+    }
+
     /// The pool that all these keys belong to, if it is one.
-    pub(crate) fn pool_of_all<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Option<PoolSlots<'_>> {
-        let mut number = 0;
-        if self.table.routes().next().is_some() {
-            number = keys.next().map_or(0, |key| self.table.pool_of(key));
-            if keys.any(|key| self.table.pool_of(key) != number) {
-                return None;
-            }
-        }
+    pub(crate) fn pool_of_all<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Option<PoolSlots<'_>> {
+        let number = self.number_of_all(keys)?;
         let replicas = self.table.pools()[number].router().replicas();
         Some(PoolSlots { servers: &self.pools[number], replicas })
+    }
+
+    fn number_of_all<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Option<usize> {
+        if self.table.routes().next().is_none() {
+            return Some(0);
+        }
+        let number = keys.next().map_or(0, |key| self.table.pool_of(key));
+        keys.all(|key| self.table.pool_of(key) == number).then_some(number)
     }
 
     /// Whether any key has more than one server.

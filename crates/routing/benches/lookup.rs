@@ -2,7 +2,8 @@
 //!
 //! Each benchmark walks 1,000 distinct keys of 16 bytes over a pool of 10 servers; reported is the time per thousand,
 //! that is, nanoseconds per key read as microseconds. What is left out: parsing the key, and everything done with the
-//! answer. `replicas` asks for three servers instead of one.
+//! answer. `replicas` asks for three servers instead of one. `at once` asks for the keys of a request with 9 or with 1,000
+//! keys together, which the default placement hashes side by side.
 //!
 //! ```text
 //! cargo bench -p weir-routing --bench lookup
@@ -19,7 +20,7 @@ const SERVERS: u16 = 10;
 criterion_group! {
     name = benches;
     config = Criterion::default().measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(300));
-    targets = placements, hashes
+    targets = placements, at_once, hashes
 }
 criterion_main!(benches);
 
@@ -42,6 +43,28 @@ fn placements(criterion: &mut Criterion) {
         }
         group.finish();
     }
+}
+
+fn at_once(criterion: &mut Criterion) {
+    let keys = keys();
+    let mut group = criterion.benchmark_group("at once");
+    group.throughput(Throughput::Elements(KEYS));
+    for (placement, size) in
+        [Placement::default(), Placement::TwemproxyKetama].into_iter().flat_map(|it| [(it, 9), (it, 1000)])
+    {
+        let router = router(Options::new(placement));
+        group.bench_function(format!("{placement} {size}"), |bencher| {
+            bencher.iter(|| {
+                for request in keys.chunks(size) {
+                    let keys = request.iter().map(|key| black_box(key.as_slice()));
+                    router.replicas_of_each(keys, &mut [0], |servers| {
+                        black_box(servers);
+                    });
+                }
+            });
+        });
+    }
+    group.finish();
 }
 
 fn hashes(criterion: &mut Criterion) {

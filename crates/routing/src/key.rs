@@ -52,11 +52,24 @@ impl KeyPart {
     #[inline]
     pub(crate) fn with<T>(&self, key: &[u8], use_part: impl FnOnce(&[u8]) -> T) -> T {
         match self {
-            Self::Whole => use_part(key),
-            Self::Tagged(tag) => use_part(tagged(*tag, key)),
-            Self::Mcrouter { salt } if salt.is_empty() => use_part(routing_key(key)),
-            Self::Mcrouter { salt } => with_suffix(routing_key(key), salt, use_part),
+            Self::Mcrouter { salt } if !salt.is_empty() => with_suffix(self.cut(key), salt, use_part),
+            _ => use_part(self.cut(key)),
         }
+    }
+
+    /// The bytes that decide, where there is no salt behind them.
+    #[inline]
+    pub(crate) fn cut<'key>(&self, key: &'key [u8]) -> &'key [u8] {
+        match self {
+            Self::Whole => key,
+            Self::Tagged(tag) => tagged(*tag, key),
+            Self::Mcrouter { .. } => routing_key(key),
+        }
+    }
+
+    /// Whether bytes that are not the key's decide, too.
+    pub(crate) fn has_salt(&self) -> bool {
+        matches!(self, Self::Mcrouter { salt } if !salt.is_empty())
     }
 }
 

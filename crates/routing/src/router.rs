@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, Hashed};
 use crate::error::RoutingError;
 use crate::family;
 use crate::key::KeyPart;
@@ -82,6 +82,36 @@ impl Router {
             }),
         }
         wanted
+    }
+
+    /// Calls `each` with what [`Self::replicas_of`] writes into `out` for each of `keys`, in their order. Where keys go by their
+    /// MD5, this hashes several at once.
+    #[inline]
+    pub fn replicas_of_each<'key>(
+        &self,
+        keys: impl Iterator<Item = &'key [u8]>,
+        out: &mut [u16],
+        mut each: impl FnMut(&mut [u16]),
+    ) {
+        let wanted = self.options.replicas.min(out.len());
+        let out = &mut out[..wanted];
+        match &self.distribution {
+            Distribution::Hashed(hashed) if hashed.is_by_md5() && !self.key_part.has_salt() => {
+                let mut keys = keys.map(|key| self.key_part.cut(key));
+                let mut batch = [&[][..]; Hashed::KEYS_AT_ONCE];
+                loop {
+                    let count = batch.iter_mut().zip(&mut keys).map(|(place, key)| *place = key).count();
+                    if count == 0 {
+                        return;
+                    }
+                    hashed.fill_each(&batch[..count], self.servers.len(), out, &mut each);
+                }
+            }
+            _ => keys.for_each(|key| {
+                self.replicas_of(key, out);
+                each(out);
+            }),
+        }
     }
 }
 
@@ -248,6 +278,25 @@ mod tests {
         }
     }
 
+    /// Through [`Router::replicas_of_each`].
+    fn replicas_of_each(router: &Router, keys: &[Vec<u8>], room: usize) -> Vec<Vec<u16>> {
+        let (mut found, mut out) = (Vec::new(), vec![u16::MAX; room]);
+        router.replicas_of_each(keys.iter().map(Vec::as_slice), &mut out, |servers| {
+            found.push(servers.to_vec());
+        });
+        found
+    }
+
+    #[test]
+    fn an_empty_key_among_others_is_placed_as_alone() {
+        let keys = [b"a".to_vec(), b"".to_vec(), b"b".to_vec()];
+        for placement in Placement::ALL {
+            let router = router(5, placement, 2);
+            let alone: Vec<Vec<u16>> = keys.iter().map(|key| replicas_of(&router, key)).collect();
+            assert_eq!(replicas_of_each(&router, &keys, REPLICAS_MAX), alone, "{placement}");
+        }
+    }
+
     #[test]
     fn modulo_replicas_are_the_next_servers_in_order() {
         let router = router(4, Placement::Modulo, 3);
@@ -282,6 +331,27 @@ mod tests {
     ];
 
     proptest! {
+        #[test]
+        fn keys_at_once_are_placed_as_each_alone_is(
+            keys in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..130), 0..40),
+            servers in 1usize..12,
+            replicas in 1usize..4,
+            room in 0usize..5,
+            tag in prop::option::of(Just("{}".parse().unwrap())),
+        ) {
+            let replicas = replicas.min(servers);
+            for placement in Placement::ALL {
+                let hash_tag = tag.filter(|_| !placement.is_mcrouter());
+                let salt = if placement.is_mcrouter() { "salt" } else { "" }.to_owned();
+                for hash in [None, placement.hashes().contains(&KeyHash::Md5).then_some(KeyHash::Md5)] {
+                    let options = Options { replicas, hash, hash_tag, salt: salt.clone(), ..Options::new(placement) };
+                    let router = Router::with_options(pool(servers), options).unwrap();
+                    let alone = keys.iter().map(|key| replicas_of(&router, key)[..replicas.min(room)].to_vec());
+                    prop_assert_eq!(replicas_of_each(&router, &keys, room), alone.collect::<Vec<_>>(), "{}", placement);
+                }
+            }
+        }
+
         #[test]
         fn every_byte_string_has_its_distinct_servers(
             key in prop::collection::vec(any::<u8>(), 0..300),

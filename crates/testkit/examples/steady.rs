@@ -7,13 +7,14 @@ use weir_testkit::steady::{Load, Steady};
 const ONE: Load = Load { clients: 1, depth: 1, keys: 1, set_every: 10, value_bytes: 128, servers: 3 };
 
 /// Loads by name.
-const LOADS: [(&str, Load); 6] = [
+const LOADS: [(&str, Load); 7] = [
     ("one", ONE),
     ("one-4096", Load { value_bytes: 4096, ..ONE }),
     ("one-of-500", Load { servers: 500, ..ONE }),
     ("many", Load { clients: 64, ..ONE }),
     ("deep", Load { clients: 16, depth: 10, ..ONE }),
     ("multiget", Load { clients: 16, keys: 9, set_every: 0, ..ONE }),
+    ("multiget-1000", Load { keys: 1_000, set_every: 0, ..ONE }),
 ];
 
 #[expect(clippy::print_stdout, reason = "a command line tool")]

@@ -194,10 +194,15 @@ impl Planner {
     /// Each key's decider; where there is none, a server that will be found to be none.
     fn by_decider(&mut self, fleet: &mut Fleet, retrieval: Retrieval<'_>, asker: Asker) -> Box<Gather> {
         let mut gather = self.gather();
-        let (is_replicated, mut is_doubted) = (fleet.routes.is_replicated(), false);
+        if !fleet.routes.is_replicated() {
+            let assign = |servers: &[u16]| gather.assign(usize::from(servers[0]));
+            fleet.routes.replicas_of_each(retrieval.keys(), &mut [0], assign);
+            return gather;
+        }
+        let mut is_doubted = false;
         for name in retrieval.keys() {
             let server = fleet.decider(name).unwrap_or_else(|(_, server)| server);
-            is_doubted |= is_replicated && fleet.replicas.is_doubted(server);
+            is_doubted |= fleet.replicas.is_doubted(server);
             gather.assign(server);
         }
         if is_doubted {
@@ -239,10 +244,9 @@ impl Planner {
         let readers: Readers<'_> = fleet.readers();
         self.balance.begin(fleet.servers.len(), replicas_max);
         let mut replicas = [0; REPLICAS_MAX];
-        for name in retrieval.keys() {
-            let count = fleet.routes.replicas_of(name, &mut replicas);
-            self.balance.add(&replicas[..count], |server| readers.is_readable(usize::from(server)));
-        }
+        fleet.routes.replicas_of_each(retrieval.keys(), &mut replicas, |replicas| {
+            self.balance.add(replicas, |server| readers.is_readable(usize::from(server)));
+        });
         self.balance.finish();
         let mut gather = self.gather();
         (0..retrieval.key_count()).for_each(|key| gather.assign(usize::from(self.balance.take(key))));

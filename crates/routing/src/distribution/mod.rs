@@ -4,6 +4,7 @@
 //! depends on how many are asked for. All are immutable, and none allocates to answer.
 
 mod furc;
+mod hashed;
 mod jump;
 mod rendezvous;
 mod ring;
@@ -11,23 +12,22 @@ mod shard;
 mod slots;
 
 pub(crate) use self::furc::{Furc, WeightedFurc};
+pub(crate) use self::hashed::Hashed;
 pub(crate) use self::jump::Jump;
 pub(crate) use self::rendezvous::{Rendezvous, Score};
 pub(crate) use self::ring::{Point, Ring};
 pub(crate) use self::shard::ConstShard;
 pub(crate) use self::slots::Slots;
 
-use crate::hash::{KeyHash, crc32a};
+use crate::hash::crc32a;
 
 /// A pool's distribution, ready to answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Distribution {
     /// One server holds everything, and nothing is hashed.
     Single,
-    /// Points on a circle. An empty key hashes to 0 where `empty_is_zero`.
-    Ring { ring: Ring, hash: KeyHash, empty_is_zero: bool },
-    /// The hash modulo a list of slots.
-    Slots { slots: Slots, hash: KeyHash, empty_is_zero: bool },
+    /// Points on a circle, or the hash modulo a list of slots.
+    Hashed(Hashed),
     /// Jump consistent hashing.
     Jump(Jump),
     /// The highest score wins.
@@ -50,10 +50,7 @@ impl Distribution {
     pub(crate) fn primary(&self, key: &[u8]) -> usize {
         match self {
             Self::Single => 0,
-            Self::Ring { ring, hash, empty_is_zero } => ring.owner(digest(*hash, *empty_is_zero, key)),
-            Self::Slots { slots, hash, empty_is_zero } => {
-                slots.owner(*hash, digest(*hash, *empty_is_zero, key))
-            }
+            Self::Hashed(hashed) => hashed.primary(key),
             Self::Jump(jump) => jump.bucket(key),
             Self::Rendezvous(rendezvous) => rendezvous.primary(key),
             Self::Crc32 { buckets } => crc32_bucket(key, *buckets),
@@ -66,7 +63,7 @@ impl Distribution {
     /// Whether the server at `place` is the first of any key.
     pub(crate) fn has_keys(&self, place: u16) -> bool {
         match self {
-            Self::Ring { ring, .. } => ring.has(place),
+            Self::Hashed(hashed) => hashed.has(place),
             _ => true,
         }
     }
@@ -77,14 +74,7 @@ impl Distribution {
     /// through the pool in its configured order.
     pub(crate) fn fill(&self, key: &[u8], servers: usize, out: &mut [u16]) {
         match self {
-            Self::Ring { ring, hash, empty_is_zero } => {
-                // A server too light for a point comes last, so that every list is long enough.
-                let pointless = (0u16..).take(servers);
-                fill_distinct(ring.owners_from(digest(*hash, *empty_is_zero, key)).chain(pointless), out);
-            }
-            Self::Slots { slots, hash, empty_is_zero } => {
-                fill_distinct(slots.owners_from(*hash, digest(*hash, *empty_is_zero, key)), out);
-            }
+            Self::Hashed(hashed) => hashed.fill(key, servers, out),
             Self::Rendezvous(rendezvous) => rendezvous.fill(key, out),
             _ => {
                 let primary = self.primary(key);
@@ -96,27 +86,9 @@ impl Distribution {
     }
 }
 
-fn digest(hash: KeyHash, empty_is_zero: bool, key: &[u8]) -> u32 {
-    if empty_is_zero && key.is_empty() { 0 } else { hash.digest(key) }
-}
-
 /// The lower 31 bits of the true CRC-32: neither libmemcached's function nor PHP's.
 fn crc32_bucket(key: &[u8], buckets: usize) -> usize {
     (crc32a(key) & 0x7fff_ffff) as usize % buckets
-}
-
-/// Fills `out` with the first distinct owners, of whom there are enough.
-fn fill_distinct(owners: impl Iterator<Item = u16>, out: &mut [u16]) {
-    let mut filled = 0;
-    for owner in owners {
-        if filled == out.len() {
-            return;
-        }
-        if !out[..filled].contains(&owner) {
-            out[filled] = owner;
-            filled += 1;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The original libketama.
 
 use super::{Refusal, md5_ring_points, whole_weights};
-use crate::distribution::{Distribution, Ring};
+use crate::distribution::{Distribution, Hashed, Ring};
 use crate::hash::KeyHash;
 use crate::server::Server;
 
@@ -15,7 +15,7 @@ pub(super) fn ketama(servers: &[Server]) -> Result<Distribution, Refusal> {
     let labels: Vec<String> = servers.iter().map(Server::full_label).collect();
     let points = md5_ring_points((0..).zip(digests), |place, number| format!("{}-{number}", labels[place]));
     let ring = Ring::new(points);
-    Ok(Distribution::Ring { ring, hash: KeyHash::Md5, empty_is_zero: false })
+    Ok(Distribution::Hashed(Hashed::ring(ring, KeyHash::Md5)))
 }
 
 /// A share in single precision, the product in double, and the result in single again, as its C code is compiled.

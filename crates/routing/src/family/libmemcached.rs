@@ -1,7 +1,7 @@
 //! libmemcached's distributions.
 
 use super::{Refusal, ketama_shares, md5_ring_points, refuse_weights, slots, whole_weights};
-use crate::distribution::{Distribution, Ring, Slots};
+use crate::distribution::{Distribution, Hashed, Ring, Slots};
 use crate::hash::KeyHash;
 use crate::server::Server;
 
@@ -11,7 +11,7 @@ const POINTS_PER_SERVER: u32 = 100;
 pub(super) fn default(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {
     refuse_weights(servers)?;
     let owners = slots((0..).zip(servers.iter().map(|_| 1)));
-    Ok(Distribution::Slots { slots: Slots::new(owners), hash, empty_is_zero: false })
+    Ok(Distribution::Hashed(Hashed::slots(Slots::new(owners), hash)))
 }
 
 /// The unweighted ring; the weighted one as soon as a server weighs more than 1, as in the library.
@@ -23,7 +23,7 @@ pub(super) fn consistent(servers: &[Server], hash: KeyHash) -> Result<Distributi
         let label = server.label();
         (0..POINTS_PER_SERVER).map(move |number| (hash.digest(format!("{label}-{number}").as_bytes()), place))
     });
-    Ok(Distribution::Ring { ring: Ring::new(points.collect()), hash, empty_is_zero: false })
+    Ok(Distribution::Hashed(Hashed::ring(Ring::new(points.collect()), hash)))
 }
 
 pub(super) fn weighted(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {
@@ -43,5 +43,5 @@ fn weighted_ring(
 ) -> Result<Distribution, Refusal> {
     let weights = whole_weights(servers)?;
     let points = md5_ring_points(ketama_shares(&weights), label);
-    Ok(Distribution::Ring { ring: Ring::new(points), hash, empty_is_zero: false })
+    Ok(Distribution::Hashed(Hashed::ring(Ring::new(points), hash)))
 }

@@ -2,7 +2,7 @@
 //! one point per server.
 
 use super::{Refusal, md5_ring_points, refuse_weights};
-use crate::distribution::{Distribution, Jump, Ring};
+use crate::distribution::{Distribution, Hashed, Jump, Ring};
 use crate::hash::{KeyHash, xxh3_64};
 use crate::placement::Placement;
 use crate::server::Server;
@@ -39,5 +39,5 @@ pub(super) fn ring(servers: &[Server], mode: Placement, hash: KeyHash) -> Result
         let digests = places.map(|place| (place, POINTS_PER_SERVER / POINTS_PER_DIGEST));
         md5_ring_points(digests, |place, number| format!("{}-{number}", name(place)))
     };
-    Ok(Distribution::Ring { ring: Ring::new(points), hash, empty_is_zero: false })
+    Ok(Distribution::Hashed(Hashed::ring(Ring::new(points), hash)))
 }

@@ -1,7 +1,7 @@
 //! twemproxy's distributions.
 
 use super::{Refusal, SLOTS_MAX, bounded_weights, ketama_shares, md5_ring_points, slots, whole_weights};
-use crate::distribution::{Distribution, Ring, Slots};
+use crate::distribution::{Distribution, Hashed, Ring, Slots};
 use crate::hash::KeyHash;
 use crate::server::{Endpoint, Server};
 
@@ -18,14 +18,14 @@ pub(super) fn ketama(servers: &[Server], hash: KeyHash) -> Result<Distribution, 
         label.truncate(LABEL_MAX);
         label
     });
-    Ok(Distribution::Ring { ring: Ring::new(points), hash, empty_is_zero: true })
+    Ok(Distribution::Hashed(Hashed::ring(Ring::new(points), hash).with_empty_at_zero()))
 }
 
 pub(super) fn modula(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {
     let labels: Vec<String> = servers.iter().map(label).collect();
     let weights = bounded_weights(servers, SLOTS_MAX)?;
     let held = by_name(&labels).into_iter().map(|place| (place, weights[usize::from(place)]));
-    Ok(Distribution::Slots { slots: Slots::new(slots(held)), hash, empty_is_zero: true })
+    Ok(Distribution::Hashed(Hashed::slots(Slots::new(slots(held)), hash).with_empty_at_zero()))
 }
 
 /// As [`Server::label`], but for a socket without a name: twemproxy takes its path with the colon that stands before the

@@ -1,7 +1,7 @@
 //! Weir's own placements.
 
 use super::{Refusal, SLOTS_MAX, bounded_weights, refuse_weights, slots, whole_weights};
-use crate::distribution::{Distribution, Jump, Rendezvous, Ring, Score, Slots};
+use crate::distribution::{Distribution, Hashed, Jump, Rendezvous, Ring, Score, Slots};
 use crate::hash::{KeyHash, xxh3_64};
 use crate::server::Server;
 
@@ -13,7 +13,7 @@ const WEIGHT_SUM_MAX: u64 = 1 << 13;
 
 pub(super) fn modulo(servers: &[Server], hash: KeyHash) -> Result<Distribution, Refusal> {
     let weights = bounded_weights(servers, SLOTS_MAX)?;
-    Ok(Distribution::Slots { slots: Slots::new(slots((0..).zip(weights))), hash, empty_is_zero: false })
+    Ok(Distribution::Hashed(Hashed::slots(Slots::new(slots((0..).zip(weights))), hash)))
 }
 
 /// A server's points depend on itself alone: one that comes, goes or changes weight moves no key between the others.
@@ -26,7 +26,7 @@ pub(super) fn ring(servers: &[Server], hash: KeyHash) -> Result<Distribution, Re
         let point = |number| (xxh3_64(format!("{label}-{number}").as_bytes()) as u32, place);
         points.extend((0..weight * POINTS_PER_WEIGHT).map(point));
     }
-    Ok(Distribution::Ring { ring: Ring::new(points), hash, empty_is_zero: false })
+    Ok(Distribution::Hashed(Hashed::ring(Ring::new(points), hash)))
 }
 
 pub(super) fn jump(servers: &[Server]) -> Result<Distribution, Refusal> {

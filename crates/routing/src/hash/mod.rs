@@ -16,7 +16,9 @@ use std::fmt;
 use std::str::FromStr;
 
 pub(crate) use self::crc::crc32a;
-pub(crate) use self::md5::{digest as md5_digest, points as md5_points};
+pub(crate) use self::md5::{
+    LANES as MD5_LANES, digest as md5_digest, low_of_each as md5_of_each, points as md5_points,
+};
 pub(crate) use self::murmur::{mix64, murmur64a, rehash64a};
 pub(crate) use self::spooky::spooky32;
 pub(crate) use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
