@@ -17,12 +17,12 @@ use crate::{
     replication::fleet::Fleet,
     replication::freshness::Freshness,
     replication::replicate::retire,
-    requests::Requests,
     requests::answer::Answer,
     requests::ask_alone::{Sharer, ask_alone},
     requests::base::Base,
     requests::dispatch::{Context, Large},
     requests::failover::{Asked, fail_over, move_late_read},
+    requests::{Requests, bulk_writes},
     servers::backend::sooner,
     servers::happened::{Happened, Lost, Retry},
     servers::order::Order,
@@ -97,7 +97,7 @@ impl Dataplane {
         }
         meter.use_window();
         if slicing != Slicing::No {
-            self.drop_sliced(slicing);
+            self.requests.bulk_reads.drop_sliced(slicing);
         }
         if let Some(stalled) = self.base.clients[id].stalled.take() {
             self.leave_line(id, &stalled);
@@ -165,8 +165,8 @@ impl Dataplane {
     #[inline(always)]
     fn waits(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         (self.is_spread() && self.waits_for_earlier(id, parsed))
-            || (self.base.fleet.servers.may_go_bulk(length_of(parsed)) && self.waits_to_go_bulk(id, parsed))
-            || (self.concerns_bulk_reads(id, parsed) && self.waits_for_bulk_reads(id, parsed, now))
+            || bulk_writes::waits(&mut self.base, id, parsed)
+            || self.requests.bulk_reads.waits(&mut self.base, id, parsed, now)
             || (!self.base.replication.holds.is_empty() && self.waits_for_key(id, parsed, now))
     }
 
@@ -454,7 +454,10 @@ impl Dataplane {
         self.base.publish_held(held_by_servers, now);
         self.base.clients.close_overdue(now);
         if self.requests.bulk_reads.is_waited_for() {
-            self.serve_bulk_reads(now);
+            self.requests.bulk_reads.look(&self.base);
+            while let Some(id) = self.requests.bulk_reads.next(&mut self.base) {
+                self.resume(id, now);
+            }
         }
         while let Some(id) = self.base.clients.next_to_go_on() {
             self.resume(id, now);
@@ -633,8 +636,4 @@ impl Dataplane {
     pub fn take_traces(&mut self, take: impl FnMut(TraceRow)) -> u64 {
         self.base.meter.take_rows(take)
     }
-}
-
-fn length_of(parsed: &Parsed<'_>) -> usize {
-    if let Parsed::Request { len, .. } = *parsed { len } else { 0 }
 }

@@ -22,8 +22,13 @@
 //! have come.
 
 use crate::{
-    Dataplane, Fault, SessionId, clients::bulk::Slicing, replication::fleet::Fleet, requests::Requests,
-    requests::base::Base, requests::plan::Plan, servers::backend::RequestKey,
+    Fault, SessionId,
+    clients::bulk::Slicing,
+    clients::session::Session,
+    requests::base::Base,
+    requests::plan::{Asker, Plan, Planner},
+    requests::service::Service,
+    servers::backend::RequestKey,
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -48,7 +53,7 @@ struct BulkRead {
 
 /// What is still to be asked for of a read.
 #[derive(Clone, Debug)]
-struct Slices {
+pub(crate) struct Slices {
     verb: RetrievalVerb,
     /// The keys with spaces between them, of which those before `at` were asked for.
     keys: Arc<[u8]>,
@@ -69,7 +74,7 @@ impl Slices {
     }
 
     /// What is to be asked for next: no more than so many keys.
-    fn next(&self, count: usize) -> Retrieval<'_> {
+    pub(crate) fn next(&self, count: usize) -> Retrieval<'_> {
         let rest = Retrieval::of(self.verb, &self.keys[self.at..], self.key_count);
         rest.split(count.min(self.key_count)).0
     }
@@ -96,6 +101,219 @@ pub(crate) struct BulkReads {
 }
 
 impl BulkReads {
+    /// Whether a request waits because of reads that bring much: it is one, and there is no room, or its session has one in service.
+    #[inline]
+    pub(crate) fn waits(&mut self, base: &mut Base, id: usize, parsed: &Parsed<'_>, now: Instant) -> bool {
+        concerns(&base.clients[id], parsed) && self.must_wait(base, id, parsed, now)
+    }
+
+    #[cold]
+    fn must_wait(&mut self, base: &mut Base, id: usize, parsed: &Parsed<'_>, now: Instant) -> bool {
+        let Base { clients, fleet, meter, .. } = base;
+        let session = &clients[id];
+        let Some(read) = as_bulk_read(session, parsed).filter(|_| session.bulk.slicing == Slicing::No) else {
+            let waits = session.bulk.reads > 0;
+            meter.counters().bulk_read_waits += u64::from(waits);
+            return waits;
+        };
+        let habits = &session.bulk.habits;
+        // The values of a slice are the next that the client gets.
+        let is_sliced = read.key_count() > habits.keys_per_slice();
+        let is_alone = is_sliced || !habits.is_known();
+        let others = session.in_service() - if is_alone { 0 } else { session.bulk.reads };
+        if others > 0 && fleet.config.reads_much_alone() {
+            meter.counters().bulk_read_waits += 1;
+            return true;
+        }
+        // The few keys of a client of which nothing is known most likely bring little, and every connection is looked at in every turn.
+        if is_sliced || habits.is_known() {
+            self.open_connections(base, now);
+        }
+        self.waits_in_line(base, id)
+    }
+
+    /// Whether this session must wait for room, and has a place in the line.
+    pub(crate) fn waits_in_line(&mut self, base: &mut Base, id: usize) -> bool {
+        if self.has_room(base.fleet.config.slice_bytes) {
+            return false;
+        }
+        if !mem::replace(&mut base.clients[id].bulk.is_in_line, true) {
+            base.meter.counters().bulk_read_waits += 1;
+            self.line.push_back(id);
+        }
+        true
+    }
+
+    /// Connects to every server a second time, once for each table. Reads wait for these connections while they are made, and are sent
+    /// over the first ones where that fails.
+    fn open_connections(&mut self, base: &mut Base, now: Instant) {
+        let fleet = &mut base.fleet;
+        let has_none = fleet.routes.is_replicated() || fleet.config.large_value_bytes == usize::MAX;
+        if has_none || self.generation == Some(fleet.generation()) {
+            return;
+        }
+        self.generation = Some(fleet.generation());
+        fleet.servers.open_all_bulk(now);
+        self.is_opening = fleet.servers.is_opening_bulk();
+    }
+
+    /// Once per turn: whether connections are still being made.
+    pub(crate) fn look(&mut self, base: &Base) {
+        if self.is_opening {
+            self.is_opening = base.fleet.servers.is_opening_bulk();
+        }
+    }
+
+    /// The next session that waits for room, if there is some.
+    pub(crate) fn next(&mut self, base: &mut Base) -> Option<usize> {
+        if !self.has_room(base.fleet.config.slice_bytes) {
+            return None;
+        }
+        let id = self.line.pop_front()?;
+        if base.clients.get(id).is_some() {
+            base.clients[id].bulk.is_in_line = false;
+        }
+        Some(id)
+    }
+
+    /// A read that is carried out with care was taken into service. Returns what is asked for first: [`BulkReads::plan`] says of whom.
+    #[cold]
+    pub(crate) fn begin<'a>(
+        &mut self,
+        base: &mut Base,
+        (key, service): (RequestKey, &mut Service),
+        retrieval: Retrieval<'a>,
+    ) -> Retrieval<'a> {
+        base.meter.counters().bulk_reads += 1;
+        let session = &mut base.clients[service.session];
+        session.bulk.reads += 1;
+        let count = session.bulk.habits.keys_per_slice();
+        if retrieval.key_count() <= count {
+            self.note_sent(session, (key, service), retrieval, None);
+            return retrieval;
+        }
+        // Nothing is taken from the client before the last slice is there, and it does not wait for what it could send.
+        session.intake.pause();
+        session.bulk.slicing = Slicing::InService;
+        let (slice, rest) = retrieval.split(count);
+        let slices = Slices::of(rest, service.stamps.created);
+        self.note_sent(session, (key, service), slice, Some(slices));
+        slice
+    }
+
+    /// The client has taken something of the values that came before. Returns the request, what is still to be asked for, and how many keys of
+    /// it now, if there is room.
+    #[cold]
+    pub(crate) fn go_on(&mut self, base: &mut Base, id: usize) -> Option<(RequestKey, Slices, usize)> {
+        let Slicing::Ready(key) = base.clients[id].bulk.slicing else { return None };
+        if self.waits_in_line(base, id) {
+            return None;
+        }
+        let bulk = &mut base.clients[id].bulk;
+        bulk.slicing = Slicing::InService;
+        base.meter.counters().bulk_read_slices += 1;
+        let slices = self.reads.remove(&key)?.slices?;
+        Some((key, slices, bulk.habits.keys_per_slice()))
+    }
+
+    /// The next slice is asked for now.
+    pub(crate) fn begin_slice(
+        &mut self,
+        base: &Base,
+        (key, service): (RequestKey, &mut Service),
+        (before, slice): (&Slices, Retrieval<'_>),
+        now: Instant,
+    ) {
+        (service.stamps.created, service.following) = (now, true);
+        self.note_sent(&base.clients[service.session], (key, service), slice, Some(before.without(slice)));
+    }
+
+    fn note_sent(
+        &mut self,
+        session: &Session,
+        (key, service): (RequestKey, &mut Service),
+        slice: Retrieval<'_>,
+        slices: Option<Slices>,
+    ) {
+        let keys = slice.key_count();
+        let bytes = keys.saturating_mul(session.bulk.habits.bytes_per_key());
+        service.apart = true;
+        self.reads.insert(key, BulkRead { keys, bytes, slices });
+        self.bytes_in_service += bytes;
+    }
+
+    /// Of whom a slice is asked, or a read that is one slice: over bulk connections.
+    pub(crate) fn plan(
+        &self,
+        base: &mut Base,
+        planner: &mut Planner,
+        (key, id): (RequestKey, usize),
+        slice: Retrieval<'_>,
+    ) -> Plan {
+        let asker = Asker::from(&base.clients[id]);
+        let mut plan = planner.plan(&mut base.fleet, slice, asker);
+        let is_sliced = self.reads.get(&key).is_some_and(|read| read.slices.is_some());
+        match &mut plan {
+            Plan::One(Ok(server)) => {
+                *server = base.fleet.servers.way_of_read(*server);
+                if is_sliced {
+                    let mut gather = planner.gather();
+                    (0..slice.key_count()).for_each(|_| gather.assign(*server));
+                    plan = Plan::Parts(gather, None);
+                }
+            }
+            Plan::One(Err(_)) => {}
+            Plan::Parts(gather, way) => {
+                gather.redirect(|server| base.fleet.servers.way_of_read(server));
+                // How long a slice takes says nothing of a whole request.
+                way.take_if(|_| is_sliced);
+            }
+        }
+        plan
+    }
+
+    /// A request that went over a bulk connection, or could have, has all that it was waiting for. Returns whether it goes on with another
+    /// slice; then its client is given the values of this one.
+    #[cold]
+    pub(crate) fn come_back(
+        &mut self,
+        base: &mut Base,
+        planner: &mut Planner,
+        (key, service): (RequestKey, &mut Service),
+        reply_len: Option<usize>,
+    ) -> bool {
+        let session = &mut base.clients[service.session];
+        service.apart = false;
+        let Some(read) = self.reads.get(&key) else {
+            session.bulk.writes -= 1;
+            return false;
+        };
+        self.bytes_in_service -= read.bytes;
+        let gathered = service.gather.as_ref().map(|gather| gather.values_len());
+        if let Some(bytes) = reply_len.or(gathered).filter(|_| !service.error) {
+            session.bulk.habits.note_slice(read.keys, bytes);
+        }
+        let goes_on = read.slices.as_ref().is_some_and(|slices| slices.key_count > 0);
+        if goes_on && !service.error && !session.is_gone() && take_slice(base, planner, (key, service)) {
+            return true;
+        }
+        let session = &mut base.clients[service.session];
+        session.bulk.reads -= 1;
+        if let Some(BulkRead { slices: Some(slices), .. }) = self.reads.remove(&key) {
+            session.bulk.slicing = Slicing::No;
+            service.stamps.created = slices.created;
+        }
+        false
+    }
+
+    /// The client of a read that waits for it between two slices is gone.
+    #[cold]
+    pub(crate) fn drop_sliced(&mut self, slicing: Slicing) {
+        if let Slicing::Ready(key) = slicing {
+            self.reads.remove(&key);
+        }
+    }
+
     /// Whether another slice may be asked for.
     fn has_room(&self, slice_bytes: usize) -> bool {
         !self.is_opening && self.bytes_in_service < SLICES_IN_SERVICE * slice_bytes
@@ -113,245 +331,60 @@ impl BulkReads {
     }
 }
 
-impl Dataplane {
-    /// Whether this may be a read that is carried out with care, or one that such a read of its session keeps waiting.
-    #[inline]
-    pub(crate) fn concerns_bulk_reads(&self, id: SessionId, parsed: &Parsed<'_>) -> bool {
-        let session = &self.base.clients[id];
-        session.bulk.reads > 0
-            || matches!(parsed, Parsed::Request { request: Request::Retrieval(retrieval), .. }
-                if retrieval.key_count() >= session.bulk.habits.keys_min())
-    }
+/// Whether this may be a read that is carried out with care, or one that such a read of its session keeps waiting.
+#[inline]
+fn concerns(session: &Session, parsed: &Parsed<'_>) -> bool {
+    session.bulk.reads > 0
+        || matches!(parsed, Parsed::Request { request: Request::Retrieval(retrieval), .. }
+            if retrieval.key_count() >= session.bulk.habits.keys_min())
+}
 
-    /// Whether this read is carried out with care.
-    #[inline]
-    pub(crate) fn is_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
-        retrieval.key_count() >= self.base.clients[id].bulk.habits.keys_min()
-            && self.may_be_bulk_read(id, retrieval)
-    }
+/// Whether this read is carried out with care.
+#[inline]
+pub(crate) fn is_bulk_read(session: &Session, retrieval: &Retrieval<'_>) -> bool {
+    retrieval.key_count() >= session.bulk.habits.keys_min() && may_be_bulk_read(session, retrieval)
+}
 
-    fn as_bulk_read<'a>(&self, id: SessionId, parsed: &Parsed<'a>) -> Option<Retrieval<'a>> {
-        match parsed {
-            Parsed::Request { request: Request::Retrieval(retrieval), .. } => {
-                self.is_bulk_read(id, retrieval).then_some(*retrieval)
-            }
-            _ => None,
-        }
-    }
+#[cold]
+fn may_be_bulk_read(session: &Session, retrieval: &Retrieval<'_>) -> bool {
+    matches!(retrieval.verb, RetrievalVerb::Get | RetrievalVerb::Gets) && !session.is_lent()
+}
 
-    #[cold]
-    fn may_be_bulk_read(&self, id: SessionId, retrieval: &Retrieval<'_>) -> bool {
-        matches!(retrieval.verb, RetrievalVerb::Get | RetrievalVerb::Gets) && !self.base.clients[id].is_lent()
+fn as_bulk_read<'a>(session: &Session, parsed: &Parsed<'a>) -> Option<Retrieval<'a>> {
+    match parsed {
+        Parsed::Request { request: Request::Retrieval(retrieval), .. } => {
+            is_bulk_read(session, retrieval).then_some(*retrieval)
+        }
+        _ => None,
     }
+}
 
-    /// Whether a request waits because of reads that bring much: it is one, and there is no room, or its session has one in service.
-    #[cold]
-    pub(crate) fn waits_for_bulk_reads(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
-        let session = &self.base.clients[id];
-        let Some(read) = self.as_bulk_read(id, parsed).filter(|_| session.bulk.slicing == Slicing::No) else {
-            let waits = session.bulk.reads > 0;
-            self.base.meter.counters().bulk_read_waits += u64::from(waits);
-            return waits;
-        };
-        let habits = &session.bulk.habits;
-        // The values of a slice are the next that the client gets.
-        let is_sliced = read.key_count() > habits.keys_per_slice();
-        let is_alone = is_sliced || !habits.is_known();
-        let others = session.in_service() - if is_alone { 0 } else { session.bulk.reads };
-        if others > 0 && self.base.fleet.config.reads_much_alone() {
-            self.base.meter.counters().bulk_read_waits += 1;
-            return true;
-        }
-        // The few keys of a client of which nothing is known most likely bring little, and every connection is looked at in every turn.
-        if is_sliced || habits.is_known() {
-            self.open_for_bulk_reads(now);
-        }
-        self.waits_in_line(id)
-    }
-
-    fn waits_in_line(&mut self, id: SessionId) -> bool {
-        if self.requests.bulk_reads.has_room(self.base.fleet.config.slice_bytes) {
-            return false;
-        }
-        let session = &mut self.base.clients[id];
-        if !mem::replace(&mut session.bulk.is_in_line, true) {
-            self.base.meter.counters().bulk_read_waits += 1;
-            self.requests.bulk_reads.line.push_back(id);
-        }
-        true
-    }
-
-    /// Connects to every server a second time, once for each table. Reads wait for these connections while they are made, and are sent
-    /// over the first ones where that fails.
-    fn open_for_bulk_reads(&mut self, now: Instant) {
-        let has_none =
-            self.base.fleet.routes.is_replicated() || self.base.fleet.config.large_value_bytes == usize::MAX;
-        if has_none || self.requests.bulk_reads.generation == Some(self.base.fleet.generation()) {
-            return;
-        }
-        self.requests.bulk_reads.generation = Some(self.base.fleet.generation());
-        self.base.fleet.servers.open_all_bulk(now);
-        self.look_whether_opening();
-    }
-
-    fn look_whether_opening(&mut self) {
-        self.requests.bulk_reads.is_opening = self.base.fleet.servers.is_opening_bulk();
-    }
-
-    /// Once per turn: lets sessions go on for which there is room.
-    #[cold]
-    pub(crate) fn serve_bulk_reads(&mut self, now: Instant) {
-        if self.requests.bulk_reads.is_opening {
-            self.look_whether_opening();
-        }
-        while self.requests.bulk_reads.has_room(self.base.fleet.config.slice_bytes) {
-            let Some(id) = self.requests.bulk_reads.line.pop_front() else { break };
-            if self.base.clients.get(id).is_some() {
-                self.base.clients[id].bulk.is_in_line = false;
-            }
-            self.resume(id, now);
-        }
-    }
-
-    /// A read that is carried out with care was taken into service.
-    #[cold]
-    pub(crate) fn begin_bulk_read(&mut self, key: RequestKey, retrieval: Retrieval<'_>, now: Instant) {
-        self.base.meter.counters().bulk_reads += 1;
-        let service = &mut self.requests.services[key];
-        let session = &mut self.base.clients[service.session];
-        session.bulk.reads += 1;
-        let count = session.bulk.habits.keys_per_slice();
-        if retrieval.key_count() <= count {
-            return self.send_slice(key, retrieval, None, now);
-        }
-        // Nothing is taken from the client before the last slice is there, and it does not wait for what it could send.
-        session.intake.pause();
-        session.bulk.slicing = Slicing::InService;
-        let (slice, rest) = retrieval.split(count);
-        let slices = Slices::of(rest, service.stamps.created);
-        self.send_slice(key, slice, Some(slices), now);
-    }
-
-    fn send_slice(&mut self, key: RequestKey, slice: Retrieval<'_>, slices: Option<Slices>, now: Instant) {
-        let keys = slice.key_count();
-        let service = &mut self.requests.services[key];
-        let id = service.session;
-        let bytes = keys.saturating_mul(self.base.clients[id].bulk.habits.bytes_per_key());
-        service.apart = true;
-        let is_sliced = slices.is_some();
-        self.requests.bulk_reads.reads.insert(key, BulkRead { keys, bytes, slices });
-        self.requests.bulk_reads.bytes_in_service += bytes;
-        let mut plan = self.plan(id, slice);
-        match &mut plan {
-            Plan::One(Ok(server)) => {
-                *server = self.base.fleet.servers.way_of_read(*server);
-                if is_sliced {
-                    let mut gather = self.requests.planner.gather();
-                    (0..keys).for_each(|_| gather.assign(*server));
-                    plan = Plan::Parts(gather, None);
-                }
-            }
-            Plan::One(Err(_)) => {}
-            Plan::Parts(gather, _) => gather.redirect(|server| self.base.fleet.servers.way_of_read(server)),
-        }
-        if let (Plan::Parts(_, chosen), true) = (&mut plan, is_sliced) {
-            // How long a slice takes says nothing of a whole request.
-            *chosen = None;
-        }
-        self.send_plan(key, plan, slice, now);
-    }
-
-    /// A request that went over a bulk connection, or could have, has all that it was waiting for. Returns whether it goes on with another
-    /// slice.
-    #[cold]
-    pub(crate) fn come_back(&mut self, key: RequestKey, reply_len: Option<usize>) -> bool {
-        let service = &mut self.requests.services[key];
-        let session = &mut self.base.clients[service.session];
-        service.apart = false;
-        let Some(read) = self.requests.bulk_reads.reads.get(&key) else {
-            session.bulk.writes -= 1;
-            return false;
-        };
-        self.requests.bulk_reads.bytes_in_service -= read.bytes;
-        let gathered = service.gather.as_ref().map(|gather| gather.values_len());
-        if let Some(bytes) = reply_len.or(gathered).filter(|_| !service.error) {
-            session.bulk.habits.note_slice(read.keys, bytes);
-        }
-        let goes_on = read.slices.as_ref().is_some_and(|slices| slices.key_count > 0);
-        if goes_on && !service.error && !session.is_gone() && self.take_slice(key) {
-            return true;
-        }
-        let service = &mut self.requests.services[key];
-        let session = &mut self.base.clients[service.session];
-        session.bulk.reads -= 1;
-        if let Some(BulkRead { slices: Some(slices), .. }) = self.requests.bulk_reads.reads.remove(&key) {
-            session.bulk.slicing = Slicing::No;
-            service.stamps.created = slices.created;
-        }
-        false
-    }
-
-    /// The client of a read that waits for it between two slices is gone.
-    #[cold]
-    pub(crate) fn drop_sliced(&mut self, slicing: Slicing) {
-        if let Slicing::Ready(key) = slicing {
-            self.requests.bulk_reads.reads.remove(&key);
-        }
-    }
-
-    /// The values of a slice go to the client, whose first request in service this is. Returns whether there was room for them.
-    fn take_slice(&mut self, key: RequestKey) -> bool {
-        let Self {
-            base: Base { clients, fleet: Fleet { config, .. }, meter, .. },
-            requests: Requests { services, .. },
-            ..
-        } = self;
-        let service = &mut services[key];
-        let id = service.session;
-        let (session, held) = clients.with_held(id);
-        let Some(mut gather) = service.gather.take() else { return false };
-        session.replies.gather(mem::take(&mut service.gathered_bytes), 0);
-        let len = gather.len();
-        let is_too_much = session.replies.buffered_bytes() + len > config.session_buffer_bytes_max;
-        if is_too_much || !held.admits(len, session.replies.is_blocked()) {
-            meter.counters().session_refusals_full += u64::from(is_too_much);
-            meter.counters().buffer_refusals_full += u64::from(!is_too_much);
-            service.fail(Fault::Buffer, &Arc::from(if is_too_much { "client" } else { "proxy" }));
-            self.recycle(gather);
-            return false;
-        }
+/// The values of a slice go to the client, whose first request in service this is. Returns whether there was room for them.
+fn take_slice(base: &mut Base, planner: &mut Planner, (key, service): (RequestKey, &mut Service)) -> bool {
+    let Base { clients, fleet, meter, .. } = base;
+    let id = service.session;
+    let (session, held) = clients.with_held(id);
+    let Some(mut gather) = service.gather.take() else { return false };
+    session.replies.gather(mem::take(&mut service.gathered_bytes), 0);
+    let len = gather.len();
+    let is_too_much = session.replies.buffered_bytes() + len > fleet.config.session_buffer_bytes_max;
+    let is_refused = is_too_much || !held.admits(len, session.replies.is_blocked());
+    if is_refused {
+        meter.counters().session_refusals_full += u64::from(is_too_much);
+        meter.counters().buffer_refusals_full += u64::from(!is_too_much);
+        service.fail(Fault::Buffer, &Arc::from(if is_too_much { "client" } else { "proxy" }));
+    } else {
         session.replies.append_part(|out| gather.merge_values_into(out));
         session.bulk.slicing = Slicing::Ready(key);
         if session.replies.output().is_empty() {
-            self.base.clients.let_go_on(id);
+            clients.let_go_on(id);
         } else {
-            self.base.clients.list(id);
+            clients.list(id);
         }
-        self.recycle(gather);
-        self.base.clients.recharge(id);
-        true
     }
-
-    /// The client has taken something of the values that came before.
-    #[cold]
-    pub(crate) fn go_on_with_slices(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.base.clients[id];
-        let Slicing::Ready(key) = session.bulk.slicing else { return };
-        if self.waits_in_line(id) {
-            return;
-        }
-        let session = &mut self.base.clients[id];
-        session.bulk.slicing = Slicing::InService;
-        let service = &mut self.requests.services[key];
-        (service.stamps.created, service.following) = (now, true);
-        self.base.meter.counters().bulk_read_slices += 1;
-        let Some(BulkRead { slices: Some(before), .. }) = self.requests.bulk_reads.reads.remove(&key) else {
-            return;
-        };
-        let slice = before.next(session.bulk.habits.keys_per_slice());
-        let rest = before.without(slice);
-        self.send_slice(key, slice, Some(rest), now);
-    }
+    planner.recycle(gather, clients.held().is_pressed());
+    clients.recharge(id);
+    !is_refused
 }
 
 #[cfg(test)]

@@ -293,8 +293,12 @@ impl Dataplane {
         if service.is_decided_alone {
             self.base.clients[id].end_deciding();
         }
-        if service.apart && self.come_back(key, reply.map(<[u8]>::len)) {
-            return;
+        if service.apart {
+            let Requests { services, planner, bulk_reads, .. } = &mut self.requests;
+            let reply_len = reply.map(<[u8]>::len);
+            if bulk_reads.come_back(&mut self.base, planner, (key, &mut services[key]), reply_len) {
+                return;
+            }
         }
         let service = &mut self.requests.services[key];
         if let Some(sender) = service.sender {

@@ -17,7 +17,8 @@ use crate::{
     meter::trace::Traced,
     replication::follow::{Follow, invalidation},
     requests::answer::Answer,
-    requests::bulk_writes::value_len,
+    requests::bulk_reads::is_bulk_read,
+    requests::bulk_writes::{note_bulk, value_len},
     requests::degrade::{Degrades, meta_miss},
     requests::failover::remember,
     requests::outcome::{fail_part, fail_with_line, note_refusal},
@@ -25,7 +26,7 @@ use crate::{
     requests::retrieval::send_plan,
     requests::send::{Message, send},
     requests::service::retrieval_operation,
-    requests::{auto, reread},
+    requests::{Requests, auto, reread},
     servers::backend::{Backend, RequestKey},
     servers::bulk::Way,
     servers::message::write_message,
@@ -237,7 +238,7 @@ impl Dataplane {
         self.send(key, slot, write.expected, true, now, |backend| {
             write_message(write.request, write.expected, backend);
         });
-        self.note_bulk(key, slot, mark);
+        note_bulk(&mut self.requests.services[key], &mut self.base, slot, mark);
         self.finish_if_nothing_is_outstanding(key, now);
     }
 
@@ -252,7 +253,7 @@ impl Dataplane {
                 message.write_to(backend.message());
             });
             if server != own && !self.requests.services[key].apart {
-                self.note_bulk(key, server, FLUSH_MARK);
+                note_bulk(&mut self.requests.services[key], &mut self.base, server, FLUSH_MARK);
             }
         }
         self.finish_if_nothing_is_outstanding(key, context.now);
@@ -377,28 +378,39 @@ impl Dataplane {
         if self.base.fleet.routes.is_replicated() {
             remember(service, &self.base, reread::Message::of(retrieval.verb));
         }
-        if self.is_bulk_read(context.session, &retrieval) {
-            return self.begin_bulk_read(key, retrieval, context.now);
+        if is_bulk_read(&self.base.clients[context.session], &retrieval) {
+            let Self { requests: Requests { services, bulk_reads, .. }, base, .. } = self;
+            let slice = bulk_reads.begin(base, (key, &mut services[key]), retrieval);
+            return self.send_slice(key, slice, context.now);
         }
-        let plan = self.plan(context.session, retrieval);
+        let asker = Asker::from(&self.base.clients[context.session]);
+        let plan = self.requests.planner.plan(&mut self.base.fleet, retrieval, asker);
         self.send_plan(key, plan, retrieval, context.now);
     }
 
-    #[inline(always)]
-    pub(crate) fn plan(&mut self, id: SessionId, retrieval: Retrieval<'_>) -> Plan {
-        let asker = Asker::from(&self.base.clients[id]);
-        let plan = self.requests.planner.plan(&mut self.base.fleet, retrieval, asker);
-        if let Plan::Parts(_, Some(way)) = &plan {
-            let counters = self.base.meter.counters();
-            counters.multigets_auto_whole += u64::from(*way == auto::Way::Whole);
-            counters.multigets_auto_sharded += u64::from(*way == auto::Way::Sharded);
-        }
-        plan
+    fn send_slice(&mut self, key: RequestKey, slice: Retrieval<'_>, now: Instant) {
+        let Requests { services, planner, bulk_reads, .. } = &mut self.requests;
+        let plan = bulk_reads.plan(&mut self.base, planner, (key, services[key].session), slice);
+        self.send_plan(key, plan, slice, now);
+    }
+
+    /// The client of a read in slices has taken something of the values that came before.
+    pub(crate) fn go_on_with_slices(&mut self, id: SessionId, now: Instant) {
+        let Some((key, slices, count)) = self.requests.bulk_reads.go_on(&mut self.base, id) else { return };
+        let slice = slices.next(count);
+        let Requests { services, bulk_reads, .. } = &mut self.requests;
+        bulk_reads.begin_slice(&self.base, (key, &mut services[key]), (&slices, slice), now);
+        self.send_slice(key, slice, now);
     }
 
     /// Asks whom the plan names.
     #[inline(always)]
     pub(crate) fn send_plan(&mut self, key: RequestKey, plan: Plan, retrieval: Retrieval<'_>, now: Instant) {
+        if let Plan::Parts(_, Some(way)) = &plan {
+            let counters = self.base.meter.counters();
+            counters.multigets_auto_whole += u64::from(*way == auto::Way::Whole);
+            counters.multigets_auto_sharded += u64::from(*way == auto::Way::Sharded);
+        }
         send_plan(&mut self.requests.services, &mut self.base, key, (plan, retrieval), now);
         self.finish_if_nothing_is_outstanding(key, now);
     }

@@ -14,19 +14,7 @@
 //! A server that may not be read now, is down or full is left out where another replica can be asked. Where none can, the request is refused
 //! before anything of it is sent, or its keys are misses, as [`OnFailure`](crate::OnFailure) says (`degrade.rs`).
 
-use crate::{
-    Dataplane, Fault, Multiget, ReadPolicy,
-    replication::fleet::Fleet,
-    replication::readers::Readers,
-    requests::auto::{Chooser, Way},
-    requests::base::Base,
-    requests::dispatch::Context,
-    requests::gather::Gather,
-    requests::service::{Answer, retrieval_operation},
-    requests::{Requests, SPARE_BYTES_MAX},
-    routes::PoolSlots,
-    servers::backend::{NewPart, RequestKey},
-};
+use crate::{Dataplane, Fault, Multiget, ReadPolicy, replication::fleet::Fleet, replication::readers::Readers, requests::{Requests, SPARE_BYTES_MAX}, requests::auto::{Chooser, Way}, requests::base::Base, requests::dispatch::Context, requests::gather::Gather, requests::service::{Answer, retrieval_operation}, routes::PoolSlots, servers::backend::{NewPart, RequestKey}};
 use std::sync::Arc;
 use weir_protocol::{Expected, Retrieval, RetrievalVerb};
 use weir_routing::{Balance, REPLICAS_MAX};
