@@ -16,7 +16,7 @@
 //! | `meter` | counters, windows of a second, reports, sampled requests |
 //! | `memory` | how much all buffers may take together, and what is given back |
 //! | `config` | every limit and policy |
-//! | `wire` | keys, questions and faults as they are written |
+//! | `wire` | keys, requests and faults as they are written |
 
 mod clients;
 mod config;

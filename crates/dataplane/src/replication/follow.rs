@@ -22,9 +22,9 @@ use crate::{
     replication::replicate::{CopyState, Replicated, Step},
     servers::backend::RequestKey,
     servers::message::write_message,
-    wire::key::WireKey,
+    wire::write::invalidation,
 };
-use weir_protocol::{Arithmetic, Deletion, Expected, Meta, MetaVerb, Request, Status, Storage, StorageVerb};
+use weir_protocol::{Arithmetic, Expected, Request, Status, Storage, StorageVerb};
 use weir_timing::Instant;
 
 /// What is told.
@@ -160,16 +160,6 @@ impl Dataplane {
             }
             Err(fault) => self.refuse_copy(write, fault, server),
         }
-    }
-}
-
-/// What makes a server forget a key, and what it may reply.
-pub(crate) fn invalidation(key: WireKey<'_>) -> (Request<'_>, Expected) {
-    if key.base64 {
-        let meta = Meta { verb: MetaVerb::Delete, key: key.bytes, flags: b"b", block: &[] };
-        (Request::Meta(meta), Expected::Meta)
-    } else {
-        (Request::Deletion(Deletion { key: key.bytes, noreply: false }), Expected::Deletion)
     }
 }
 

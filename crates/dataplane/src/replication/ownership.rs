@@ -18,12 +18,9 @@
 //! What is under way to one owner is bounded, in requests and in bytes; each has one reply, so the way back is bounded as well.
 
 use crate::{
-    Config, Dataplane, Fault, Taken,
-    replication::replicate::retire,
-    requests::answer::Answer,
-    requests::dispatch::{Context, Write},
-    servers::backend::RequestKey,
-    wire::hash::hash,
+    Config, Dataplane, Fault, Taken, replication::replicate::retire, requests::answer::Answer,
+    requests::dispatch::Context, servers::backend::RequestKey, wire::hash::hash, wire::kept::parse_whole,
+    wire::write::Write, wire::written::written_key,
 };
 use std::{collections::VecDeque, mem};
 use weir_protocol::{Limits, Parsed, Refusal};
@@ -80,7 +77,7 @@ pub(crate) struct WriteByMail {
 impl WriteByMail {
     /// The key that it writes to, as it is placed.
     pub(crate) fn written_key(&self) -> Option<Box<[u8]>> {
-        crate::written_key(&crate::parse_whole(&self.message, self.limits))
+        written_key(&parse_whole(&self.message, self.limits))
     }
 }
 
@@ -230,7 +227,7 @@ impl Dataplane {
             now: taken.dequeued,
             request_bytes: message.len(),
         };
-        match crate::parse_whole(message, self.base.fleet.config.limits) {
+        match parse_whole(message, self.base.fleet.config.limits) {
             Parsed::Request { request, .. } => self.carry_out(request, context),
             // It was a request when it was sent: the two loops would have to disagree about the protocol.
             _ => self.answer_locally(Answer::Fixed(Refusal::BadCommandLine.reply()), false, true, context),

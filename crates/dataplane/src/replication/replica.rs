@@ -7,7 +7,6 @@
 use crate::{
     config::Config,
     meter::counters::Counters,
-    replication::follow::invalidation,
     replication::freshness::{Freshness, Share},
     replication::journal::{Bounds, Errand, Journal, Missed},
     replication::token::Tag,
@@ -18,6 +17,7 @@ use crate::{
     servers::happened::{Ending, LostErrands},
     servers::message::write_message,
     wire::key::WireKey,
+    wire::write::invalidation,
 };
 use std::sync::Arc;
 use weir_protocol::{Expected, Reply, Status};

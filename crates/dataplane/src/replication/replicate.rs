@@ -18,13 +18,13 @@ use crate::{
     replication::follow::{Follow, may_have_changed},
     replication::token::Judged,
     requests::answer::Answer,
-    requests::dispatch::Write,
     requests::services::Services,
     routes::Routes,
     servers::backend::{Backend, NewPart, RequestKey},
     servers::begun::Begun,
     servers::message::write_message,
     wire::key::WireKey,
+    wire::write::Write,
 };
 use std::sync::Arc;
 use weir_protocol::{Expected, Reply, Status};

@@ -18,8 +18,8 @@
 //! Keys with one server keep its numbers.
 
 use crate::{
-    Dataplane, requests::answer::Answer, requests::degrade::meta_line, requests::dispatch::Write,
-    servers::backend::RequestKey, wire::hash::hash, wire::tagged::Tagged,
+    Dataplane, requests::answer::Answer, servers::backend::RequestKey, wire::hash::hash,
+    wire::meta_line::meta_line, wire::tagged::Tagged, wire::write::Write,
 };
 use weir_protocol::{
     Base64Key, Expected, Meta, MetaVerb, Reply, Request, Status, Storage, ValueSpan, cas_token,
@@ -103,7 +103,7 @@ impl Tag {
             }
         }
         if is_foreign && (is_sound(meta) || meta.flags.len() > UNSOUND_FLAGS_BYTES_MAX) {
-            return Judged::Exists(meta_line(b"EX", meta));
+            return Judged::Exists(Answer::Owned(meta_line(b"EX", meta)));
         }
         Judged::Ask(Request::Meta(Meta { flags: text, ..meta }))
     }

@@ -1,7 +1,7 @@
 //! Writes of large values: over the bulk connections of their servers (`servers/bulk.rs`), one at a time for each session.
 
-use crate::{requests::base::Base, requests::service::Service, wire::written::written_key};
-use weir_protocol::{Meta, Parsed, Request, Storage};
+use crate::{requests::base::Base, requests::service::Service, wire::write::value_len, wire::written::written_key};
+use weir_protocol::{Parsed, Request};
 
 /// Whether a request must wait because it goes over a bulk connection, and its session has something in service. It is tried again when
 /// something of that was answered.
@@ -36,15 +36,6 @@ pub(crate) fn note_bulk(service: &mut Service, base: &mut Base, bulk: usize, mar
         service.apart = true;
         base.clients[service.session].bulk.writes += 1;
         base.fleet.servers.note_bulk(bulk, mark);
-    }
-}
-
-/// How long the value is that a request stores.
-pub(crate) fn value_len(request: &Request<'_>) -> usize {
-    match request {
-        Request::Storage(Storage { value, .. }) => value.len(),
-        Request::Meta(Meta { block, .. }) => block.len(),
-        _ => 0,
     }
 }
 

@@ -5,8 +5,10 @@
 //! split multi-get the values of the other parts are merged as ever, and those of the failed part are simply not there.
 //! With [`OnStale::Miss`] the same holds where no server of a key may be read because all lack writes, and for that reason only.
 
-use crate::{Fault, OnFailure, OnStale, config::Config, requests::answer::Answer};
-use weir_protocol::{Meta, MetaVerb};
+use crate::{
+    Fault, OnFailure, OnStale, config::Config, requests::answer::Answer, wire::meta_line::meta_line,
+};
+use weir_protocol::Meta;
 
 /// Which failures of a request are misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,31 +43,13 @@ pub(crate) fn meta_miss(meta: Meta<'_>) -> Answer {
     if !meta.flags().any(|flag| matches!(flag[0], b'k' | b'O')) {
         return Answer::Fixed(b"EN\r\n");
     }
-    meta_line(b"EN", meta)
-}
-
-/// A line of memcached's that repeats what it repeats of a request that was not carried out: the key and the opaque, in the order in
-/// which they were asked for, and for `ms` that there is no token.
-pub(crate) fn meta_line(word: &[u8], meta: Meta<'_>) -> Answer {
-    let mut line = word.to_vec();
-    for flag in meta.flags() {
-        match flag[0] {
-            b'O' => line.extend([b" ", flag].concat()),
-            b'k' => {
-                line.extend([b" k", meta.key].concat());
-                line.extend_from_slice(if meta.is_base64() { b" b" } else { b"" });
-            }
-            b'c' if meta.verb == MetaVerb::Set => line.extend_from_slice(b" c0"),
-            _ => {}
-        }
-    }
-    line.extend_from_slice(b"\r\n");
-    Answer::Owned(line)
+    Answer::Owned(meta_line(b"EN", meta))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_protocol::MetaVerb;
 
     /// Checked against memcached 1.6.18.
     #[test]

@@ -15,10 +15,10 @@
 use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
     meter::trace::Traced,
-    replication::follow::{Follow, invalidation},
+    replication::follow::Follow,
     requests::answer::Answer,
     requests::bulk_reads::is_bulk_read,
-    requests::bulk_writes::{note_bulk, value_len},
+    requests::bulk_writes::note_bulk,
     requests::degrade::{Degrades, meta_miss},
     requests::failover::remember,
     requests::outcome::{fail_part, fail_with_line, note_refusal},
@@ -31,13 +31,13 @@ use crate::{
     servers::bulk::Way,
     servers::message::write_message,
     wire::key::WireKey,
+    wire::write::{Write, invalidation, value_len, without_noreply},
 };
 use std::sync::Arc;
 use weir_protocol::Retrieval;
 use weir_protocol::Status;
 use weir_protocol::{
-    Arithmetic, ArithmeticVerb, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Storage, StorageVerb,
-    Touch, door::Foreign,
+    Arithmetic, Deletion, Expected, Meta, MetaVerb, Refusal, Request, Storage, Touch, door::Foreign,
 };
 use weir_routing::REPLICAS_MAX;
 use weir_timing::{Instant, Operation};
@@ -422,51 +422,6 @@ impl Dataplane {
     }
 }
 
-/// A write on its way to its replicas.
-#[derive(Clone, Copy)]
-pub(crate) struct Write<'a> {
-    pub(crate) request: Request<'a>,
-    pub(crate) expected: Expected,
-    pub(crate) key: WireKey<'a>,
-    /// Replicas could decide it differently: one is asked first, and the others follow if it did what was asked.
-    pub(crate) is_conditional: bool,
-    pub(crate) operation: Operation,
-    /// No reply is wanted.
-    pub(crate) silent: bool,
-}
-
-impl<'a> Write<'a> {
-    /// A classic write.
-    fn classic(request: Request<'a>) -> Self {
-        let (operation, expected, is_conditional) = match request {
-            Request::Storage(storage) => {
-                (storage_operation(storage.verb), Expected::Storage, storage.verb != StorageVerb::Set)
-            }
-            Request::Deletion(_) => (Operation::Delete, Expected::Deletion, false),
-            Request::Touch(_) => (Operation::Touch, Expected::Touch, false),
-            Request::Arithmetic(Arithmetic { verb: ArithmeticVerb::Incr, .. }) => {
-                (Operation::Incr, Expected::Arithmetic, true)
-            }
-            _ => (Operation::Decr, Expected::Arithmetic, true),
-        };
-        let key = match request {
-            Request::Storage(Storage { key, .. })
-            | Request::Arithmetic(Arithmetic { key, .. })
-            | Request::Deletion(Deletion { key, .. })
-            | Request::Touch(Touch { key, .. }) => key,
-            _ => &[],
-        };
-        Self {
-            request: without_noreply(request),
-            expected,
-            key: WireKey { bytes: key, base64: false },
-            is_conditional,
-            operation,
-            silent: request.noreply(),
-        }
-    }
-}
-
 /// A request to store a value above the limit.
 #[derive(Clone, Copy)]
 pub(crate) struct Large<'a> {
@@ -479,29 +434,3 @@ pub(crate) struct Large<'a> {
 
 /// A `flush_all` that went over a bulk connection is known by no key.
 const FLUSH_MARK: u32 = 0;
-
-fn storage_operation(verb: StorageVerb) -> Operation {
-    match verb {
-        StorageVerb::Set => Operation::Set,
-        StorageVerb::Add => Operation::Add,
-        StorageVerb::Replace => Operation::Replace,
-        StorageVerb::Append => Operation::Append,
-        StorageVerb::Prepend => Operation::Prepend,
-        StorageVerb::Cas => Operation::Cas,
-    }
-}
-
-/// Servers are always asked to reply: only so can it be known whether they did what was asked, and when.
-fn without_noreply(request: Request<'_>) -> Request<'_> {
-    match request {
-        Request::Storage(it) => Request::Storage(Storage { noreply: false, ..it }),
-        Request::Deletion(it) => Request::Deletion(Deletion { noreply: false, ..it }),
-        Request::Arithmetic(it) => Request::Arithmetic(Arithmetic { noreply: false, ..it }),
-        Request::Touch(it) => Request::Touch(Touch { noreply: false, ..it }),
-        Request::FlushAll { delay, .. } => Request::FlushAll { delay, noreply: false },
-        Request::ServerCommand { command, arguments, .. } => {
-            Request::ServerCommand { command, arguments, noreply: false }
-        }
-        other => other,
-    }
-}
