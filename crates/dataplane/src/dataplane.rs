@@ -167,7 +167,7 @@ impl Dataplane {
         (self.is_spread() && self.waits_for_earlier(id, parsed))
             || bulk_writes::waits(&mut self.base, id, parsed)
             || self.requests.bulk_reads.waits(&mut self.base, id, parsed, now)
-            || (!self.base.replication.holds.is_empty() && self.waits_for_key(id, parsed, now))
+            || (self.base.replication.has_locks() && self.waits_for_key(id, parsed, now))
     }
 
     /// Whether requests of one session may be served at different places.
@@ -470,7 +470,7 @@ impl Dataplane {
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.base.clients.is_any_to_go_on() || self.base.replication.holds.has_ready() {
+        if self.base.clients.is_any_to_go_on() || self.base.replication.has_ready_mail() {
             return Some(Instant::ZERO);
         }
         let settled = self.base.fleet.next_settled();
@@ -562,7 +562,7 @@ impl Dataplane {
             && self.base.fleet.servers.is_quiet()
             && !self.base.fleet.is_one_coming()
             && !self.base.clients.is_any_to_go_on()
-            && self.base.replication.holds.is_empty()
+            && !self.base.replication.has_locks()
             && self.post_is_quiet()
             && self.base.replication.repairs.is_quiet()
             && self.requests.bulk_reads.is_quiet()

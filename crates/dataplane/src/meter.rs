@@ -39,7 +39,7 @@ impl Meter {
     }
 
     /// All counters, with those of others.
-    pub(crate) fn total(&self, others: [&Counters; 3]) -> Counters {
+    pub(crate) fn total(&self, others: [&Counters; 4]) -> Counters {
         let mut total = Counters { stamps_clamped: self.recorder.stamps_clamped(), ..self.counters.clone() };
         others.into_iter().for_each(|other| total.merge(other));
         total

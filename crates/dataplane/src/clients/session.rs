@@ -13,7 +13,7 @@ use crate::{
     config::Config,
     memory::budget::Held,
     memory::buffer::beyond_idle,
-    replication::hold::Stalled,
+    replication::key_lock::Stalled,
     replication::ownership::Sender,
     servers::backend::RequestKey,
 };

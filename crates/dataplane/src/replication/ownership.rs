@@ -18,9 +18,10 @@
 //! What is under way to one owner is bounded, in requests and in bytes; each has one reply, so the way back is bounded as well.
 
 use crate::{
-    Config, Dataplane, Fault, Taken, replication::replicate::retire, requests::answer::Answer,
-    requests::dispatch::Context, servers::backend::RequestKey, wire::hash::hash, wire::kept::parse_whole,
-    wire::write::Write, wire::written::written_key,
+    Config, Dataplane, Fault, SessionId, Taken, replication::key_lock::Stalled,
+    replication::replicate::retire, requests::answer::Answer, requests::dispatch::Context,
+    servers::backend::RequestKey, wire::hash::hash, wire::kept::parse_whole, wire::write::Write,
+    wire::written::written_key,
 };
 use std::{collections::VecDeque, mem};
 use weir_protocol::{Limits, Parsed, Refusal};
@@ -130,7 +131,7 @@ impl Dataplane {
                     created,
                     limits: self.base.fleet.config.limits,
                 };
-                if let Some(mail) = self.admit_mail(mail) {
+                if let Some(mail) = self.base.replication.admit_mail(mail) {
                     self.serve_mail(mail, now);
                 }
             }
@@ -204,6 +205,34 @@ impl Dataplane {
     pub(crate) fn mail_repaired(&mut self, home: usize) {
         let post = self.base.replication.post.as_mut().expect("mail is answered where there is a post");
         post.outgoing.push_back((home, Mail(Content::Repaired)));
+    }
+
+    /// Whether a session's next request has to wait, because it writes to a key that is locked.
+    pub(crate) fn waits_for_key(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
+        let stalled = &mut self.base.clients[id].stalled;
+        self.base.replication.waits_for_key(id, parsed, stalled, now)
+    }
+
+    /// A session that had waited for a key has begun its write, or is gone.
+    pub(crate) fn leave_line(&mut self, id: SessionId, stalled: &Stalled) {
+        let next = self.base.replication.leave_line(id, stalled);
+        self.let_go_on(next);
+    }
+
+    /// A session may go on, if one waits.
+    pub(crate) fn let_go_on(&mut self, next: Option<SessionId>) {
+        next.into_iter().for_each(|id| self.base.clients.let_go_on(id));
+    }
+
+    /// Once per turn: begins writes that came by mail and whose keys are free.
+    pub(crate) fn serve_ready_mail(&mut self, now: Instant) {
+        while let Some(mut freed) = self.base.replication.next_ready_mail() {
+            if let Some(mail) = freed.take_mail() {
+                self.serve_mail(*mail, now);
+            }
+            let next = self.base.replication.next_after(&freed);
+            self.let_go_on(next);
+        }
     }
 
     /// Begins a write that another loop has read.

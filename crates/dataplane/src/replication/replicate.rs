@@ -16,6 +16,7 @@ use crate::{
     Dataplane, Fault, ReplicasRequired, WritePolicy,
     replication::follow::meta::ITEM_PART,
     replication::follow::{Follow, may_have_changed},
+    replication::key_lock::KeyLock,
     replication::token::Judged,
     requests::answer::Answer,
     requests::services::Services,
@@ -47,8 +48,8 @@ pub(crate) struct Replicated {
     pub(crate) step: Step,
     /// What the others are told once it is decided.
     pub(crate) follow: Follow,
-    /// The key as it is placed, until others may write to it.
-    held: Option<Box<[u8]>>,
+    /// Until others may write to its key.
+    lock: Option<KeyLock>,
     /// The best reply so far, and the rank of who gave it.
     reply: Option<(usize, Vec<u8>)>,
     failure: Option<Failure>,
@@ -118,7 +119,7 @@ impl Replicated {
             needed: 0,
             step: Step::Deciding,
             follow,
-            held: None,
+            lock: None,
             reply: None,
             failure: None,
             is_undecided: false,
@@ -221,7 +222,7 @@ impl Dataplane {
             needed: self.needed(replicas.len()),
             step: if write.is_conditional { Step::Deciding } else { Step::Told },
             follow,
-            held: write.is_conditional.then(|| name.into()),
+            lock: write.is_conditional.then(|| self.base.replication.lock(name)),
             reply: None,
             failure: None,
             is_undecided: false,
@@ -243,11 +244,8 @@ impl Dataplane {
                     self.skip_copy(&replicated, server)
                 };
         }
-        if write.is_conditional {
-            if matches!(replicated.follow, Follow::Copy) {
-                self.ask_for_item(key, decider, write.key, now);
-            }
-            self.hold(name);
+        if write.is_conditional && matches!(replicated.follow, Follow::Copy) {
+            self.ask_for_item(key, decider, write.key, now);
         }
         let service = &mut self.requests.services[key];
         service.is_decided_alone = write.is_conditional;
@@ -413,8 +411,9 @@ impl Dataplane {
                 self.fail_write(key, &mut write);
             }
         }
-        if let Some(name) = write.held.take_if(|_| write.step == Step::Told || outstanding == 0) {
-            self.release_key(&name);
+        if let Some(lock) = write.lock.take_if(|_| write.step == Step::Told || outstanding == 0) {
+            let next = self.base.replication.release(lock);
+            self.let_go_on(next);
         }
         if outstanding > 0 {
             self.requests.services[key].write = Some(write);

@@ -105,8 +105,9 @@ impl Base {
 
     /// What was counted, by all.
     pub(crate) fn counters(&self) -> Counters {
-        let Self { clients, fleet, meter, .. } = self;
-        meter.total([clients.counters(), fleet.servers.counters(), fleet.replicas.counters()])
+        let Self { clients, fleet, meter, replication, .. } = self;
+        let replication = replication.counters();
+        meter.total([clients.counters(), fleet.servers.counters(), fleet.replicas.counters(), replication])
     }
 
     /// Everything that was measured and counted.

@@ -321,7 +321,7 @@ impl Dataplane {
         service.claim = session.turns.enter();
         if let Some(stalled) = session.stalled.take() {
             if !session.is_lent() {
-                service.stamps.created = stalled.created;
+                service.stamps.created = stalled.created();
             }
             self.leave_line(id, &stalled);
         }

@@ -91,9 +91,8 @@ impl Dataplane {
         self.base.memory_is_used(taken.dequeued);
         self.base.clients[id].hand_in(taken, None);
         self.base.fleet.servers.note_requests();
-        let may_wait = denied.is_none()
-            && self.base.fleet.config.holds_lent()
-            && !self.base.replication.holds.is_empty();
+        let may_wait =
+            denied.is_none() && self.base.fleet.config.holds_lent() && self.base.replication.has_locks();
         if may_wait && self.waits_for_key(id, &parsed, taken.dequeued) {
             return self.stall_hosted(id, KeptRequest::of(&parsed));
         }

@@ -1,0 +1,269 @@
+//! A key between the two steps of a conditional write.
+//!
+//! The decider has been asked, the others have not been told. Another write to the key that went to all now would reach the decider behind
+//! the first and the others before it. So the key is locked, and the other write waits until the others are told (not until they have
+//! answered: each connection keeps its order from there). Whoever waits does so in the order in which they came, so each begins before
+//! its own deadline if the one before it keeps its.
+//!
+//! ```text
+//!   lock ─▶ KeyLock, which the write has ─▶ release ─▶ the session that is next, or mail that is ready
+//!   waits ─▶ Stalled, which the session has ─▶ waits says no, or leave ─▶ the same
+//! ```
+//!
+//! [`KeyLocks`] owns the keys that are locked and the line of each. It is asked whether a write must wait, and answers who is next when a lock
+//! ends. There are no more who wait than sessions, and what they sent waits where it would if they were paused. A write that another loop
+//! has read waits here itself; mail is bounded (`mailbox.rs`).
+
+use crate::{replication::ownership::WriteByMail, wire::kept::KeptRequest};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use weir_timing::Instant;
+
+/// The keys that are locked, and those for which somebody waits.
+#[derive(Debug, Default)]
+pub(crate) struct KeyLocks {
+    lines: HashMap<Box<[u8]>, Line>,
+    /// Keys that are free, and for which mail waits first.
+    ready: VecDeque<Box<[u8]>>,
+    /// A lock was dropped that was not given back.
+    is_one_lost: Arc<AtomicBool>,
+}
+
+/// One key's.
+#[derive(Debug, Default)]
+struct Line {
+    /// A write is between its steps. If none is, the first that waits may begin.
+    is_locked: bool,
+    waiting: VecDeque<Waiter>,
+}
+
+/// Who waits for a key.
+#[derive(Debug)]
+enum Waiter {
+    /// The next request of the session with this number.
+    Session(usize),
+    /// A write that another loop has read.
+    Mail(Box<WriteByMail>),
+}
+
+/// The right to be between the two steps of a write to a key. It is given back by [`KeyLocks::release`], once; who waits for the key
+/// would wait for ever behind one that is dropped, so that is noticed.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct KeyLock {
+    /// None once it was given back.
+    key: Option<Box<[u8]>>,
+    is_one_lost: Arc<AtomicBool>,
+}
+
+impl Drop for KeyLock {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.is_one_lost.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a session whose next request is a write to a locked key remembers of it.
+#[derive(Debug)]
+pub(crate) struct Stalled {
+    key: Box<[u8]>,
+    created: Instant,
+    /// The request, if its session is lent and does not have its bytes.
+    kept: Option<KeptRequest>,
+}
+
+impl Stalled {
+    /// When the request was complete.
+    pub(crate) const fn created(&self) -> Instant {
+        self.created
+    }
+
+    /// Keeps the request until its key is free.
+    pub(crate) fn keep(&mut self, request: Option<KeptRequest>) {
+        self.kept = request;
+    }
+
+    /// Hands it out again.
+    pub(crate) fn take_kept(&mut self) -> Option<KeptRequest> {
+        self.kept.take()
+    }
+}
+
+/// A key that was freed for mail.
+#[derive(Debug)]
+pub(crate) struct Freed {
+    key: Box<[u8]>,
+    mail: Option<Box<WriteByMail>>,
+}
+
+impl Freed {
+    /// The write that may begin now, if nobody came before it.
+    pub(crate) fn take_mail(&mut self) -> Option<Box<WriteByMail>> {
+        self.mail.take()
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+impl KeyLocks {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        debug_assert!(
+            !self.is_one_lost.load(Ordering::Relaxed),
+            "a lock was dropped that was not given back"
+        );
+        self.lines.is_empty() && self.ready.is_empty()
+    }
+
+    /// Whether a write from another loop can begin at once.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether a session's next request, a write to this key, has to wait. `stalled` is what the session remembers of it.
+    pub(super) fn waits(
+        &mut self,
+        session: usize,
+        key: Box<[u8]>,
+        stalled: &mut Option<Box<Stalled>>,
+        now: Instant,
+    ) -> bool {
+        let Some(line) = self.lines.get_mut(&key) else { return false };
+        if stalled.is_none() {
+            // Nobody waits for a key that nobody locks, so it is locked, or others are before this one.
+            *stalled = Some(Box::new(Stalled { key, created: now, kept: None }));
+            line.waiting.push_back(Waiter::Session(session));
+            return true;
+        }
+        if line.is_locked
+            || !matches!(line.waiting.front(), Some(Waiter::Session(first)) if *first == session)
+        {
+            return true;
+        }
+        line.waiting.pop_front();
+        false
+    }
+
+    /// A write that came by mail comes back if it may begin.
+    pub(super) fn admit_mail(&mut self, mail: WriteByMail) -> Option<WriteByMail> {
+        if self.is_empty() {
+            return Some(mail);
+        }
+        let Some(line) = mail.written_key().and_then(|key| self.lines.get_mut(&key)) else {
+            return Some(mail);
+        };
+        line.waiting.push_back(Waiter::Mail(Box::new(mail)));
+        None
+    }
+
+    /// A key that was freed for mail. When that has begun, [`KeyLocks::next`] is asked.
+    pub(super) fn next_ready(&mut self) -> Option<Freed> {
+        while let Some(key) = self.ready.pop_front() {
+            let Some(line) = self.lines.get_mut(&key).filter(|line| !line.is_locked) else { continue };
+            let mail = match line.waiting.pop_front() {
+                Some(Waiter::Mail(mail)) => Some(mail),
+                Some(session) => {
+                    line.waiting.push_front(session);
+                    None
+                }
+                None => None,
+            };
+            return Some(Freed { key, mail });
+        }
+        None
+    }
+
+    /// A conditional write to this key was begun.
+    pub(super) fn lock(&mut self, key: &[u8]) -> KeyLock {
+        if let Some(line) = self.lines.get_mut(key) {
+            line.is_locked = true;
+        } else {
+            self.lines.insert(key.into(), Line { is_locked: true, waiting: VecDeque::new() });
+        }
+        KeyLock { key: Some(key.into()), is_one_lost: Arc::clone(&self.is_one_lost) }
+    }
+
+    /// Everybody was told, or there is nothing to tell. Returns the session that is next, if one is.
+    pub(super) fn release(&mut self, mut lock: KeyLock) -> Option<usize> {
+        let key = lock.key.take()?;
+        if let Some(line) = self.lines.get_mut(&key) {
+            line.is_locked = false;
+        }
+        self.next(&key)
+    }
+
+    /// A session that had waited has begun its write, or is gone. Returns the session that is next, if one is.
+    pub(super) fn leave(&mut self, session: usize, stalled: &Stalled) -> Option<usize> {
+        if let Some(line) = self.lines.get_mut(&stalled.key) {
+            line.waiting.retain(|waiter| !matches!(waiter, Waiter::Session(waiting) if *waiting == session));
+        }
+        self.next(&stalled.key)
+    }
+
+    /// If nobody locks the key: the session that is next, if one is. Mail is taken once per turn. A key for which nobody waits is
+    /// forgotten.
+    pub(super) fn next(&mut self, key: &[u8]) -> Option<usize> {
+        let line = self.lines.get(key).filter(|line| !line.is_locked)?;
+        match line.waiting.front() {
+            Some(Waiter::Session(session)) => return Some(*session),
+            Some(Waiter::Mail(_)) => self.ready.push_back(key.into()),
+            None => _ = self.lines.remove(key),
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::ZERO;
+
+    #[test]
+    fn who_waits_for_a_key_begins_in_the_order_in_which_they_came() {
+        let mut locks = KeyLocks::default();
+        let (mut first, mut second) = (None, None);
+        assert!(!locks.waits(1, b"k"[..].into(), &mut first, NOW));
+        let lock = locks.lock(b"k");
+        assert!(!locks.waits(1, b"other"[..].into(), &mut first, NOW) && first.is_none());
+        assert!(locks.waits(1, b"k"[..].into(), &mut first, NOW));
+        assert!(locks.waits(2, b"k"[..].into(), &mut second, NOW));
+        assert!(locks.waits(1, b"k"[..].into(), &mut first, NOW), "the key is locked");
+        assert_eq!(locks.release(lock), Some(1));
+        assert!(locks.waits(2, b"k"[..].into(), &mut second, NOW), "another is before it");
+        assert!(!locks.waits(1, b"k"[..].into(), &mut first, NOW));
+        let lock = locks.lock(b"k");
+        assert_eq!(locks.leave(1, &first.take().expect("it had waited")), None, "it has locked the key");
+        assert_eq!(locks.release(lock), Some(2));
+        assert_eq!(locks.leave(2, &second.take().expect("it had waited")), None);
+        assert!(locks.is_empty());
+    }
+
+    #[test]
+    fn a_client_that_leaves_lets_the_next_one_go_on() {
+        let mut locks = KeyLocks::default();
+        let (mut first, mut second) = (None, None);
+        let lock = locks.lock(b"k");
+        assert!(locks.waits(1, b"k"[..].into(), &mut first, NOW));
+        assert!(locks.waits(2, b"k"[..].into(), &mut second, NOW));
+        assert_eq!(locks.release(lock), Some(1));
+        assert_eq!(locks.leave(1, &first.take().expect("it had waited")), Some(2));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a lock was dropped")]
+    fn a_lock_that_is_not_given_back_is_noticed() {
+        let mut locks = KeyLocks::default();
+        drop(locks.lock(b"k"));
+        locks.is_empty();
+    }
+}
