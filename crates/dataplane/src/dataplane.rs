@@ -22,6 +22,7 @@ use crate::{
     requests::base::Base,
     requests::dispatch::{Context, Large},
     requests::failover::{Asked, fail_over, move_late_read},
+    requests::writes::leave_line,
     requests::{Requests, bulk_writes},
     servers::backend::sooner,
     servers::happened::{Happened, Lost, Retry},
@@ -49,7 +50,7 @@ impl Dataplane {
     pub fn sharing(config: Config, table: Arc<Table>, freshness: Arc<Freshness>, now: Instant) -> Self {
         let mut dataplane =
             Self { requests: Requests::new(&config), base: Base::new(config, &table, freshness, now) };
-        dataplane.open_post(now);
+        dataplane.open_mailbox(now);
         dataplane.handle_table(table, now);
         dataplane
     }
@@ -100,7 +101,7 @@ impl Dataplane {
             self.requests.bulk_reads.drop_sliced(slicing);
         }
         if let Some(stalled) = self.base.clients[id].stalled.take() {
-            self.leave_line(id, &stalled);
+            leave_line(&mut self.base, id, &stalled);
         }
         self.base.clients.free_if_done(id);
     }
@@ -173,7 +174,7 @@ impl Dataplane {
     /// Whether requests of one session may be served at different places.
     #[inline]
     fn is_spread(&self) -> bool {
-        self.base.replication.post.is_some() && self.base.fleet.routes.is_replicated()
+        self.base.replication.has_mailbox() && self.base.fleet.routes.is_replicated()
     }
 
     /// Whether a request must wait for earlier ones of its session. If not, what it claims is noted when it is taken.
@@ -563,7 +564,7 @@ impl Dataplane {
             && !self.base.fleet.is_one_coming()
             && !self.base.clients.is_any_to_go_on()
             && !self.base.replication.has_locks()
-            && self.post_is_quiet()
+            && self.base.replication.mail_is_quiet()
             && self.base.replication.repairs.is_quiet()
             && self.requests.bulk_reads.is_quiet()
     }

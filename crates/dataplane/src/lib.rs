@@ -10,7 +10,7 @@
 //! | `dataplane` | [`Dataplane`]: the driver's border |
 //! | `clients` | sessions: bytes become requests (`intake`), the order of the replies (`outbox`, `sequence`), clients that take too long |
 //! | `requests` | what each request asks of which servers, and what becomes of the replies: `dispatch`, `multiget`, `deliver`, `gather`; tries on other servers |
-//! | `replication` | keys with several servers: who decides (`ownership`), what the others hear (`follow`), what they missed (`journal`), who is fresh (`freshness`) and may be read (`readers`) |
+//! | `replication` | keys with several servers: who decides (`owner`), what the others hear (`follow`), what they missed (`journal`), who is fresh (`freshness`) and may be read (`readers`) |
 //! | `servers` | connections: what is queued and in flight, deadlines, health, greeting, bulk connections |
 //! | `routes` | which servers there are, where keys go, and how both change |
 //! | `meter` | counters, windows of a second, reports, sampled requests |
@@ -48,7 +48,8 @@ pub use meter::report::{Report, ServerReport, StationEntry};
 pub use meter::trace::{Arrivals, TraceRow};
 pub use meter::window::LoopWindow;
 pub use replication::freshness::Freshness;
-pub use replication::ownership::{Mail, owner_of};
+pub use replication::mailbox::Mail;
+pub use replication::owner::owner_of;
 pub use requests::hosted::Unsent;
 pub use servers::changes::{Change, DownReason, ReplacedReason, ServerChange};
 pub use servers::version::Version;

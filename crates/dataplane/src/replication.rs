@@ -6,7 +6,8 @@ pub(crate) mod follow;
 pub(crate) mod freshness;
 pub(crate) mod journal;
 pub(crate) mod key_lock;
-pub(crate) mod ownership;
+pub(crate) mod mailbox;
+pub(crate) mod owner;
 pub(crate) mod readers;
 pub(crate) mod repair;
 pub(crate) mod replica;
@@ -18,8 +19,11 @@ use crate::{
     config::policy::ReadRepair,
     meter::counters::Counters,
     replication::key_lock::{Freed, KeyLock, KeyLocks, Stalled},
-    replication::ownership::{Post, WriteByMail},
+    replication::mailbox::{Came, Mail, Mailbox, Outcome, Sender, WriteByMail},
     replication::repair::Repairs,
+    routes::Routes,
+    servers::backend::RequestKey,
+    wire::fault::Fault,
     wire::written::written_key,
 };
 use weir_protocol::Parsed;
@@ -33,7 +37,7 @@ pub(crate) struct Replication {
     /// Copies that are being put back.
     pub(crate) repairs: Repairs,
     /// What goes to other loops and comes from them; none where there is one loop.
-    pub(crate) post: Option<Box<Post>>,
+    mailbox: Option<Box<Mailbox>>,
 }
 
 impl Replication {
@@ -42,7 +46,7 @@ impl Replication {
             counters: Counters::default(),
             locks: KeyLocks::default(),
             repairs: Repairs::new(config.read_repair == ReadRepair::On),
-            post: None,
+            mailbox: None,
         }
     }
     pub(crate) const fn counters(&self) -> &Counters {
@@ -109,5 +113,76 @@ impl Replication {
     /// Everybody was told, or there is nothing to tell. Returns the session that may go on, if one may.
     pub(crate) fn release(&mut self, lock: KeyLock) -> Option<usize> {
         self.locks.release(lock)
+    }
+    // ── mail ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// There are other dataplanes beside this one. `session`: the number of the one to which belongs what is served for them.
+    pub(crate) fn open_mailbox(&mut self, config: &Config, session: usize) {
+        self.mailbox = Some(Box::new(Mailbox::new(config, session)));
+    }
+
+    /// Whether there are.
+    #[inline]
+    pub(crate) const fn has_mailbox(&self) -> bool {
+        self.mailbox.is_some()
+    }
+
+    /// The session to which belongs what is served for others.
+    pub(crate) fn mail_session(&self) -> usize {
+        self.mailbox.as_ref().expect("mail comes where there is a mailbox").session()
+    }
+
+    /// Mail for another dataplane of the same proxy, and the number of its loop.
+    pub(crate) fn poll_mail(&mut self) -> Option<(usize, Mail)> {
+        self.mailbox.as_mut()?.poll()
+    }
+
+    /// Mail has come.
+    pub(crate) fn take_mail(&mut self, mail: Mail) -> Came {
+        self.mail().take(mail)
+    }
+
+    /// Who owns this key, if it has replicas and another loop does.
+    pub(crate) fn other_owner(&self, routes: &Routes, name: &[u8]) -> Option<usize> {
+        let mailbox = self.mailbox.as_ref()?;
+        if !routes.is_replicated() || !routes.replicates(name) {
+            return None;
+        }
+        mailbox.other_owner(name)
+    }
+
+    /// Sends a write to the owner of its key, unless too much is under way there. `times`: when its first byte was read, and when it was
+    /// complete.
+    pub(crate) fn mail_write(
+        &mut self,
+        owner: usize,
+        (request, message): (RequestKey, Vec<u8>),
+        times: (Instant, Instant),
+    ) -> Result<(), Fault> {
+        let sent = self.mail().send_write(owner, (request, message), times);
+        self.counters.mail_refusals_full += u64::from(sent.is_err());
+        self.counters.requests_mailed += u64::from(sent.is_ok());
+        sent
+    }
+
+    /// What was served for another loop is done.
+    pub(crate) fn mail_outcome(&mut self, sender: Sender, outcome: Outcome) {
+        self.mail().reply(sender, outcome);
+    }
+
+    /// Whether nothing that was mailed, in either direction, waits for anything: for tests.
+    pub(crate) fn mail_is_quiet(&self) -> bool {
+        self.mailbox.as_ref().is_none_or(|mailbox| mailbox.is_quiet())
+    }
+
+    fn mail(&mut self) -> &mut Mailbox {
+        self.mailbox.as_mut().expect("who has no mailbox knows no other owner, and gets no mail")
+    }
+
+    // ── repairs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// A repair that this dataplane had asked for is done, or could not be.
+    pub(crate) fn finish_repair(&mut self) {
+        self.repairs.finish_one();
     }
 }

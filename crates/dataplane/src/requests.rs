@@ -21,6 +21,7 @@ pub(crate) mod second_step;
 pub(crate) mod send;
 pub(crate) mod service;
 pub(crate) mod services;
+pub(crate) mod writes;
 
 use crate::{
     config::Config, memory::spare::SpareAnswers, requests::bulk_reads::BulkReads, requests::plan::Planner,

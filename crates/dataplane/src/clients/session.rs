@@ -14,7 +14,7 @@ use crate::{
     memory::budget::Held,
     memory::buffer::beyond_idle,
     replication::key_lock::Stalled,
-    replication::ownership::Sender,
+    replication::mailbox::Sender,
     servers::backend::RequestKey,
 };
 use weir_timing::Instant;

@@ -14,7 +14,7 @@
 //! ends. There are no more who wait than sessions, and what they sent waits where it would if they were paused. A write that another loop
 //! has read waits here itself; mail is bounded (`mailbox.rs`).
 
-use crate::{replication::ownership::WriteByMail, wire::kept::KeptRequest};
+use crate::{replication::mailbox::WriteByMail, wire::kept::KeptRequest};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{

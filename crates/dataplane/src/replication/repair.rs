@@ -155,7 +155,7 @@ impl Dataplane {
     fn ask_for_repair(&mut self, name: &[u8], now: Instant) {
         self.base.replication.repairs.under_way += 1;
         match self.other_owner(name) {
-            Some(owner) => self.mail_repair(owner, name),
+            Some(owner) => self.base.replication.mail().send_repair(owner, name),
             None => self.begin_repair(name, None, now),
         }
     }
@@ -315,7 +315,7 @@ impl Dataplane {
 
     fn finish_repair(&mut self, home: Option<usize>) {
         match home {
-            Some(home) => self.mail_repaired(home),
+            Some(home) => self.base.replication.mail().send_repaired(home),
             None => self.base.replication.repairs.finish_one(),
         }
     }

@@ -20,6 +20,7 @@ use crate::{
     replication::token::Judged,
     requests::answer::Answer,
     requests::services::Services,
+    requests::writes::let_go_on,
     routes::Routes,
     servers::backend::{Backend, NewPart, RequestKey},
     servers::begun::Begun,
@@ -413,7 +414,7 @@ impl Dataplane {
         }
         if let Some(lock) = write.lock.take_if(|_| write.step == Step::Told || outstanding == 0) {
             let next = self.base.replication.release(lock);
-            self.let_go_on(next);
+            let_go_on(&mut self.base, next);
         }
         if outstanding > 0 {
             self.requests.services[key].write = Some(write);

@@ -1,6 +1,8 @@
 //! Writes of large values: over the bulk connections of their servers (`servers/bulk.rs`), one at a time for each session.
 
-use crate::{requests::base::Base, requests::service::Service, wire::write::value_len, wire::written::written_key};
+use crate::{
+    requests::base::Base, requests::service::Service, wire::write::value_len, wire::written::written_key,
+};
 use weir_protocol::{Parsed, Request};
 
 /// Whether a request must wait because it goes over a bulk connection, and its session has something in service. It is tried again when

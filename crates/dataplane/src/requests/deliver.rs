@@ -18,6 +18,7 @@ use crate::{
     requests::gather::Gather,
     requests::outcome::fail_part,
     requests::second_step::ask_deciders,
+    requests::writes::answer_by_mail,
     servers::backend::{Part, Purpose, Repeated, RequestKey},
     wire::tagged::Tagged,
 };
@@ -302,7 +303,7 @@ impl Dataplane {
         }
         let service = &mut self.requests.services[key];
         if let Some(sender) = service.sender {
-            return self.answer_by_mail(key, sender, reply);
+            return answer_by_mail(&mut self.requests.services, &mut self.base, (key, sender), reply);
         }
         let blame = service.has_failed().then(|| service.fault());
         self.conclude(key, blame, reply, now);

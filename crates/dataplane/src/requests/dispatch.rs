@@ -26,6 +26,7 @@ use crate::{
     requests::retrieval::send_plan,
     requests::send::{Message, send},
     requests::service::retrieval_operation,
+    requests::writes::leave_line,
     requests::{Requests, auto, reread},
     servers::backend::{Backend, RequestKey},
     servers::bulk::Way,
@@ -323,7 +324,7 @@ impl Dataplane {
             if !session.is_lent() {
                 service.stamps.created = stalled.created();
             }
-            self.leave_line(id, &stalled);
+            leave_line(&mut self.base, id, &stalled);
         }
         if self.base.meter.samples_next() {
             self.sample(key, request_bytes);

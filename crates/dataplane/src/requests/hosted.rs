@@ -17,6 +17,7 @@ use crate::{
     clients::outbox::Outbox,
     clients::taken::Taken,
     replication::replicate::retire,
+    requests::writes::leave_line,
     servers::backend::{Backend, RequestKey},
     wire::kept::KeptRequest,
 };
@@ -186,7 +187,7 @@ impl Dataplane {
 
     fn free_hosted(&mut self, id: SessionId) -> Option<RequestKey> {
         if let Some(stalled) = self.base.clients[id].stalled.take() {
-            self.leave_line(id, &stalled);
+            leave_line(&mut self.base, id, &stalled);
         }
         self.base.clients.renew_lent(id)
     }

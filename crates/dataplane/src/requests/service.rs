@@ -7,7 +7,7 @@ use crate::{
     clients::taken::Taken,
     meter::Meter,
     meter::trace::{Ended, TraceRow, Traced},
-    replication::ownership::Sender,
+    replication::mailbox::Sender,
     replication::replicate::Replicated,
     requests::answer::Answer,
     requests::auto::Way,
