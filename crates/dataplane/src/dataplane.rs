@@ -354,7 +354,7 @@ impl Dataplane {
             || retry == Retry::ElsewhereOrAlone
                 && ask_alone(services, base, &Sharer { part, keys: keys.clone() }, server, now);
         if !is_asked {
-            self.part_failed((key, part.index), fault, server, now);
+            self.part_failed((key, part.index()), fault, server, now);
         }
     }
 

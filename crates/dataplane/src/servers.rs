@@ -21,6 +21,7 @@ pub(crate) mod item_size;
 pub(crate) mod mark_down;
 pub(crate) mod message;
 pub(crate) mod order;
+pub(crate) mod part;
 pub(crate) mod second_opinion;
 mod slot_set;
 pub(crate) mod slots;
@@ -31,10 +32,11 @@ use crate::{
     config::Config,
     meter::counters::Counters,
     routes::Routes,
-    servers::backend::{Backend, Purpose, RequestKey, State, sooner},
+    servers::backend::{Backend, State, sooner},
     servers::changes::{Changes, ServerChange},
     servers::happened::{Ending, Happened},
     servers::order::Order,
+    servers::part::{Purpose, RequestKey},
     servers::second_opinion::SecondOpinions,
     servers::slots::Slots,
     wire::fault::Fault,

@@ -39,11 +39,11 @@ pub(crate) fn ask_alone(
 ) -> bool {
     let Base { clients, fleet, meter, .. } = base;
     let Sharer { part, keys } = sharer;
-    let Some(key) = part.request else { return false };
+    let Some(key) = part.request() else { return false };
     let service = &mut services[key];
     let session = &clients[service.session];
     let created = service.begun();
-    let may = part.tries < TRIES_MAX
+    let may = part.tries() < TRIES_MAX
         && !service.error
         && !session.is_gone()
         && session.changes() == service.changes_before
@@ -53,10 +53,10 @@ pub(crate) fn ask_alone(
         return false;
     }
     let backend = &mut fleet.servers[server];
-    let (decides, index) = (part.decides, part.index);
+    let (decides, index) = (part.decides(), part.index());
     let new = NewPart { request: Some(key), expected: Expected::Retrieval, decides, index, created };
     ask_again(backend, &fleet.config, (new, b"get"), Names(keys), now);
-    backend.note_try(part.tries + 1);
+    backend.note_try(part.tries() + 1);
     // What was sent first is a part of the time at the servers.
     service.following |= service.first_sent;
     meter.counters().gets_asked_alone += 1;

@@ -81,7 +81,7 @@ impl Dataplane {
         let skipped = backend.skip.min(bytes.len());
         backend.skip -= skipped;
         let was_last = skipped > 0 && backend.skip == 0;
-        if was_last && backend.head().is_some_and(|head| head.expected == Expected::Meta) {
+        if was_last && backend.head().is_some_and(|head| head.expected() == Expected::Meta) {
             // Nothing follows the value in a meta reply.
             backend.complete_head(b"")?;
             self.base.meter.counters().server_replies_late += 1;
@@ -93,7 +93,7 @@ impl Dataplane {
         let mut at = 0;
         while at < input.len() {
             let backend = self.base.fleet.servers.at(server);
-            let Some(expected) = backend.head().map(|part| part.expected) else {
+            let Some(expected) = backend.head().map(Part::expected) else {
                 let line = String::from_utf8_lossy(&input[at..input.len().min(at + 60)]).into_owned();
                 return Err(Violation::UnexpectedLine(line));
             };
@@ -138,8 +138,8 @@ impl Dataplane {
     // As a call of its own it costs every request a hundred instructions.
     #[inline(always)]
     fn deliver(&mut self, server: usize, part: Part, reply: Reply, bytes: &[u8], now: Instant) {
-        let Some(key) = part.request else {
-            match part.purpose {
+        let Some(key) = part.request() else {
+            match part.purpose() {
                 Purpose::Request => {
                     self.base.meter.counters().server_replies_late += 1;
                     self.base.fleet.servers[server].in_step.note_late_reply(now);
@@ -148,20 +148,20 @@ impl Dataplane {
                 Purpose::Barrier => self.base.fleet.servers.mark_up(server, now),
                 Purpose::Delete | Purpose::Flush => {
                     let Self { base: Base { fleet: Fleet { replicas, servers, .. }, .. }, .. } = self;
-                    replicas.errand_replied(server, (part.purpose, reply), servers, now);
+                    replicas.errand_replied(server, (part.purpose(), reply), servers, now);
                 }
             }
             return;
         };
         let backend = self.base.fleet.servers.at(server);
-        backend.times.record_between(part.sent, now);
-        if matches!(part.repeated, Repeated::ByProxy | Repeated::Wrong) {
+        backend.times.record_between(part.sent(), now);
+        if matches!(part.repeated(), Repeated::ByProxy | Repeated::Wrong) {
             return self.deliver_odd(server, (key, part), (reply, bytes), now);
         }
         let mut tagged = None;
         if backend.has_copies() {
-            backend.observe(now.saturating_since(part.sent));
-            tagged = self.tag_reply(key, (server, part.expected), reply, bytes);
+            backend.observe(now.saturating_since(part.sent()));
+            tagged = self.tag_reply(key, (server, part.expected()), reply, bytes);
         }
         let taken = match &tagged {
             Some(Tagged { reply, bytes, values }) => (*reply, bytes.as_slice(), Some(values.as_slice())),
@@ -180,14 +180,14 @@ impl Dataplane {
         now: Instant,
     ) {
         let backend = self.base.fleet.servers.at(server);
-        backend.observe(now.saturating_since(part.sent));
-        if part.repeated == Repeated::Wrong {
+        backend.observe(now.saturating_since(part.sent()));
+        if part.repeated() == Repeated::Wrong {
             self.base.meter.counters().server_echoes_wrong += 1;
-            return self.part_failed((key, part.index), Fault::Protocol, server, now);
+            return self.part_failed((key, part.index()), Fault::Protocol, server, now);
         }
         let spelled = backend.spelling.put_into(reply, bytes);
         let (reply, bytes) = spelled.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
-        let tagged = self.tag_reply(key, (server, part.expected), reply, bytes);
+        let tagged = self.tag_reply(key, (server, part.expected()), reply, bytes);
         let (reply, bytes) = tagged.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
         self.take_reply(server, (key, part), (reply, bytes, None), now);
     }
@@ -206,13 +206,13 @@ impl Dataplane {
         let service = &mut self.requests.services[key];
         service.outstanding -= 1;
         if service.write.is_some() {
-            return self.copy_replied((key, part.index), server, (reply, bytes), now);
+            return self.copy_replied((key, part.index()), server, (reply, bytes), now);
         }
         let mut deciding = None;
         if reply.status.is_error() {
             backend.errors += 1;
             let line = &bytes[reply.last_line..reply.answer_len];
-            self.fail_with_line((key, part.index), line, reply.status);
+            self.fail_with_line((key, part.index()), line, reply.status);
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals.len() as u32;
             let (session, held) = self.base.clients.with_held(service.session);
@@ -227,14 +227,14 @@ impl Dataplane {
             } else {
                 let values = values.unwrap_or_else(|| backend.scanner.values());
                 let large = self.requests.large_input.as_ref().and_then(|all| SharedBytes::of(all, bytes));
-                gather.store(part.index, (bytes, large), values, &backend.ordinals);
+                gather.store(part.index(), (bytes, large), values, &backend.ordinals);
                 let id = service.session;
                 session.replies.gather(service.gathered_bytes, gather.values_len());
                 service.gathered_bytes = gather.values_len();
                 self.base.clients.recharge(id);
             }
-        } else if part.decides {
-            let is_meta = matches!(part.expected, Expected::Meta | Expected::MetaThenNoop);
+        } else if part.decides() {
+            let is_meta = matches!(part.expected(), Expected::Meta | Expected::MetaThenNoop);
             let (service, backend) = if is_meta && service.reread.is_some() {
                 if self.is_rescued(key, (server, part), reply.status, now) {
                     return;

@@ -165,7 +165,7 @@ fn ask_meta_elsewhere(
     now: Instant,
 ) -> bool {
     let Some(server) = next_reader(base, &meta.name, tried) else { return false };
-    let (expected, decides, index) = (asked.part.expected, asked.part.decides, asked.part.index);
+    let (expected, decides, index) = (asked.part.expected(), asked.part.decides(), asked.part.index());
     let part = NewPart { request: Some(asked.key), expected, decides, index, created: service.begun() };
     let backend = &mut base.fleet.servers[server];
     backend.begin_message(part, &base.fleet.config, now);
@@ -189,7 +189,7 @@ fn ask_elsewhere(
         return false;
     }
     // The numbers of the parts that take the place of this one: none but where a request has several.
-    let first = service.gather.as_mut().map(|gather| gather.reassign(part.index, &readers));
+    let first = service.gather.as_mut().map(|gather| gather.reassign(part.index(), &readers));
     let mut servers = Vec::new();
     for server in readers.iter().flatten() {
         if !servers.contains(server) {
@@ -198,15 +198,15 @@ fn ask_elsewhere(
     }
     service.outstanding += u32::try_from(servers.len()).expect("a key has few replicas") - 1;
     let created = service.begun();
-    for (index, &server) in (first.unwrap_or(part.index)..).zip(&servers) {
-        let (request, decides) = (Some(key), part.decides);
+    for (index, &server) in (first.unwrap_or(part.index())..).zip(&servers) {
+        let (request, decides) = (Some(key), part.decides());
         let part = NewPart { request, expected: Expected::Retrieval, decides, index, created };
         let mine = Names(keys).zip(&readers).filter(|(_, reader)| **reader == Some(server));
         let backend = &mut base.fleet.servers[server];
         ask_again(backend, &base.fleet.config, (part, verb), mine.map(|(name, _)| name), now);
     }
     if lacks_one {
-        degrade_part(service, base, part.index);
+        degrade_part(service, base, part.index());
     }
     true
 }

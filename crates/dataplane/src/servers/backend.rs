@@ -22,6 +22,7 @@ mod late_reads;
 mod renewal;
 mod scattered;
 
+pub(crate) use crate::servers::part::{NewPart, Part, Purpose, Repeated, RequestKey};
 use crate::{
     Config, Fault,
     memory::buffer::ByteQueue,
@@ -33,81 +34,14 @@ use crate::{
     wire::key::Spelling,
 };
 use joined::{Cursor, Line};
-pub(crate) use keys::Repeated;
 use scattered::Scattered;
 pub(crate) use scattered::{Kept, Taken};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, ReplyScanner, Violation};
 use weir_timing::{Distribution, Instant, QueueGauge};
 
-/// Index of a request in service.
-pub(crate) type RequestKey = usize;
-
-/// What one request wants of one server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    /// Whose it is; nobody's after its time was up.
-    pub(crate) request: Option<RequestKey>,
-    pub(crate) expected: Expected,
-    pub(crate) purpose: Purpose,
-    /// Whether this reply decides the answer; a follower's only tells whether it worked.
-    pub(crate) decides: bool,
-    /// Which part of a split multi-get it is.
-    pub(crate) index: u32,
-    /// How many keys of it lie in the queue of keys.
-    key_count: u32,
-    /// What is to be done about its key in the reply.
-    pub(crate) repeated: Repeated,
-    /// It is a `get`, and the next one may be put into its message (`joined.rs`).
-    may_be_joined: bool,
-    /// It stands in the message of the part before it.
-    is_joined: bool,
-    /// It was a read, and another server was asked for it (`late_reads.rs`).
-    is_moved: bool,
-    /// Its request got all of its reply, and the reply to the message goes on.
-    pub(crate) is_answered: bool,
-    /// How often it was asked for again in a message of its own.
-    pub(crate) tries: u8,
-    /// Where in the stream to the server its bytes begin and end. Of parts of one message only the last knows where that ends.
-    start: u64,
-    end: u64,
-    deadline: Instant,
-    /// When its last byte was handed to the kernel.
-    pub(crate) sent: Instant,
-}
-
-/// Why a message is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A client asked for it.
-    Request,
-    /// To make the server forget a key that it missed.
-    Delete,
-    /// To make it forget everything.
-    Flush,
-    /// To learn that it answers again, and has carried out all that came before.
-    Barrier,
-    /// To learn whether its replies are in step.
-    Step,
-}
-
-impl Part {
-    /// Whether it matters when its reply comes.
-    fn is_awaited(&self) -> bool {
-        self.request.is_some() || self.is_moved
-    }
-
-    /// Whether the message may take long to leave.
-    fn is_long(&self) -> bool {
-        self.end - self.start > LONG_MESSAGE_BYTES
-    }
-}
-
 /// No deadline.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
-
-/// Longer messages than this have time to leave as long as they make progress: any socket takes as much at once.
-const LONG_MESSAGE_BYTES: u64 = 64 << 10;
 
 /// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,17 +175,6 @@ pub(crate) struct Backend {
     has_copies: bool,
     /// It lacks a write, or may, and is to be told to forget it.
     is_stale: bool,
-}
-
-/// What a part is to be, before it has a place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NewPart {
-    /// Nobody's if nobody waits for the reply.
-    pub(crate) request: Option<RequestKey>,
-    pub(crate) expected: Expected,
-    pub(crate) decides: bool,
-    pub(crate) index: u32,
-    pub(crate) created: Begun,
 }
 
 impl Backend {
@@ -408,24 +331,7 @@ impl Backend {
         let first =
             if self.has_copies { late_reads::half_time(deadline, config.timeout_ns) } else { deadline };
         self.soonest = self.soonest.min(first);
-        self.parts.push_back(Part {
-            request: part.request,
-            expected: part.expected,
-            purpose,
-            decides: part.decides,
-            index: part.index,
-            key_count: 0,
-            repeated: Repeated::Nothing,
-            may_be_joined: false,
-            is_joined: false,
-            is_moved: false,
-            is_answered: false,
-            tries: 0,
-            start,
-            end: start,
-            deadline,
-            sent: now,
-        });
+        self.parts.push_back(Part::new(part, purpose, start, deadline, now));
     }
 
     /// Whether it has said nothing for a whole timeout after a request was late.
@@ -440,7 +346,7 @@ impl Backend {
 
     pub(crate) fn finish_message(&mut self) {
         let end = self.out_end();
-        self.parts.back_mut().expect("a message was begun").end = end;
+        self.parts.back_mut().expect("a message was begun").set_end(end);
     }
 
     fn out_end(&self) -> u64 {
@@ -476,10 +382,10 @@ impl Backend {
         let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
         let mut count = 0;
         for part in self.parts.range(self.dequeued..taken_now) {
-            if let Some(request) = part.request {
+            if let Some(request) = part.request() {
                 taken(request, count);
             }
-            count += u64::from(measured(part));
+            count += u64::from(part.is_load());
         }
         self.queued.leave_many(count, now);
         self.in_flight.enter_many(count, now);
@@ -497,7 +403,7 @@ impl Backend {
         if self.sent == 0
             && let Some(head) = self.parts.front().filter(|head| head.is_long())
         {
-            self.note_progress(count, head.start < self.out_start, progress_min, now);
+            self.note_progress(count, head.start() < self.out_start, progress_min, now);
         }
         // Of a connection that is being renewed less than all is offered; the kernel may well have taken that.
         self.blocked = count < self.output().len();
@@ -505,12 +411,12 @@ impl Backend {
         self.out_start += count as u64;
         while self.sent < self.parts.len() {
             let last = self.last_of_message(self.sent);
-            if self.parts[last].end > self.out_start {
+            if self.parts[last].end() > self.out_start {
                 break;
             }
             for part in self.parts.range_mut(self.sent..=last) {
-                part.sent = now;
-                if let Some(request) = part.request {
+                part.note_sent(now);
+                if let Some(request) = part.request() {
                     forwarded(request);
                 }
             }
@@ -520,7 +426,7 @@ impl Backend {
 
     /// The part that owns the next reply, if it has been sent at least in part.
     pub(crate) fn head(&self) -> Option<&Part> {
-        self.parts.front().filter(|part| part.start < self.out_start)
+        self.parts.front().filter(|part| part.start() < self.out_start)
     }
 
     /// So many bytes came from the server, or went there; `goes_on` if the head was under way before them.
@@ -535,7 +441,7 @@ impl Backend {
     pub(crate) fn throw_reply_away(&mut self) -> Option<(RequestKey, u32)> {
         self.drop_values();
         let whose = self.scattered.throw_away();
-        self.parts.get_mut(whose).and_then(|part| Some((part.request.take()?, part.index)))
+        self.parts.get_mut(whose).and_then(|part| Some((part.take_request()?, part.index())))
     }
 
     /// Takes the part whose reply is complete, after checking that the values in it are the ones that were asked for.
@@ -548,7 +454,7 @@ impl Backend {
 
     fn take_head(&mut self) -> Part {
         let part = self.parts.pop_front().expect("a reply was scanned for the head");
-        self.replied += u64::from(measured(&part));
+        self.replied += u64::from(part.is_load());
         self.sent = self.sent.saturating_sub(1);
         self.dequeued = self.dequeued.saturating_sub(1);
         self.unexpired = self.unexpired.saturating_sub(1);
@@ -567,10 +473,10 @@ impl Backend {
         let mut keys = self.keys.as_slice();
         for (index, part) in self.parts.iter().enumerate() {
             let mut len = 0;
-            (0..part.key_count).for_each(|_| len += 1 + usize::from(keys[len]));
+            (0..part.key_count()).for_each(|_| len += 1 + usize::from(keys[len]));
             let (own, rest) = keys.split_at(len);
             keys = rest;
-            if !measured(part) {
+            if !part.is_load() {
                 continue;
             }
             if index < self.dequeued {
@@ -578,7 +484,7 @@ impl Backend {
             } else {
                 self.queued.leave(now);
             }
-            if let Some(request) = part.request {
+            if let Some(request) = part.request() {
                 lost(request, *part, own);
             }
         }
@@ -600,20 +506,20 @@ impl Backend {
     /// Whether something was sent that could undo a later write on another connection. What was given up where keys have replicas
     /// cannot: its key is in the journal.
     pub(crate) fn may_undo(&self) -> bool {
-        let may = |part: &Part| part.request.is_some() || !self.has_copies && !part.is_answered;
-        self.parts.iter().any(|part| measured(part) && may(part))
+        let may = |part: &Part| part.request().is_some() || !self.has_copies && !part.is_answered();
+        self.parts.iter().any(|part| part.is_load() && may(part))
     }
 
     /// What the journal has at stake if the first `count` parts are lost with the connection.
     pub(crate) fn errands_among(&self, count: usize) -> LostErrands {
         let mut lost = LostErrands::default();
         for part in self.parts.range(..count) {
-            match part.purpose {
+            match part.purpose() {
                 Purpose::Delete => lost.deletes += 1,
                 Purpose::Flush => lost.flush = true,
                 Purpose::Barrier | Purpose::Step => {}
                 Purpose::Request => {
-                    lost.writes |= part.expected != Expected::Retrieval && part.start < self.out_start;
+                    lost.writes |= part.expected() != Expected::Retrieval && part.start() < self.out_start;
                 }
             }
         }
@@ -626,17 +532,17 @@ impl Backend {
 
     /// Whether a reply to something that was given up is still to come.
     pub(crate) fn has_given_up(&self) -> bool {
-        self.parts.iter().any(|part| part.request.is_none() && !part.is_answered && measured(part))
+        self.parts.iter().any(Part::is_given_up)
     }
 
     /// The message that was finished last is known by `mark`, which is none of a split multi-get's numbers.
     pub(crate) fn mark_last(&mut self, mark: u32) {
-        self.parts.back_mut().expect("a message was begun").index = mark;
+        self.parts.back_mut().expect("a message was begun").set_index(mark);
     }
 
     /// Whether a message with this mark waits, or waits for its reply.
     pub(crate) fn has_part_marked(&self, mark: u32) -> bool {
-        self.parts.iter().any(|part| part.index == mark)
+        self.parts.iter().any(|part| part.index() == mark)
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
@@ -654,9 +560,4 @@ pub(crate) fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> 
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     }
-}
-
-/// Whether a message counts: the proxy's own questions are nobody's load.
-fn measured(part: &Part) -> bool {
-    part.purpose == Purpose::Request
 }

@@ -2,11 +2,12 @@
 
 use crate::{
     servers::Servers,
-    servers::backend::{Backend, Part, RequestKey, State},
+    servers::backend::{Backend, State},
     servers::changes::{DownReason, ReplacedReason, ServerChange},
     servers::greeting::{Greeted, Greeting, Question},
     servers::happened::{Ending, Happened, Lost, LostErrands, Retry},
     servers::order::Order,
+    servers::part::{Part, RequestKey},
     wire::fault::Fault,
 };
 use weir_protocol::Violation;
@@ -338,13 +339,13 @@ impl Servers {
         // Good replies before this one do not make the next connection better: only one that lasts does.
         let has_lasted = backend.connected.plus(longest_ns) <= now;
         // Of gets that share a message each is asked again alone: the one that is the trouble shows it there, and is counted then.
-        let counts = u32::from(sharers.iter().all(|(part, _)| part.tries > 0));
+        let counts = u32::from(sharers.iter().all(|(part, _)| part.tries() > 0));
         backend.violations = if has_lasted { counts } else { backend.violations.saturating_add(counts) };
         backend.failures = backend.failures.max(backend.violations.saturating_sub(1));
         self.connect_again(server, DownReason::Garbage { said }, now);
         // The first is most likely the trouble. Asked last, it costs the others no second connection.
         for (part, keys) in sharers.into_iter().rev() {
-            if let Some(request) = part.request {
+            if let Some(request) = part.request() {
                 self.tell_lost(request, part, keys, (server, Fault::Protocol, Retry::ElsewhereOrAlone));
             }
         }

@@ -1,7 +1,7 @@
 //! What becomes of requests and servers without a reply, told upwards as values, in the order in which it happened.
 
 use crate::{
-    servers::backend::{Part, RequestKey},
+    servers::part::{Part, RequestKey},
     servers::version::Version,
     wire::fault::Fault,
 };

@@ -21,7 +21,7 @@
 
 use crate::{
     servers::Servers,
-    servers::backend::{Part, Purpose},
+    servers::part::{Part, Purpose},
 };
 use weir_timing::Instant;
 
@@ -43,7 +43,7 @@ pub(crate) struct InStep {
 impl InStep {
     /// Whether a late request is a sign that the replies are out of step.
     pub(crate) fn is_doubted_by(self, late: &Part) -> bool {
-        !self.is_asked && self.late_reply.is_some_and(|at| at > late.sent)
+        !self.is_asked && self.late_reply.is_some_and(|at| at > late.sent())
     }
 
     /// A reply came to a request that had been given up.

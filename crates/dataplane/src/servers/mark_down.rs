@@ -12,10 +12,8 @@
 //! elsewhere, and there is no such limit. Who refuses connections is marked down in any case.
 
 use crate::{
-    servers::Servers,
-    servers::backend::{Purpose, State},
-    servers::changes::ServerChange,
-    servers::in_step::InStep,
+    servers::Servers, servers::backend::State, servers::changes::ServerChange, servers::in_step::InStep,
+    servers::part::Purpose,
 };
 use weir_timing::Instant;
 

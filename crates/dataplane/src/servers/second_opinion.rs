@@ -21,10 +21,11 @@
 use crate::{
     config::Config,
     servers::Servers,
-    servers::backend::{Backend, Purpose, State},
+    servers::backend::{Backend, State},
     servers::changes::{DownReason, ReplacedReason, ServerChange},
     servers::happened::Ending,
     servers::order::Order,
+    servers::part::Purpose,
     wire::fault::Fault,
 };
 use weir_timing::Instant;

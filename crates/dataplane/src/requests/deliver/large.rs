@@ -68,8 +68,8 @@ impl Dataplane {
             return;
         }
         let Some(head) = backend.head() else { return };
-        let Some(request) = head.request else {
-            if head.expected == Expected::Retrieval {
+        let Some(request) = head.request() else {
+            if head.expected() == Expected::Retrieval {
                 backend.drop_values();
             }
             return;

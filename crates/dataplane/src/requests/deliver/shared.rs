@@ -32,7 +32,7 @@ impl Dataplane {
             Taken::Last(part, kept) => self.deliver_kept(server, part, &kept, now),
             Taken::TooLarge(request, part) => {
                 self.base.meter.counters().server_replies_too_large += 1;
-                self.part_failed((request, part.index), Fault::Buffer, server, now);
+                self.part_failed((request, part.index()), Fault::Buffer, server, now);
             }
         }
     }
@@ -56,7 +56,7 @@ impl Dataplane {
         let end = Reply { len: line.len(), answer_len: line.len(), last_line: 0, ..reply };
         while std::mem::take(&mut is_first) || self.base.fleet.servers[server].is_within_message() {
             match self.base.fleet.servers[server].end_part() {
-                (Part { is_answered: true, .. }, _) => {}
+                (part, _) if part.is_answered() => {}
                 (part, Some(kept)) => self.deliver_kept(server, part, &kept, now),
                 (part, None) => self.deliver_part(server, part, end, (line, None), now),
             }
@@ -74,7 +74,7 @@ impl Dataplane {
         while std::mem::take(&mut is_first) || self.base.fleet.servers[server].is_within_message() {
             let keys = self.base.fleet.servers[server].keys_of_head().into();
             let (part, _) = self.base.fleet.servers[server].end_part();
-            if !part.is_answered {
+            if !part.is_answered() {
                 sharers.push(Sharer { part, keys });
             }
         }
@@ -95,14 +95,14 @@ impl Dataplane {
         (bytes, values): (&[u8], Option<&[ValueSpan]>),
         now: Instant,
     ) {
-        let Some(key) = part.request else {
+        let Some(key) = part.request() else {
             self.base.meter.counters().server_replies_late += 1;
             return;
         };
         let backend = &mut self.base.fleet.servers[server];
-        backend.times.record_between(part.sent, now);
+        backend.times.record_between(part.sent(), now);
         if backend.has_copies() {
-            backend.observe(now.saturating_since(part.sent));
+            backend.observe(now.saturating_since(part.sent()));
         }
         self.take_reply(server, (key, part), (reply, bytes, values), now);
     }

@@ -1,6 +1,7 @@
 //! When parts are late: each has a deadline, and the head's moves with the progress of its reply.
 
-use super::{Backend, NEVER, Part, RequestKey, State, measured, sooner};
+use super::{Backend, NEVER, Part, RequestKey, State, sooner};
+use crate::servers::part::GivenUp;
 use weir_timing::Instant;
 
 impl Backend {
@@ -16,13 +17,12 @@ impl Backend {
         let head_deadline = self.head_deadline(timeout_ns);
         let timeouts_before = self.timeouts;
         let mut give_up = |part: &mut Part, timeouts: &mut u64| {
-            if let Some(request) = part.request.take() {
-                *timeouts += 1;
-                expired(request, *part);
-            } else if std::mem::take(&mut part.is_moved) {
-                *timeouts += 1;
-                moved += 1;
+            match part.give_up() {
+                Some(GivenUp::Request(request)) => expired(request, *part),
+                Some(GivenUp::Moved) => moved += 1,
+                None => return,
             }
+            *timeouts += 1;
         };
         if let Some(head) =
             self.parts.front_mut().filter(|_| head_deadline.is_some_and(|deadline| deadline <= now))
@@ -30,7 +30,7 @@ impl Backend {
             give_up(head, &mut self.timeouts);
         }
         self.unexpired = self.unexpired.max(1);
-        while let Some(part) = self.parts.get_mut(self.unexpired).filter(|part| part.deadline <= now) {
+        while let Some(part) = self.parts.get_mut(self.unexpired).filter(|part| part.deadline() <= now) {
             give_up(part, &mut self.timeouts);
             self.unexpired += 1;
         }
@@ -38,19 +38,20 @@ impl Backend {
             let mut latest = Instant::ZERO;
             self.overtaking = None;
             for part in self.parts.iter_mut().skip(1) {
-                if part.deadline <= now {
+                if part.deadline() <= now {
                     give_up(part, &mut self.timeouts);
-                } else if part.request.is_some() && part.deadline < latest {
-                    self.overtaking = Some(self.overtaking.map_or(part.deadline, |it| it.min(part.deadline)));
+                } else if part.request().is_some() && part.deadline() < latest {
+                    self.overtaking =
+                        Some(self.overtaking.map_or(part.deadline(), |it| it.min(part.deadline())));
                 }
-                latest = latest.max(part.deadline);
+                latest = latest.max(part.deadline());
             }
         }
         if self.timeouts > timeouts_before {
             self.in_step.note_given_up(now, timeout_ns);
         }
         let waiting = [self.parts.front().filter(|part| part.is_awaited()), self.next_unexpired()];
-        let waiting = waiting.into_iter().flatten().map(|part| part.deadline).chain(self.overtaking);
+        let waiting = waiting.into_iter().flatten().map(Part::deadline).chain(self.overtaking);
         let waiting = waiting.chain(self.step_due());
         self.soonest = self.soonest_of(waiting.min(), timeout_ns);
         moved
@@ -70,7 +71,7 @@ impl Backend {
 
     /// Whether the next reply is to a request that was given up.
     pub(crate) fn is_head_given_up(&self) -> bool {
-        self.parts.front().is_some_and(|head| measured(head) && head.request.is_none())
+        self.parts.front().is_some_and(|head| head.is_load() && head.request().is_none())
     }
 
     /// The first part behind the head that was not checked for its deadline.
@@ -81,7 +82,7 @@ impl Backend {
     /// When the first part that still has a request will be late.
     pub(crate) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         // What comes next may have been given up already, behind one that has more time; nothing that waits is late before `soonest`.
-        let next = self.next_unexpired().map(|part| part.deadline.max(self.soonest));
+        let next = self.next_unexpired().map(|part| part.deadline().max(self.soonest));
         let next = sooner(next.filter(|next| *next != NEVER), self.step_due());
         let late = sooner(sooner(self.head_deadline(timeout_ns), next), self.overtaking);
         // `soonest` was reckoned with the timeout that held then.
@@ -91,12 +92,12 @@ impl Backend {
     /// The head's deadline moves with the progress of its reply: a long reply, and a long request, must go on, no more.
     fn head_deadline(&self, timeout_ns: u64) -> Option<Instant> {
         let head = self.parts.front().filter(|part| part.is_awaited())?;
-        let is_leaving = head.is_long() && head.start < self.out_start;
+        let is_leaving = head.is_long() && head.start() < self.out_start;
         let has_begun = !self.input.is_empty() || self.scattered.is_under_way();
         Some(if !has_begun && !is_leaving {
-            head.deadline
+            head.deadline()
         } else {
-            head.deadline.max(self.progress.0.plus(timeout_ns))
+            head.deadline().max(self.progress.0.plus(timeout_ns))
         })
     }
 }

@@ -23,7 +23,7 @@ use super::{
     Backend, NewPart, Part,
     scattered::{Kept, Taken},
 };
-use crate::{Config, JoinGets, wire::names::Names};
+use crate::{Config, JoinGets, servers::part::Sharing, wire::names::Names};
 use weir_protocol::{Reply, Retrieval, RetrievalVerb, Status, Violation, Whose};
 use weir_timing::Instant;
 
@@ -73,15 +73,19 @@ impl Backend {
             let message = self.out.end();
             message.truncate(message.len() - LINE_END.len());
             let end = self.out_end();
-            self.parts.back_mut().expect("a line is a part's").end = end;
+            self.parts.back_mut().expect("a line is a part's").set_end(end);
         }
         self.begin_message(part, config, now);
         let part = self.parts.back_mut().expect("a message was begun");
-        (part.may_be_joined, part.is_joined) = (may_be_joined, joins);
+        part.set_sharing(match (may_be_joined, joins) {
+            (false, _) => Sharing::Alone,
+            (true, false) => Sharing::MayBeJoined,
+            (true, true) => Sharing::Joined,
+        });
         if joins {
             self.line.part_key_bytes = 0;
         } else {
-            self.line = Line { start: part.start, ..Line::default() };
+            self.line = Line { start: part.start(), ..Line::default() };
             retrieval.write_head(self.message());
         }
     }
@@ -90,13 +94,12 @@ impl Backend {
     pub(crate) fn finish_retrieval(&mut self) -> bool {
         self.out.end().extend_from_slice(LINE_END);
         self.finish_message();
-        self.parts.back().is_some_and(|part| part.is_joined)
+        self.parts.back().is_some_and(Part::is_joined)
     }
 
     /// Whether the last message may be made longer.
     fn has_open_line(&self) -> bool {
-        let is_open =
-            self.parts.len() > self.dequeued && self.parts.back().is_some_and(|part| part.may_be_joined);
+        let is_open = self.parts.len() > self.dequeued && self.parts.back().is_some_and(Part::may_be_joined);
         is_open && self.out_end() - self.line.start < LINE_BYTES_MAX
     }
 
@@ -105,7 +108,7 @@ impl Backend {
     pub(super) fn note_in_line(&mut self, key: &[u8]) {
         if !is_plain(key) {
             self.set_apart();
-            self.parts.back_mut().expect("a message was begun").may_be_joined = false;
+            self.parts.back_mut().expect("a message was begun").set_sharing(Sharing::Alone);
             return;
         }
         let bit = bit_of(key);
@@ -127,13 +130,14 @@ impl Backend {
     fn set_apart(&mut self) {
         let (out_end, count) = (self.out_end(), self.parts.len());
         let part = self.parts.back_mut().expect("a message was begun");
-        if !std::mem::take(&mut part.is_joined) {
+        if !part.is_joined() {
             return;
         }
-        let composed = usize::try_from(out_end - part.start).expect("it is composed in memory");
-        part.start += LINE_END.len() as u64;
-        let start = part.start;
-        self.parts[count - 2].end = start;
+        part.set_sharing(Sharing::MayBeJoined);
+        let composed = usize::try_from(out_end - part.start()).expect("it is composed in memory");
+        let start = part.start() + LINE_END.len() as u64;
+        part.set_start(start);
+        self.parts[count - 2].set_end(start);
         let message = self.out.end();
         let begin = message.len() - composed;
         message.extend_from_slice(LINE_END);
@@ -148,7 +152,7 @@ impl Backend {
 
     /// The last part of the message in which this part stands.
     pub(super) fn last_of_message(&self, part: usize) -> usize {
-        let joined = self.parts.range(part + 1..).take_while(|next| next.is_joined);
+        let joined = self.parts.range(part + 1..).take_while(|next| next.is_joined());
         part + joined.count()
     }
 
@@ -161,7 +165,7 @@ impl Backend {
             let found = scattered.scan(scanner, bytes, parts, keys.as_slice())?;
             return Ok(found.map(|reply| (reply, false)));
         }
-        let key_count = parts[0].key_count;
+        let key_count = parts[0].key_count();
         if *cursor == Cursor::default() {
             ordinals.clear();
         }
@@ -183,7 +187,7 @@ impl Backend {
     /// Whether the reply to the head goes on with that to the part behind it.
     #[inline]
     pub(crate) fn is_head_followed(&self) -> bool {
-        self.parts.get(1).is_some_and(|next| next.is_joined)
+        self.parts.get(1).is_some_and(Part::is_joined)
     }
 
     /// Takes the head's keys from those that are noted.
@@ -191,7 +195,7 @@ impl Backend {
     pub(super) fn forget_keys_of_head(&mut self) {
         let Cursor { mut at, ordinal } = std::mem::take(&mut self.cursor);
         let keys = self.keys.as_slice();
-        for _ in ordinal..self.parts[0].key_count {
+        for _ in ordinal..self.parts[0].key_count() {
             at += 1 + usize::from(keys[at]);
         }
         self.keys.advance(at);
@@ -203,7 +207,7 @@ impl Backend {
         let Self { parts, cursor, ordinals, scanner, scattered, .. } = self;
         self.failures = 0;
         if !scattered.is_under_way() {
-            let last = parts.range(1..).take_while(|next| next.is_joined).count();
+            let last = parts.range(1..).take_while(|next| next.is_joined()).count();
             scattered.begin(1 + last, cursor.ordinal, cursor.at);
         }
         let taken = scattered.take(parts, (bytes, scanner.values()), ordinals, kept_max);
@@ -216,7 +220,7 @@ impl Backend {
 
     /// Whether the head stands in the message of the part that was before it.
     pub(crate) fn is_within_message(&self) -> bool {
-        self.parts.front().is_some_and(|part| part.is_joined)
+        self.parts.front().is_some_and(Part::is_joined)
     }
 
     /// Whether values of a message have come, and none of its parts has left its place since.
@@ -246,7 +250,7 @@ impl Backend {
     /// The keys of the head, each after its length.
     pub(crate) fn keys_of_head(&self) -> &[u8] {
         let keys = self.keys.as_slice();
-        let len = (0..self.parts[0].key_count).fold(0, |len, _| len + 1 + usize::from(keys[len]));
+        let len = (0..self.parts[0].key_count()).fold(0, |len, _| len + 1 + usize::from(keys[len]));
         &keys[..len]
     }
 
@@ -255,22 +259,22 @@ impl Backend {
     pub(crate) fn take_sharers(&mut self, mut taken: impl FnMut(Part, &[u8])) {
         let mut keys = self.keys.as_slice();
         for index in 0..self.parts.len() {
-            let is_followed = self.parts.get(index + 1).is_some_and(|next| next.is_joined);
+            let is_followed = self.parts.get(index + 1).is_some_and(Part::is_joined);
             let part = &mut self.parts[index];
-            let len = (0..part.key_count).fold(0, |len, _| len + 1 + usize::from(keys[len]));
+            let len = (0..part.key_count()).fold(0, |len, _| len + 1 + usize::from(keys[len]));
             let (own, rest) = keys.split_at(len);
             keys = rest;
-            let shares = part.is_joined || is_followed || part.tries == 1 && index > 0;
-            if shares && part.request.is_some() {
+            let shares = part.is_joined() || is_followed || part.tries() == 1 && index > 0;
+            if shares && part.request().is_some() {
                 taken(*part, own);
-                part.request = None;
+                part.take_request();
             }
         }
     }
 
     /// The message that was begun last is a part's of another one that is asked for again, for the so-manieth time.
     pub(crate) fn note_try(&mut self, tries: u8) {
-        self.parts.back_mut().expect("a message was begun").tries = tries;
+        self.parts.back_mut().expect("a message was begun").set_tries(tries);
     }
 }
 

@@ -2,28 +2,16 @@
 
 use super::Backend;
 use crate::{
+    servers::part::{Part, Repeated},
     wire::key::{self, Echo, Spelling, WireKey},
     wire::names::Names,
 };
 use weir_protocol::{Expected, Violation, Whose};
 
-/// The key in the reply to a meta message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Repeated {
-    /// It has none.
-    Nothing,
-    /// The server repeats it.
-    ByServer { base64: bool },
-    /// The proxy puts it there.
-    ByProxy,
-    /// The server has repeated another one.
-    Wrong,
-}
-
 impl Backend {
     /// Adds a key to the message that was begun last: to its bytes and to what its reply is checked against.
     pub(crate) fn push_key(&mut self, key: &[u8]) {
-        if self.parts.back().is_some_and(|part| part.may_be_joined) {
+        if self.parts.back().is_some_and(Part::may_be_joined) {
             self.note_in_line(key);
         }
         let out = self.out.end();
@@ -45,14 +33,14 @@ impl Backend {
                 Repeated::ByProxy
             }
         };
-        self.parts.back_mut().expect("a message was begun").repeated = repeated;
+        self.parts.back_mut().expect("a message was begun").set_repeated(repeated);
     }
 
     fn note_key(&mut self, key: &[u8]) {
         let keys = self.keys.end();
         keys.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
         keys.extend_from_slice(key);
-        self.parts.back_mut().expect("a message was begun").key_count += 1;
+        self.parts.back_mut().expect("a message was begun").count_key();
     }
 
     /// The values must be those of the part's keys, in their order; some may be missing. A meta reply that repeats a key must repeat
@@ -61,13 +49,13 @@ impl Backend {
         let part = self.parts.front().expect("a reply was scanned for the head");
         self.ordinals.clear();
         let keys = self.keys.as_slice();
-        if matches!(part.expected, Expected::Meta | Expected::MetaThenNoop) {
-            if part.repeated != Repeated::Nothing {
+        if matches!(part.expected(), Expected::Meta | Expected::MetaThenNoop) {
+            if part.repeated() != Repeated::Nothing {
                 self.look_at_echo(reply);
             }
             return Ok(());
         }
-        let key_count = part.key_count;
+        let key_count = part.key_count();
         for value in self.scanner.values() {
             let found = &reply[value.key.clone()];
             if self.cursor.find(found, keys, key_count, &mut self.ordinals) == Whose::Others {
@@ -85,9 +73,9 @@ impl Backend {
         let head = self.parts.front_mut().expect("a reply was scanned for the head");
         let mut noted = Names(self.keys.as_slice());
         let key = noted.next().unwrap_or_default();
-        if let Repeated::ByServer { base64 } = head.repeated {
+        if let Repeated::ByServer { base64 } = head.repeated() {
             if let Some(line) = foreign_echo(WireKey { bytes: key, base64 }, reply) {
-                head.repeated = Repeated::Wrong;
+                head.set_repeated(Repeated::Wrong);
                 self.last_trouble = Some(Violation::UnexpectedLine(line));
             }
         } else {

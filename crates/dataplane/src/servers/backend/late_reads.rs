@@ -16,7 +16,7 @@ impl Backend {
             return None;
         }
         let part = self.parts.get(self.looked_at)?;
-        Some(half_time(part.deadline, timeout_ns).max(self.progress.0.plus(timeout_ns / 2)))
+        Some(half_time(part.deadline(), timeout_ns).max(self.progress.0.plus(timeout_ns / 2)))
     }
 
     /// The reads that have used up half of their time, if the server has said nothing for as long: where each stands, whose it is, and
@@ -31,19 +31,19 @@ impl Backend {
         let mut keys = self.keys.as_slice();
         for (place, part) in self.parts.iter().enumerate() {
             let mut len = 0;
-            (0..part.key_count).for_each(|_| len += 1 + usize::from(keys[len]));
+            (0..part.key_count()).for_each(|_| len += 1 + usize::from(keys[len]));
             let (own, rest) = keys.split_at(len);
             keys = rest;
             if place < self.looked_at {
                 continue;
             }
-            if half_time(part.deadline, timeout_ns) > now {
+            if half_time(part.deadline(), timeout_ns) > now {
                 break;
             }
             self.looked_at = place + 1;
             let reads =
-                matches!(part.expected, Expected::Retrieval | Expected::Meta | Expected::MetaThenNoop);
-            if let Some(request) = part.request.filter(|_| reads) {
+                matches!(part.expected(), Expected::Retrieval | Expected::Meta | Expected::MetaThenNoop);
+            if let Some(request) = part.request().filter(|_| reads) {
                 late.push((place, request, *part, own.into()));
             }
         }
@@ -52,8 +52,7 @@ impl Backend {
 
     /// The read in this place was asked of another server. It is still counted when its time is up.
     pub(crate) fn note_moved(&mut self, place: usize) {
-        let part = &mut self.parts[place];
-        (part.request, part.is_moved) = (None, true);
+        self.parts[place].note_moved();
     }
 
     /// The earlier of when something is late and when something may be asked elsewhere.

@@ -2,21 +2,20 @@
 //!
 //! While a connection is renewed nothing new is begun on it. What was begun is finished and answered; what waits goes out on the next one.
 
-use super::{Backend, Part, measured};
+use super::{Backend, Part};
 use crate::servers::happened::LostErrands;
 use weir_timing::Instant;
 
 impl Backend {
     /// How many of `parts` the server knows of, at least by their first byte.
     pub(super) fn begun(&self) -> usize {
-        let partly = self.parts.get(self.sent).is_some_and(|part| part.start < self.out_start);
+        let partly = self.parts.get(self.sent).is_some_and(|part| part.start() < self.out_start);
         if partly { self.last_of_message(self.sent) + 1 } else { self.sent }
     }
 
     /// How many bytes of those that wait belong to a message whose beginning was sent.
     pub(super) fn begun_bytes(&self) -> usize {
-        let end =
-            self.parts.range(self.sent..self.begun()).next_back().map_or(self.out_start, |part| part.end);
+        let end = self.parts.range(self.sent..self.begun()).next_back().map_or(self.out_start, Part::end);
         usize::try_from(end - self.out_start).expect("a message is no longer than the bytes that wait")
     }
 
@@ -37,10 +36,10 @@ impl Backend {
         let lost = self.errands_among(begun);
         let mut noted = 0;
         for part in self.parts.drain(..begun) {
-            if measured(&part) {
+            if part.is_load() {
                 self.in_flight.leave(now);
             }
-            for _ in 0..part.key_count {
+            for _ in 0..part.key_count() {
                 noted += 1 + usize::from(self.keys.as_slice()[noted]);
             }
         }
@@ -63,6 +62,6 @@ impl Backend {
 
 /// When the last of these parts is given up, if no request waits for any of them.
 fn latest_deadline<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Option<Instant> {
-    let awaited = parts.clone().any(|part| part.request.is_some());
-    (!awaited).then(|| parts.map(|part| part.deadline).max().unwrap_or(Instant::ZERO))
+    let awaited = parts.clone().any(|part| part.request().is_some());
+    (!awaited).then(|| parts.map(Part::deadline).max().unwrap_or(Instant::ZERO))
 }

@@ -114,7 +114,7 @@ impl Scattered {
                 (place, is_around) = (Place::default(), true);
                 continue;
             }
-            if place.ordinal == parts[place.part].key_count {
+            if place.ordinal == parts[place.part].key_count() {
                 (place.part, place.ordinal) = (place.part + 1, 0);
                 continue;
             }
@@ -131,7 +131,7 @@ impl Scattered {
 
     fn has_come(&self, place: Place, part: &Part) -> bool {
         let kept = || self.kept.iter().find(|kept| kept.part == place.part);
-        part.is_answered || kept().is_some_and(|kept| kept.ordinals.contains(&place.ordinal))
+        part.is_answered() || kept().is_some_and(|kept| kept.ordinals.contains(&place.ordinal))
     }
 
     /// Takes the value that was found last, or, at the beginning, those of the first part that came before it; `ordinals` are their
@@ -146,15 +146,15 @@ impl Scattered {
         let owner = self.owner.take();
         let (index, ordinals) = owner.map_or((0, ordinals), |owner| (owner.part, &[]));
         let part = &mut parts[index];
-        let Some(request) = part.request.filter(|_| !values.is_empty()) else { return Taken::Kept };
-        if part.key_count == 1 {
+        let Some(request) = part.request().filter(|_| !values.is_empty()) else { return Taken::Kept };
+        if part.key_count() == 1 {
             let taken = *part;
-            (part.request, part.is_answered) = (None, true);
+            part.note_answered();
             return Taken::Only(taken);
         }
         if self.kept_bytes + bytes.len() > kept_max {
             let failed = *part;
-            part.request = None;
+            part.take_request();
             drop(self.take_kept(index));
             return Taken::TooLarge(request, failed);
         }
@@ -164,13 +164,13 @@ impl Scattered {
         kept.values.extend(values.iter().map(|value| moved(value, start)));
         kept.ordinals.extend_from_slice(ordinals);
         kept.ordinals.extend(owner.map(|owner| owner.ordinal));
-        let has_all = kept.ordinals.len() == part.key_count as usize;
+        let has_all = kept.ordinals.len() == part.key_count() as usize;
         self.kept_bytes += bytes.len();
         if !has_all {
             return Taken::Kept;
         }
         let taken = *part;
-        (part.request, part.is_answered) = (None, true);
+        part.note_answered();
         Taken::Last(taken, self.take_kept(index).expect("it was put there"))
     }
 
