@@ -302,7 +302,7 @@ impl Dataplane {
 
     /// The kernel takes bytes for this server again.
     pub fn handle_server_writable(&mut self, server: usize) {
-        self.base.fleet.servers[server].blocked = false;
+        self.base.fleet.servers.unblock(server);
     }
 
     /// `count` bytes of [`Dataplane::server_output`] were handed to the kernel by `now`. If that is less than all, the server is

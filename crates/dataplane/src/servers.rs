@@ -16,8 +16,10 @@ pub(crate) mod changes;
 pub(crate) mod connection;
 pub(crate) mod greeting;
 pub(crate) mod happened;
+mod health;
 pub(crate) mod in_step;
 pub(crate) mod item_size;
+mod link;
 pub(crate) mod mark_down;
 pub(crate) mod message;
 pub(crate) mod order;
@@ -25,6 +27,7 @@ pub(crate) mod part;
 pub(crate) mod second_opinion;
 mod slot_set;
 pub(crate) mod slots;
+pub(crate) mod tally;
 pub(crate) mod version;
 pub(crate) mod window;
 
@@ -32,9 +35,10 @@ use crate::{
     config::Config,
     meter::counters::Counters,
     routes::Routes,
-    servers::backend::{Backend, State, sooner},
+    servers::backend::{Backend, sooner},
     servers::changes::{Changes, ServerChange},
     servers::happened::{Ending, Happened},
+    servers::link::{Jitter, State},
     servers::order::Order,
     servers::part::{Purpose, RequestKey},
     servers::second_opinion::SecondOpinions,
@@ -80,7 +84,7 @@ pub(crate) struct Servers {
     changes: Changes,
     /// What whoever asks servers was not told yet.
     happened: VecDeque<Happened>,
-    jitter: u64,
+    jitter: Jitter,
 }
 
 impl Servers {
@@ -101,7 +105,7 @@ impl Servers {
             orders: VecDeque::new(),
             changes: Changes::default(),
             happened: VecDeque::new(),
-            jitter: config.seed | 1,
+            jitter: Jitter::new(config.seed),
             config: config.clone(),
         }
     }
@@ -161,7 +165,7 @@ impl Servers {
                 self.slots.leave(slot);
                 self.settling = true;
                 // There will be no other connection: what waits is sent on this one.
-                self[slot].renewing = false;
+                self[slot].link_mut().set_renewing(false);
                 self.note_change(slot, ServerChange::Left);
             }
         }
@@ -170,14 +174,15 @@ impl Servers {
     /// Connects to a server of the table, if nothing was sent to it yet.
     pub(crate) fn want(&mut self, server: &Server, now: Instant) {
         let wanted = self.slots.of(server).filter(|&slot| self.slots.is_serving(slot));
-        if let Some(slot) = wanted.filter(|&slot| self[slot].state == State::Idle) {
+        if let Some(slot) = wanted.filter(|&slot| self[slot].state() == State::Idle) {
             self.connect(slot, now);
         }
     }
 
     /// The server's name has other addresses than the one that it is connected to.
     pub(crate) fn move_server(&mut self, slot: usize) {
-        self[slot].renewing = self.is_up(slot) && self.slots.is_serving(slot);
+        let renewing = self.is_up(slot) && self.slots.is_serving(slot);
+        self[slot].link_mut().set_renewing(renewing);
         self.settling = true;
     }
 
@@ -194,8 +199,8 @@ impl Servers {
         if before.has_copies() {
             self.happened.push_back(Happened::Freed(slot));
         }
-        if !before.times.is_empty() {
-            self.happened.push_back(Happened::Times(before.timed_as, Box::new(before.times)));
+        if let Some((server, times)) = before.into_times() {
+            self.happened.push_back(Happened::Times(server, Box::new(times)));
         }
         self.count_greetings();
     }
@@ -229,7 +234,7 @@ impl Servers {
                 is_any_free |= self.settle(slot, now);
             }
         }
-        let is_any_renewed = self.all.iter().any(|backend| backend.renewing);
+        let is_any_renewed = self.all.iter().any(|backend| backend.link().is_renewing());
         self.settling = is_any_renewed || self.slots.is_any_leaving();
         is_any_free
     }
@@ -266,7 +271,7 @@ impl Servers {
         let backend = &self[slot];
         match self.slots.state(slot) {
             slots::SlotState::Leaving if !is_pledged(slot) => backend.settled_at(),
-            slots::SlotState::Serving if backend.renewing => backend.begun_settled_at(),
+            slots::SlotState::Serving if backend.link().is_renewing() => backend.begun_settled_at(),
             _ => None,
         }
     }
@@ -295,9 +300,9 @@ impl Servers {
     pub(crate) fn output(&self, server: usize) -> &[u8] {
         let backend = &self.all[server];
         if self.greetings > 0
-            && let Some(greeting) = &backend.greeting
+            && let Some(greeting) = backend.link().greeting_output()
         {
-            return greeting.output();
+            return greeting;
         }
         backend.output()
     }
@@ -318,6 +323,11 @@ impl Servers {
         self.at(server).handle_written(count, progress_min, now, forwarded);
     }
 
+    /// The kernel takes bytes for this server again.
+    pub(crate) fn unblock(&mut self, server: usize) {
+        self[server].link_mut().set_blocked(false);
+    }
+
     /// What is queued for a server is being taken by the driver; calls `taken` for each request, with how many left the queue before it,
     /// and the server's name.
     #[inline]
@@ -333,8 +343,8 @@ impl Servers {
 
     /// Whether this server's connection is established.
     pub(crate) fn is_up(&self, server: usize) -> bool {
-        let backend = &self[server];
-        backend.is_connected() || backend.is_greeting()
+        let link = self[server].link();
+        link.is_connected() || link.is_greeting()
     }
 
     /// Whether a message may be added to those for this server now.
@@ -346,7 +356,7 @@ impl Servers {
     /// Whether a server is connected and not marked down, or is connected to for what is sent there.
     #[inline]
     pub(crate) fn answers(&self, server: usize) -> bool {
-        match self.all[server].state {
+        match self.all[server].state() {
             State::Up => true,
             State::Idle => self.config.connects_when_needed,
             State::Connecting { .. }
@@ -359,7 +369,7 @@ impl Servers {
 
     /// How long it took to answer of late, in nanoseconds; 0 before the first reply.
     pub(crate) fn smoothed_ns(&self, server: usize) -> u64 {
-        self.all[server].smoothed_ns
+        self.all[server].health().smoothed_ns()
     }
 
     /// Keys of this server have others, too. `is_stale`: it lacks a write of them, or may.
@@ -411,13 +421,7 @@ impl Servers {
             if backend.waits_for_nothing() {
                 return;
             }
-            let connection = match backend.state {
-                State::Down { until } => Some(until),
-                State::Connecting { since } | State::Greeting { since, .. } | State::Probing { since } => {
-                    Some(since.plus(self.config.connect_timeout_ns))
-                }
-                State::Idle | State::Up | State::Silent => None,
-            };
+            let connection = backend.link().due(self.config.connect_timeout_ns);
             earliest = sooner(sooner(earliest, connection), backend.next_deadline(self.config.timeout_ns));
         });
         earliest
@@ -482,7 +486,7 @@ impl Servers {
             }
             let is_busy = !server.waits_for_nothing() || server.wants_write();
             if !is_busy {
-                server.requests_before = server.requests;
+                server.tally_mut().note_looked_at();
             }
             is_busy
         });
@@ -491,22 +495,19 @@ impl Servers {
 
     /// Hands out the times of all that have some, with the server whose they are, and forgets them.
     pub(crate) fn take_times(&mut self, mut take: impl FnMut(usize, &Distribution)) {
-        for server in self.all.iter_mut().filter(|server| !server.times.is_empty()) {
-            take(server.timed_as, &server.times);
-            server.times.clear();
-        }
+        self.all.iter_mut().for_each(|server| server.tally_mut().take_times(&mut take));
     }
 
     /// While there is a fault, nothing is sent to any because of it.
     pub(crate) fn deny(&mut self, fault: Option<Fault>) {
-        self.all.iter_mut().for_each(|backend| backend.denial = fault);
+        self.all.iter_mut().for_each(|backend| backend.deny(fault));
     }
 
-    /// From now on requests count for [`Backend::requests_before`].
+    /// From now on requests count for [`Backend::has_new_requests`].
     pub(crate) fn note_requests(&mut self) {
         // Of the others it was noted when they were looked at last.
         for slot in self.busy.iter() {
-            self.all[slot].requests_before = self.all[slot].requests;
+            self.all[slot].tally_mut().note_looked_at();
         }
     }
 

@@ -108,26 +108,26 @@ impl Fleet {
         let backend = &self.servers[slot];
         let mut it = ServerReport {
             server: self.servers.slots.server(slot).name.clone(),
-            state: backend.state.name(),
+            state: backend.state().name(),
             is_serving: backend.is_serving(),
-            requests: backend.requests,
-            errors: backend.errors,
-            timeouts: backend.timeouts,
-            queued: backend.queued.report(now),
-            in_flight: backend.in_flight.report(now),
+            requests: backend.tally().requests(),
+            errors: backend.tally().errors(),
+            timeouts: backend.tally().timeouts(),
+            queued: backend.tally().queued(now),
+            in_flight: backend.tally().in_flight(now),
             time,
             journal: self.replicas.missed(slot),
             unread: self.replicas.trouble(slot, now),
-            last_trouble: backend.last_trouble.as_ref().map(ToString::to_string),
+            last_trouble: backend.last_trouble(),
         };
-        it.time.merge(&backend.times);
+        it.time.merge(backend.tally().times());
         if let Some(bulk) = self.servers.bulk_of(slot).map(|slot| &self.servers[slot]) {
-            it.time.merge(&bulk.times);
-            it.requests += bulk.requests;
-            it.errors += bulk.errors;
-            it.timeouts += bulk.timeouts;
-            it.queued += bulk.queued.report(now);
-            it.in_flight += bulk.in_flight.report(now);
+            it.time.merge(bulk.tally().times());
+            it.requests += bulk.tally().requests();
+            it.errors += bulk.tally().errors();
+            it.timeouts += bulk.tally().timeouts();
+            it.queued += bulk.tally().queued(now);
+            it.in_flight += bulk.tally().in_flight(now);
         }
         it
     }
@@ -179,7 +179,7 @@ impl Fleet {
     /// A server did not answer a part of a request.
     pub(crate) fn note_failed(&mut self, server: usize) {
         let backend = &mut self.servers[server];
-        backend.errors += 1;
+        backend.count_error();
         backend.observe(self.config.timeout_ns);
     }
 

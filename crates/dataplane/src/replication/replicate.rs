@@ -318,7 +318,7 @@ impl Dataplane {
         let (rank, answer) = (write.rank_of(server), &bytes[..reply.answer_len]);
         let state = write.copies[rank].state;
         if reply.status.is_error() {
-            self.base.fleet.servers[server].errors += 1;
+            self.base.fleet.servers[server].count_error();
         }
         if part == ITEM_PART {
             self.copy_item(key, &mut write, (reply, bytes), now);
@@ -495,7 +495,7 @@ impl Dataplane {
             return self.skip_copy(write, server);
         }
         self.base.meter.counters().server_refusals_full += u64::from(fault == Fault::Full);
-        self.base.fleet.servers[server].errors += 1;
+        self.base.fleet.servers[server].count_error();
         write.failure.get_or_insert(Failure::Fault(fault, server));
         self.miss_copy(write, server)
     }

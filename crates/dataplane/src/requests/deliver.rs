@@ -55,7 +55,7 @@ impl Dataplane {
             }
         }
         let backend = self.base.fleet.servers.at(server);
-        backend.late_in_a_row = 0;
+        backend.note_heard();
         backend.note_progress(bytes.len(), goes_on, self.base.fleet.config.progress_bytes_min, now);
         let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
         backend.input = kept;
@@ -154,7 +154,7 @@ impl Dataplane {
             return;
         };
         let backend = self.base.fleet.servers.at(server);
-        backend.times.record_between(part.sent(), now);
+        backend.record(part.sent(), now);
         if matches!(part.repeated(), Repeated::ByProxy | Repeated::Wrong) {
             return self.deliver_odd(server, (key, part), (reply, bytes), now);
         }
@@ -210,7 +210,7 @@ impl Dataplane {
         }
         let mut deciding = None;
         if reply.status.is_error() {
-            backend.errors += 1;
+            backend.count_error();
             let line = &bytes[reply.last_line..reply.answer_len];
             self.fail_with_line((key, part.index()), line, reply.status);
         } else if let Some(gather) = &mut service.gather {

@@ -154,7 +154,7 @@ impl Dataplane {
     /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
     pub fn is_given_up(&self) -> bool {
         // Replies come in the order of the messages, so what is owed includes the last.
-        self.base.fleet.servers.busy().any(|it| it.requests > it.requests_before && it.may_undo())
+        self.base.fleet.servers.busy().any(|it| it.has_new_requests() && it.may_undo())
     }
 
     /// Whether a server still owes a reply. While no request is in service, that is one to a request that was given up.

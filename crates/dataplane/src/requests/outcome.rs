@@ -24,7 +24,7 @@ pub(crate) fn note_refusal(
         Fault::Queue => return services[key].fail(fault, base.fleet.servers.slots.name(server)),
         _ => return fail_part(services, base, (key, part), (fault, server)),
     }
-    base.fleet.servers[server].errors += 1;
+    base.fleet.servers[server].count_error();
     fail_part(services, base, (key, part), (fault, server));
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn fail_part(
         return degrade_part(service, base, part);
     }
     // A server that lets nobody in is down for that reason, and says so.
-    let why = base.fleet.servers[server].refusal.filter(|_| fault == Fault::Down);
+    let why = base.fleet.servers[server].refusal().filter(|_| fault == Fault::Down);
     service.fail(why.unwrap_or(fault), base.fleet.servers.slots.name(server));
 }
 

@@ -27,86 +27,31 @@ use crate::{
     Config, Fault,
     memory::buffer::ByteQueue,
     servers::begun::Begun,
-    servers::greeting::{Greeting, Questions},
+    servers::greeting::Questions,
     servers::happened::LostErrands,
+    servers::health::Health,
     servers::in_step::InStep,
-    servers::window::Told,
+    servers::link::{Link, State},
+    servers::tally::Tally,
+    servers::window::ServerWindow,
     wire::key::Spelling,
 };
 use joined::{Cursor, Line};
 use scattered::Scattered;
 pub(crate) use scattered::{Kept, Taken};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use weir_protocol::{Expected, ReplyScanner, Violation};
-use weir_timing::{Distribution, Instant, QueueGauge};
+use weir_timing::{Distribution, Instant};
 
 /// No deadline.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// State of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Its kind in a byte of its own is read faster than out of the other fields, and it is read several times per server and turn.
-#[repr(u8)]
-pub(crate) enum State {
-    Idle,
-    Connecting {
-        since: Instant,
-    },
-    /// Connected, and not yet known to serve us (`greeting.rs`). `is_probe`: it was down before.
-    Greeting {
-        since: Instant,
-        is_probe: bool,
-    },
-    Up,
-    /// Connected, and marked down because it does not answer (`mark_down.rs`).
-    Silent,
-    Down {
-        until: Instant,
-    },
-    Probing {
-        since: Instant,
-    },
-}
-
-impl State {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Connecting { .. } | Self::Greeting { is_probe: false, .. } => "connecting",
-            Self::Up => "up",
-            Self::Silent
-            | Self::Down { .. }
-            | Self::Probing { .. }
-            | Self::Greeting { is_probe: true, .. } => "down",
-        }
-    }
-
-    /// Whether requests are refused at once.
-    pub(crate) const fn is_down(self) -> bool {
-        matches!(
-            self,
-            Self::Down { .. } | Self::Probing { .. } | Self::Silent | Self::Greeting { is_probe: true, .. }
-        )
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Backend {
-    pub(crate) state: State,
-    /// The kernel took less than was offered; it will say when it takes more.
-    pub(crate) blocked: bool,
-    /// What is said before anything of a client, until it is answered.
-    pub(crate) greeting: Option<Box<Greeting>>,
-    /// Why it is down, if it lets nobody in.
-    pub(crate) refusal: Option<Fault>,
-    /// The connection is to be replaced when all that was begun on it is answered.
-    pub(crate) renewing: bool,
-    /// Attempts to connect that failed, and connections that were lost, since it answered anything.
-    pub(crate) failures: u32,
-    /// Connections in a row that did not last because of what the server said on them.
-    pub(crate) violations: u32,
-    /// When the connection was made.
-    pub(crate) connected: Instant,
+    link: Link,
+    health: Health,
+    tally: Tally,
     parts: VecDeque<Part>,
     /// How many of `parts` are completely handed to the kernel.
     sent: usize,
@@ -143,32 +88,11 @@ pub(crate) struct Backend {
     pub(crate) questions: Questions,
     /// Its `item_size_max`, in bytes, once it was told.
     pub(crate) item_size: Option<usize>,
-    pub(crate) queued: QueueGauge,
-    pub(crate) in_flight: QueueGauge,
-    /// Requests among `in_flight` whose replies came with the bytes that are being taken.
-    replied: u64,
-    pub(crate) requests: u64,
-    pub(crate) errors: u64,
-    pub(crate) timeouts: u64,
-    /// What of it was told with the windows before.
-    pub(crate) told: Told,
-    pub(crate) last_trouble: Option<Violation>,
-    /// The server that its replies are timed for: itself, or the one whose second connection this is (`bulk.rs`).
-    pub(crate) timed_as: usize,
-    /// How long those of the open window took, from the request handed to the kernel until the reply is complete.
-    pub(crate) times: Distribution,
+    last_trouble: Option<Violation>,
     /// Why nothing may be added now, if that is the driver's wish.
-    pub(crate) denial: Option<Fault>,
-    /// `requests` when the last request was handed in by the driver.
-    pub(crate) requests_before: u64,
-    /// Requests that were late since it was last heard of.
-    pub(crate) late_in_a_row: u32,
-    /// When the first of them was found late.
-    pub(crate) late_since: Instant,
+    denial: Option<Fault>,
     /// Whether its replies are in step.
     pub(crate) in_step: InStep,
-    /// How long it took to answer of late, nanoseconds; 0 before the first reply.
-    pub(crate) smoothed_ns: u64,
     /// What the proxy puts into the reply that was checked last, where it repeats the key.
     pub(crate) spelling: Spelling,
     /// Keys of it have other servers, too.
@@ -178,26 +102,12 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// Whether requests can be sent to it, or wait for a connection that is made anew after it had one.
-    pub(crate) fn is_serving(&self) -> bool {
-        match self.state {
-            State::Up => true,
-            State::Connecting { .. } | State::Greeting { is_probe: false, .. } => self.failures > 0,
-            _ => false,
-        }
-    }
-
     /// Idle; its replies are timed for the server in slot `timed_as`.
     pub(crate) fn new(timed_as: usize, now: Instant) -> Self {
         Self {
-            state: State::Idle,
-            blocked: false,
-            greeting: None,
-            refusal: None,
-            renewing: false,
-            failures: 0,
-            violations: 0,
-            connected: now,
+            link: Link::new(now),
+            health: Health::default(),
+            tally: Tally::new(timed_as, now),
             parts: VecDeque::new(),
             sent: 0,
             dequeued: 0,
@@ -219,26 +129,114 @@ impl Backend {
             ordinals: Vec::new(),
             questions: Questions::default(),
             item_size: None,
-            queued: QueueGauge::new(now),
-            in_flight: QueueGauge::new(now),
-            replied: 0,
-            requests: 0,
-            errors: 0,
-            timeouts: 0,
-            told: Told::default(),
             last_trouble: None,
-            timed_as,
-            times: Distribution::new(),
             denial: None,
-            requests_before: 0,
-            late_in_a_row: 0,
-            late_since: Instant::ZERO,
             in_step: InStep::default(),
-            smoothed_ns: 0,
             spelling: Spelling::default(),
             has_copies: false,
             is_stale: false,
         }
+    }
+
+    // ── its values ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    #[inline]
+    pub(super) const fn link(&self) -> &Link {
+        &self.link
+    }
+
+    #[inline]
+    pub(super) const fn link_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    #[inline]
+    pub(super) const fn health(&self) -> &Health {
+        &self.health
+    }
+
+    #[inline]
+    pub(super) const fn health_mut(&mut self) -> &mut Health {
+        &mut self.health
+    }
+
+    pub(crate) const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    #[inline]
+    pub(super) const fn tally_mut(&mut self) -> &mut Tally {
+        &mut self.tally
+    }
+
+    /// The times of the open window, with the server whose they are, if there are any.
+    pub(super) fn into_times(self) -> Option<(usize, Distribution)> {
+        self.tally.into_times()
+    }
+
+    // ── what is counted ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// How its connection is.
+    pub(crate) const fn state(&self) -> State {
+        self.link.state()
+    }
+
+    /// Whether requests can be sent to it, or wait for a connection that is made anew after it had one.
+    pub(crate) const fn is_serving(&self) -> bool {
+        self.link.is_serving()
+    }
+
+    /// Why it is down, if it lets nobody in.
+    pub(crate) const fn refusal(&self) -> Option<Fault> {
+        self.link.refusal()
+    }
+
+    /// A message got an error, or no answer.
+    #[inline]
+    pub(crate) const fn count_error(&mut self) {
+        self.tally.count_errors(1);
+    }
+
+    /// A reply is complete whose message was handed to the kernel then.
+    #[inline]
+    pub(crate) fn record(&mut self, sent: Instant, now: Instant) {
+        self.tally.record(sent, now);
+    }
+
+    /// Something came from it.
+    #[inline]
+    pub(crate) const fn note_heard(&mut self) {
+        self.health.note_heard();
+    }
+
+    /// It took so long to answer, or to be given up.
+    #[inline]
+    pub(crate) fn observe(&mut self, nanos: u64) {
+        self.health.observe(nanos);
+    }
+
+    /// Whether a message was queued since it was looked at last.
+    pub(crate) const fn has_new_requests(&self) -> bool {
+        self.tally.has_new_requests()
+    }
+
+    /// What the window with this index adds to its counts; `time`: the times of the window.
+    pub(crate) fn end_window(&mut self, index: u64, server: Arc<str>, time: Distribution) -> ServerWindow {
+        self.tally.end_window(index, (server, self.link.state().name()), time)
+    }
+
+    /// Why a connection to it was given up last, if one ever was.
+    pub(crate) fn last_trouble(&self) -> Option<String> {
+        self.last_trouble.as_ref().map(ToString::to_string)
+    }
+
+    pub(super) fn note_trouble(&mut self, trouble: Violation) {
+        self.last_trouble = Some(trouble);
+    }
+
+    /// While there is a fault, nothing is sent there because of it.
+    pub(super) const fn deny(&mut self, fault: Option<Fault>) {
+        self.denial = fault;
     }
 
     /// Keys of it have other servers, too.
@@ -258,12 +256,7 @@ impl Backend {
 
     /// Whether the proxy's own messages may be sent there.
     pub(crate) fn takes_errands(&self) -> bool {
-        self.state == State::Up && !self.renewing
-    }
-
-    /// It took so long to answer, or to be given up. An eighth counts, as in TCP's smoothed round-trip time (RFC 6298).
-    pub(crate) fn observe(&mut self, nanos: u64) {
-        self.smoothed_ns = if self.smoothed_ns == 0 { nanos } else { self.smoothed_ns / 8 * 7 + nanos / 8 };
+        self.link.is_up() && !self.link.is_renewing()
     }
 
     /// Whether a message may be added now.
@@ -271,7 +264,7 @@ impl Backend {
         if let Some(fault) = self.denial {
             return Err(fault);
         }
-        if self.state.is_down() {
+        if self.link.state().is_down() {
             return Err(Fault::Down);
         }
         let full = self.parts.len() >= config.server_requests_max
@@ -281,13 +274,13 @@ impl Backend {
 
     /// Whether no time to come means anything to it: it is connected, or nobody wants it to be, and it owes nothing.
     pub(crate) fn waits_for_nothing(&self) -> bool {
-        self.parts.is_empty() && matches!(self.state, State::Up | State::Idle) && !self.is_stale
+        self.parts.is_empty() && matches!(self.link.state(), State::Up | State::Idle) && !self.is_stale
     }
 
     /// Whether time may have run out for something of it, or it is wanted and not connected.
     #[inline]
     pub(crate) fn may_be_late(&self, now: Instant) -> bool {
-        match self.state {
+        match self.link.state() {
             State::Up | State::Silent => self.soonest <= now,
             State::Idle => !self.waits_for_nothing(),
             State::Connecting { .. }
@@ -302,8 +295,7 @@ impl Backend {
     #[inline(always)]
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
         self.begin_part(part, Purpose::Request, config, now);
-        self.requests += 1;
-        self.queued.enter(now);
+        self.tally.note_queued(now);
     }
 
     /// The same for a message that no request asked for. Nobody waits for its reply, and it is nobody's load.
@@ -323,7 +315,8 @@ impl Backend {
     #[inline(always)]
     fn begin_part(&mut self, part: NewPart, purpose: Purpose, config: &Config, now: Instant) {
         let start = self.out_end();
-        let deadline = part.created.deadline(config.timeout_ns, self.is_silent(config, now));
+        let deadline =
+            part.created.deadline(config.timeout_ns, self.health.is_silent(config.timeout_ns, now));
         if part.request.is_some() && deadline < self.latest {
             self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
         }
@@ -332,12 +325,6 @@ impl Backend {
             if self.has_copies { late_reads::half_time(deadline, config.timeout_ns) } else { deadline };
         self.soonest = self.soonest.min(first);
         self.parts.push_back(Part::new(part, purpose, start, deadline, now));
-    }
-
-    /// Whether it has said nothing for a whole timeout after a request was late.
-    #[inline]
-    fn is_silent(&self, config: &Config, now: Instant) -> bool {
-        self.late_in_a_row > 0 && self.late_since.plus(config.timeout_ns) <= now
     }
 
     pub(crate) fn message(&mut self) -> &mut Vec<u8> {
@@ -353,33 +340,24 @@ impl Backend {
         self.out_start + self.out.len() as u64
     }
 
-    pub(crate) fn is_connected(&self) -> bool {
-        matches!(self.state, State::Up | State::Silent)
-    }
-
     /// Whether the driver should be asked to write.
     pub(crate) fn wants_write(&self) -> bool {
-        !self.out.is_empty() && self.is_connected() && !self.blocked && !self.output().is_empty()
-    }
-
-    /// The same for what is said before anything of a client.
-    pub(crate) fn wants_to_greet(&self) -> bool {
-        !self.blocked && self.greeting.as_ref().is_some_and(|greeting| !greeting.output().is_empty())
-    }
-
-    pub(crate) fn is_greeting(&self) -> bool {
-        matches!(self.state, State::Greeting { .. })
+        !self.out.is_empty()
+            && self.link.is_connected()
+            && !self.link.is_blocked()
+            && !self.output().is_empty()
     }
 
     pub(crate) fn output(&self) -> &[u8] {
         let out = self.out.as_slice();
-        if self.renewing { &out[..self.begun_bytes()] } else { out }
+        if self.link.is_renewing() { &out[..self.begun_bytes()] } else { out }
     }
 
     /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue, with how many
     /// left it before: as long was the queue when it entered.
     pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey, u64)) {
-        let taken_now = if self.renewing { self.begun().max(self.dequeued) } else { self.parts.len() };
+        let taken_now =
+            if self.link.is_renewing() { self.begun().max(self.dequeued) } else { self.parts.len() };
         let mut count = 0;
         for part in self.parts.range(self.dequeued..taken_now) {
             if let Some(request) = part.request() {
@@ -387,8 +365,7 @@ impl Backend {
             }
             count += u64::from(part.is_load());
         }
-        self.queued.leave_many(count, now);
-        self.in_flight.enter_many(count, now);
+        self.tally.note_dequeued(count, now);
         self.dequeued = taken_now;
     }
 
@@ -406,7 +383,8 @@ impl Backend {
             self.note_progress(count, head.start() < self.out_start, progress_min, now);
         }
         // Of a connection that is being renewed less than all is offered; the kernel may well have taken that.
-        self.blocked = count < self.output().len();
+        let blocked = count < self.output().len();
+        self.link.set_blocked(blocked);
         self.out.advance(count);
         self.out_start += count as u64;
         while self.sent < self.parts.len() {
@@ -414,7 +392,8 @@ impl Backend {
             if self.parts[last].end() > self.out_start {
                 break;
             }
-            for part in self.parts.range_mut(self.sent..=last) {
+            for part in self.sent..=last {
+                let part = &mut self.parts[part];
                 part.note_sent(now);
                 if let Some(request) = part.request() {
                     forwarded(request);
@@ -448,13 +427,13 @@ impl Backend {
     /// [`Backend::note_replied`] must follow.
     pub(crate) fn complete_head(&mut self, reply: &[u8]) -> Result<Part, Violation> {
         self.check_keys(reply)?;
-        self.failures = 0;
+        self.link.note_answered();
         Ok(self.take_head())
     }
 
     fn take_head(&mut self) -> Part {
         let part = self.parts.pop_front().expect("a reply was scanned for the head");
-        self.replied += u64::from(part.is_load());
+        self.tally.note_reply(part.is_load());
         self.sent = self.sent.saturating_sub(1);
         self.dequeued = self.dequeued.saturating_sub(1);
         self.unexpired = self.unexpired.saturating_sub(1);
@@ -464,7 +443,7 @@ impl Backend {
 
     /// All that came at `now` was taken: its requests are in flight no more.
     pub(crate) fn note_replied(&mut self, now: Instant) {
-        self.in_flight.leave_many(std::mem::take(&mut self.replied), now);
+        self.tally.note_replied(now);
     }
 
     /// The connection is gone: everything that was queued or in flight on it is handed to `lost`, each part with the keys that were
@@ -479,16 +458,12 @@ impl Backend {
             if !part.is_load() {
                 continue;
             }
-            if index < self.dequeued {
-                self.in_flight.leave(now);
-            } else {
-                self.queued.leave(now);
-            }
+            self.tally.note_over(index < self.dequeued, now);
             if let Some(request) = part.request() {
                 lost(request, *part, own);
             }
         }
-        (self.blocked, self.renewing, self.greeting) = (false, false, None);
+        self.link.lose();
         self.parts.clear();
         (self.sent, self.dequeued, self.unexpired, self.looked_at) = (0, 0, 0, 0);
         self.overtaking = None;

@@ -12,7 +12,7 @@
 //!
 //! Where keys have several replicas the one connection per server is what orders their writes, so there nothing goes apart.
 
-use crate::{servers::Servers, servers::backend::State, servers::happened::Happened, wire::hash::hash};
+use crate::{servers::Servers, servers::happened::Happened, wire::hash::hash};
 use weir_timing::Instant;
 
 /// Where a write goes.
@@ -50,7 +50,7 @@ impl Servers {
     /// Whether a value of this length is to go apart from what its server is sent otherwise, if it can.
     fn wants_bulk(&self, server: usize, len: usize) -> bool {
         let own = &self[server];
-        len >= self.config.large_value_bytes && own.state == State::Up && !own.has_given_up()
+        len >= self.config.large_value_bytes && own.link().is_up() && !own.has_given_up()
     }
 
     /// Where a write of this key goes whose server has a connection apart already.
@@ -116,7 +116,7 @@ impl Servers {
     pub(crate) fn open_all_bulk(&mut self, now: Instant) {
         for server in 0..self.slots.len() {
             let is_own = self.slots.beside(server).is_none() && self.slots.is_serving(server);
-            if is_own && self[server].state == State::Up && self.bulk_of(server).is_none() {
+            if is_own && self[server].link().is_up() && self.bulk_of(server).is_none() {
                 self.open_bulk(server, now);
             }
         }
@@ -124,22 +124,16 @@ impl Servers {
 
     /// Whether any bulk connection is being made for the first time.
     pub(crate) fn is_opening_bulk(&self) -> bool {
-        let is_opening = |slot: &u16| {
-            let backend = &self[usize::from(*slot)];
-            let is_on_its_way =
-                matches!(backend.state, State::Connecting { .. } | State::Greeting { is_probe: false, .. });
-            is_on_its_way && backend.failures == 0
-        };
-        self.bulk.iter().flatten().any(is_opening)
+        self.bulk.iter().flatten().any(|&slot| self[usize::from(slot)].link().is_opening())
     }
 
     /// The connection over which a read that brings much is asked for: the bulk connection if it serves.
     pub(crate) fn way_of_read(&self, server: usize) -> usize {
         let serves = |slot: &usize| {
             let backend = &self[*slot];
-            backend.state == State::Up && backend.admit(&self.config).is_ok()
+            backend.link().is_up() && backend.admit(&self.config).is_ok()
         };
-        let is_up = self[server].state == State::Up;
+        let is_up = self[server].link().is_up();
         self.bulk_of(server).filter(|slot| is_up && serves(slot)).unwrap_or(server)
     }
 

@@ -2,10 +2,10 @@
 
 use crate::{
     servers::Servers,
-    servers::backend::{Backend, State},
     servers::changes::{DownReason, ReplacedReason, ServerChange},
-    servers::greeting::{Greeted, Greeting, Question},
+    servers::greeting::{Greeted, Question},
     servers::happened::{Ending, Happened, Lost, LostErrands, Retry},
+    servers::link::{Said, State},
     servers::order::Order,
     servers::part::{Part, RequestKey},
     wire::fault::Fault,
@@ -20,8 +20,7 @@ impl Servers {
     // ── made ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     pub(crate) fn connect(&mut self, server: usize, now: Instant) {
-        let backend = &mut self[server];
-        (backend.state, backend.greeting) = (State::Connecting { since: now }, None);
+        self[server].link_mut().begin(now);
         self.count_greetings();
         self.orders.push_back(Order::Connect(server));
     }
@@ -39,8 +38,7 @@ impl Servers {
     /// The connection could not be made, or the server closed it.
     pub(crate) fn handle_disconnected(&mut self, server: usize, now: Instant) {
         self.happened.push_back(Happened::MayBeEmpty(server));
-        let state = self[server].state;
-        match state {
+        match self[server].state() {
             State::Up | State::Silent => {
                 self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
                 self.connect_again(server, DownReason::Closes, now);
@@ -55,7 +53,7 @@ impl Servers {
 
     /// An established connection broke without the server's doing.
     pub(crate) fn handle_broken(&mut self, server: usize, now: Instant) {
-        if !self[server].is_connected() {
+        if !self[server].link().is_connected() {
             return self.handle_disconnected(server, now);
         }
         self.happened.push_back(Happened::MayBeEmpty(server));
@@ -74,57 +72,51 @@ impl Servers {
         } else {
             return self.use_connection(server, now);
         };
-        let backend = &mut self[server];
-        let is_probe = backend.state.is_down();
-        backend.state = State::Greeting { since: now, is_probe };
-        self.ask(server, question);
+        self[server].link_mut().greet(question, now);
+        self.count_greetings();
     }
 
     fn ask(&mut self, server: usize, question: Question) {
-        self[server].greeting = Some(Box::new(Greeting::new(question)));
+        self[server].link_mut().ask(question);
         self.count_greetings();
     }
 
     pub(super) fn count_greetings(&mut self) {
-        self.greetings = self.all.iter().filter(|backend| backend.greeting.is_some()).count();
+        self.greetings = self.all.iter().filter(|backend| backend.link().has_greeting()).count();
     }
 
     /// Whether nothing of a client goes to this server yet.
     #[inline]
     pub(crate) fn is_greeting(&self, server: usize) -> bool {
-        self.greetings > 0 && self[server].greeting.is_some()
+        self.greetings > 0 && self[server].link().has_greeting()
     }
 
     /// The next server that is to be greeted, if it comes before the next one for which requests wait.
     #[cold]
     pub(super) fn next_greeted(&self, first: usize) -> Option<usize> {
         let mut busy = std::iter::successors(self.busy.next(first), |&it| self.busy.next(it + 1));
-        let next = busy.find(|&server| self[server].wants_to_greet() || self[server].wants_write())?;
-        self[next].wants_to_greet().then_some(next)
+        let next = busy.find(|&server| self[server].link().wants_to_greet() || self[server].wants_write())?;
+        self[next].link().wants_to_greet().then_some(next)
     }
 
     /// Bytes were handed to the kernel. Returns whether they were a greeting's.
     #[cold]
     pub(super) fn note_greeted(&mut self, server: usize, count: usize) -> bool {
-        let backend = &mut self[server];
-        let Some(greeting) = &mut backend.greeting else { return false };
-        greeting.handle_written(count);
-        backend.blocked = !greeting.output().is_empty();
-        true
+        self[server].link_mut().note_greeted(count)
     }
 
     /// What a server says to that.
     #[cold]
     pub(crate) fn take_greeting(&mut self, server: usize, bytes: &[u8], now: Instant) {
         let backend = &mut self[server];
-        let Some(greeting) = &mut backend.greeting else { return };
-        let greeted = greeting.handle_bytes(bytes);
-        let (question, excerpt) = (greeting.question(), greeting.excerpt());
+        let Some(Said { greeted, question, excerpt }) = backend.link_mut().take_greeting_bytes(bytes) else {
+            return;
+        };
         let fault = match greeted {
             Greeted::NotYet => return,
             Greeted::Welcome => return self.go_on_greeting(server, now),
             Greeted::Nonsense => {
-                backend.last_trouble = Some(Violation::UnexpectedLine(excerpt));
+                backend.note_trouble(Violation::UnexpectedLine(excerpt));
                 self.counters.server_violations += 1;
                 if question == Question::Settings {
                     self.note_unknown_question(server, Question::Settings);
@@ -132,8 +124,7 @@ impl Servers {
                 Fault::Protocol
             }
             Greeted::LoginWanted => {
-                backend.last_trouble = Some(Violation::UnexpectedLine(excerpt));
-                backend.refusal = Some(Fault::Unauthenticated);
+                backend.note_trouble(Violation::UnexpectedLine(excerpt));
                 self.counters.server_logins_wanted += 1;
                 Fault::Unauthenticated
             }
@@ -145,19 +136,17 @@ impl Servers {
     /// A question was answered.
     fn go_on_greeting(&mut self, server: usize, now: Instant) {
         let own = self.slots.own(server);
-        let Some(greeting) = self[server].greeting.take() else { return };
-        self[own].questions.note_answered(greeting.question());
-        if let Some(version) = greeting.version() {
+        let Some((question, version, reply)) = self[server].link_mut().end_question() else { return };
+        self[own].questions.note_answered(question);
+        if let Some(version) = version {
             self.happened.push_back(Happened::Version(server, version));
         }
-        if greeting.question() == Question::Settings {
-            self.learn_item_size(server, greeting.reply());
+        if question == Question::Settings {
+            self.learn_item_size(server, &reply);
         } else if self.is_asked_item_size(server) {
             // It is there, so it has as long as for any request.
             let more_ns = self.config.timeout_ns.saturating_sub(self.config.connect_timeout_ns);
-            if let State::Greeting { since, .. } = &mut self[server].state {
-                *since = now.plus(more_ns);
-            }
+            self[server].link_mut().extend_greeting(now.plus(more_ns));
             return self.ask(server, Question::Settings);
         }
         self.use_connection(server, now);
@@ -167,8 +156,7 @@ impl Servers {
     /// connected to at once: it has shown that it serves us, and nothing of a client was lost.
     #[cold]
     fn note_closed_at_question(&mut self, server: usize) -> bool {
-        let asked = self[server].greeting.as_ref().filter(|greeting| greeting.is_unanswered());
-        let Some(question) = asked.map(|greeting| greeting.question()) else { return false };
+        let Some(question) = self[server].link().unanswered_question() else { return false };
         self.counters.server_questions_closed += 1;
         self.note_unknown_question(server, question);
         question == Question::Settings
@@ -176,8 +164,7 @@ impl Servers {
 
     /// A connection was not ready for use in time. Who answers `version` and then nothing may not know the question behind it.
     fn note_silent_at_question(&mut self, server: usize) {
-        let asked = self[server].greeting.as_ref().map(|greeting| greeting.question());
-        if asked == Some(Question::Settings) {
+        if self[server].link().question() == Some(Question::Settings) {
             self.note_unknown_question(server, Question::Settings);
         }
     }
@@ -192,10 +179,8 @@ impl Servers {
     /// A connection on which requests may be sent.
     fn use_connection(&mut self, server: usize, now: Instant) {
         let backend = &mut self[server];
-        (backend.greeting, backend.refusal) = (None, None);
-        backend.state = State::Up;
-        backend.connected = now;
-        backend.late_in_a_row = 0;
+        backend.link_mut().open(now);
+        backend.note_heard();
         self.count_greetings();
         self.note_change(server, ServerChange::Up);
     }
@@ -209,33 +194,19 @@ impl Servers {
             return self.lose_second_opinion(server, now);
         }
         let longest_ns = self.config.reconnect_delay_max_ns;
-        let backend = &mut self[server];
-        let has_lasted = backend.connected.plus(longest_ns) <= now;
-        if backend.failures == 0 || has_lasted {
-            backend.failures = 1;
+        if self[server].link_mut().may_connect_at_once(longest_ns, now) {
             return self.connect(server, now);
         }
         self.leave_alone(server, reason, now);
     }
 
     fn leave_alone(&mut self, server: usize, reason: DownReason, now: Instant) {
-        let delay = self.next_delay(server);
-        let backend = &mut self[server];
-        backend.failures = backend.failures.saturating_add(1);
-        backend.state = State::Down { until: now.plus(delay) };
+        self.busy.insert(server);
+        let bounds = (self.config.reconnect_delay_min_ns, self.config.reconnect_delay_max_ns);
+        let link = self.all[server].link_mut();
+        let pause = link.pause(bounds, &mut self.jitter);
+        link.leave_alone(now.plus(pause));
         self.note_change(server, ServerChange::Down(reason));
-    }
-
-    /// The pause before the next attempt: doubled with each failure, and between half and all of that, so that many proxies
-    /// do not knock together.
-    fn next_delay(&mut self, server: usize) -> u64 {
-        let doubled = self.config.reconnect_delay_min_ns << self[server].failures.min(16);
-        let longest = doubled.min(self.config.reconnect_delay_max_ns);
-        // xorshift64: jitter needs no better randomness.
-        self.jitter ^= self.jitter << 13;
-        self.jitter ^= self.jitter >> 7;
-        self.jitter ^= self.jitter << 17;
-        longest / 2 + self.jitter % (longest / 2 + 1)
     }
 
     // ── given up ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -246,11 +217,11 @@ impl Servers {
         if !self[server].may_be_late(now) {
             return Vec::new();
         }
-        match self[server].state {
+        match self[server].state() {
             // It is needed first now.
             State::Idle => self.connect(server, now),
             State::Down { until } if until <= now => {
-                self[server].state = State::Probing { since: now };
+                self[server].link_mut().probe(now);
                 self.orders.push_back(Order::Connect(server));
             }
             State::Connecting { since } | State::Greeting { since, .. } | State::Probing { since }
@@ -287,13 +258,13 @@ impl Servers {
         let count = late.len() + moved;
         if count > 0 {
             self.counters.server_timeouts += count as u64;
-            self[server].errors += moved as u64;
+            self[server].tally_mut().count_errors(moved as u64);
             if !is_given_up && !self[server].is_answering(now, timeout_ns) {
                 self.note_late(server, count, now);
             }
         }
         // Who is marked down was asked with that.
-        if asks && self[server].state != State::Silent {
+        if asks && self[server].state() != State::Silent {
             self.ask_in_step(server, now);
         }
         for (request, part) in late {
@@ -314,8 +285,8 @@ impl Servers {
         self.counters.server_connects_failed += 1;
         self.happened.push_back(Happened::Tried);
         let backend = &self[server];
-        let deadline = backend.connect_deadline(self.config.connect_timeout_ns);
-        let reason = backend.down_reason(fault, deadline.is_some_and(|deadline| deadline <= now));
+        let time = (self.config.connect_timeout_ns, now);
+        let reason = backend.link().down_reason(fault, backend.last_trouble(), time);
         self.leave_alone(server, reason, now);
         self.lose_parts(server, fault, now);
         self.count_greetings();
@@ -328,20 +299,16 @@ impl Servers {
         self.counters.server_violations += 1;
         self.orders.push_back(Order::Disconnect(server));
         let said = reason.to_string();
-        self[server].last_trouble = Some(reason);
+        self[server].note_trouble(reason);
         self.note_change(server, ServerChange::Replaced(ReplacedReason::Garbage { said: said.clone() }));
         // Those who have only shared a message with the trouble.
         let mut sharers: Vec<(Part, Box<[u8]>)> = Vec::new();
         self[server].take_sharers(|part, keys| sharers.push((part, keys.into())));
         self.lose_connection(server, Fault::Protocol, Ending::Otherwise, now);
         let longest_ns = self.config.reconnect_delay_max_ns;
-        let backend = &mut self[server];
-        // Good replies before this one do not make the next connection better: only one that lasts does.
-        let has_lasted = backend.connected.plus(longest_ns) <= now;
         // Of gets that share a message each is asked again alone: the one that is the trouble shows it there, and is counted then.
-        let counts = u32::from(sharers.iter().all(|(part, _)| part.tries() > 0));
-        backend.violations = if has_lasted { counts } else { backend.violations.saturating_add(counts) };
-        backend.failures = backend.failures.max(backend.violations.saturating_sub(1));
+        let counts = sharers.iter().all(|(part, _)| part.tries() > 0);
+        self[server].link_mut().note_violation(counts, longest_ns, now);
         self.connect_again(server, DownReason::Garbage { said }, now);
         // The first is most likely the trouble. Asked last, it costs the others no second connection.
         for (part, keys) in sharers.into_iter().rev() {
@@ -383,31 +350,5 @@ impl Servers {
 
     pub(super) fn tell_ended(&mut self, server: usize, errands: LostErrands, ending: Ending) {
         self.happened.push_back(Happened::Ended { server, errands, ending });
-    }
-}
-
-impl Backend {
-    /// When the attempt to connect is over that has so long.
-    fn connect_deadline(&self, timeout_ns: u64) -> Option<Instant> {
-        match self.state {
-            State::Connecting { since } | State::Greeting { since, .. } | State::Probing { since } => {
-                Some(since.plus(timeout_ns))
-            }
-            _ => None,
-        }
-    }
-
-    /// Why a connection that could not be made, or was not of use, makes the server down. `is_late`: its time was up.
-    fn down_reason(&self, fault: Fault, is_late: bool) -> DownReason {
-        match fault {
-            Fault::Unauthenticated => DownReason::LoginWanted,
-            Fault::Protocol => {
-                let said = self.last_trouble.as_ref().map(ToString::to_string).unwrap_or_default();
-                DownReason::Garbage { said }
-            }
-            _ if self.is_greeting() && is_late => DownReason::Unanswered,
-            _ if self.is_greeting() => DownReason::Closes,
-            _ => DownReason::Unreachable,
-        }
     }
 }

@@ -12,7 +12,7 @@
 //! elsewhere, and there is no such limit. Who refuses connections is marked down in any case.
 
 use crate::{
-    servers::Servers, servers::backend::State, servers::changes::ServerChange, servers::in_step::InStep,
+    servers::Servers, servers::changes::ServerChange, servers::in_step::InStep, servers::link::State,
     servers::part::Purpose,
 };
 use weir_timing::Instant;
@@ -21,14 +21,10 @@ impl Servers {
     /// So many requests to a server were late.
     pub(crate) fn note_late(&mut self, server: usize, count: usize, now: Instant) {
         let backend = &mut self[server];
-        if backend.late_in_a_row == 0 {
-            backend.late_since = now;
-        }
-        let count = backend.late_in_a_row.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-        backend.late_in_a_row = count;
-        let state = backend.state;
+        let count = backend.health_mut().note_late(count, now);
+        let state = backend.state();
         let limit = self.config.mark_down_timeouts;
-        let is_serving = self.slots.is_serving(server) && !self[server].renewing;
+        let is_serving = self.slots.is_serving(server) && !self[server].link().is_renewing();
         if limit == 0 || count < limit || state != State::Up || !is_serving {
             return;
         }
@@ -42,7 +38,7 @@ impl Servers {
         if self.slots.beside(server).is_some() {
             return self.config.marks_down_alone();
         }
-        let is_silent = |slot: &u16| self[usize::from(*slot)].state == State::Silent;
+        let is_silent = |slot: &u16| self[usize::from(*slot)].state() == State::Silent;
         self.routes.pools_with(server).all(|pool| {
             if pool.replicas == 1 {
                 return self.config.marks_down_alone();
@@ -56,19 +52,20 @@ impl Servers {
     /// How many requests on a connection that is in use were late since anything was heard of it.
     pub(crate) fn late_in_a_row(&self, slot: usize) -> u32 {
         let backend = &self[slot];
-        if backend.is_connected() { backend.late_in_a_row } else { 0 }
+        if backend.link().is_connected() { backend.health().late_in_a_row() } else { 0 }
     }
 
     fn answers_nothing(&self, server: usize) -> bool {
         let backend = &self[server];
-        let is_silent = backend.state == State::Up && backend.late_in_a_row >= self.config.mark_down_timeouts;
-        is_silent || backend.state.is_down()
+        let is_silent =
+            backend.link().is_up() && backend.health().late_in_a_row() >= self.config.mark_down_timeouts;
+        is_silent || backend.state().is_down()
     }
 
     fn mark_down(&mut self, server: usize, now: Instant) {
         self.counters.servers_marked_down += 1;
-        let timeouts = self[server].late_in_a_row;
-        self[server].state = State::Silent;
+        let timeouts = self[server].health().late_in_a_row();
+        self[server].link_mut().silence();
         self.ask_version(server, Purpose::Barrier, now);
         self.note_change(server, ServerChange::MarkedDown { timeouts });
     }
@@ -80,8 +77,7 @@ impl Servers {
             return self.take_second_opinion(server, now);
         }
         let backend = &mut self[server];
-        if backend.state == State::Silent {
-            backend.state = State::Up;
+        if backend.link_mut().wake() {
             // The answer came in its turn.
             backend.in_step = InStep::default();
             self.counters.servers_marked_up += 1;

@@ -21,9 +21,10 @@
 use crate::{
     config::Config,
     servers::Servers,
-    servers::backend::{Backend, State},
+    servers::backend::Backend,
     servers::changes::{DownReason, ReplacedReason, ServerChange},
     servers::happened::Ending,
+    servers::link::State,
     servers::order::Order,
     servers::part::Purpose,
     wire::fault::Fault,
@@ -196,7 +197,7 @@ impl Servers {
 
     /// A server is in the table again that was leaving. Whoever leaves is not asked about.
     pub(crate) fn doubt_if_silent(&mut self, slot: usize, now: Instant) {
-        if self[slot].state == State::Silent {
+        if self[slot].state() == State::Silent {
             self.doubt(slot, now);
         } else {
             // It may have been silent for long enough while it was leaving, and nobody asks it now.
@@ -257,7 +258,7 @@ impl Servers {
 
     /// A second connection was made.
     pub(super) fn ask_second_opinion(&mut self, second: usize, now: Instant) {
-        self[second].state = State::Up;
+        self[second].link_mut().open(now);
         self.ask_version(second, Purpose::Barrier, now);
     }
 
@@ -292,19 +293,21 @@ impl Config {
 
 impl Backend {
     fn silence(&self, is_serving: bool) -> Silence {
-        match self.state {
-            State::Up | State::Silent if is_serving && !self.renewing => match self.state {
-                _ if self.late_in_a_row > 0 => Silence::Lasts,
-                State::Silent => Silence::Interrupted,
-                _ => Silence::Over,
-            },
+        match self.link().state() {
+            State::Up | State::Silent if is_serving && !self.link().is_renewing() => {
+                match self.link().state() {
+                    _ if self.health().late_in_a_row() > 0 => Silence::Lasts,
+                    State::Silent => Silence::Interrupted,
+                    _ => Silence::Over,
+                }
+            }
             _ => Silence::Over,
         }
     }
 
     /// From now on it is known whether anything comes.
     fn listen(&mut self) {
-        self.late_in_a_row = self.late_in_a_row.max(1);
+        self.health_mut().listen();
     }
 }
 

@@ -1,6 +1,5 @@
 //! What is told of a server with each second.
 
-use crate::servers::backend::Backend;
 use std::sync::Arc;
 use weir_timing::{Distribution, QueueReport};
 
@@ -68,39 +67,6 @@ impl ServerWindow {
         self.timeouts += other.timeouts;
         self.queued += other.queued;
         self.in_flight += other.in_flight;
-    }
-}
-
-/// What was told of a server with earlier windows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
-    requests: u64,
-    errors: u64,
-    timeouts: u64,
-    queued: QueueReport,
-    in_flight: QueueReport,
-}
-
-impl Backend {
-    pub(crate) fn end_window(&mut self, index: u64, server: Arc<str>, time: Distribution) -> ServerWindow {
-        let now = Told {
-            requests: self.requests,
-            errors: self.errors,
-            timeouts: self.timeouts,
-            queued: self.queued.report_at_end(index),
-            in_flight: self.in_flight.report_at_end(index),
-        };
-        let before = std::mem::replace(&mut self.told, now);
-        ServerWindow {
-            server,
-            state: self.state.name(),
-            requests: now.requests.saturating_sub(before.requests),
-            errors: now.errors.saturating_sub(before.errors),
-            timeouts: now.timeouts.saturating_sub(before.timeouts),
-            queued: now.queued.since(&before.queued),
-            in_flight: now.in_flight.since(&before.in_flight),
-            time,
-        }
     }
 }
 

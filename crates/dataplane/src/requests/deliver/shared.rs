@@ -100,7 +100,7 @@ impl Dataplane {
             return;
         };
         let backend = &mut self.base.fleet.servers[server];
-        backend.times.record_between(part.sent(), now);
+        backend.record(part.sent(), now);
         if backend.has_copies() {
             backend.observe(now.saturating_since(part.sent()));
         }

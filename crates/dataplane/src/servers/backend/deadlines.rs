@@ -15,7 +15,7 @@ impl Backend {
     ) -> usize {
         let mut moved = 0;
         let head_deadline = self.head_deadline(timeout_ns);
-        let timeouts_before = self.timeouts;
+        let mut timeouts = 0;
         let mut give_up = |part: &mut Part, timeouts: &mut u64| {
             match part.give_up() {
                 Some(GivenUp::Request(request)) => expired(request, *part),
@@ -27,11 +27,11 @@ impl Backend {
         if let Some(head) =
             self.parts.front_mut().filter(|_| head_deadline.is_some_and(|deadline| deadline <= now))
         {
-            give_up(head, &mut self.timeouts);
+            give_up(head, &mut timeouts);
         }
         self.unexpired = self.unexpired.max(1);
         while let Some(part) = self.parts.get_mut(self.unexpired).filter(|part| part.deadline() <= now) {
-            give_up(part, &mut self.timeouts);
+            give_up(part, &mut timeouts);
             self.unexpired += 1;
         }
         if self.overtaking.is_some_and(|earliest| earliest <= now) {
@@ -39,7 +39,7 @@ impl Backend {
             self.overtaking = None;
             for part in self.parts.iter_mut().skip(1) {
                 if part.deadline() <= now {
-                    give_up(part, &mut self.timeouts);
+                    give_up(part, &mut timeouts);
                 } else if part.request().is_some() && part.deadline() < latest {
                     self.overtaking =
                         Some(self.overtaking.map_or(part.deadline(), |it| it.min(part.deadline())));
@@ -47,7 +47,8 @@ impl Backend {
                 latest = latest.max(part.deadline());
             }
         }
-        if self.timeouts > timeouts_before {
+        self.tally.count_timeouts(timeouts);
+        if timeouts > 0 {
             self.in_step.note_given_up(now, timeout_ns);
         }
         let waiting = [self.parts.front().filter(|part| part.is_awaited()), self.next_unexpired()];
@@ -66,7 +67,7 @@ impl Backend {
     /// When to look whether the replies are in step. A server that is marked down was asked with that (`mark_down.rs`), and a second
     /// connection finds out what becomes of it (`second_opinion.rs`).
     fn step_due(&self) -> Option<Instant> {
-        if self.state == State::Silent { None } else { self.in_step.due() }
+        if self.link.state() == State::Silent { None } else { self.in_step.due() }
     }
 
     /// Whether the next reply is to a request that was given up.

@@ -151,9 +151,13 @@ impl Backend {
     }
 
     /// The last part of the message in which this part stands.
+    #[inline]
     pub(super) fn last_of_message(&self, part: usize) -> usize {
-        let joined = self.parts.range(part + 1..).take_while(|next| next.is_joined());
-        part + joined.count()
+        let mut last = part;
+        while self.parts.get(last + 1).is_some_and(Part::is_joined) {
+            last += 1;
+        }
+        last
     }
 
     /// Looks at the front of `bytes` for the reply to the head, whose message others share: for all its values, and then `true`, or for
@@ -180,7 +184,7 @@ impl Backend {
     #[inline]
     pub(crate) fn complete_joined(&mut self) -> Part {
         self.forget_keys_of_head();
-        self.failures = 0;
+        self.link.note_answered();
         self.take_head()
     }
 
@@ -205,7 +209,7 @@ impl Backend {
     /// are all of it. No more than `kept_max` bytes are kept for parts that lack some.
     pub(crate) fn take_values(&mut self, bytes: &[u8], kept_max: usize) -> Taken {
         let Self { parts, cursor, ordinals, scanner, scattered, .. } = self;
-        self.failures = 0;
+        self.link.note_answered();
         if !scattered.is_under_way() {
             let last = parts.range(1..).take_while(|next| next.is_joined()).count();
             scattered.begin(1 + last, cursor.ordinal, cursor.at);
@@ -231,7 +235,7 @@ impl Backend {
     /// The reply to a message of several parts has ended: takes the next one, with what was kept for it.
     pub(crate) fn end_part(&mut self) -> (Part, Option<Kept>) {
         let kept = self.scattered.end_part();
-        self.failures = 0;
+        self.link.note_answered();
         self.ordinals.clear();
         self.scanner.reset();
         self.forget_keys_of_head();

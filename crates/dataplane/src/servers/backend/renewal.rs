@@ -37,7 +37,7 @@ impl Backend {
         let mut noted = 0;
         for part in self.parts.drain(..begun) {
             if part.is_load() {
-                self.in_flight.leave(now);
+                self.tally.note_over(true, now);
             }
             for _ in 0..part.key_count() {
                 noted += 1 + usize::from(self.keys.as_slice()[noted]);
@@ -54,7 +54,7 @@ impl Backend {
         self.scanner.reset();
         self.input = Vec::new();
         self.skip = 0;
-        (self.blocked, self.renewing) = (false, false);
+        self.link.replace();
         self.in_step = Default::default();
         lost
     }
