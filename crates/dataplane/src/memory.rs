@@ -7,17 +7,6 @@ pub(crate) mod budget;
 pub(crate) mod buffer;
 pub(crate) mod spare;
 
-use crate::{memory::buffer::give_back, servers::backend::Backend};
-
-impl Backend {
-    /// Frees the buffers that are empty.
-    pub(crate) fn give_memory_back(&mut self) {
-        give_back(&mut self.input);
-        self.out.give_back();
-        self.keys.give_back();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::{Config, Dataplane, Event, memory::buffer::IDLE_BYTES_MAX, requests::base::MEMORY_PAUSE_NS};
@@ -54,7 +43,7 @@ mod tests {
         let sent = dataplane.client_output(client).len();
         dataplane.handle_client_written(client, sent, start);
         let kept = |dataplane: &Dataplane| {
-            let servers = (0..2).map(|server| dataplane.base.fleet.servers[server].input.capacity());
+            let servers = (0..2).map(|server| dataplane.base.fleet.servers[server].held_bytes());
             let gathers = dataplane.requests.planner.capacity();
             servers.sum::<usize>() + gathers + dataplane.base.clients[client].replies.capacity()
         };

@@ -14,6 +14,7 @@ pub(crate) mod begun;
 pub(crate) mod bulk;
 pub(crate) mod changes;
 pub(crate) mod connection;
+mod deadlines;
 pub(crate) mod greeting;
 pub(crate) mod happened;
 mod health;
@@ -24,6 +25,8 @@ pub(crate) mod mark_down;
 pub(crate) mod message;
 pub(crate) mod order;
 pub(crate) mod part;
+mod pipeline;
+mod replies;
 pub(crate) mod second_opinion;
 mod slot_set;
 pub(crate) mod slots;
@@ -270,8 +273,8 @@ impl Servers {
     fn settled_at(&self, slot: usize, is_pledged: impl Fn(usize) -> bool) -> Option<Instant> {
         let backend = &self[slot];
         match self.slots.state(slot) {
-            slots::SlotState::Leaving if !is_pledged(slot) => backend.settled_at(),
-            slots::SlotState::Serving if backend.link().is_renewing() => backend.begun_settled_at(),
+            slots::SlotState::Leaving if !is_pledged(slot) => backend.settled_at(false),
+            slots::SlotState::Serving if backend.link().is_renewing() => backend.settled_at(true),
             _ => None,
         }
     }

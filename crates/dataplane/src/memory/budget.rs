@@ -14,7 +14,6 @@
 //! at anew; and while clients are not read because of it, that is looked at every 125 ms ([`SCARCE_LOOK_NS`]). What is counted is the memory
 //! that buffers keep, not the bytes in them. Buffers that are no larger than those of an idle client are not counted.
 
-use crate::{memory::buffer::beyond_idle, servers::backend::Backend};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -193,14 +192,6 @@ impl Held {
         if own != self.charge.bytes {
             self.charge.set(own);
         }
-    }
-}
-
-impl Backend {
-    /// The memory that its buffers keep.
-    #[inline]
-    pub(crate) fn held_bytes(&self) -> usize {
-        beyond_idle(self.input.capacity()) + beyond_idle(self.out.capacity()) + self.kept_bytes()
     }
 }
 

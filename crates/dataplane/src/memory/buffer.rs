@@ -11,7 +11,8 @@ pub(crate) struct ByteQueue {
 pub(crate) const IDLE_BYTES_MAX: usize = 1 << 10;
 
 /// What a buffer of this capacity keeps, but for what an idle one keeps.
-pub(crate) fn beyond_idle(capacity: usize) -> usize {
+#[inline]
+pub(crate) const fn beyond_idle(capacity: usize) -> usize {
     if capacity > IDLE_BYTES_MAX { capacity } else { 0 }
 }
 

@@ -304,8 +304,8 @@ impl Replicas {
     ) {
         let Self { by_slot, config, counters, .. } = self;
         let Some(replica) = by_slot.get_mut(slot).and_then(Option::as_mut) else { return };
-        replica.journal.lose(lost.deletes, lost.flush);
-        if lost.writes && ending == Ending::Otherwise && replica.share.is_stale() {
+        replica.journal.lose(lost.deletes(), lost.has_flush());
+        if lost.has_writes() && ending == Ending::Otherwise && replica.share.is_stale() {
             counters.server_quarantines += 1;
             replica.journal.quarantine(now.plus(config.quarantine_ns));
             servers.note_change(slot, ServerChange::Quarantined);

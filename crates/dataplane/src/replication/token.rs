@@ -229,7 +229,7 @@ impl Dataplane {
             Status::End if expected == Expected::Retrieval => {
                 // A server may belong to several pools.
                 let is_replicated = |name: &[u8]| self.base.fleet.routes.replicates(name);
-                tag.in_values((reply, bytes), backend.scanner.values(), is_replicated)
+                tag.in_values((reply, bytes), backend.values(), is_replicated)
             }
             // A line about an item, for whoever looks for mistakes, shows what the server has.
             Status::MetaDone if bytes.starts_with(b"ME") => None,

@@ -1,7 +1,7 @@
 //! Gets that shared a message and got no answer, asked for again in messages of their own.
 //!
 //! A server that answers one key with an error, or with a value that nobody asked for, says so in the reply to all that share the
-//! message (`backend/joined.rs`). Whoever has no answer then is asked for again alone, within its deadline: so it gets what it would have got
+//! message (`pipeline/line.rs`). Whoever has no answer then is asked for again alone, within its deadline: so it gets what it would have got
 //! without the others. A message of one get is asked for again when it is lost behind the reply that cannot be read, and no more: an error
 //! is its answer.
 //!

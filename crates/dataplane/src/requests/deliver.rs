@@ -35,10 +35,10 @@ impl Dataplane {
         now: Instant,
     ) -> Result<(), Violation> {
         let bytes = self.skip(server, bytes)?;
-        let mut kept = mem::take(&mut self.base.fleet.servers.at(server).input);
+        let mut kept = self.base.fleet.servers.at(server).take_input();
         let mut goes_on = !kept.is_empty();
         let mut rest = bytes;
-        if !kept.is_empty() && self.base.fleet.servers[server].scanner.needed() >= LARGE_REPLY_BYTES {
+        if !kept.is_empty() && self.base.fleet.servers[server].needed() >= LARGE_REPLY_BYTES {
             rest = self.deliver_large(server, &mut kept, rest, now)?;
             goes_on = !kept.is_empty();
         }
@@ -48,17 +48,15 @@ impl Dataplane {
         } else {
             kept.extend_from_slice(rest);
             // Looking is cheap only when there is something to find.
-            if !rest.is_empty() && kept.len() >= self.base.fleet.servers[server].scanner.needed() {
+            if !rest.is_empty() && kept.len() >= self.base.fleet.servers[server].needed() {
                 let taken = self.deliver_from(server, &kept, now)?;
                 kept.drain(..taken);
                 goes_on &= taken == 0;
             }
         }
         let backend = self.base.fleet.servers.at(server);
-        backend.note_heard();
-        backend.note_progress(bytes.len(), goes_on, self.base.fleet.config.progress_bytes_min, now);
-        let needed = if kept.is_empty() { 0 } else { backend.scanner.needed() };
-        backend.input = kept;
+        let needed =
+            backend.keep_input(kept, (bytes.len(), goes_on), self.base.fleet.config.progress_bytes_min, now);
         if needed > self.base.fleet.config.server_buffer_bytes_max {
             self.throw_reply_away(server, now);
         } else if needed >= LARGE_REPLY_BYTES {
@@ -78,9 +76,7 @@ impl Dataplane {
     /// Takes the bytes that belong to a value that is thrown away; returns those behind it.
     fn skip<'a>(&mut self, server: usize, bytes: &'a [u8]) -> Result<&'a [u8], Violation> {
         let backend = self.base.fleet.servers.at(server);
-        let skipped = backend.skip.min(bytes.len());
-        backend.skip -= skipped;
-        let was_last = skipped > 0 && backend.skip == 0;
+        let (skipped, was_last) = backend.skip(bytes.len());
         if was_last && backend.head().is_some_and(|head| head.expected() == Expected::Meta) {
             // Nothing follows the value in a meta reply.
             backend.complete_head(b"")?;
@@ -103,7 +99,7 @@ impl Dataplane {
                 at += len;
                 continue;
             }
-            let Some(reply) = backend.scanner.scan(expected, rest)? else { break };
+            let Some(reply) = backend.scan(expected, rest)? else { break };
             let bytes = &rest[..reply.len];
             at += reply.len;
             if reply.status.is_error() && backend.is_within_message() {
@@ -142,9 +138,9 @@ impl Dataplane {
             match part.purpose() {
                 Purpose::Request => {
                     self.base.meter.counters().server_replies_late += 1;
-                    self.base.fleet.servers[server].in_step.note_late_reply(now);
+                    self.base.fleet.servers[server].note_late_reply(now);
                 }
-                Purpose::Step => self.base.fleet.servers[server].in_step.note_confirmed(),
+                Purpose::Step => self.base.fleet.servers[server].note_in_step(),
                 Purpose::Barrier => self.base.fleet.servers.mark_up(server, now),
                 Purpose::Delete | Purpose::Flush => {
                     let Self { base: Base { fleet: Fleet { replicas, servers, .. }, .. }, .. } = self;
@@ -185,7 +181,7 @@ impl Dataplane {
             self.base.meter.counters().server_echoes_wrong += 1;
             return self.part_failed((key, part.index()), Fault::Protocol, server, now);
         }
-        let spelled = backend.spelling.put_into(reply, bytes);
+        let spelled = backend.spell(reply, bytes);
         let (reply, bytes) = spelled.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
         let tagged = self.tag_reply(key, (server, part.expected()), reply, bytes);
         let (reply, bytes) = tagged.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
@@ -214,7 +210,7 @@ impl Dataplane {
             let line = &bytes[reply.last_line..reply.answer_len];
             self.fail_with_line((key, part.index()), line, reply.status);
         } else if let Some(gather) = &mut service.gather {
-            service.hits += backend.ordinals.len() as u32;
+            service.hits += backend.ordinals().len() as u32;
             let (session, held) = self.base.clients.with_held(service.session);
             let more = session.replies.buffered_bytes() + bytes.len()
                 > self.base.fleet.config.session_buffer_bytes_max;
@@ -225,9 +221,9 @@ impl Dataplane {
                 self.base.meter.counters().buffer_refusals_full += u64::from(!more);
                 service.fail(Fault::Buffer, &Arc::from(whose));
             } else {
-                let values = values.unwrap_or_else(|| backend.scanner.values());
+                let values = values.unwrap_or_else(|| backend.values());
                 let large = self.requests.large_input.as_ref().and_then(|all| SharedBytes::of(all, bytes));
-                gather.store(part.index(), (bytes, large), values, &backend.ordinals);
+                gather.store(part.index(), (bytes, large), values, backend.ordinals());
                 let id = service.session;
                 session.replies.gather(service.gathered_bytes, gather.values_len());
                 service.gathered_bytes = gather.values_len();
@@ -245,7 +241,7 @@ impl Dataplane {
             };
             service.hits = match reply.status {
                 Status::MetaValue | Status::MetaDone => 1,
-                _ => backend.ordinals.len() as u32,
+                _ => backend.ordinals().len() as u32,
             };
             service.lacks_end = reply.status == Status::Values;
             deciding = Some(&bytes[..reply.answer_len]);

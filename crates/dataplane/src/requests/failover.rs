@@ -2,7 +2,7 @@
 //!
 //! Where keys have several servers, a connection that is closed, refused, or given up because of garbage does not fail the reads on it:
 //! each is asked of its key's next replica that may be read, as if it had come now, and keeps its deadline. So is a read that has used up
-//! half of its time at a server that says nothing, once (`backend/late_reads.rs`). No request asks a server a second time that it has
+//! half of its time at a server that says nothing, once (`deadlines.rs`). No request asks a server a second time that it has
 //! left or lost, so it ends. Parts of a multi-get are asked again key by key; what was answered stays.
 //!
 //! Only what changes nothing is asked twice: `get`, `gets`, and `mg` without `T`, `N`, `R` and flags that are not known. As in

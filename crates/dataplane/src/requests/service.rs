@@ -42,7 +42,7 @@ pub(crate) struct Service {
     pub(crate) first_sent: bool,
     /// The reply that decides, kept while others are outstanding or while earlier requests are unanswered.
     pub(crate) answer: Answer,
-    /// That reply has no `END` of its own: it came with those to others (`backend/joined.rs`).
+    /// That reply has no `END` of its own: it came with those to others (`pipeline/line.rs`).
     pub(crate) lacks_end: bool,
     /// Bytes of values that `gather` keeps, as far as they were counted.
     pub(crate) gathered_bytes: usize,

@@ -1,100 +1,66 @@
-//! One memcached server as one event loop sees it: a pipelined connection, what waits for it and what is in flight on it.
+//! One memcached server as one event loop sees it, over one connection.
 //!
-//! ```text
-//!            enqueue                poll_output            handle_written              reply
-//!   request ────────▶ queued ─────────────────▶ leaving ──────────────▶ in flight ──────────▶ done
-//!                     │  parts[sent..], bytes in `out`                  │  parts[..sent]
-//!                     └───────────── deadline: the part is abandoned ───┴▶ stays in its place, its reply is thrown away
+//! [`Backend`] puts together what has a value of its own, and keeps them in step with each other:
 //!
-//!   Idle ──connect──▶ Connecting ──▶ Greeting ──▶ Up ──lost──▶ Connecting
-//!                        │              │          ╲──silent──▶ Silent: marked down, and up again when it answers
-//!                        │ failed       │ refused                 Down: requests are refused at once
-//!                        └──────▶ Down ◀┘ ──pause──▶ Probing ──▶ Greeting ──▶ Up
-//! ```
+//! | value | owns |
+//! |---|---|
+//! | `Link` (`link.rs`) | the state of the connection, its greeting, when it is tried again |
+//! | `Pipeline` (`pipeline.rs`) | the messages: their order, bytes and keys |
+//! | `Deadlines` (`deadlines.rs`) | when they are late, and when reads may be asked elsewhere |
+//! | `Replies` (`replies.rs`) | what has come of the next reply |
+//! | `Health`, `InStep` (`health.rs`, `in_step.rs`) | what late requests and answers say about it |
+//! | `Tally` (`tally.rs`) | what is counted |
 //!
-//! Replies come in the order of the messages, so the head of `parts` owns the next reply. A part whose request has been
-//! answered already (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
+//! It is given messages, bytes and instants. It answers what is to be written, whose a reply is, what is late, and what is lost when
+//! the connection ends. It decides nothing about its server: what follows from silence or from a lost connection is decided by those who
+//! own all of them (`connection.rs`).
 
-mod deadlines;
-mod joined;
-mod keys;
-mod late_reads;
-mod renewal;
-mod scattered;
+pub(crate) use crate::servers::{
+    deadlines::sooner,
+    part::{NewPart, Part, Purpose, Repeated, RequestKey},
+    replies::{Kept, Taken},
+};
+#[cfg(test)]
+mod tests;
 
-pub(crate) use crate::servers::part::{NewPart, Part, Purpose, Repeated, RequestKey};
 use crate::{
-    Config, Fault,
-    memory::buffer::ByteQueue,
+    Config, Fault, JoinGets,
     servers::begun::Begun,
+    servers::deadlines::{Deadlines, LateRead, Terms},
     servers::greeting::Questions,
-    servers::happened::LostErrands,
     servers::health::Health,
     servers::in_step::InStep,
     servers::link::{Link, State},
+    servers::part::GivenUp,
+    servers::pipeline::{LostErrands, PART_KEYS_MAX, Pipeline},
+    servers::replies::Replies,
     servers::tally::Tally,
     servers::window::ServerWindow,
-    wire::key::Spelling,
+    wire::key::Echo,
+    wire::tagged::Tagged,
 };
-use joined::{Cursor, Line};
-use scattered::Scattered;
-pub(crate) use scattered::{Kept, Taken};
-use std::collections::VecDeque;
 use std::sync::Arc;
-use weir_protocol::{Expected, ReplyScanner, Violation};
+use weir_protocol::{Expected, Reply, Retrieval, RetrievalVerb, ValueSpan, Violation};
 use weir_timing::{Distribution, Instant};
 
-/// No deadline.
-const NEVER: Instant = Instant::from_nanos(u64::MAX);
-
+/// One connection to one server.
 #[derive(Debug)]
 pub(crate) struct Backend {
     link: Link,
+    pipeline: Pipeline,
+    deadlines: Deadlines,
+    replies: Replies,
     health: Health,
+    /// Whether its replies are in step.
+    in_step: InStep,
     tally: Tally,
-    parts: VecDeque<Part>,
-    /// How many of `parts` are completely handed to the kernel.
-    sent: usize,
-    /// How many of `parts` were taken from the queue by the driver.
-    dequeued: usize,
-    /// Parts before this one were checked for their deadline (except the first of all, whose reply may be on its way).
-    unexpired: usize,
-    /// Parts before this one were looked at for reads that may be asked elsewhere.
-    looked_at: usize,
-    /// No part that stands behind one with a later deadline has an earlier deadline than this. `None`: all stand in the order of
-    /// their deadlines.
-    overtaking: Option<Instant>,
-    /// The latest deadline of any part.
-    latest: Instant,
-    /// No part is late before this.
-    soonest: Instant,
-    pub(crate) out: ByteQueue,
-    out_start: u64,
-    /// The keys of the retrievals in `parts`, each after its length, against which replies are checked.
-    pub(crate) keys: ByteQueue,
-    line: Line,
-    cursor: Cursor,
-    scattered: Scattered,
-    pub(crate) scanner: ReplyScanner,
-    /// The beginning of a reply that is not complete.
-    pub(crate) input: Vec<u8>,
-    /// How many bytes are still to come of a value that is thrown away.
-    pub(crate) skip: usize,
-    /// Since when the head goes on, and how many bytes of it have moved since then.
-    progress: (Instant, usize),
-    /// Positions, among the keys of the part, of the values in the reply that was checked last.
-    pub(crate) ordinals: Vec<u32>,
     /// Which questions of the proxy's own it knows.
-    pub(crate) questions: Questions,
-    /// Its `item_size_max`, in bytes, once it was told.
-    pub(crate) item_size: Option<usize>,
+    questions: Questions,
+    /// Its `item_size_max`, in bytes, once it said so.
+    item_size: Option<usize>,
     last_trouble: Option<Violation>,
     /// Why nothing may be added now, if that is the driver's wish.
     denial: Option<Fault>,
-    /// Whether its replies are in step.
-    pub(crate) in_step: InStep,
-    /// What the proxy puts into the reply that was checked last, where it repeats the key.
-    pub(crate) spelling: Spelling,
     /// Keys of it have other servers, too.
     has_copies: bool,
     /// It lacks a write, or may, and is to be told to forget it.
@@ -103,36 +69,19 @@ pub(crate) struct Backend {
 
 impl Backend {
     /// Idle; its replies are timed for the server in slot `timed_as`.
-    pub(crate) fn new(timed_as: usize, now: Instant) -> Self {
+    pub(super) fn new(timed_as: usize, now: Instant) -> Self {
         Self {
             link: Link::new(now),
+            pipeline: Pipeline::default(),
+            deadlines: Deadlines::new(now),
+            replies: Replies::default(),
             health: Health::default(),
+            in_step: InStep::default(),
             tally: Tally::new(timed_as, now),
-            parts: VecDeque::new(),
-            sent: 0,
-            dequeued: 0,
-            unexpired: 0,
-            looked_at: 0,
-            overtaking: None,
-            latest: Instant::ZERO,
-            soonest: NEVER,
-            out: ByteQueue::default(),
-            out_start: 0,
-            keys: ByteQueue::default(),
-            line: Line::default(),
-            cursor: Cursor::default(),
-            scattered: Scattered::default(),
-            scanner: ReplyScanner::default(),
-            input: Vec::new(),
-            skip: 0,
-            progress: (now, 0),
-            ordinals: Vec::new(),
             questions: Questions::default(),
             item_size: None,
             last_trouble: None,
             denial: None,
-            in_step: InStep::default(),
-            spelling: Spelling::default(),
             has_copies: false,
             is_stale: false,
         }
@@ -151,6 +100,16 @@ impl Backend {
     }
 
     #[inline]
+    pub(super) const fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    #[inline]
+    pub(super) const fn pipeline_mut(&mut self) -> &mut Pipeline {
+        &mut self.pipeline
+    }
+
+    #[inline]
     pub(super) const fn health(&self) -> &Health {
         &self.health
     }
@@ -158,6 +117,10 @@ impl Backend {
     #[inline]
     pub(super) const fn health_mut(&mut self) -> &mut Health {
         &mut self.health
+    }
+
+    pub(super) const fn in_step_mut(&mut self) -> &mut InStep {
+        &mut self.in_step
     }
 
     pub(crate) const fn tally(&self) -> &Tally {
@@ -174,9 +137,36 @@ impl Backend {
         self.tally.into_times()
     }
 
-    // ── what is counted ────────────────────────────────────────────────────────────────────────────────────────────────────
+    pub(super) const fn questions(&self) -> Questions {
+        self.questions
+    }
+
+    pub(super) const fn questions_mut(&mut self) -> &mut Questions {
+        &mut self.questions
+    }
+
+    /// Its `item_size_max`, in bytes, once it said so.
+    pub(super) const fn item_size(&self) -> Option<usize> {
+        self.item_size
+    }
+
+    pub(super) const fn set_item_size(&mut self, bytes: usize) {
+        self.item_size = Some(bytes);
+    }
+
+    pub(super) fn note_trouble(&mut self, trouble: Violation) {
+        self.last_trouble = Some(trouble);
+    }
+
+    /// While there is a fault, nothing is sent there because of it.
+    pub(super) const fn deny(&mut self, fault: Option<Fault>) {
+        self.denial = fault;
+    }
+
+    // ── how it is ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// How its connection is.
+    #[inline]
     pub(crate) const fn state(&self) -> State {
         self.link.state()
     }
@@ -191,6 +181,56 @@ impl Backend {
         self.link.refusal()
     }
 
+    /// Why a connection to it was given up last, if one ever was.
+    pub(crate) fn last_trouble(&self) -> Option<String> {
+        self.last_trouble.as_ref().map(ToString::to_string)
+    }
+
+    /// Keys of it have other servers, too.
+    pub(super) const fn have_copies(&mut self) {
+        self.has_copies = true;
+    }
+
+    #[inline]
+    pub(crate) const fn has_copies(&self) -> bool {
+        self.has_copies
+    }
+
+    /// It lacks a write, or may, and is to be told to forget it; or it was told.
+    pub(super) const fn keep_stale(&mut self, is_stale: bool) {
+        self.is_stale = is_stale;
+    }
+
+    /// Whether the proxy's own messages may be sent there.
+    pub(super) fn takes_errands(&self) -> bool {
+        self.link.is_up() && !self.link.is_renewing()
+    }
+
+    /// Whether a message may be added now.
+    #[inline]
+    pub(crate) fn admit(&self, config: &Config) -> Result<(), Fault> {
+        if let Some(fault) = self.denial {
+            return Err(fault);
+        }
+        if self.link.state().is_down() {
+            return Err(Fault::Down);
+        }
+        if self.pipeline.is_full(config) { Err(Fault::Full) } else { Ok(()) }
+    }
+
+    /// Whether no time to come means anything to it: it is connected, or nobody wants it to be, and it owes nothing.
+    #[inline]
+    pub(super) fn waits_for_nothing(&self) -> bool {
+        self.pipeline.is_empty() && matches!(self.link.state(), State::Up | State::Idle) && !self.is_stale
+    }
+
+    /// Nothing waits for it, and nothing is kept: for tests.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.is_stale && self.pipeline.is_quiet() && self.replies.is_quiet()
+    }
+
+    // ── what is counted ────────────────────────────────────────────────────────────────────────────────────────────────────
+
     /// A message got an error, or no answer.
     #[inline]
     pub(crate) const fn count_error(&mut self) {
@@ -201,12 +241,6 @@ impl Backend {
     #[inline]
     pub(crate) fn record(&mut self, sent: Instant, now: Instant) {
         self.tally.record(sent, now);
-    }
-
-    /// Something came from it.
-    #[inline]
-    pub(crate) const fn note_heard(&mut self) {
-        self.health.note_heard();
     }
 
     /// It took so long to answer, or to be given up.
@@ -225,70 +259,7 @@ impl Backend {
         self.tally.end_window(index, (server, self.link.state().name()), time)
     }
 
-    /// Why a connection to it was given up last, if one ever was.
-    pub(crate) fn last_trouble(&self) -> Option<String> {
-        self.last_trouble.as_ref().map(ToString::to_string)
-    }
-
-    pub(super) fn note_trouble(&mut self, trouble: Violation) {
-        self.last_trouble = Some(trouble);
-    }
-
-    /// While there is a fault, nothing is sent there because of it.
-    pub(super) const fn deny(&mut self, fault: Option<Fault>) {
-        self.denial = fault;
-    }
-
-    /// Keys of it have other servers, too.
-    pub(crate) const fn have_copies(&mut self) {
-        self.has_copies = true;
-    }
-
-    #[inline]
-    pub(crate) const fn has_copies(&self) -> bool {
-        self.has_copies
-    }
-
-    /// It lacks a write, or may, and is to be told to forget it; or it was told.
-    pub(crate) const fn keep_stale(&mut self, is_stale: bool) {
-        self.is_stale = is_stale;
-    }
-
-    /// Whether the proxy's own messages may be sent there.
-    pub(crate) fn takes_errands(&self) -> bool {
-        self.link.is_up() && !self.link.is_renewing()
-    }
-
-    /// Whether a message may be added now.
-    pub(crate) fn admit(&self, config: &Config) -> Result<(), Fault> {
-        if let Some(fault) = self.denial {
-            return Err(fault);
-        }
-        if self.link.state().is_down() {
-            return Err(Fault::Down);
-        }
-        let full = self.parts.len() >= config.server_requests_max
-            || self.out.len() >= config.server_buffer_bytes_max;
-        if full { Err(Fault::Full) } else { Ok(()) }
-    }
-
-    /// Whether no time to come means anything to it: it is connected, or nobody wants it to be, and it owes nothing.
-    pub(crate) fn waits_for_nothing(&self) -> bool {
-        self.parts.is_empty() && matches!(self.link.state(), State::Up | State::Idle) && !self.is_stale
-    }
-
-    /// Whether time may have run out for something of it, or it is wanted and not connected.
-    #[inline]
-    pub(crate) fn may_be_late(&self, now: Instant) -> bool {
-        match self.link.state() {
-            State::Up | State::Silent => self.soonest <= now,
-            State::Idle => !self.waits_for_nothing(),
-            State::Connecting { .. }
-            | State::Greeting { .. }
-            | State::Down { .. }
-            | State::Probing { .. } => true,
-        }
-    }
+    // ── messages ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Begins a message: the caller appends its bytes to [`Backend::message`] and its keys by [`Backend::push_key`], and
     /// then calls [`Backend::finish_message`].
@@ -298,9 +269,9 @@ impl Backend {
         self.tally.note_queued(now);
     }
 
-    /// The same for a message that no request asked for. Nobody waits for its reply, and it is nobody's load.
+    /// The same for a message that no request asked for. Nobody waits for its reply, and it is no load.
     #[inline(never)]
-    pub(crate) fn begin_own_message(
+    pub(super) fn begin_own_message(
         &mut self,
         purpose: Purpose,
         expected: Expected,
@@ -314,225 +285,410 @@ impl Backend {
     // As a call of its own it costs every message some twenty instructions.
     #[inline(always)]
     fn begin_part(&mut self, part: NewPart, purpose: Purpose, config: &Config, now: Instant) {
-        let start = self.out_end();
-        let deadline =
-            part.created.deadline(config.timeout_ns, self.health.is_silent(config.timeout_ns, now));
-        if part.request.is_some() && deadline < self.latest {
-            self.overtaking = Some(self.overtaking.map_or(deadline, |earliest| earliest.min(deadline)));
-        }
-        self.latest = self.latest.max(deadline);
-        let first =
-            if self.has_copies { late_reads::half_time(deadline, config.timeout_ns) } else { deadline };
-        self.soonest = self.soonest.min(first);
-        self.parts.push_back(Part::new(part, purpose, start, deadline, now));
+        let is_silent = self.health.is_silent(config.timeout_ns, now);
+        let deadline = part.created.deadline(config.timeout_ns, is_silent);
+        let moves_after = self.has_copies.then_some(config.timeout_ns);
+        self.deadlines.add(deadline, part.request.is_some(), moves_after);
+        self.pipeline.begin(part, purpose, deadline, now);
     }
 
+    /// The bytes of the message that was begun last.
+    #[inline]
     pub(crate) fn message(&mut self) -> &mut Vec<u8> {
-        self.out.end()
+        self.pipeline.message()
     }
 
+    #[inline]
     pub(crate) fn finish_message(&mut self) {
-        let end = self.out_end();
-        self.parts.back_mut().expect("a message was begun").set_end(end);
+        self.pipeline.finish();
     }
 
-    fn out_end(&self) -> u64 {
-        self.out_start + self.out.len() as u64
+    /// Begins the message of a retrieval of `key_count` keys, or puts it into the one before (`pipeline/line.rs`): the caller adds the keys
+    /// by [`Backend::push_key`], and then calls [`Backend::finish_retrieval`].
+    // As a call of its own it costs every get forty instructions.
+    #[inline(always)]
+    pub(crate) fn begin_retrieval(
+        &mut self,
+        part: NewPart,
+        (retrieval, key_count): (Retrieval<'_>, usize),
+        config: &Config,
+        now: Instant,
+    ) {
+        let may_be_joined = config.join_gets == JoinGets::On
+            && retrieval.verb == RetrievalVerb::Get
+            && key_count <= PART_KEYS_MAX;
+        let joins = may_be_joined && self.pipeline.open_line();
+        self.begin_message(part, config, now);
+        self.pipeline.begin_retrieval(retrieval, may_be_joined, joins);
     }
+
+    /// All keys of the retrieval are there. Returns whether they stand in the message of another.
+    #[inline]
+    pub(crate) fn finish_retrieval(&mut self) -> bool {
+        self.pipeline.finish_retrieval()
+    }
+
+    /// Adds a key to the message that was begun last: to its bytes and to what its reply is checked against.
+    #[inline]
+    pub(crate) fn push_key(&mut self, key: &[u8]) {
+        self.pipeline.push_key(key);
+    }
+
+    /// Who repeats the key in the reply to the meta message that was begun last.
+    pub(crate) fn expect_echo(&mut self, echo: &Echo) {
+        self.pipeline.expect_echo(echo);
+    }
+
+    /// The message that was begun last is a part's of another one that is asked for again, for the so-manieth time.
+    pub(crate) fn note_try(&mut self, tries: u8) {
+        self.pipeline.note_try(tries);
+    }
+
+    // ── they leave ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Whether the driver should be asked to write.
-    pub(crate) fn wants_write(&self) -> bool {
-        !self.out.is_empty()
-            && self.link.is_connected()
+    #[inline]
+    pub(super) fn wants_write(&self) -> bool {
+        self.link.is_connected()
             && !self.link.is_blocked()
-            && !self.output().is_empty()
+            && self.pipeline.has_output(self.link.is_renewing())
     }
 
-    pub(crate) fn output(&self) -> &[u8] {
-        let out = self.out.as_slice();
-        if self.link.is_renewing() { &out[..self.begun_bytes()] } else { out }
+    /// What is to be written. While the connection is being renewed nothing new is begun on it.
+    #[inline]
+    pub(super) fn output(&self) -> &[u8] {
+        self.pipeline.output(self.link.is_renewing())
     }
 
     /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue, with how many
-    /// left it before: as long was the queue when it entered.
-    pub(crate) fn dequeue(&mut self, now: Instant, mut taken: impl FnMut(RequestKey, u64)) {
-        let taken_now =
-            if self.link.is_renewing() { self.begun().max(self.dequeued) } else { self.parts.len() };
-        let mut count = 0;
-        for part in self.parts.range(self.dequeued..taken_now) {
-            if let Some(request) = part.request() {
-                taken(request, count);
-            }
-            count += u64::from(part.is_load());
-        }
+    /// left it before.
+    #[inline]
+    pub(super) fn dequeue(&mut self, now: Instant, taken: impl FnMut(RequestKey, u64)) {
+        let count = self.pipeline.dequeue(self.link.is_renewing(), taken);
         self.tally.note_dequeued(count, now);
-        self.dequeued = taken_now;
     }
 
     /// `count` bytes were handed to the kernel; calls `forwarded` for each request whose message is complete there.
-    pub(crate) fn handle_written(
+    #[inline]
+    pub(super) fn handle_written(
         &mut self,
         count: usize,
         progress_min: usize,
         now: Instant,
-        mut forwarded: impl FnMut(RequestKey),
+        forwarded: impl FnMut(RequestKey),
     ) {
-        if self.sent == 0
-            && let Some(head) = self.parts.front().filter(|head| head.is_long())
-        {
-            self.note_progress(count, head.start() < self.out_start, progress_min, now);
+        if let Some(goes_on) = self.pipeline.long_head_leaving() {
+            self.deadlines.note_progress(count, goes_on, progress_min, now);
         }
         // Of a connection that is being renewed less than all is offered; the kernel may well have taken that.
         let blocked = count < self.output().len();
         self.link.set_blocked(blocked);
-        self.out.advance(count);
-        self.out_start += count as u64;
-        while self.sent < self.parts.len() {
-            let last = self.last_of_message(self.sent);
-            if self.parts[last].end() > self.out_start {
-                break;
-            }
-            for part in self.sent..=last {
-                let part = &mut self.parts[part];
-                part.note_sent(now);
-                if let Some(request) = part.request() {
-                    forwarded(request);
-                }
-            }
-            self.sent = last + 1;
-        }
+        self.pipeline.note_written(count, now, forwarded);
     }
+
+    // ── replies ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The part that owns the next reply, if it has been sent at least in part.
+    #[inline]
     pub(crate) fn head(&self) -> Option<&Part> {
-        self.parts.front().filter(|part| part.start() < self.out_start)
+        self.pipeline.head()
     }
 
-    /// So many bytes came from the server, or went there; `goes_on` if the head was under way before them.
-    pub(crate) fn note_progress(&mut self, count: usize, goes_on: bool, progress_min: usize, now: Instant) {
-        let (since, moved) = self.progress;
-        let moved = moved.saturating_add(count);
-        self.progress = if goes_on && moved < progress_min { (since, moved) } else { (now, 0) };
+    /// Takes the beginning of the reply that has come, to be given back by [`Backend::keep_input`].
+    #[inline]
+    pub(crate) fn take_input(&mut self) -> Vec<u8> {
+        self.replies.take_input()
     }
 
-    /// What has come of the head's reply is forgotten, and so will be what is still to come of the value at its end. Returns the
-    /// part that waited for it, and whose.
-    pub(crate) fn throw_reply_away(&mut self) -> Option<(RequestKey, u32)> {
-        self.drop_values();
-        let whose = self.scattered.throw_away();
-        self.parts.get_mut(whose).and_then(|part| Some((part.take_request()?, part.index())))
+    /// `count` bytes came, of which this is the beginning of a reply that is not complete; `goes_on` if it is the one of before. Returns how
+    /// many bytes of that there must be before looking at it again is of use, if it has begun.
+    #[inline]
+    pub(crate) fn keep_input(
+        &mut self,
+        input: Vec<u8>,
+        (count, goes_on): (usize, bool),
+        progress_min: usize,
+        now: Instant,
+    ) -> usize {
+        self.health.note_heard();
+        self.deadlines.note_progress(count, goes_on, progress_min, now);
+        let needed = if input.is_empty() { 0 } else { self.replies.needed() };
+        self.replies.keep(input);
+        needed
+    }
+
+    pub(crate) const fn input_len(&self) -> usize {
+        self.replies.input_len()
+    }
+
+    /// How many bytes of the reply there must be before looking at it again is of use.
+    #[inline]
+    pub(crate) fn needed(&self) -> usize {
+        self.replies.needed()
+    }
+
+    /// So many bytes came. Returns how many of them are a value's that is thrown away, and whether that is complete with them.
+    #[inline]
+    pub(crate) fn skip(&mut self, len: usize) -> (usize, bool) {
+        self.replies.skip(len)
+    }
+
+    /// Looks at the front of `bytes` for a complete reply.
+    #[inline]
+    pub(crate) fn scan(&mut self, expected: Expected, bytes: &[u8]) -> Result<Option<Reply>, Violation> {
+        self.replies.scan(expected, bytes)
+    }
+
+    /// Where the values lie in the reply that was scanned last.
+    #[inline]
+    pub(crate) fn values(&self) -> &[ValueSpan] {
+        self.replies.values()
+    }
+
+    /// Positions, among the keys of the part, of the values in the reply that was checked last.
+    #[inline]
+    pub(crate) fn ordinals(&self) -> &[u32] {
+        self.replies.ordinals()
+    }
+
+    /// The reply that is delivered next has these values.
+    pub(crate) fn take_ordinals_of(&mut self, kept: &Kept) {
+        self.replies.take_ordinals_of(kept);
+    }
+
+    /// The reply that was checked last, with the key as its client wrote it.
+    pub(crate) fn spell(&self, reply: Reply, bytes: &[u8]) -> Option<Tagged> {
+        self.replies.spell(reply, bytes)
     }
 
     /// Takes the part whose reply is complete, after checking that the values in it are the ones that were asked for.
     /// [`Backend::note_replied`] must follow.
+    #[inline]
     pub(crate) fn complete_head(&mut self, reply: &[u8]) -> Result<Part, Violation> {
-        self.check_keys(reply)?;
-        self.link.note_answered();
+        self.replies.check_keys(&mut self.pipeline, reply, &mut self.last_trouble)?;
         Ok(self.take_head())
     }
 
+    #[inline]
     fn take_head(&mut self) -> Part {
-        let part = self.parts.pop_front().expect("a reply was scanned for the head");
+        self.link.note_answered();
+        let part = self.pipeline.take_head();
+        self.deadlines.note_left(1);
         self.tally.note_reply(part.is_load());
-        self.sent = self.sent.saturating_sub(1);
-        self.dequeued = self.dequeued.saturating_sub(1);
-        self.unexpired = self.unexpired.saturating_sub(1);
-        self.looked_at = self.looked_at.saturating_sub(1);
         part
     }
 
     /// All that came at `now` was taken: its requests are in flight no more.
+    #[inline]
     pub(crate) fn note_replied(&mut self, now: Instant) {
         self.tally.note_replied(now);
     }
 
+    /// A reply came to a request that had been given up.
+    pub(crate) const fn note_late_reply(&mut self, now: Instant) {
+        self.in_step.note_late_reply(now);
+    }
+
+    /// The answer to the question whether the replies are in step came in its turn.
+    pub(crate) const fn note_in_step(&mut self) {
+        self.in_step.note_confirmed();
+    }
+
+    /// What has come of the reply is forgotten, and so will be what is still to come of the value at its end. Returns the request that waited
+    /// for that, and which part of it.
+    pub(crate) fn throw_reply_away(&mut self) -> Option<(RequestKey, u32)> {
+        self.replies.throw_away(&mut self.pipeline)
+    }
+
+    /// Nobody waits for the reply to the head: the values that have come of it are forgotten.
+    pub(crate) fn drop_values(&mut self) {
+        self.replies.drop_values();
+    }
+
+    // ── replies to several parts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Whether the reply to the head goes on with that to the part behind it.
+    #[inline]
+    pub(crate) fn is_head_followed(&self) -> bool {
+        self.pipeline.is_head_followed()
+    }
+
+    /// Whether the head stands in the message of the part that was before it.
+    #[inline]
+    pub(crate) fn is_within_message(&self) -> bool {
+        self.pipeline.is_within_message()
+    }
+
+    /// Looks at the front of `bytes` for the reply to the head, whose message others share: for all its values, and then `true`, or for
+    /// what else is to be taken by [`Backend::take_values`] or ends the message.
+    #[inline]
+    pub(crate) fn scan_joined(&mut self, bytes: &[u8]) -> Result<Option<(Reply, bool)>, Violation> {
+        self.replies.scan_joined(&self.pipeline, bytes)
+    }
+
+    /// Takes the head, which has got all its values, and whose message others share.
+    #[inline]
+    pub(crate) fn complete_joined(&mut self) -> Part {
+        self.replies.take_keys_of_head(&mut self.pipeline);
+        self.take_head()
+    }
+
+    /// Values in the reply to a message of several parts, the first of which has not got all of its own: whose they are, and whether these
+    /// are all of it. No more than `kept_max` bytes are kept for parts that lack some.
+    pub(crate) fn take_values(&mut self, bytes: &[u8], kept_max: usize) -> Taken {
+        self.link.note_answered();
+        self.replies.take_values(&mut self.pipeline, bytes, kept_max)
+    }
+
+    /// Whether values of a message have come, and none of its parts has left its place since.
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.replies.is_scattered()
+    }
+
+    /// The reply to a message of several parts has ended: takes the next one, with what was kept for it.
+    pub(crate) fn end_part(&mut self) -> (Part, Option<Kept>) {
+        let kept = self.replies.end_part(&mut self.pipeline);
+        let part = self.take_head();
+        self.replies.note_left(!self.pipeline.is_within_message());
+        (part, kept)
+    }
+
+    /// The keys of the head, each after its length.
+    pub(crate) fn keys_of_head(&self) -> &[u8] {
+        self.pipeline.keys_of_head()
+    }
+
+    // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Whether time may have run out for something of it, or it is wanted and not connected.
+    #[inline]
+    pub(super) fn may_be_late(&self, now: Instant) -> bool {
+        match self.link.state() {
+            State::Up | State::Silent => self.deadlines.may_be_late(now),
+            State::Idle => !self.waits_for_nothing(),
+            State::Connecting { .. }
+            | State::Greeting { .. }
+            | State::Down { .. }
+            | State::Probing { .. } => true,
+        }
+    }
+
+    /// When something of it is late next, or may be asked elsewhere.
+    #[inline]
+    pub(super) fn next_deadline(&self, timeout_ns: u64) -> Option<Instant> {
+        self.deadlines.next(&self.pipeline, self.terms(timeout_ns))
+    }
+
+    /// What its deadlines depend on. A server that is marked down was asked with that whether its replies are in step (`mark_down.rs`), and
+    /// a second connection finds out what becomes of it (`second_opinion.rs`).
+    #[inline]
+    fn terms(&self, timeout_ns: u64) -> Terms {
+        let step_due = if self.link.state() == State::Silent { None } else { self.in_step.due() };
+        Terms::new(timeout_ns, self.has_copies, self.replies.has_begun(), step_due)
+    }
+
+    /// Takes the request from every part whose time is up, and calls `expired` for it. Returns how many parts are late besides whose
+    /// requests another server was asked for.
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        timeout_ns: u64,
+        mut expired: impl FnMut(RequestKey, Part),
+    ) -> usize {
+        let (mut timeouts, mut moved) = (0, 0);
+        let terms = self.terms(timeout_ns);
+        self.deadlines.expire(&mut self.pipeline, terms, now, |what, part| {
+            timeouts += 1;
+            match what {
+                GivenUp::Request(request) => expired(request, part),
+                GivenUp::Moved => moved += 1,
+            }
+        });
+        self.tally.count_timeouts(timeouts);
+        if timeouts > 0 {
+            self.in_step.note_given_up(now, timeout_ns);
+        }
+        self.deadlines.reckon(&self.pipeline, self.terms(timeout_ns));
+        moved
+    }
+
+    /// The reads that may be asked of another server, if there is one and the server has said nothing for half of the timeout.
+    pub(super) fn late_reads(&mut self, timeout_ns: u64, now: Instant) -> Vec<LateRead> {
+        let at = self.deadlines.reads_late_at(&self.pipeline, self.terms(timeout_ns));
+        if at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        self.deadlines.late_reads(&self.pipeline, timeout_ns, now)
+    }
+
+    /// The read in this place was asked of another server. It is still counted when its time is up.
+    pub(crate) fn note_moved(&mut self, place: usize) {
+        self.pipeline.parts_mut()[place].note_moved();
+    }
+
+    /// Whether a long reply is coming, and has made progress: what waits behind it may be late, and the server is not silent.
+    pub(super) fn is_answering(&self, now: Instant, timeout_ns: u64) -> bool {
+        self.replies.is_coming() && self.deadlines.has_progressed(timeout_ns, now)
+    }
+
+    // ── the connection ends ────────────────────────────────────────────────────────────────────────────────────────────────
+
     /// The connection is gone: everything that was queued or in flight on it is handed to `lost`, each part with the keys that were
     /// noted of it.
-    pub(crate) fn disconnect(&mut self, now: Instant, mut lost: impl FnMut(RequestKey, Part, &[u8])) {
-        let mut keys = self.keys.as_slice();
-        for (index, part) in self.parts.iter().enumerate() {
-            let mut len = 0;
-            (0..part.key_count()).for_each(|_| len += 1 + usize::from(keys[len]));
-            let (own, rest) = keys.split_at(len);
-            keys = rest;
+    pub(super) fn disconnect(&mut self, now: Instant, mut lost: impl FnMut(RequestKey, Part, &[u8])) {
+        let dequeued = self.pipeline.dequeued();
+        for (index, (part, keys)) in self.pipeline.parts_with_keys().enumerate() {
             if !part.is_load() {
                 continue;
             }
-            self.tally.note_over(index < self.dequeued, now);
+            self.tally.note_over(index < dequeued, now);
             if let Some(request) = part.request() {
-                lost(request, *part, own);
+                lost(request, *part, keys);
             }
         }
         self.link.lose();
-        self.parts.clear();
-        (self.sent, self.dequeued, self.unexpired, self.looked_at) = (0, 0, 0, 0);
-        self.overtaking = None;
+        self.pipeline.clear();
+        self.deadlines.clear();
+        self.replies.reset();
         self.in_step = InStep::default();
-        self.out.clear();
-        self.out_start = 0;
-        self.keys.clear();
-        self.cursor = Cursor::default();
-        self.scattered.end();
-        self.scanner.reset();
-        self.input = Vec::new();
-        self.skip = 0;
     }
 
-    /// Whether something was sent that could undo a later write on another connection. What was given up where keys have replicas
-    /// cannot: its key is in the journal.
-    pub(crate) fn may_undo(&self) -> bool {
-        let may = |part: &Part| part.request().is_some() || !self.has_copies && !part.is_answered();
-        self.parts.iter().any(|part| part.is_load() && may(part))
-    }
-
-    /// What the journal has at stake if the first `count` parts are lost with the connection.
-    pub(crate) fn errands_among(&self, count: usize) -> LostErrands {
-        let mut lost = LostErrands::default();
-        for part in self.parts.range(..count) {
-            match part.purpose() {
-                Purpose::Delete => lost.deletes += 1,
-                Purpose::Flush => lost.flush = true,
-                Purpose::Barrier | Purpose::Step => {}
-                Purpose::Request => {
-                    lost.writes |= part.expected() != Expected::Retrieval && part.start() < self.out_start;
-                }
+    /// The connection is replaced: what was begun on it is over, what waits stays. Returns what that means for the journal.
+    pub(super) fn renew(&mut self, now: Instant) -> LostErrands {
+        let Self { pipeline, tally, .. } = self;
+        let (begun, lost) = pipeline.drop_begun(|part| {
+            if part.is_load() {
+                tally.note_over(true, now);
             }
-        }
+        });
+        self.link.replace();
+        self.deadlines.note_left(begun);
+        self.replies.reset();
+        self.in_step = InStep::default();
         lost
     }
 
-    pub(crate) fn part_count(&self) -> usize {
-        self.parts.len()
+    /// Whether something was sent that could undo a later write on another connection.
+    pub(crate) fn may_undo(&self) -> bool {
+        self.pipeline.may_undo(self.has_copies)
     }
 
-    /// Whether a reply to something that was given up is still to come.
-    pub(crate) fn has_given_up(&self) -> bool {
-        self.parts.iter().any(Part::is_given_up)
+    /// When nothing waits any more for a reply, so that the connection can be ended; `only_begun`: to what was begun on it.
+    pub(super) fn settled_at(&self, only_begun: bool) -> Option<Instant> {
+        if only_begun { self.pipeline.begun_settled_at() } else { self.pipeline.settled_at() }
     }
 
-    /// The message that was finished last is known by `mark`, which is none of a split multi-get's numbers.
-    pub(crate) fn mark_last(&mut self, mark: u32) {
-        self.parts.back_mut().expect("a message was begun").set_index(mark);
+    // ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The memory that its buffers keep, in bytes.
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.replies.held_bytes() + self.pipeline.held_bytes()
     }
 
-    /// Whether a message with this mark waits, or waits for its reply.
-    pub(crate) fn has_part_marked(&self, mark: u32) -> bool {
-        self.parts.iter().any(|part| part.index() == mark)
-    }
-
-    pub(crate) fn is_quiet(&self) -> bool {
-        !self.is_stale
-            && self.parts.is_empty()
-            && self.out.is_empty()
-            && self.keys.is_empty()
-            && self.input.is_empty()
-    }
-}
-
-/// The earlier of two times, of which there may be none.
-pub(crate) fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
+    /// Frees the buffers that are empty.
+    pub(super) fn give_memory_back(&mut self) {
+        self.replies.give_memory_back();
+        self.pipeline.give_memory_back();
     }
 }

@@ -50,15 +50,19 @@ impl Servers {
     /// Whether a value of this length is to go apart from what its server is sent otherwise, if it can.
     fn wants_bulk(&self, server: usize, len: usize) -> bool {
         let own = &self[server];
-        len >= self.config.large_value_bytes && own.link().is_up() && !own.has_given_up()
+        len >= self.config.large_value_bytes && own.link().is_up() && !own.pipeline().has_given_up()
     }
 
     /// Where a write of this key goes whose server has a connection apart already.
     fn way_of(&self, server: usize, name: &[u8], len: usize) -> Way {
         let Some(apart) = self.bulk_of(server) else { return Way::Own };
         let mark = mark(name);
-        if self[apart].has_part_marked(mark) {
-            return if self[server].has_given_up() { Way::Refused } else { Way::Bulk(apart, mark) };
+        if self[apart].pipeline().has_part_marked(mark) {
+            return if self[server].pipeline().has_given_up() {
+                Way::Refused
+            } else {
+                Way::Bulk(apart, mark)
+            };
         }
         let goes = self.wants_bulk(server, len) && self[apart].admit(&self.config).is_ok();
         if goes { Way::Bulk(apart, mark) } else { Way::Own }
@@ -84,7 +88,7 @@ impl Servers {
 
     /// The message that was composed last, for this bulk connection, is known by `mark`.
     pub(crate) fn note_bulk(&mut self, bulk: usize, mark: u32) {
-        self[bulk].mark_last(mark);
+        self[bulk].pipeline_mut().mark_last(mark);
         self.counters.requests_apart += 1;
         self.is_bulk_busy = true;
     }

@@ -3,6 +3,7 @@
 use crate::{
     servers::Servers,
     servers::changes::{DownReason, ReplacedReason, ServerChange},
+    servers::deadlines::LateRead,
     servers::greeting::{Greeted, Question},
     servers::happened::{Ending, Happened, Lost, LostErrands, Retry},
     servers::link::{Said, State},
@@ -12,9 +13,6 @@ use crate::{
 };
 use weir_protocol::Violation;
 use weir_timing::Instant;
-
-/// A read that may be asked of another server: where it stands, whose it is, and its keys, each after its length.
-pub(crate) type LateRead = (usize, RequestKey, Part, Box<[u8]>);
 
 impl Servers {
     // ── made ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -66,7 +64,7 @@ impl Servers {
     /// A connection was made. Nothing of a client goes there before the server has shown that it serves us.
     fn greet(&mut self, server: usize, now: Instant) {
         let question = if self.config.greets() {
-            self[self.slots.own(server)].questions.first()
+            self[self.slots.own(server)].questions().first()
         } else if self.is_asked_item_size(server) {
             Question::Settings
         } else {
@@ -137,7 +135,7 @@ impl Servers {
     fn go_on_greeting(&mut self, server: usize, now: Instant) {
         let own = self.slots.own(server);
         let Some((question, version, reply)) = self[server].link_mut().end_question() else { return };
-        self[own].questions.note_answered(question);
+        self[own].questions_mut().note_answered(question);
         if let Some(version) = version {
             self.happened.push_back(Happened::Version(server, version));
         }
@@ -171,7 +169,7 @@ impl Servers {
 
     fn note_unknown_question(&mut self, server: usize, question: Question) {
         let own = self.slots.own(server);
-        if self[own].questions.note_closed(question) {
+        if self[own].questions_mut().note_closed(question) {
             self.note_change(own, ServerChange::QuestionUnknown);
         }
     }
@@ -180,7 +178,7 @@ impl Servers {
     fn use_connection(&mut self, server: usize, now: Instant) {
         let backend = &mut self[server];
         backend.link_mut().open(now);
-        backend.note_heard();
+        backend.health_mut().note_heard();
         self.count_greetings();
         self.note_change(server, ServerChange::Up);
     }
@@ -234,10 +232,7 @@ impl Servers {
             _ => {}
         }
         let timeout_ns = self.config.timeout_ns;
-        if self[server].reads_late_at(timeout_ns).is_none_or(|at| at > now) {
-            return Vec::new();
-        }
-        self[server].late_reads(now, timeout_ns)
+        self[server].late_reads(timeout_ns, now)
     }
 
     /// Gives up what of this server is late.
@@ -247,9 +242,9 @@ impl Servers {
         }
         let timeout_ns = self.config.timeout_ns;
         let backend = &mut self[server];
-        let (mut late, in_step) = (Vec::new(), backend.in_step);
-        let is_head_given_up = backend.is_head_given_up();
-        let mut asks = backend.in_step.is_to_ask(is_head_given_up, timeout_ns, now);
+        let (mut late, in_step) = (Vec::new(), *backend.in_step_mut());
+        let is_head_given_up = backend.pipeline().is_head_given_up();
+        let mut asks = backend.in_step_mut().is_to_ask(is_head_given_up, timeout_ns, now);
         let moved = backend.expire(now, timeout_ns, |request, part| {
             asks |= in_step.is_doubted_by(&part);
             late.push((request, part));
@@ -303,7 +298,7 @@ impl Servers {
         self.note_change(server, ServerChange::Replaced(ReplacedReason::Garbage { said: said.clone() }));
         // Those who have only shared a message with the trouble.
         let mut sharers: Vec<(Part, Box<[u8]>)> = Vec::new();
-        self[server].take_sharers(|part, keys| sharers.push((part, keys.into())));
+        self[server].pipeline_mut().take_sharers(|part, keys| sharers.push((part, keys.into())));
         self.lose_connection(server, Fault::Protocol, Ending::Otherwise, now);
         let longest_ns = self.config.reconnect_delay_max_ns;
         // Of gets that share a message each is asked again alone: the one that is the trouble shows it there, and is counted then.
@@ -321,7 +316,7 @@ impl Servers {
     pub(super) fn lose_connection(&mut self, server: usize, fault: Fault, ending: Ending, now: Instant) {
         self.counters.server_disconnects += 1;
         let backend = &self[server];
-        let errands = backend.errands_among(backend.part_count());
+        let errands = backend.pipeline().errands();
         self.lose_parts(server, fault, now);
         self.tell_ended(server, errands, ending);
     }

@@ -1,5 +1,6 @@
 //! What becomes of requests and servers without a reply, told upwards as values, in the order in which it happened.
 
+pub(crate) use crate::servers::pipeline::LostErrands;
 use crate::{
     servers::part::{Part, RequestKey},
     servers::version::Version,
@@ -60,15 +61,4 @@ pub(crate) enum Ending {
     ByServer,
     /// Nobody knows what the server still has of it.
     Otherwise,
-}
-
-/// What of a connection's parts concerns the journal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LostErrands {
-    /// Deletes that were not confirmed.
-    pub(crate) deletes: usize,
-    /// A flush that was not.
-    pub(crate) flush: bool,
-    /// Writes of which the server has at least a part, and that it has not answered.
-    pub(crate) writes: bool,
 }

@@ -73,6 +73,11 @@ impl InStep {
         is_head_given_up
     }
 
+    /// The question is on its way.
+    pub(crate) const fn note_asked(&mut self) {
+        self.is_asked = true;
+    }
+
     /// The version came in its turn.
     pub(crate) const fn note_confirmed(&mut self) {
         self.late_reply = None;
@@ -85,11 +90,11 @@ impl Servers {
     #[cold]
     pub(crate) fn ask_in_step(&mut self, server: usize, now: Instant) {
         // Who does not know the question would end the connection, with all that is on it.
-        if !self.is_up(server) || self[server].questions.lacks_version() {
+        if !self.is_up(server) || self[server].questions().lacks_version() {
             return;
         }
         self.counters.server_step_checks += 1;
-        self[server].in_step.is_asked = true;
+        self[server].in_step_mut().note_asked();
         self.ask_version(server, Purpose::Step, now);
     }
 }

@@ -3,22 +3,23 @@
 //! Every server is asked whenever it was connected, before anything of a client is sent (`greeting.rs`). A value that is larger than any server stores is refused before it is read; one
 //! that is only larger than its own server stores is that server's to refuse.
 
-use crate::{servers::Servers, servers::happened::Happened};
+use crate::{servers::Servers, servers::backend::Backend, servers::happened::Happened};
 
 impl Servers {
     /// Whether a server that was just connected is asked. One that has closed several connections instead of answering is not: not
     /// everything that speaks memcached's protocol knows the question.
     pub(crate) fn is_asked_item_size(&self, server: usize) -> bool {
         let is_own = self.slots.beside(server).is_none();
-        let may_know = self[server].questions.may_know_settings() || !self.config.spares_questions();
+        let may_know = self[server].questions().may_know_settings() || !self.config.spares_questions();
         self.config.asks_item_size && is_own && may_know
     }
 
     /// A server has answered.
     pub(super) fn learn_item_size(&mut self, server: usize, reply: &[u8]) {
-        let backend = &mut self[server];
-        backend.item_size = item_size(reply).or(backend.item_size);
-        if let Some(largest) = self.all.iter().filter_map(|backend| backend.item_size).max() {
+        if let Some(bytes) = item_size(reply) {
+            self[server].set_item_size(bytes);
+        }
+        if let Some(largest) = self.all.iter().filter_map(Backend::item_size).max() {
             self.happened.push_back(Happened::ItemSize(largest));
         }
     }

@@ -79,7 +79,7 @@ impl Servers {
         let backend = &mut self[server];
         if backend.link_mut().wake() {
             // The answer came in its turn.
-            backend.in_step = InStep::default();
+            *backend.in_step_mut() = InStep::default();
             self.counters.servers_marked_up += 1;
             self.note_change(server, ServerChange::Up);
         }

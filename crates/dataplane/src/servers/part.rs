@@ -59,13 +59,13 @@ enum Asker {
     Request(RequestKey),
     /// Nobody any more, or from the beginning.
     Nobody,
-    /// It was a read, and another server was asked for it (`late_reads.rs`). Its deadline still counts.
+    /// It was a read, and another server was asked for it (`deadlines.rs`). Its deadline still counts.
     Moved,
     /// Its request got all of its reply, and the reply to the message goes on.
     Answered,
 }
 
-/// Whether a part shares its message with others (`joined.rs`).
+/// Whether a part shares its message with others (`pipeline/line.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sharing {
     /// Its message is its own.

@@ -1,4 +1,4 @@
-//! Gets of several requests in one message (`backend/joined.rs`): each client is answered as if it had asked alone.
+//! Gets of several requests in one message (`servers/pipeline/line.rs`): each client is answered as if it had asked alone.
 
 use crate::world::{MS, TIMEOUT, World};
 use weir_dataplane::{Config, Event, JoinGets, ReadPolicy, SessionId};

@@ -19,7 +19,7 @@ impl Dataplane {
         mut bytes: &'a [u8],
         now: Instant,
     ) -> Result<&'a [u8], Violation> {
-        let needed = self.base.fleet.servers[server].scanner.needed();
+        let needed = self.base.fleet.servers[server].needed();
         if needed > kept.len() + LAST_LINE_BYTES {
             // A value is coming, and it may be the last.
             kept.reserve_exact(needed + LAST_LINE_BYTES - kept.len());
@@ -33,7 +33,7 @@ impl Dataplane {
         if !kept.is_empty() && !bytes.is_empty() {
             append_exactly(kept, bytes);
             bytes = &[];
-            if kept.len() >= self.base.fleet.servers[server].scanner.needed() {
+            if kept.len() >= self.base.fleet.servers[server].needed() {
                 self.deliver_whole(server, kept, now)?;
             }
         }
@@ -75,7 +75,7 @@ impl Dataplane {
             return;
         };
         let session = &self.base.clients[self.requests.services[request].session];
-        let to_come = needed.saturating_sub(backend.input.len());
+        let to_come = needed.saturating_sub(backend.input_len());
         let whose =
             if session.replies.buffered_bytes() + needed > self.base.fleet.config.session_buffer_bytes_max {
                 self.base.meter.counters().session_refusals_full += 1;
@@ -88,21 +88,6 @@ impl Dataplane {
             };
         self.requests.services[request].fail(Fault::Buffer, &Arc::from(whose));
         self.throw_reply_away(server, now);
-    }
-}
-
-impl crate::servers::backend::Backend {
-    /// Nobody waits for the reply to the head: the values that have come of it are forgotten.
-    pub(crate) fn drop_values(&mut self) {
-        let (needed, len) = (self.scanner.needed(), self.input.len());
-        if needed > len + 1 {
-            // That is the end of a value; of a line nobody knows where it ends.
-            self.skip = needed - len;
-            self.input = Vec::new();
-        } else {
-            self.input.drain(..self.scanner.position());
-        }
-        self.scanner.reset();
     }
 }
 

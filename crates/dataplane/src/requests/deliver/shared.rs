@@ -1,4 +1,4 @@
-//! Replies to messages that several gets share: what of them is whose (`backend/joined.rs`).
+//! Replies to messages that several gets share: what of them is whose (`pipeline/line.rs`).
 
 use crate::{
     Dataplane, Fault,
@@ -38,10 +38,10 @@ impl Dataplane {
     }
 
     fn deliver_kept(&mut self, server: usize, part: Part, kept: &Kept, now: Instant) {
-        let len = kept.bytes.len();
+        let len = kept.bytes().len();
         let reply = Reply { len, answer_len: len, status: Status::Values, last_line: len };
-        self.base.fleet.servers[server].ordinals.clone_from(&kept.ordinals);
-        self.deliver_part(server, part, reply, (&kept.bytes, Some(&kept.values)), now);
+        self.base.fleet.servers[server].take_ordinals_of(kept);
+        self.deliver_part(server, part, reply, (kept.bytes(), Some(kept.values())), now);
     }
 
     /// What no value came for is a miss now.

@@ -10,7 +10,7 @@
 //! that came last, where it is if the server keeps the order. What belongs to a part that lacks other values is kept here until these come
 //! or the reply ends. It is asked whose a value is, and answers what is to be done with it.
 
-use super::{Part, RequestKey};
+use crate::servers::part::{Part, RequestKey};
 use std::{collections::VecDeque, mem};
 use weir_protocol::{Reply, ReplyScanner, ValueSpan, Violation, Whose};
 
@@ -43,10 +43,10 @@ struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     part: usize,
-    pub(crate) bytes: Vec<u8>,
+    bytes: Vec<u8>,
     /// Where in `bytes` they lie, and their numbers among the keys of the part.
-    pub(crate) values: Vec<ValueSpan>,
-    pub(crate) ordinals: Vec<u32>,
+    values: Vec<ValueSpan>,
+    ordinals: Vec<u32>,
 }
 
 /// What becomes of a value.
@@ -206,6 +206,20 @@ impl Scattered {
 }
 
 impl Kept {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where in the bytes the values lie.
+    pub(crate) fn values(&self) -> &[ValueSpan] {
+        &self.values
+    }
+
+    /// Their numbers among the keys of the part.
+    pub(super) fn ordinals(&self) -> &[u32] {
+        &self.ordinals
+    }
+
     /// The values in the order of the keys.
     fn in_order(mut self) -> Self {
         if self.ordinals.is_sorted() {

@@ -1,0 +1,655 @@
+//! The messages on one connection to a server: their order, their bytes, and how far they have gone.
+//!
+//! ```text
+//!            begin, finish          dequeue                note_written                reply
+//!   request ────────▶ queued ─────────────────▶ leaving ──────────────▶ in flight ──────────▶ done: take_head
+//!                     │  parts[dequeued..]       parts[sent..dequeued]  │  parts[..sent]
+//!                     └───────────── deadline: the part is abandoned ───┴▶ stays in its place, its reply is thrown away
+//! ```
+//!
+//! Replies come in the order of the messages, so the head of the parts owns the next reply. A part whose request has been answered already
+//! (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
+//!
+//! [`Pipeline`] owns the parts, the bytes that are not with the kernel yet, and the keys that replies are checked against. It is given
+//! messages, and told what was written and answered. It answers what is to be written, whose the next reply is, and what of it is lost
+//! when the connection is. Several gets may stand in one message (`line.rs`). When a part is late is not its affair (`deadlines.rs`).
+
+mod line;
+
+use crate::{
+    config::Config,
+    memory::buffer::{ByteQueue, beyond_idle},
+    servers::part::{NewPart, Part, Purpose, Repeated, RequestKey, Sharing},
+    wire::key::Echo,
+};
+pub(super) use line::PART_KEYS_MAX;
+use line::{LINE_END, Line, VERB, is_plain};
+use std::collections::VecDeque;
+use weir_protocol::{Expected, Retrieval};
+use weir_timing::Instant;
+
+/// What waits for one connection, and what is in flight on it.
+#[derive(Debug, Default)]
+pub(super) struct Pipeline {
+    parts: VecDeque<Part>,
+    /// How many of `parts` are completely handed to the kernel.
+    sent: usize,
+    /// How many of `parts` were taken from the queue by the driver.
+    dequeued: usize,
+    /// What is to be written.
+    out: ByteQueue,
+    /// Where in the stream to the server it begins.
+    out_start: u64,
+    /// The keys of `parts`, each after its length, against which replies are checked.
+    keys: ByteQueue,
+    /// The last message, while others may be joined to it.
+    line: Line,
+}
+
+/// What of a connection's parts concerns the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LostErrands {
+    deletes: usize,
+    flush: bool,
+    writes: bool,
+}
+
+impl LostErrands {
+    /// Deletes that were not confirmed.
+    pub(crate) const fn deletes(self) -> usize {
+        self.deletes
+    }
+
+    /// Whether a flush was not.
+    pub(crate) const fn has_flush(self) -> bool {
+        self.flush
+    }
+
+    /// Whether there are writes of which the server has at least a part, and that it has not answered.
+    pub(crate) const fn has_writes(self) -> bool {
+        self.writes
+    }
+}
+
+const BEGUN: &str = "a message was begun";
+
+impl Pipeline {
+    // ── a message is composed ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Begins a message: its bytes are appended to [`Pipeline::message`] and its keys by [`Pipeline::push_key`], and then it is finished.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, part: NewPart, purpose: Purpose, deadline: Instant, now: Instant) {
+        let start = self.out_end();
+        self.parts.push_back(Part::new(part, purpose, start, deadline, now));
+    }
+
+    /// The bytes of the message that was begun last.
+    #[inline]
+    pub(super) fn message(&mut self) -> &mut Vec<u8> {
+        self.out.end()
+    }
+
+    #[inline]
+    pub(super) fn finish(&mut self) {
+        let end = self.out_end();
+        self.last_mut().set_end(end);
+    }
+
+    /// Makes room for another part in the last message, if that is a `get` to which it may be joined. Returns whether it is.
+    #[inline]
+    pub(super) fn open_line(&mut self) -> bool {
+        let joins = self.has_open_line();
+        if joins {
+            let message = self.out.end();
+            message.truncate(message.len() - LINE_END.len());
+            self.finish();
+        }
+        joins
+    }
+
+    /// The part that was begun last is a retrieval, whose keys follow. `joins`: it stands in the message of the one before.
+    #[inline]
+    pub(super) fn begin_retrieval(&mut self, retrieval: Retrieval<'_>, may_be_joined: bool, joins: bool) {
+        let part = self.last_mut();
+        part.set_sharing(match (may_be_joined, joins) {
+            (false, _) => Sharing::Alone,
+            (true, false) => Sharing::MayBeJoined,
+            (true, true) => Sharing::Joined,
+        });
+        let start = part.start();
+        if joins {
+            self.line.begin_part();
+        } else {
+            self.line = Line::at(start);
+            retrieval.write_head(self.message());
+        }
+    }
+
+    /// All keys of the retrieval are there. Returns whether they stand in the message of another.
+    #[inline]
+    pub(super) fn finish_retrieval(&mut self) -> bool {
+        self.out.end().extend_from_slice(LINE_END);
+        self.finish();
+        self.parts.back().is_some_and(Part::is_joined)
+    }
+
+    /// Adds a key to the message that was begun last: to its bytes and to what its reply is checked against.
+    pub(super) fn push_key(&mut self, key: &[u8]) {
+        if self.parts.back().is_some_and(Part::may_be_joined) {
+            self.note_in_line(key);
+        }
+        let out = self.out.end();
+        out.push(b' ');
+        out.extend_from_slice(key);
+        self.note_key(key);
+    }
+
+    /// Who repeats the key in the reply to the meta message that was begun last.
+    pub(super) fn expect_echo(&mut self, echo: &Echo) {
+        let repeated = match echo {
+            Echo::Nobody => return,
+            Echo::Server { key, base64 } => {
+                self.note_key(key);
+                Repeated::ByServer { base64: *base64 }
+            }
+            Echo::Proxy(spelling) => {
+                spelling.parts().iter().for_each(|part| self.note_key(part));
+                Repeated::ByProxy
+            }
+        };
+        self.last_mut().set_repeated(repeated);
+    }
+
+    #[inline]
+    fn note_key(&mut self, key: &[u8]) {
+        let keys = self.keys.end();
+        keys.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
+        keys.extend_from_slice(key);
+        self.last_mut().count_key();
+    }
+
+    /// Whether the last message may be made longer.
+    fn has_open_line(&self) -> bool {
+        let is_open = self.parts.len() > self.dequeued && self.parts.back().is_some_and(Part::may_be_joined);
+        is_open && self.line.has_room(self.out_end())
+    }
+
+    /// A key is about to be added to the last part. If it must not stand behind those before it, the part becomes a message of its own.
+    #[inline]
+    fn note_in_line(&mut self, key: &[u8]) {
+        if !is_plain(key) {
+            self.set_apart();
+            self.last_mut().set_sharing(Sharing::Alone);
+            return;
+        }
+        if self.line.has(key, self.keys.as_slice()) {
+            self.set_apart();
+        }
+        self.line.note(key);
+    }
+
+    /// The last part, as far as it is composed, becomes a message of its own, if it is not.
+    #[cold]
+    fn set_apart(&mut self) {
+        let (out_end, count) = (self.out_end(), self.parts.len());
+        let part = self.last_mut();
+        if !part.is_joined() {
+            return;
+        }
+        part.set_sharing(Sharing::MayBeJoined);
+        let composed = usize::try_from(out_end - part.start()).expect("it is composed in memory");
+        let start = part.start() + LINE_END.len() as u64;
+        part.set_start(start);
+        self.parts[count - 2].set_end(start);
+        let message = self.out.end();
+        let begin = message.len() - composed;
+        message.extend_from_slice(LINE_END);
+        message.extend_from_slice(VERB);
+        message[begin..].rotate_right(LINE_END.len() + VERB.len());
+        self.line.begin_at_last_part(start, self.keys.as_slice());
+    }
+
+    #[inline]
+    fn last_mut(&mut self) -> &mut Part {
+        self.parts.back_mut().expect(BEGUN)
+    }
+
+    /// The message that was finished last is known by `mark`, which is none of a split multi-get's numbers.
+    pub(super) fn mark_last(&mut self, mark: u32) {
+        self.last_mut().set_index(mark);
+    }
+
+    /// The message that was begun last is a part's of another one that is asked for again, for the so-manieth time.
+    pub(super) fn note_try(&mut self, tries: u8) {
+        self.last_mut().set_tries(tries);
+    }
+
+    // ── it leaves ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    #[inline]
+    fn out_end(&self) -> u64 {
+        self.out_start + self.out.len() as u64
+    }
+
+    /// What is to be written; `only_begun`: only what belongs to a message whose beginning was.
+    #[inline]
+    pub(super) fn output(&self, only_begun: bool) -> &[u8] {
+        let out = self.out.as_slice();
+        if only_begun { &out[..self.begun_bytes()] } else { out }
+    }
+
+    #[inline]
+    pub(super) fn has_output(&self, only_begun: bool) -> bool {
+        !self.out.is_empty() && !self.output(only_begun).is_empty()
+    }
+
+    /// Everything that is to be written is being taken by the driver; calls `taken` for each request that leaves the queue, with how many
+    /// left it before: as long was the queue when it entered. Returns how many leave.
+    #[inline]
+    pub(super) fn dequeue(&mut self, only_begun: bool, mut taken: impl FnMut(RequestKey, u64)) -> u64 {
+        let taken_now = if only_begun { self.begun().max(self.dequeued) } else { self.parts.len() };
+        let mut count = 0;
+        for part in self.parts.range(self.dequeued..taken_now) {
+            if let Some(request) = part.request() {
+                taken(request, count);
+            }
+            count += u64::from(part.is_load());
+        }
+        self.dequeued = taken_now;
+        count
+    }
+
+    /// If the head is long and has not left in full: whether its beginning has.
+    #[inline]
+    pub(super) fn long_head_leaving(&self) -> Option<bool> {
+        let head = self.parts.front().filter(|head| self.sent == 0 && head.is_long())?;
+        Some(head.start() < self.out_start)
+    }
+
+    /// `count` bytes were handed to the kernel; calls `forwarded` for each request whose message is complete there.
+    #[inline]
+    pub(super) fn note_written(&mut self, count: usize, now: Instant, mut forwarded: impl FnMut(RequestKey)) {
+        self.out.advance(count);
+        self.out_start += count as u64;
+        while self.sent < self.parts.len() {
+            let last = self.last_of_message(self.sent);
+            if self.parts[last].end() > self.out_start {
+                break;
+            }
+            for part in self.sent..=last {
+                let part = &mut self.parts[part];
+                part.note_sent(now);
+                if let Some(request) = part.request() {
+                    forwarded(request);
+                }
+            }
+            self.sent = last + 1;
+        }
+    }
+
+    /// The last part of the message in which this part stands.
+    #[inline]
+    fn last_of_message(&self, part: usize) -> usize {
+        let mut last = part;
+        while self.parts.get(last + 1).is_some_and(Part::is_joined) {
+            last += 1;
+        }
+        last
+    }
+
+    /// How many of the parts the server knows of, at least by their first byte.
+    fn begun(&self) -> usize {
+        let partly = self.parts.get(self.sent).is_some_and(|part| part.start() < self.out_start);
+        if partly { self.last_of_message(self.sent) + 1 } else { self.sent }
+    }
+
+    /// How many bytes of those that wait belong to a message whose beginning was sent.
+    fn begun_bytes(&self) -> usize {
+        let end = self.parts.range(self.sent..self.begun()).next_back().map_or(self.out_start, Part::end);
+        usize::try_from(end - self.out_start).expect("a message is no longer than the bytes that wait")
+    }
+
+    // ── its reply comes ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The part that owns the next reply, if it has been sent at least in part.
+    #[inline]
+    pub(super) fn head(&self) -> Option<&Part> {
+        self.parts.front().filter(|part| part.start() < self.out_start)
+    }
+
+    /// Whether the head is long and leaving.
+    #[inline]
+    pub(super) fn is_head_leaving(&self) -> bool {
+        self.head().is_some_and(Part::is_long)
+    }
+
+    /// Whether the reply to the head goes on with that to the part behind it.
+    #[inline]
+    pub(super) fn is_head_followed(&self) -> bool {
+        self.parts.get(1).is_some_and(Part::is_joined)
+    }
+
+    /// Whether the head stands in the message of the part that was before it.
+    #[inline]
+    pub(super) fn is_within_message(&self) -> bool {
+        self.parts.front().is_some_and(Part::is_joined)
+    }
+
+    /// Whether the next reply is to a request that was given up.
+    pub(super) fn is_head_given_up(&self) -> bool {
+        self.parts.front().is_some_and(|head| head.is_load() && head.request().is_none())
+    }
+
+    /// How many parts share the message of the head, with it.
+    pub(super) fn sharer_count(&self) -> usize {
+        1 + self.last_of_message(0)
+    }
+
+    /// Takes the part whose reply is complete. Its keys were taken.
+    #[inline]
+    pub(super) fn take_head(&mut self) -> Part {
+        let part = self.parts.pop_front().expect("a reply was scanned for the head");
+        self.sent = self.sent.saturating_sub(1);
+        self.dequeued = self.dequeued.saturating_sub(1);
+        part
+    }
+
+    /// The keys of all parts, each after its length.
+    #[inline]
+    pub(super) fn keys(&self) -> &[u8] {
+        self.keys.as_slice()
+    }
+
+    /// So many bytes of the keys are the head's that was answered.
+    #[inline]
+    pub(super) fn take_keys(&mut self, len: usize) {
+        self.keys.advance(len);
+    }
+
+    /// The keys of the head, each after its length.
+    pub(super) fn keys_of_head(&self) -> &[u8] {
+        let keys = self.keys.as_slice();
+        &keys[..len_of(keys, self.parts[0].key_count())]
+    }
+
+    /// The head's reply cannot be read: takes the requests of those parts that have done nothing but to share a message with another, or
+    /// did. `taken` is called for each, with its keys.
+    pub(super) fn take_sharers(&mut self, mut taken: impl FnMut(Part, &[u8])) {
+        let mut keys = self.keys.as_slice();
+        for index in 0..self.parts.len() {
+            let is_followed = self.parts.get(index + 1).is_some_and(Part::is_joined);
+            let part = &mut self.parts[index];
+            let (own, rest) = keys.split_at(len_of(keys, part.key_count()));
+            keys = rest;
+            let shares = part.is_joined() || is_followed || part.tries() == 1 && index > 0;
+            if shares && part.request().is_some() {
+                taken(*part, own);
+                part.take_request();
+            }
+        }
+    }
+
+    // ── the parts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// All parts, in their order.
+    #[inline]
+    pub(super) const fn parts(&self) -> &VecDeque<Part> {
+        &self.parts
+    }
+
+    /// The same to change who waits for them.
+    #[inline]
+    pub(super) const fn parts_mut(&mut self) -> &mut VecDeque<Part> {
+        &mut self.parts
+    }
+
+    /// Each part, with its keys, each after its length.
+    pub(super) fn parts_with_keys(&self) -> impl Iterator<Item = (&Part, &[u8])> {
+        let mut keys = self.keys.as_slice();
+        self.parts.iter().map(move |part| {
+            let (own, rest) = keys.split_at(len_of(keys, part.key_count()));
+            keys = rest;
+            (part, own)
+        })
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Nothing waits, and nothing is kept: for tests.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.parts.is_empty() && self.out.is_empty() && self.keys.is_empty()
+    }
+
+    /// How many of the parts were taken from the queue by the driver.
+    pub(super) const fn dequeued(&self) -> usize {
+        self.dequeued
+    }
+
+    /// Whether no message may be added.
+    #[inline]
+    pub(super) fn is_full(&self, config: &Config) -> bool {
+        self.parts.len() >= config.server_requests_max || self.out.len() >= config.server_buffer_bytes_max
+    }
+
+    /// Whether something was sent that could undo a later write on another connection. What was given up where keys have replicas
+    /// cannot: its key is in the journal.
+    pub(super) fn may_undo(&self, has_copies: bool) -> bool {
+        let may = |part: &Part| part.request().is_some() || !has_copies && !part.is_answered();
+        self.parts.iter().any(|part| part.is_load() && may(part))
+    }
+
+    /// Whether a reply to something that was given up is still to come.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.parts.iter().any(Part::is_given_up)
+    }
+
+    /// Whether a message with this mark waits, or waits for its reply.
+    pub(super) fn has_part_marked(&self, mark: u32) -> bool {
+        self.parts.iter().any(|part| part.index() == mark)
+    }
+
+    // ── the connection ends ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// At the latest when nothing waits for a reply any more; `None` while a request does. A reply for which nobody waits, to what
+    /// replicas are told behind a request's back, is given the time that it would have had.
+    pub(super) fn settled_at(&self) -> Option<Instant> {
+        latest_deadline(self.parts.iter())
+    }
+
+    /// The same of what was begun only.
+    pub(super) fn begun_settled_at(&self) -> Option<Instant> {
+        latest_deadline(self.parts.range(..self.begun()))
+    }
+
+    /// What the journal has at stake if everything is lost with the connection.
+    pub(super) fn errands(&self) -> LostErrands {
+        self.errands_among(self.parts.len())
+    }
+
+    fn errands_among(&self, count: usize) -> LostErrands {
+        let mut lost = LostErrands::default();
+        for part in self.parts.range(..count) {
+            match part.purpose() {
+                Purpose::Delete => lost.deletes += 1,
+                Purpose::Flush => lost.flush = true,
+                Purpose::Barrier | Purpose::Step => {}
+                Purpose::Request => {
+                    lost.writes |= part.expected() != Expected::Retrieval && part.start() < self.out_start;
+                }
+            }
+        }
+        lost
+    }
+
+    /// The connection is replaced: what was begun on it is over, and told to `over`; what waits stays. Returns how many parts that are, and
+    /// what it means for the journal.
+    pub(super) fn drop_begun(&mut self, mut over: impl FnMut(&Part)) -> (usize, LostErrands) {
+        let (begun, bytes) = (self.begun(), self.begun_bytes());
+        let lost = self.errands_among(begun);
+        let mut noted = 0;
+        for part in self.parts.drain(..begun) {
+            over(&part);
+            noted += len_of(&self.keys.as_slice()[noted..], part.key_count());
+        }
+        self.keys.advance(noted);
+        self.out.advance(bytes);
+        self.out_start += bytes as u64;
+        self.sent = 0;
+        self.dequeued = self.dequeued.saturating_sub(begun);
+        (begun, lost)
+    }
+
+    /// The connection is gone, with everything on it.
+    pub(super) fn clear(&mut self) {
+        self.parts.clear();
+        (self.sent, self.dequeued) = (0, 0);
+        self.out.clear();
+        self.out_start = 0;
+        self.keys.clear();
+    }
+
+    // ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The memory that its buffers keep, in bytes.
+    #[inline]
+    pub(super) fn held_bytes(&self) -> usize {
+        beyond_idle(self.out.capacity())
+    }
+
+    /// Frees the buffers that are empty.
+    pub(super) fn give_memory_back(&mut self) {
+        self.out.give_back();
+        self.keys.give_back();
+    }
+}
+
+/// How many bytes the first keys take, each after its length.
+#[inline]
+fn len_of(keys: &[u8], count: u32) -> usize {
+    (0..count).fold(0, |len, _| len + 1 + usize::from(keys[len]))
+}
+
+/// When the last of these parts is given up, if no request waits for any of them.
+fn latest_deadline<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Option<Instant> {
+    let awaited = parts.clone().any(|part| part.request().is_some());
+    (!awaited).then(|| parts.map(Part::deadline).max().unwrap_or(Instant::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{servers::begun::Begun, wire::names::Names};
+    use weir_protocol::RetrievalVerb;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn new_part(request: RequestKey) -> NewPart {
+        let expected = Expected::Retrieval;
+        NewPart { request: Some(request), expected, decides: true, index: 0, created: Begun::at(at(0)) }
+    }
+
+    /// A get that is joined to the one before, if that may be.
+    fn get(pipeline: &mut Pipeline, request: RequestKey, keys: &[&str]) -> bool {
+        let joins = pipeline.open_line();
+        pipeline.begin(new_part(request), Purpose::Request, at(100), at(0));
+        let text = keys.join(" ");
+        let retrieval = Retrieval::of(RetrievalVerb::Get, text.as_bytes(), keys.len());
+        pipeline.begin_retrieval(retrieval, true, joins);
+        retrieval.keys().for_each(|key| pipeline.push_key(key));
+        pipeline.finish_retrieval()
+    }
+
+    fn output(pipeline: &Pipeline) -> &str {
+        std::str::from_utf8(pipeline.output(false)).expect("text")
+    }
+
+    fn keys_of(pipeline: &Pipeline) -> Vec<Vec<&[u8]>> {
+        pipeline.parts_with_keys().map(|(_, keys)| Names(keys).collect()).collect()
+    }
+
+    #[test]
+    fn gets_that_wait_share_a_message_until_the_driver_takes_it() {
+        let mut pipeline = Pipeline::default();
+        assert!(!get(&mut pipeline, 1, &["a"]));
+        assert!(get(&mut pipeline, 2, &["b", "c"]));
+        assert_eq!(output(&pipeline), "get a b c\r\n");
+        let mut taken = Vec::new();
+        assert_eq!(pipeline.dequeue(false, |request, before| taken.push((request, before))), 2);
+        assert_eq!(taken, [(1, 0), (2, 1)]);
+        assert!(!get(&mut pipeline, 3, &["d"]));
+        assert_eq!(output(&pipeline), "get a b c\r\nget d\r\n");
+        assert_eq!(keys_of(&pipeline), [vec![&b"a"[..]], vec![b"b", b"c"], vec![b"d"]]);
+        assert_eq!((pipeline.sharer_count(), pipeline.is_head_followed()), (2, true));
+    }
+
+    #[test]
+    fn a_key_that_the_message_has_begins_a_message_of_its_own() {
+        let mut pipeline = Pipeline::default();
+        get(&mut pipeline, 1, &["a"]);
+        assert!(!get(&mut pipeline, 2, &["b", "a"]));
+        assert!(get(&mut pipeline, 3, &["c"]), "it stands behind the second");
+        assert_eq!(output(&pipeline), "get a\r\nget b a c\r\n");
+        assert_eq!(pipeline.sharer_count(), 1);
+    }
+
+    #[test]
+    fn a_request_is_forwarded_when_the_last_byte_of_its_message_is_written() {
+        let mut pipeline = Pipeline::default();
+        get(&mut pipeline, 1, &["a"]);
+        get(&mut pipeline, 2, &["b"]);
+        pipeline.dequeue(false, |_, _| ());
+        let mut forwarded = Vec::new();
+        pipeline.note_written(3, at(5), |request| forwarded.push(request));
+        assert!(forwarded.is_empty() && pipeline.head().is_some());
+        pipeline.note_written("get a b\r\n".len() - 3, at(6), |request| forwarded.push(request));
+        assert_eq!(forwarded, [1, 2], "they left together");
+        assert!(pipeline.output(false).is_empty());
+        pipeline.take_keys(2);
+        assert_eq!(pipeline.take_head().request(), Some(1));
+        assert_eq!(pipeline.keys_of_head(), b"\x01b");
+        assert!(pipeline.is_within_message());
+    }
+
+    #[test]
+    fn what_was_begun_is_over_with_the_connection_and_what_waits_stays() {
+        let mut pipeline = Pipeline::default();
+        get(&mut pipeline, 1, &["a"]);
+        pipeline.dequeue(false, |_, _| ());
+        get(&mut pipeline, 2, &["b"]);
+        pipeline.note_written(3, at(5), |_| ());
+        assert_eq!(pipeline.output(true), b" a\r\n", "only the rest of what was begun is written");
+        assert_eq!(pipeline.begun_settled_at(), None, "a request waits for it");
+        let mut over = Vec::new();
+        let (count, lost) = pipeline.drop_begun(|part| over.push(part.request()));
+        assert_eq!((count, over, lost), (1, vec![Some(1)], LostErrands::default()));
+        assert_eq!((output(&pipeline), pipeline.keys_of_head()), ("get b\r\n", &b"\x01b"[..]));
+        pipeline.clear();
+        assert!(pipeline.is_quiet() && pipeline.settled_at() == Some(Instant::ZERO));
+    }
+
+    #[test]
+    fn errands_and_begun_writes_are_at_stake_and_reads_are_not() {
+        let mut pipeline = Pipeline::default();
+        let mut send = |purpose, expected| {
+            let request = (purpose == Purpose::Request).then_some(1);
+            let part = NewPart { request, expected, ..new_part(1) };
+            pipeline.begin(part, purpose, at(100), at(0));
+            pipeline.message().extend_from_slice(b"1234");
+            pipeline.finish();
+        };
+        send(Purpose::Delete, Expected::Deletion);
+        send(Purpose::Delete, Expected::Deletion);
+        send(Purpose::Flush, Expected::Flush);
+        send(Purpose::Request, Expected::Storage);
+        let lost = pipeline.errands();
+        assert_eq!((lost.deletes(), lost.has_flush(), lost.has_writes()), (2, true, false));
+        pipeline.dequeue(false, |_, _| ());
+        pipeline.note_written(13, at(1), |_| ());
+        assert!(pipeline.errands().has_writes(), "the server has its first byte");
+    }
+}

@@ -1,0 +1,158 @@
+//! Gets of several requests in one message.
+//!
+//! A server pays for each message: it reads a line, and memcached hands the reply of each `get` to the kernel by a call of its own, however
+//! many came together. So a `get` that comes to stand behind another one, of which nothing was handed to the driver yet, is put into its
+//! message. Nobody waits for that: it is done with what would have left together anyway.
+//!
+//! ```text
+//!   get a     ╮                              VALUE a …   the whole reply to `get a`, but for its END
+//!   get b c   ├─ one message: get a b c d    VALUE c …   `get b c` waits for the end
+//!   get d     ╯                              VALUE d …   the whole reply to `get d`, but for its END
+//!                                            END         `b` is a miss, and `get b c` is answered
+//! ```
+//!
+//! Each request keeps a part of its own, with its place, deadline and times. A part that has all its values is answered at once: each was
+//! complete, and asked for. Most come in the order of the parts; from the first on that does not, `scattered.rs` finds whose they are. That
+//! a key has no value is known at the end alone. No key is asked for twice in a message for two parts: if it came or went between the two,
+//! nobody could tell whose the only value is.
+//!
+//! A last line that is an error, and a value that nobody asked for, may be the trouble of one key alone. So each part that has no answer
+//! is asked for again in a message of its own (`ask_alone.rs`).
+//!
+//! [`Line`] owns which keys the last message has. It is told of each, and answers whether another one may stand there, too.
+
+use crate::wire::names::Names;
+
+/// The last message, while it is a `get` to which others may be joined.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line {
+    /// Where in the stream to the server it begins.
+    start: u64,
+    /// One bit for each key, by some of its bytes: a key whose bit is not among these is not in the message.
+    seen: u64,
+    /// How many bytes of the noted keys are its, and of them those of its last part.
+    key_bytes: usize,
+    part_key_bytes: usize,
+}
+
+/// A message of so many bytes is not made longer. memcached has room for 2 KiB of any line, and reads a longer `get` by other code.
+const LINE_BYTES_MAX: u64 = 1 << 10;
+
+/// Parts with more keys than this have their own message: they keep a server busy for longer, and gain little.
+pub(in crate::servers) const PART_KEYS_MAX: usize = 32;
+
+pub(super) const VERB: &[u8] = b"get";
+pub(super) const LINE_END: &[u8] = b"\r\n";
+
+impl Line {
+    /// A message that begins there, without keys.
+    #[inline]
+    pub(super) fn at(start: u64) -> Self {
+        Self { start, ..Self::default() }
+    }
+
+    /// Whether it may be made longer that ends there.
+    #[inline]
+    pub(super) const fn has_room(&self, end: u64) -> bool {
+        end - self.start < LINE_BYTES_MAX
+    }
+
+    /// The keys that follow are another part's.
+    #[inline]
+    pub(super) const fn begin_part(&mut self) {
+        self.part_key_bytes = 0;
+    }
+
+    /// Whether a key is in the message. The last of `noted` are the message's.
+    #[inline]
+    pub(super) fn has(&self, key: &[u8], noted: &[u8]) -> bool {
+        self.seen & bit_of(key) != 0
+            && Names(&noted[noted.len() - self.key_bytes..]).any(|other| other == key)
+    }
+
+    /// A key is added.
+    #[inline]
+    pub(super) fn note(&mut self, key: &[u8]) {
+        self.seen |= bit_of(key);
+        self.key_bytes += 1 + key.len();
+        self.part_key_bytes += 1 + key.len();
+    }
+
+    /// The last part is a message of its own from now on, which begins at `start`. The last of `noted` are its keys.
+    pub(super) fn begin_at_last_part(&mut self, start: u64, noted: &[u8]) {
+        let key_bytes = self.part_key_bytes;
+        let own = Names(&noted[noted.len() - key_bytes..]);
+        let seen = own.fold(0, |seen, key| seen | bit_of(key));
+        *self = Self { start, seen, key_bytes, part_key_bytes: key_bytes };
+    }
+}
+
+/// Whether every server reads the key as it stands. What one might take for the end of a key, or refuse, shares no message.
+#[inline]
+pub(super) fn is_plain(key: &[u8]) -> bool {
+    let (words, _) = key.as_chunks();
+    let last =
+        key.last_chunk().map_or_else(|| last_word(key, *b"########"), |last| u64::from_le_bytes(*last));
+    words.iter().copied().map(u64::from_le_bytes).all(is_plain_word) && is_plain_word(last)
+}
+
+/// Whether no byte is a control character or a space, all eight at once. (Hacker's Delight, 6-1.)
+const fn is_plain_word(word: u64) -> bool {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHEST: u64 = ONES << 7;
+    let is_delete = word ^ (ONES * 0x7f);
+    let below = word.wrapping_sub(ONES * 0x21) & !word;
+    (below | is_delete.wrapping_sub(ONES) & !is_delete) & HIGHEST == 0
+}
+
+/// Up to eight bytes in front of those of `others` behind them.
+fn last_word(bytes: &[u8], mut others: [u8; 8]) -> u64 {
+    others.iter_mut().zip(bytes).for_each(|(other, byte)| *other = *byte);
+    u64::from_le_bytes(others)
+}
+
+/// One of 64 bits, by the last bytes of the key, in which keys differ most.
+#[inline]
+fn bit_of(key: &[u8]) -> u64 {
+    let word = key.last_chunk().map_or_else(|| last_word(key, [0; 8]), |last| u64::from_le_bytes(*last));
+    // The golden ratio mixes the bits upwards (Knuth, The Art of Computer Programming, volume 3, 6.4).
+    1 << (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn noted(keys: &[&[u8]]) -> Vec<u8> {
+        keys.iter().flat_map(|key| [&[key.len() as u8], *key].concat()).collect()
+    }
+
+    #[test]
+    fn a_key_is_found_among_those_of_the_message_alone() {
+        let mut line = Line::at(100);
+        [b"bb", b"cc"].iter().for_each(|key| line.note(*key));
+        let keys = noted(&[b"aa", b"bb", b"cc"]);
+        assert_eq!([b"aa", b"bb", b"cc"].map(|key| line.has(key, &keys)), [false, true, true]);
+        assert!(line.has_room(100 + LINE_BYTES_MAX - 1) && !line.has_room(100 + LINE_BYTES_MAX));
+    }
+
+    #[test]
+    fn a_part_that_is_set_apart_takes_its_own_keys_with_it() {
+        let mut line = Line::at(0);
+        line.note(b"aa");
+        line.begin_part();
+        line.note(b"bb");
+        let keys = noted(&[b"aa", b"bb"]);
+        line.begin_at_last_part(7, &keys);
+        assert_eq!([b"aa", b"bb"].map(|key| line.has(key, &keys)), [false, true]);
+        assert!(!line.has_room(7 + LINE_BYTES_MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn plain_is_what_has_no_control_character(key in prop::collection::vec(prop_oneof![any::<u8>(), 0x1fu8..0x23, 0x7du8..0x82], 0..40)) {
+            prop_assert_eq!(is_plain(&key), key.iter().all(|&byte| byte > b' ' && byte != 0x7f));
+        }
+    }
+}
