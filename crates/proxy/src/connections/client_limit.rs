@@ -4,7 +4,7 @@
 //! with one or with none. Whoever has the client's connection keeps the place beside it; the place is free again when it is dropped,
 //! which is after the connection was closed.
 
-use crate::connections::sockets::Stream;
+use crate::connections::sockets::{self, Stream};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -26,13 +26,29 @@ pub(crate) struct Place(Arc<ClientLimit>);
 #[derive(Debug)]
 pub(crate) struct Admitted {
     // Dropped in this order: the place is free when the descriptor is.
-    pub(crate) stream: Stream,
+    stream: Stream,
     _place: Place,
 }
 
 impl Admitted {
     pub(crate) fn new(stream: Stream, place: Place) -> Self {
         Self { stream, _place: place }
+    }
+
+    /// What its bytes come from and go to (`transport.rs`).
+    #[inline]
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Its socket, to be watched.
+    pub(crate) fn stream_mut(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// It cannot be served after all.
+    pub(crate) fn refuse(self) {
+        sockets::refuse(self.stream);
     }
 }
 

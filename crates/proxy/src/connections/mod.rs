@@ -6,7 +6,9 @@
 //! | `listener` | where clients connect: a port, or a socket in the file system |
 //! | `client_limit` | how many clients may be connected |
 //! | `descriptors`, `reserve` | how many descriptors there are, for what, and those that are held |
-//! | `sockets` | a connection: reading from it and writing to it |
+//! | `sockets` | a connection: a TCP stream, or one in the file system |
+//! | `transport` | the seam between it and the loop that serves it |
+//! | `reads` | how one thread reads |
 //! | `tcp_timeouts` | what the kernel watches where nothing comes |
 //! | `names` | the addresses of servers that are given by name |
 
@@ -15,6 +17,8 @@ pub(crate) mod client_limit;
 pub(crate) mod descriptors;
 mod listener;
 pub(crate) mod names;
+pub(crate) mod reads;
 pub(crate) mod reserve;
 pub(crate) mod sockets;
 pub(crate) mod tcp_timeouts;
+pub(crate) mod transport;

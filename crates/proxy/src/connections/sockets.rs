@@ -4,7 +4,7 @@
 //! Reading and writing ask the kernel directly (rustix): the C library's calls are points where a thread can be cancelled, and in a
 //! process with several threads each of them pays for that with two atomic operations, which is 1 to 2 % of a request.
 
-use crate::process::clock::Clock;
+use crate::connections::transport::{Arrived, Ended, Over, Stamps, Transport};
 use mio::{
     Interest, Registry, Token,
     event::Source,
@@ -14,7 +14,7 @@ use nix::{
     errno::Errno,
     sys::{
         socket::{ControlMessageOwned, MsgFlags, RecvMsg, recvmsg, setsockopt, sockopt},
-        time::{TimeSpec, TimeValLike as _},
+        time::TimeValLike as _,
     },
 };
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
@@ -22,7 +22,6 @@ use std::{
     io::{self, ErrorKind, IoSliceMut},
     os::fd::{AsFd, AsRawFd as _, BorrowedFd},
 };
-use weir_timing::Instant;
 
 /// A connection, by TCP or by a socket in the file system.
 #[derive(Debug)]
@@ -46,6 +45,14 @@ impl Stream {
     pub(crate) fn send_at_once(&self) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
+        }
+    }
+
+    /// From now on the kernel keeps when it receives something, where it can.
+    pub(crate) fn keep_stamps(&self) {
+        if let Self::Tcp(stream) = self {
+            // Without it there are no stamps, as every row shows.
+            let _ = setsockopt(stream, sockopt::ReceiveTimestampns, &true);
         }
     }
 
@@ -89,123 +96,35 @@ impl Source for Stream {
     }
 }
 
-/// What one read brought.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Arrived {
-    /// So many bytes.
-    Bytes(usize),
-    /// Nothing now.
-    Nothing,
-    /// The peer will send no more.
-    End,
-    /// The peer has closed the connection, and reads nothing more of it.
-    Reset,
-    /// The connection is broken. Nobody knows what the peer still has of it.
-    Broken,
-}
-
 /// Reads once.
 fn read(stream: &Stream, scratch: &mut [u8]) -> Arrived {
     use rustix::io::Errno;
     loop {
         return match rustix::net::recv(stream, &mut *scratch, RecvFlags::empty()) {
-            Ok((_, 0)) => Arrived::End,
+            Ok((_, 0)) => Arrived::Over(Over::End),
             Ok((_, count)) => Arrived::Bytes(count),
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN | Errno::NOTCONN) => Arrived::Nothing,
-            Err(Errno::CONNRESET) => Arrived::Reset,
-            Err(_) => Arrived::Broken,
+            Err(Errno::CONNRESET) => Arrived::Over(Over::Reset),
+            Err(_) => Arrived::Over(Over::Broken),
         };
     }
 }
 
-/// Bytes per read. A turn's requests of one busy client fit; larger values take several reads.
-const READ_BYTES: usize = 256 << 10;
-
-/// How one thread reads: into a buffer that all its sockets share, and of clients with the kernel's stamps while requests are traced.
-#[derive(Default)]
-pub(crate) struct Reads {
-    scratch: Vec<u8>,
-    stamps: Option<Stamps>,
-}
-
-/// Asks the kernel when it received what is read. It tells by TCP; a socket in the file system has no such time.
-struct Stamps {
-    control: Vec<u8>,
-    /// When it received the last bytes of the last read, in nanoseconds since 1970.
-    received_unix_ns: Option<u64>,
-}
-
-impl Reads {
-    pub(crate) fn new(is_traced: bool) -> Self {
-        let stamps = || Stamps { control: nix::cmsg_space!(TimeSpec), received_unix_ns: None };
-        Self { scratch: vec![0; READ_BYTES], stamps: is_traced.then(stamps) }
-    }
-
-    /// A client has connected, of which is read from now on.
-    pub(crate) fn begin_client(&self, stream: &Stream) {
-        stream.send_at_once();
-        if let (Some(_), Stream::Tcp(stream)) = (&self.stamps, stream) {
-            // Without it there are no stamps, as every row shows.
-            let _ = setsockopt(stream, sockopt::ReceiveTimestampns, &true);
-        }
-    }
-
-    /// Reads once of a client.
-    #[inline]
-    pub(crate) fn read_client(&mut self, stream: &Stream) -> Arrived {
-        match &mut self.stamps {
-            None => self.read(stream),
-            Some(stamps) => stamps.read(stream, &mut self.scratch),
-        }
-    }
-
-    /// Reads once.
-    #[inline]
-    pub(crate) fn read(&mut self, stream: &Stream) -> Arrived {
-        read(stream, &mut self.scratch)
-    }
-
-    /// What the last read brought, which was so many bytes.
-    #[inline]
-    pub(crate) fn bytes(&self, count: usize) -> &[u8] {
-        &self.scratch[..count]
-    }
-
-    /// Whether a read that brought so many bytes was short: the kernel has no more.
-    #[inline]
-    pub(crate) fn is_short(&self, count: usize) -> bool {
-        count < self.scratch.len()
-    }
-
-    /// If requests are traced: when the kernel received what was read of a client just now, where it told.
-    #[inline]
-    pub(crate) fn arrival(&self, clock: Clock, now: Instant) -> Option<Option<Instant>> {
-        let stamps = self.stamps.as_ref()?;
-        let arrived = stamps.received_unix_ns.and_then(|then| clock.at_unix(then));
-        Some(arrived.map(|arrived| arrived.min(now)))
-    }
-}
-
-impl Stamps {
-    fn read(&mut self, stream: &Stream, scratch: &mut [u8]) -> Arrived {
-        self.received_unix_ns = None;
-        let Stream::Tcp(tcp) = stream else { return read(stream, scratch) };
-        loop {
-            let mut parts = [IoSliceMut::new(scratch)];
-            let received =
-                recvmsg::<()>(tcp.as_raw_fd(), &mut parts, Some(&mut self.control), MsgFlags::empty());
-            return match received {
-                Ok(message) if message.bytes == 0 => Arrived::End,
-                Ok(message) => {
-                    self.received_unix_ns = stamp_of(&message);
-                    Arrived::Bytes(message.bytes)
-                }
-                Err(Errno::EINTR) => continue,
-                Err(Errno::EAGAIN | Errno::ENOTCONN) => Arrived::Nothing,
-                Err(_) => Arrived::Broken,
-            };
-        }
+/// Reads once, and asks the kernel when it received that.
+fn read_stamped(stream: &TcpStream, scratch: &mut [u8], stamps: &mut Stamps) -> Arrived {
+    loop {
+        let mut parts = [IoSliceMut::new(scratch)];
+        let received = recvmsg::<()>(stream.as_raw_fd(), &mut parts, Some(stamps.begin()), MsgFlags::empty());
+        let (arrived, stamp) = match received {
+            Ok(message) if message.bytes == 0 => (Arrived::Over(Over::End), None),
+            Ok(message) => (Arrived::Bytes(message.bytes), stamp_of(&message)),
+            Err(Errno::EINTR) => continue,
+            Err(Errno::EAGAIN | Errno::ENOTCONN) => (Arrived::Nothing, None),
+            Err(_) => (Arrived::Over(Over::Broken), None),
+        };
+        stamps.note(stamp);
+        return arrived;
     }
 }
 
@@ -214,6 +133,36 @@ fn stamp_of(message: &RecvMsg<'_, '_, ()>) -> Option<u64> {
         ControlMessageOwned::ScmTimestampns(stamp) => u64::try_from(stamp.num_nanoseconds()).ok(),
         _ => None,
     })
+}
+
+/// Bytes go as they are, and nothing is kept.
+impl Transport for &Stream {
+    #[inline]
+    fn read(&mut self, scratch: &mut [u8], stamps: Option<&mut Stamps>) -> Arrived {
+        match (stamps, self) {
+            (None, stream) => read(stream, scratch),
+            (Some(stamps), Stream::Tcp(stream)) => read_stamped(stream, scratch, stamps),
+            (Some(stamps), stream) => {
+                stamps.begin();
+                read(stream, scratch)
+            }
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Ended> {
+        try_write(self, bytes)
+    }
+
+    #[inline]
+    fn has_buffered(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn wants_write(&self) -> bool {
+        false
+    }
 }
 
 /// Closes the connection of a client that cannot be served, and says so in memcached's words.
@@ -225,15 +174,6 @@ pub(crate) fn refuse(stream: Stream) {
     let mut scratch = [0; 1024];
     let _ = read(&stream, &mut scratch);
     drop(stream);
-}
-
-/// Why no more can be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// The peer has closed the connection, and reads nothing more of it.
-    ByPeer,
-    /// The connection is broken. Nobody knows what the peer still has of it.
-    Otherwise,
 }
 
 /// Hands bytes to the kernel: how many it took, or `None` if the connection is over.

@@ -1,7 +1,468 @@
-//! What the threads that read clients have in common.
+//! How clients come in, are read, and leave: the same for every engine.
+//!
+//! ```text
+//!   Accept ─▶ admit ─▶ watched ─▶ ready ─▶ read a few times ─▶ bytes to the host
+//!                                   ▲            │ more than one turn allows
+//!                                   └── unread ◀─┘
+//!   Drain  ─▶ each is read once more ─▶ the host lets nobody in ─▶ drain_until
+//! ```
+//!
+//! [`Door`] owns a thread's wait, its mailbox, the buffer that it reads into, and the list of those who are to be read in the next turn. A
+//! [`Host`] owns the clients, and what is read beside them. The functions here ask the host whether somebody is to be read, and hand it
+//! what came: bytes, ends, messages. What becomes of these is the host's: an event loop gives them to its dataplane, the network thread
+//! cuts them into requests for workers.
+
+use crate::{
+    connections::{
+        client_limit::Admitted,
+        names::AddressBook,
+        reads::Reads,
+        sockets::Stream,
+        transport::{Arrived, Over, Transport},
+    },
+    mailbox::{LoopHandle, Message, Routing, WAKER},
+    process::clock::Clock,
+};
+use mio::{Events, Interest, Poll, Token, event::Event};
+use std::{
+    io::{self, ErrorKind},
+    mem,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender},
+    },
+    time::Duration,
+};
+use weir_dataplane::{Counters, Report};
+use weir_timing::Instant;
 
 /// Reads per socket and turn: who sends more than this waits for the next turn, so that nobody starves.
-pub(crate) const READS_PER_TURN: usize = 4;
+const READS_PER_TURN: usize = 4;
 
 /// Readiness events taken per turn; the others wait in the kernel.
-pub(crate) const EVENTS_PER_TURN: usize = 1024;
+pub(super) const EVENTS_PER_TURN: usize = 1024;
+
+/// Whoever serves those that a door lets in.
+pub(super) trait Host {
+    /// Who is read: clients, and perhaps servers.
+    type Peer: Copy;
+
+    fn door(&mut self) -> &mut Door<Self::Peer>;
+
+    /// Who has this token, and which somebody has.
+    fn peer(token: Token) -> Self::Peer;
+    fn token(peer: Self::Peer) -> Token;
+
+    /// A client's number as somebody to read.
+    fn client(id: usize) -> Self::Peer;
+    fn is_client(peer: Self::Peer) -> bool;
+
+    /// A client wants to come in: its number, if it may. It counts from now on.
+    fn admit(&mut self) -> Option<usize>;
+
+    /// The client that was admitted has this connection.
+    fn seat(&mut self, id: usize, client: Admitted);
+
+    /// The client that was admitted could not be watched.
+    fn unseat(&mut self, id: usize);
+
+    /// The numbers that clients may have.
+    fn client_ids(&self) -> Vec<usize>;
+
+    /// What to read; `None` if it is not to be read now.
+    fn transport(&mut self, peer: Self::Peer) -> Option<impl Transport>;
+
+    /// So many bytes were read.
+    fn handle_bytes(&mut self, peer: Self::Peer, reads: &Reads, count: usize);
+
+    /// Nothing more will come.
+    fn handle_over(&mut self, peer: Self::Peer, how: Over);
+
+    /// The socket takes bytes again.
+    fn handle_writable(&mut self, peer: Self::Peer);
+
+    /// Nobody is let in any more; what was read is answered.
+    fn begin_drain(&mut self);
+
+    fn counters(&mut self) -> &mut Counters;
+    fn report(&mut self, reply: Sender<Report>);
+    fn answer_stats(&mut self, request: usize, text: Vec<u8>);
+    fn take_routing(&mut self, routing: Routing);
+    fn take_addresses(&mut self, book: Arc<AddressBook>);
+
+    /// Somebody has woken the thread, perhaps with no message.
+    fn handle_woken(&mut self) {}
+}
+
+pub(super) struct Door<P> {
+    poll: Poll,
+    mailbox: Receiver<Message>,
+    clock: Clock,
+    reads: Reads,
+    /// Those who had more to read than one turn allows, or may be read again.
+    unread: Vec<P>,
+    drain_timeout: Duration,
+    drain_until: Option<Instant>,
+}
+
+impl<P> Door<P> {
+    /// A closed door, and the handle by which others reach its thread.
+    pub(super) fn new(
+        clock: Clock,
+        is_traced: bool,
+        drain_timeout: Duration,
+    ) -> io::Result<(Self, LoopHandle)> {
+        let poll = Poll::new()?;
+        let (handle, mailbox) = LoopHandle::new(&poll)?;
+        let reads = Reads::new(is_traced);
+        let door = Self { poll, mailbox, clock, reads, unread: Vec::new(), drain_timeout, drain_until: None };
+        Ok((door, handle))
+    }
+
+    /// Waits for something to happen, until `deadline` at the latest.
+    pub(super) fn wait(
+        &mut self,
+        events: &mut Events,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> io::Result<()> {
+        let timeout = if self.unread.is_empty() {
+            let until = [deadline, self.drain_until].into_iter().flatten().min();
+            until.map(|until| Duration::from_nanos(until.saturating_since(now)))
+        } else {
+            Some(Duration::ZERO)
+        };
+        self.poll(events, timeout)
+    }
+
+    /// What is ready now.
+    pub(super) fn look(&mut self, events: &mut Events) -> io::Result<()> {
+        self.poll(events, Some(Duration::ZERO))
+    }
+
+    fn poll(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                events.clear();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// From now on it is told when this socket is ready.
+    pub(super) fn watch(&self, token: Token, stream: &mut Stream) -> io::Result<()> {
+        self.poll.registry().register(stream, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// To be read in the next turn, whether more has come or not.
+    pub(super) fn read_later(&mut self, peer: P) {
+        self.unread.push(peer);
+    }
+
+    /// When the time to drain is up; `None` while nobody has said that it is to.
+    pub(super) fn drain_until(&self) -> Option<Instant> {
+        self.drain_until
+    }
+}
+
+/// Reads all that is ready, and takes what has come by mail.
+pub(super) fn read_ready<H: Host>(host: &mut H, events: &Events) {
+    let door = host.door();
+    let (mut reads, unread) = (mem::take(&mut door.reads), mem::take(&mut door.unread));
+    for peer in unread {
+        // Its readiness, and the end of its stream, may have been told while it was not read; they are not told again.
+        read(host, &mut reads, peer, true);
+    }
+    for event in events {
+        if event.token() == WAKER {
+            take_messages(host, &mut reads);
+            host.handle_woken();
+        } else {
+            handle_readiness(host, &mut reads, event);
+        }
+    }
+    host.door().reads = reads;
+}
+
+fn handle_readiness<H: Host>(host: &mut H, reads: &mut Reads, event: &Event) {
+    let peer = H::peer(event.token());
+    if event.is_writable() || event.is_error() || event.is_write_closed() {
+        host.handle_writable(peer);
+    }
+    if event.is_readable() || event.is_read_closed() || event.is_error() {
+        read(host, reads, peer, event.is_read_closed());
+    }
+}
+
+fn read<H: Host>(host: &mut H, reads: &mut Reads, peer: H::Peer, to_the_end: bool) {
+    for _ in 0..READS_PER_TURN {
+        let Some(mut transport) = host.transport(peer) else { return };
+        let arrived =
+            if H::is_client(peer) { reads.read_client(&mut transport) } else { reads.read(&mut transport) };
+        let (has_more, wants_write) = (transport.has_buffered(), transport.wants_write());
+        drop(transport);
+        if wants_write {
+            host.handle_writable(peer);
+        }
+        match arrived {
+            Arrived::Bytes(count) => {
+                host.handle_bytes(peer, reads, count);
+                // A short read means that the kernel has no more; an end of the stream would not be told again.
+                if reads.is_short(count) && !to_the_end && !has_more {
+                    return;
+                }
+            }
+            Arrived::Nothing => return,
+            Arrived::Over(how) => return host.handle_over(peer, how),
+        }
+    }
+    host.door().read_later(peer);
+}
+
+fn take_messages<H: Host>(host: &mut H, reads: &mut Reads) {
+    while let Ok(message) = host.door().mailbox.try_recv() {
+        match message {
+            Message::Accept(client) => let_in(host, reads, client),
+            Message::Refused(refused) => refused.count(host.counters()),
+            Message::Report(reply) => host.report(reply),
+            Message::Stats { request, text } => host.answer_stats(request, text),
+            Message::Table(routing) => host.take_routing(routing),
+            Message::Addresses(book) => host.take_addresses(book),
+            Message::Drain => drain(host, reads),
+        }
+    }
+}
+
+fn let_in<H: Host>(host: &mut H, reads: &Reads, mut client: Admitted) {
+    let Some(id) = host.admit() else { return client.refuse() };
+    reads.begin_client(client.stream());
+    if host.door().watch(H::token(H::client(id)), client.stream_mut()).is_err() {
+        return host.unseat(id);
+    }
+    host.seat(id, client);
+}
+
+/// Requests that had reached this machine are still taken.
+fn drain<H: Host>(host: &mut H, reads: &mut Reads) {
+    for id in host.client_ids() {
+        read(host, reads, H::client(id), false);
+    }
+    host.begin_drain();
+    let door = host.door();
+    let patience = u64::try_from(door.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
+    door.drain_until.get_or_insert(door.clock.now().plus(patience));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connections::{client_limit::ClientLimit, transport::Ended};
+    use std::{collections::VecDeque, io::Read as _, os::unix::net::UnixStream};
+
+    /// A socket that brings what the test says. `true`: it keeps more than it gave.
+    type Brings = VecDeque<(Arrived, bool)>;
+
+    struct Scripted<'a> {
+        brings: &'a mut Brings,
+        has_buffered: bool,
+        wants_write: bool,
+    }
+
+    impl Transport for Scripted<'_> {
+        fn read(&mut self, _: &mut [u8], _: Option<&mut crate::connections::transport::Stamps>) -> Arrived {
+            let (arrived, keeps) = self.brings.pop_front().unwrap_or((Arrived::Nothing, false));
+            self.has_buffered = keeps;
+            arrived
+        }
+
+        fn write(&mut self, bytes: &[u8]) -> Result<usize, Ended> {
+            Ok(bytes.len())
+        }
+
+        fn has_buffered(&self) -> bool {
+            self.has_buffered
+        }
+
+        fn wants_write(&self) -> bool {
+            self.wants_write
+        }
+    }
+
+    /// A host with clients that are scripts, and what it was told.
+    struct Fake {
+        door: Door<usize>,
+        handle: LoopHandle,
+        clients: Vec<Brings>,
+        wants_write: bool,
+        is_full: bool,
+        seated: Vec<Admitted>,
+        told: Vec<String>,
+        counters: Counters,
+    }
+
+    fn host(clients: impl IntoIterator<Item = Brings>) -> Fake {
+        let (door, handle) = Door::new(Clock::start(), false, Duration::ZERO).expect("descriptors are free");
+        let clients = clients.into_iter().collect();
+        Fake {
+            door,
+            handle,
+            clients,
+            wants_write: false,
+            is_full: false,
+            seated: Vec::new(),
+            told: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    impl Fake {
+        /// What is told in a turn that begins when somebody has woken the thread.
+        fn turn(&mut self) -> Vec<String> {
+            self.handle.wake().expect("it waits");
+            let mut events = Events::with_capacity(EVENTS_PER_TURN);
+            let now = self.door.clock.now();
+            self.door.wait(&mut events, None, now).expect("it can wait");
+            read_ready(self, &events);
+            mem::take(&mut self.told)
+        }
+    }
+
+    impl Host for Fake {
+        type Peer = usize;
+
+        fn door(&mut self) -> &mut Door<usize> {
+            &mut self.door
+        }
+
+        fn peer(token: Token) -> usize {
+            token.0 - 1
+        }
+
+        fn token(id: usize) -> Token {
+            Token(1 + id)
+        }
+
+        fn client(id: usize) -> usize {
+            id
+        }
+
+        fn is_client(_: usize) -> bool {
+            true
+        }
+
+        fn admit(&mut self) -> Option<usize> {
+            (!self.is_full).then_some(self.seated.len())
+        }
+
+        fn seat(&mut self, id: usize, client: Admitted) {
+            self.told.push(format!("seated {id}"));
+            self.seated.push(client);
+        }
+
+        fn unseat(&mut self, _: usize) {
+            unreachable!("every socket of the tests can be watched")
+        }
+
+        fn client_ids(&self) -> Vec<usize> {
+            (0..self.clients.len()).collect()
+        }
+
+        fn transport(&mut self, id: usize) -> Option<impl Transport> {
+            let wants_write = self.wants_write;
+            let brings = self.clients.get_mut(id)?;
+            Some(Scripted { brings, has_buffered: false, wants_write })
+        }
+
+        fn handle_bytes(&mut self, id: usize, _: &Reads, count: usize) {
+            self.told.push(format!("{id}: {count} bytes"));
+        }
+
+        fn handle_over(&mut self, id: usize, how: Over) {
+            self.told.push(format!("{id}: {how:?}"));
+        }
+
+        fn handle_writable(&mut self, id: usize) {
+            self.told.push(format!("{id}: writable"));
+        }
+
+        fn begin_drain(&mut self) {
+            self.told.push("drain".into());
+        }
+
+        fn counters(&mut self) -> &mut Counters {
+            &mut self.counters
+        }
+
+        fn report(&mut self, _: Sender<Report>) {}
+        fn answer_stats(&mut self, _: usize, _: Vec<u8>) {}
+        fn take_routing(&mut self, _: Routing) {}
+        fn take_addresses(&mut self, _: Arc<AddressBook>) {}
+    }
+
+    fn bytes(count: usize) -> (Arrived, bool) {
+        (Arrived::Bytes(count), false)
+    }
+
+    /// More than any buffer: a read of so many is not short.
+    const FULL: usize = usize::MAX;
+
+    #[test]
+    fn a_short_read_is_the_last_unless_the_transport_keeps_more() {
+        let mut host = host([
+            VecDeque::from([bytes(5), bytes(6)]),
+            VecDeque::from([(Arrived::Bytes(5), true), bytes(6), bytes(7)]),
+        ]);
+        let mut reads = mem::take(&mut host.door.reads);
+        (0..2).for_each(|id| read(&mut host, &mut reads, id, false));
+        assert_eq!(host.told, ["0: 5 bytes", "1: 5 bytes", "1: 6 bytes"]);
+    }
+
+    #[test]
+    fn who_brings_more_than_a_turn_allows_is_read_in_the_next_and_to_the_end() {
+        let over = (Arrived::Over(Over::End), false);
+        let mut host = host([(0..READS_PER_TURN).map(|_| bytes(FULL)).chain([bytes(1), over]).collect()]);
+        host.door.read_later(0);
+        assert_eq!(host.turn(), vec![format!("0: {FULL} bytes"); READS_PER_TURN]);
+        assert_eq!(host.turn(), ["0: 1 bytes", "0: End"]);
+        assert_eq!(host.turn(), [""; 0]);
+    }
+
+    #[test]
+    fn what_the_transport_has_to_say_itself_goes_out_after_a_read() {
+        let mut host = host([VecDeque::from([bytes(5)])]);
+        host.wants_write = true;
+        host.door.read_later(0);
+        assert_eq!(host.turn(), ["0: writable", "0: 5 bytes", "0: writable"]);
+    }
+
+    #[test]
+    fn who_comes_is_seated_or_told_and_a_drain_reads_each_once_more() {
+        let mut host = host([VecDeque::from([bytes(FULL), bytes(3), bytes(4)])]);
+        let places = ClientLimit::new(2);
+        let come = |host: &Fake| {
+            let (client, ours) = UnixStream::pair().expect("descriptors are free");
+            ours.set_nonblocking(true).expect("a socket");
+            let stream = Stream::Unix(mio::net::UnixStream::from_std(ours));
+            let admitted = Admitted::new(stream, places.enter().expect("one is free"));
+            host.handle.send(Message::Accept(admitted)).expect("it is read");
+            client
+        };
+        // The first client's socket is told to be writable at some time.
+        let news = |host: &mut Fake| -> Vec<_> {
+            host.turn().into_iter().filter(|line| !line.ends_with("writable")).collect()
+        };
+        let _first = come(&host);
+        assert_eq!(news(&mut host), ["seated 0"]);
+        host.is_full = true;
+        let mut second = come(&host);
+        assert_eq!(news(&mut host), [""; 0]);
+        let mut text = String::new();
+        second.read_to_string(&mut text).expect("it is closed");
+        assert_eq!(text, "ERROR Too many open connections\r\n");
+        assert_eq!(host.door.drain_until(), None);
+        host.handle.send(Message::Drain).expect("it is read");
+        assert_eq!(news(&mut host), [format!("0: {FULL} bytes").as_str(), "0: 3 bytes", "drain"]);
+        assert!(host.door.drain_until().is_some());
+    }
+}

@@ -40,7 +40,7 @@ pub(super) struct Pool {
 impl StartEngine for Pool {
     fn start(&self, making: &Making) -> Result<Started, RunError> {
         let (config, clock) = (&making.config, making.clock);
-        let network = NetworkThread::new()?;
+        let network = NetworkThread::new(making)?;
         let made: io::Result<Vec<_>> = (0..self.workers)
             .map(|index| EventLoop::new(making, index, &format!("worker-{index}"), DOOR))
             .collect();

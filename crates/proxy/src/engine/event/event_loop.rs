@@ -9,10 +9,12 @@ use crate::{
         client_limit::Admitted,
         descriptors::Shortage,
         names::AddressBook,
-        sockets::{self, Arrived, Ended, Reads, Stream},
+        reads::Reads,
+        sockets::Stream,
+        transport::{Ended, Over, Transport},
     },
     engine::{
-        door::{EVENTS_PER_TURN, READS_PER_TURN},
+        door::{self, Door, EVENTS_PER_TURN, Host},
         event::{
             batching::{self, Batcher},
             mail::MailRoom,
@@ -21,29 +23,27 @@ use crate::{
         },
         making::Making,
     },
-    mailbox::{LoopHandle, Message, Routing, WAKER},
+    mailbox::{LoopHandle, Routing},
     notices::showing::Notices,
     process::{clock::Clock, cpu_contention::CpuContention},
     records::{traces::Traces, windows::Outlet},
 };
-use mio::{Events, Interest, Poll, Registry, Token};
+use mio::{Events, Token};
 use std::{
-    io::{self, ErrorKind},
-    mem,
+    io,
     sync::{
         Arc,
-        mpsc::{Receiver, SyncSender},
+        mpsc::{Sender, SyncSender},
     },
     thread,
     time::Duration,
 };
-use weir_dataplane::{Dataplane, Event, SessionId, StatsTopic};
+use weir_dataplane::{Counters, Dataplane, Event, Report, SessionId, StatsTopic};
 use weir_routing::Server;
 use weir_timing::Instant;
 
 pub(crate) struct EventLoop {
-    poll: Poll,
-    mailbox: Receiver<Message>,
+    door: Door<Peer>,
     clock: Clock,
     /// What the clock said last.
     now: Instant,
@@ -51,16 +51,11 @@ pub(crate) struct EventLoop {
     dataplane: Dataplane,
     outlet: Outlet,
     traces: Option<Traces>,
-    reads: Reads,
     servers: ServerLinks,
     clients: Vec<Option<Admitted>>,
-    /// Sockets that had more to read than one turn allows, or may be read again.
-    unread: Vec<Peer>,
     index: usize,
     notices: Arc<Notices>,
     questions: SyncSender<Question>,
-    drain_timeout: Duration,
-    drain_until: Option<Instant>,
     /// What it serves from a queue, if it does.
     serving: Option<Serving>,
     /// Where there are other loops.
@@ -68,45 +63,38 @@ pub(crate) struct EventLoop {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Peer {
+pub(in crate::engine) enum Peer {
     Server(usize),
     Client(SessionId),
 }
 
 impl EventLoop {
-    /// The loop with this number. `name` is what its thread is called in records, `door` the thread that accepts its clients.
+    /// The loop with this number. `name` is what its thread is called in records, `at_door` the thread that accepts its clients.
     pub(crate) fn new(
         making: &Making,
         index: usize,
         name: &str,
-        door: usize,
+        at_door: usize,
     ) -> io::Result<(Self, LoopHandle)> {
-        let poll = Poll::new()?;
-        let (handle, mailbox) = LoopHandle::new(&poll)?;
-        let (config, clock) = (&making.config, making.clock);
+        let (config, clock, tracing) = (&making.config, making.clock, making.tracing.as_ref());
+        let (door, handle) = Door::new(clock, tracing.is_some(), config.drain_timeout)?;
         let now = clock.now();
         let (table, freshness) = (Arc::clone(&config.table), Arc::clone(&making.freshness));
         let mut dataplane = Dataplane::sharing(config.dataplane(index), table, freshness, now);
         dataplane.share_budget(&making.budget);
-        let tracing = making.tracing.as_ref();
         let event_loop = Self {
             outlet: making.windows.outlet(name, &mut dataplane),
-            reads: Reads::new(tracing.is_some()),
-            traces: tracing.map(|tracing| tracing.begin(index, door, &mut dataplane)),
+            traces: tracing.map(|tracing| tracing.begin(index, at_door, &mut dataplane)),
             dataplane,
             servers: ServerLinks::new(making.whereabouts.clone()),
-            poll,
-            mailbox,
+            door,
             clock,
             now,
             batcher: Batcher::new(config.batching, now),
             clients: Vec::new(),
-            unread: Vec::new(),
             index,
             notices: Arc::clone(&making.notices),
             questions: making.questions.clone(),
-            drain_timeout: config.drain_timeout,
-            drain_until: None,
             serving: None,
             mail: None,
         };
@@ -171,7 +159,7 @@ impl EventLoop {
         let pause_ns = self.batcher.pause_ns(self.dataplane.counters_mut().requests, self.now);
         if pause_ns > 0 {
             thread::sleep(Duration::from_nanos(pause_ns));
-            self.poll(events, Some(Duration::ZERO))?;
+            self.door.look(events)?;
             self.read_ready(events);
         }
         Ok(())
@@ -208,7 +196,7 @@ impl EventLoop {
     }
 
     fn is_done(&mut self) -> bool {
-        self.drain_until.is_some_and(|until| self.has_drained() || self.now >= until)
+        self.door.drain_until().is_some_and(|until| self.has_drained() || self.now >= until)
     }
 
     fn has_drained(&mut self) -> bool {
@@ -228,103 +216,12 @@ impl EventLoop {
     }
 
     pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let timeout = if self.unread.is_empty() {
-            let until = [self.dataplane.poll_timeout(), self.drain_until].into_iter().flatten().min();
-            until.map(|until| Duration::from_nanos(until.saturating_since(self.now)))
-        } else {
-            Some(Duration::ZERO)
-        };
-        self.poll(events, timeout)
+        self.door.wait(events, self.dataplane.poll_timeout(), self.now)
     }
 
-    fn poll(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        match self.poll.poll(events, timeout) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {
-                events.clear();
-                Ok(())
-            }
-            other => other,
-        }
-    }
-
-    // ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
+    /// Reads what is ready, and takes what has come by mail.
     pub(crate) fn read_ready(&mut self, events: &Events) {
-        for peer in mem::take(&mut self.unread) {
-            // Its readiness, and the end of its stream, may have been told while it was not read; they are not told again.
-            self.read(peer, true);
-        }
-        for event in events {
-            if event.token() == WAKER {
-                self.take_messages();
-                self.take_mail();
-                continue;
-            }
-            let peer = peer(event.token());
-            if event.is_writable() || event.is_error() || event.is_write_closed() {
-                self.handle_writable(peer);
-            }
-            if event.is_readable() || event.is_read_closed() || event.is_error() {
-                self.read(peer, event.is_read_closed());
-            }
-        }
-    }
-
-    fn read(&mut self, peer: Peer, to_the_end: bool) {
-        match peer {
-            Peer::Server(server) => self.read_server(server, to_the_end),
-            Peer::Client(id) => self.read_client(id, to_the_end),
-        }
-    }
-
-    fn read_client(&mut self, id: SessionId, to_the_end: bool) {
-        for _ in 0..READS_PER_TURN {
-            if !self.dataplane.wants_read(id) {
-                // What is left is read after `Event::Resume`.
-                return;
-            }
-            let Some(Some(Admitted { stream, .. })) = self.clients.get_mut(id) else { return };
-            match self.reads.read_client(stream) {
-                Arrived::Bytes(count) => {
-                    let now = self.stamp();
-                    if let Some(arrived) = self.reads.arrival(self.clock, now) {
-                        self.dataplane.note_arrival(id, now, arrived);
-                    }
-                    self.batcher.note_read(id);
-                    self.dataplane.handle_client_bytes(id, self.reads.bytes(count), now);
-                    // A short read means that the kernel has no more; an end of the stream would not be told again.
-                    if self.reads.is_short(count) && !to_the_end {
-                        return;
-                    }
-                }
-                Arrived::Nothing => return,
-                Arrived::End => return self.dataplane.handle_client_finished(id),
-                Arrived::Reset | Arrived::Broken => return self.close_client(id),
-            }
-        }
-        self.unread.push(Peer::Client(id));
-    }
-
-    fn read_server(&mut self, server: usize, to_the_end: bool) {
-        for _ in 0..READS_PER_TURN {
-            if !self.dataplane.server_is_up(server) {
-                return;
-            }
-            let Some(stream) = self.servers.stream(server) else { return };
-            match self.reads.read(stream) {
-                Arrived::Bytes(count) => {
-                    let now = self.stamp();
-                    self.dataplane.handle_server_bytes(server, self.reads.bytes(count), now);
-                    if self.reads.is_short(count) && !to_the_end {
-                        return;
-                    }
-                }
-                Arrived::Nothing => return,
-                Arrived::End | Arrived::Reset => return self.lose_server(server, Ended::ByPeer),
-                Arrived::Broken => return self.lose_server(server, Ended::Otherwise),
-            }
-        }
-        self.unread.push(Peer::Server(server));
+        door::read_ready(self, events);
     }
 
     // ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -348,8 +245,8 @@ impl EventLoop {
     }
 
     fn write_server(&mut self, server: usize) {
-        let Some(stream) = self.servers.stream(server) else { return };
-        match sockets::try_write(stream, self.dataplane.server_output(server)) {
+        let Some(mut stream) = self.servers.stream(server) else { return };
+        match stream.write(self.dataplane.server_output(server)) {
             Ok(count) => {
                 let now = self.stamp();
                 self.dataplane.handle_server_written(server, count, now);
@@ -359,23 +256,13 @@ impl EventLoop {
     }
 
     fn write_client(&mut self, id: SessionId) {
-        let Some(Some(Admitted { stream, .. })) = self.clients.get_mut(id) else { return };
-        match sockets::write(stream, self.dataplane.client_output(id)) {
-            Some(count) => {
+        let Some(Some(client)) = self.clients.get_mut(id) else { return };
+        match client.stream().write(self.dataplane.client_output(id)) {
+            Ok(count) => {
                 let now = self.stamp();
                 self.dataplane.handle_client_written(id, count, now);
             }
-            None => self.close_client(id),
-        }
-    }
-
-    fn handle_writable(&mut self, peer: Peer) {
-        match peer {
-            Peer::Client(id) => self.dataplane.handle_client_writable(id),
-            Peer::Server(server) if self.dataplane.server_is_up(server) => {
-                self.dataplane.handle_server_writable(server);
-            }
-            Peer::Server(server) => self.finish_connecting(server),
+            Err(_) => self.close_client(id),
         }
     }
 
@@ -389,7 +276,7 @@ impl EventLoop {
                 Event::Connect(server) => self.connect(server),
                 Event::Disconnect(server) => self.disconnect(server),
                 Event::Close(id) => self.close_client(id),
-                Event::Resume(id) => self.unread.push(Peer::Client(id)),
+                Event::Resume(id) => self.door.read_later(Peer::Client(id)),
                 Event::Stats { request, topic } => self.ask(request, topic),
             }
             count += 1;
@@ -408,56 +295,17 @@ impl EventLoop {
     /// A loop never waits for the others; the thread that it asks does.
     fn ask(&mut self, request: usize, topic: StatsTopic) {
         if self.questions.try_send(Question { from: self.index, request, topic }).is_err() {
-            self.answer_stats(request, BUSY.to_vec());
+            Host::answer_stats(self, request, BUSY.to_vec());
         }
     }
 
-    fn answer_stats(&mut self, request: usize, text: Vec<u8>) {
-        self.dataplane.counters_mut().stats_refused += u64::from(text == BUSY);
-        self.dataplane.handle_stats(request, text, self.clock.now());
-    }
-
-    fn take_messages(&mut self) {
-        while let Ok(message) = self.mailbox.try_recv() {
-            match message {
-                Message::Accept(client) => self.accept(client),
-                Message::Refused(refused) => refused.count(self.dataplane.counters_mut()),
-                Message::Report(reply) => {
-                    let now = self.clock.now();
-                    self.dataplane.handle_time(now);
-                    let mut report = self.dataplane.report(now);
-                    report.stations.extend(self.serving.as_ref().and_then(|serving| serving.entry(now)));
-                    // Whoever asked may have stopped waiting.
-                    let _ = reply.send(report);
-                }
-                Message::Stats { request, text } => self.answer_stats(request, text),
-                Message::Table(routing) => self.take_routing(routing),
-                Message::Addresses(book) => self.take_addresses(book),
-                Message::Drain => self.begin_drain(),
-            }
-        }
-    }
-
-    pub(crate) fn take_routing(&mut self, routing: Routing) {
+    /// Keys go where this table says from now on.
+    pub(crate) fn go_by(&mut self, routing: Routing) {
         let Routing { table, book, timeout_ns, taken } = routing;
         self.dataplane.set_timeout(timeout_ns);
         self.dataplane.handle_table(table, self.clock.now());
-        self.take_addresses(book);
+        self.renew_addresses(book);
         drop(taken);
-    }
-
-    fn accept(&mut self, mut client: Admitted) {
-        let Some(id) = self.dataplane.handle_accept(self.clock.now()) else {
-            return sockets::refuse(client.stream);
-        };
-        self.reads.begin_client(&client.stream);
-        if watch(self.poll.registry(), Peer::Client(id), &mut client.stream).is_err() {
-            return self.dataplane.handle_client_closed(id);
-        }
-        if id >= self.clients.len() {
-            self.clients.resize_with(id + 1, || None);
-        }
-        self.clients[id] = Some(client);
     }
 
     fn close_client(&mut self, id: SessionId) {
@@ -465,29 +313,19 @@ impl EventLoop {
         self.dataplane.handle_client_closed(id);
     }
 
-    /// Requests that had reached this machine are still taken.
-    fn begin_drain(&mut self) {
-        for id in 0..self.clients.len() {
-            self.read_client(id, false);
-        }
-        self.dataplane.begin_drain();
-        let patience = u64::try_from(self.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
-        self.drain_until.get_or_insert(self.clock.now().plus(patience));
-    }
-
     // ── connections to servers ─────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The dataplane wants a connection to this server.
     fn connect(&mut self, slot: usize) {
-        let (endpoint, registry) = (&self.dataplane.server(slot).endpoint, self.poll.registry());
-        let watch = |stream: &mut Stream| watch(registry, Peer::Server(slot), stream);
+        let (endpoint, door) = (&self.dataplane.server(slot).endpoint, &self.door);
+        let watch = |stream: &mut Stream| door.watch(token(Peer::Server(slot)), stream);
         let begun = self.servers.connect(slot, endpoint, self.now, watch);
         self.note_begun(slot, begun);
     }
 
     fn try_next_address(&mut self, slot: usize) {
-        let (endpoint, registry) = (&self.dataplane.server(slot).endpoint, self.poll.registry());
-        let watch = |stream: &mut Stream| watch(registry, Peer::Server(slot), stream);
+        let (endpoint, door) = (&self.dataplane.server(slot).endpoint, &self.door);
+        let watch = |stream: &mut Stream| door.watch(token(Peer::Server(slot)), stream);
         let begun = self.servers.try_next_address(slot, endpoint, self.now, watch);
         self.note_begun(slot, begun);
     }
@@ -532,7 +370,7 @@ impl EventLoop {
     }
 
     /// Some names have other addresses.
-    pub(crate) fn take_addresses(&mut self, book: Arc<AddressBook>) {
+    pub(crate) fn renew_addresses(&mut self, book: Arc<AddressBook>) {
         self.servers.take_addresses(book);
         self.servers.slots().for_each(|slot| self.renew_if_moved(slot));
     }
@@ -572,11 +410,134 @@ impl EventLoop {
     }
 }
 
-// ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+impl Host for EventLoop {
+    type Peer = Peer;
 
-fn watch(registry: &Registry, peer: Peer, stream: &mut Stream) -> io::Result<()> {
-    registry.register(stream, token(peer), Interest::READABLE | Interest::WRITABLE)
+    #[inline]
+    fn door(&mut self) -> &mut Door<Peer> {
+        &mut self.door
+    }
+
+    #[inline]
+    fn peer(token: Token) -> Peer {
+        peer(token)
+    }
+
+    fn token(peer: Peer) -> Token {
+        token(peer)
+    }
+
+    fn client(id: SessionId) -> Peer {
+        Peer::Client(id)
+    }
+
+    #[inline]
+    fn is_client(peer: Peer) -> bool {
+        matches!(peer, Peer::Client(_))
+    }
+
+    fn admit(&mut self) -> Option<SessionId> {
+        self.dataplane.handle_accept(self.clock.now())
+    }
+
+    fn seat(&mut self, id: SessionId, client: Admitted) {
+        if id >= self.clients.len() {
+            self.clients.resize_with(id + 1, || None);
+        }
+        self.clients[id] = Some(client);
+    }
+
+    fn unseat(&mut self, id: SessionId) {
+        self.dataplane.handle_client_closed(id);
+    }
+
+    fn client_ids(&self) -> Vec<SessionId> {
+        (0..self.clients.len()).collect()
+    }
+
+    #[inline]
+    fn transport(&mut self, peer: Peer) -> Option<impl Transport> {
+        match peer {
+            // What is left of a client that is not to be read is read after `Event::Resume`.
+            Peer::Client(id) if self.dataplane.wants_read(id) => {
+                self.clients.get(id)?.as_ref().map(Admitted::stream)
+            }
+            Peer::Server(server) if self.dataplane.server_is_up(server) => self.servers.stream(server),
+            Peer::Client(_) | Peer::Server(_) => None,
+        }
+    }
+
+    #[inline]
+    fn handle_bytes(&mut self, peer: Peer, reads: &Reads, count: usize) {
+        let now = self.stamp();
+        match peer {
+            Peer::Server(server) => self.dataplane.handle_server_bytes(server, reads.bytes(count), now),
+            Peer::Client(id) => {
+                if let Some(arrived) = reads.arrival(self.clock, now) {
+                    self.dataplane.note_arrival(id, now, arrived);
+                }
+                self.batcher.note_read(id);
+                self.dataplane.handle_client_bytes(id, reads.bytes(count), now);
+            }
+        }
+    }
+
+    fn handle_over(&mut self, peer: Peer, how: Over) {
+        match (peer, how) {
+            (Peer::Client(id), Over::End) => self.dataplane.handle_client_finished(id),
+            (Peer::Client(id), Over::Reset | Over::Broken) => self.close_client(id),
+            (Peer::Server(server), Over::End | Over::Reset) => self.lose_server(server, Ended::ByPeer),
+            (Peer::Server(server), Over::Broken) => self.lose_server(server, Ended::Otherwise),
+        }
+    }
+
+    fn handle_writable(&mut self, peer: Peer) {
+        match peer {
+            Peer::Client(id) => self.dataplane.handle_client_writable(id),
+            Peer::Server(server) if self.dataplane.server_is_up(server) => {
+                self.dataplane.handle_server_writable(server);
+            }
+            Peer::Server(server) => self.finish_connecting(server),
+        }
+    }
+
+    fn begin_drain(&mut self) {
+        self.dataplane.begin_drain();
+    }
+
+    fn counters(&mut self) -> &mut Counters {
+        self.dataplane.counters_mut()
+    }
+
+    fn report(&mut self, reply: Sender<Report>) {
+        let now = self.clock.now();
+        self.dataplane.handle_time(now);
+        let mut report = self.dataplane.report(now);
+        report.stations.extend(self.serving.as_ref().and_then(|serving| serving.entry(now)));
+        // Whoever asked may have stopped waiting.
+        let _ = reply.send(report);
+    }
+
+    fn answer_stats(&mut self, request: usize, text: Vec<u8>) {
+        self.dataplane.counters_mut().stats_refused += u64::from(text == BUSY);
+        self.dataplane.handle_stats(request, text, self.clock.now());
+    }
+
+    fn take_routing(&mut self, routing: Routing) {
+        self.go_by(routing);
+    }
+
+    fn take_addresses(&mut self, book: Arc<AddressBook>) {
+        self.renew_addresses(book);
+    }
+
+    /// Writes of its keys may have come from other loops.
+    fn handle_woken(&mut self) {
+        self.take_mail();
+    }
 }
+
+// ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /// Servers and clients share the numbers behind the waker's: there may be any number of either.
 fn token(peer: Peer) -> Token {

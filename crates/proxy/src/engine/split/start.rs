@@ -23,7 +23,7 @@ pub(crate) struct Split {
 impl StartEngine for Split {
     fn start(&self, making: &Making) -> Result<Started, RunError> {
         let config = &making.config;
-        let network = NetworkThread::new()?;
+        let network = NetworkThread::new(making)?;
         let door = network.handle();
         // Others join when servers come.
         let reporting = ReportingThreads::new([door.clone()]);

@@ -14,7 +14,7 @@
 
 use crate::engine::threaded::{queue::wide::Habits, request::Request};
 use crate::{
-    connections::{client_limit::Admitted, sockets},
+    connections::{client_limit::Admitted, transport::Transport},
     process::clock::Clock,
 };
 use std::{
@@ -208,7 +208,7 @@ impl Client {
         let mut written = 0;
         while !unsent.is_empty() {
             let offered = unsent.output().len();
-            let count = sockets::write(&self.connection.stream, unsent.output())?;
+            let count = self.connection.stream().write(unsent.output()).ok()?;
             unsent.advance(count);
             written += count;
             if count < offered {
@@ -237,7 +237,7 @@ impl Client {
         let written = match reply {
             [] => Some(0),
             _ if turn.broken => None,
-            _ => sockets::write(&self.connection.stream, reply),
+            _ => self.connection.stream().write(reply).ok(),
         };
         match written {
             Some(count) => {

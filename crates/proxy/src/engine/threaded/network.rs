@@ -7,10 +7,12 @@ use crate::{
     admin::question::BUSY,
     connections::{
         client_limit::Admitted,
-        sockets::{self, Arrived, Reads},
+        names::AddressBook,
+        reads::Reads,
+        transport::{Over, Transport},
     },
     engine::{
-        door::{EVENTS_PER_TURN, READS_PER_TURN},
+        door::{self, Door, EVENTS_PER_TURN, Host},
         making::Making,
         threaded::{
             client::{Client, Next},
@@ -20,31 +22,24 @@ use crate::{
             start::DOOR,
         },
     },
-    mailbox::{Message, WAKER},
+    mailbox::Routing,
     process::{clock::Clock, cpu_contention::CpuContention},
     records::{traces::Traces, windows::Outlet},
 };
-use mio::{Events, Interest, Poll, Token, event::Event as Readiness};
+use mio::{Events, Token};
 use slab::Slab;
 use std::{
-    io::{self, ErrorKind},
-    mem,
-    sync::{
-        Arc,
-        atomic::Ordering,
-        mpsc::{Receiver, Sender},
-    },
-    time::Duration,
+    io, mem,
+    sync::{Arc, atomic::Ordering, mpsc::Sender},
 };
-use weir_dataplane::{Dataplane, Event, Fault, Report, SCARCE_LOOK_NS, SessionId};
+use weir_dataplane::{Counters, Dataplane, Event, Fault, Report, SCARCE_LOOK_NS, SessionId};
 use weir_timing::Instant;
 
 /// Threads wait for processors if the network thread does for one part in so many of the time in which it could run.
 const CROWDED_ONE_IN: u64 = 4;
 
 pub(crate) struct Network {
-    poll: Poll,
-    mailbox: Receiver<Message>,
+    door: Door<usize>,
     clock: Clock,
     shared: Arc<Shared>,
     sessions: Slab<Session>,
@@ -53,25 +48,19 @@ pub(crate) struct Network {
     dataplane: Dataplane,
     outlet: Outlet,
     traces: Option<Traces>,
-    reads: Reads,
     /// How many writes had waited for another one when the last window was handed over.
     key_waits_told: u64,
     /// Where refused requests are answered.
     refusals: SessionId,
-    /// Clients that had more to read than one turn allows, or may be read again.
-    unread: Vec<usize>,
     /// When the first client may be overdue; `None` if none can be.
     clients_due: Option<Instant>,
-    drain_timeout: Duration,
-    drain_until: Option<Instant>,
 }
 
 impl Network {
     /// `number` tells its choice of requests to trace from those of the other threads.
     pub(super) fn new(
         making: &Making,
-        poll: Poll,
-        mailbox: Receiver<Message>,
+        door: Door<usize>,
         config: weir_dataplane::Config,
         shared: Arc<Shared>,
         number: usize,
@@ -84,21 +73,16 @@ impl Network {
         Self {
             refusals: dataplane.lend_session(now),
             outlet: making.windows.outlet("network", &mut dataplane),
-            reads: Reads::new(tracing.is_some()),
             traces: tracing.map(|tracing| tracing.begin(number, DOOR, &mut dataplane)),
             key_waits_told: 0,
-            poll,
-            mailbox,
+            door,
             clock,
             shared,
             sessions: Slab::new(),
             sessions_max: making.config.sessions_max,
             config,
             dataplane,
-            unread: Vec::new(),
             clients_due: None,
-            drain_timeout: making.config.drain_timeout,
-            drain_until: None,
         }
     }
 
@@ -120,7 +104,7 @@ impl Network {
             if let Some(is_crowded) = contention.look(began) {
                 self.shared.queues.look(is_crowded, began);
             }
-            self.read_ready(&events);
+            door::read_ready(self, &events);
             self.attend();
             self.expire();
             self.close_overdue();
@@ -132,83 +116,15 @@ impl Network {
     }
 
     fn is_done(&self) -> bool {
-        self.drain_until.is_some_and(|until| self.sessions.is_empty() || self.clock.now() >= until)
+        self.door.drain_until().is_some_and(|until| self.sessions.is_empty() || self.clock.now() >= until)
     }
 
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let timeout = if self.unread.is_empty() {
-            let times = [
-                self.shared.queues.alarm(),
-                self.drain_until,
-                self.dataplane.poll_timeout(),
-                self.clients_due,
-            ];
-            let until = times.into_iter().flatten().min();
-            until.map(|until| Duration::from_nanos(until.saturating_since(self.clock.now())))
-        } else {
-            Some(Duration::ZERO)
-        };
-        match self.poll.poll(events, timeout) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {
-                events.clear();
-                Ok(())
-            }
-            other => other,
-        }
+        let times = [self.shared.queues.alarm(), self.dataplane.poll_timeout(), self.clients_due];
+        self.door.wait(events, times.into_iter().flatten().min(), self.clock.now())
     }
 
     // ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    fn read_ready(&mut self, events: &Events) {
-        for id in mem::take(&mut self.unread) {
-            // Its readiness, and the end of its stream, may have been told while it was not read; they are not told again.
-            self.read_client(id, true);
-        }
-        for event in events {
-            if event.token() == WAKER { self.take_messages() } else { self.handle_readiness(event) }
-        }
-    }
-
-    fn handle_readiness(&mut self, event: &Readiness) {
-        let id = event.token().0 - 1;
-        if event.is_writable() || event.is_error() || event.is_write_closed() {
-            self.write_unsent(id);
-        }
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
-            self.read_client(id, event.is_read_closed());
-        }
-    }
-
-    fn read_client(&mut self, id: usize, to_the_end: bool) {
-        for _ in 0..READS_PER_TURN {
-            let Some(session) = self.sessions.get(id).filter(|session| session.wants_read()) else { return };
-            match self.reads.read_client(&session.client.connection.stream) {
-                Arrived::Bytes(count) => {
-                    self.handle_bytes(id, count);
-                    // A short read means that the kernel has no more; an end of the stream would not be told again.
-                    if self.reads.is_short(count) && !to_the_end {
-                        return;
-                    }
-                }
-                Arrived::Nothing => return,
-                Arrived::End => return self.handle_finished(id),
-                Arrived::Reset | Arrived::Broken => return self.lose(id),
-            }
-        }
-        self.unread.push(id);
-    }
-
-    fn handle_bytes(&mut self, id: usize, count: usize) {
-        self.dataplane.counters_mut().client_bytes_read += count as u64;
-        let (reads, clock) = (mem::take(&mut self.reads), self.clock);
-        self.cut(id, |session, now, offer| {
-            if let Some(arrived) = reads.arrival(clock, now) {
-                session.note_arrival(now, arrived);
-            }
-            session.handle_bytes(reads.bytes(count), now, offer);
-        });
-        self.reads = reads;
-    }
 
     /// Lets a session cut its bytes into requests, and queues those whose turn it is.
     fn cut(&mut self, id: usize, cut: impl FnOnce(&mut Session, Instant, &mut dyn FnMut(Request) -> bool)) {
@@ -299,51 +215,6 @@ impl Network {
 
     // ── connections ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    fn take_messages(&mut self) {
-        while let Ok(message) = self.mailbox.try_recv() {
-            match message {
-                Message::Accept(client) => self.accept(client),
-                Message::Refused(refused) => refused.count(self.dataplane.counters_mut()),
-                Message::Report(reply) => self.report(&reply),
-                // Nothing is asked here that would be answered so.
-                Message::Stats { .. } => {}
-                Message::Table(routing) => {
-                    let now = self.clock.now();
-                    self.dataplane.set_timeout(routing.timeout_ns);
-                    self.dataplane.handle_table_unconnected(Arc::clone(&routing.table), now);
-                    let homeless = self.shared.queues.take_routing(routing, &self.shared);
-                    homeless.into_iter().for_each(|job| self.deny(job, Fault::Queue));
-                }
-                Message::Addresses(book) => self.shared.queues.take_addresses(&book),
-                Message::Drain => self.begin_drain(),
-            }
-        }
-    }
-
-    fn accept(&mut self, mut connection: Admitted) {
-        let counters = self.dataplane.counters_mut();
-        if self.sessions.len() >= self.sessions_max || self.drain_until.is_some() {
-            counters.sessions_refused += 1;
-            return sockets::refuse(connection.stream);
-        }
-        counters.sessions_accepted += 1;
-        let number = counters.sessions_accepted;
-        self.reads.begin_client(&connection.stream);
-        let entry = self.sessions.vacant_entry();
-        let id = entry.key();
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.poll.registry().register(&mut connection.stream, Token(1 + id), interest).is_err() {
-            counters.sessions_closed += 1;
-            return;
-        }
-        let budget = self.dataplane.budget();
-        let client = Arc::new(Client::new(id, connection, budget));
-        let mut session = Session::new(client, self.config.limits, budget, self.clock.now());
-        session.number = number;
-        entry.insert(session);
-        self.watch_clients(self.config.patience.idle_ns);
-    }
-
     /// Looks at the clients of which a worker said that something changed.
     fn attend(&mut self) {
         for id in self.shared.attention.take() {
@@ -413,7 +284,7 @@ impl Network {
         if session.intake.is_finished() {
             self.handle_finished(id);
         } else {
-            self.unread.push(id);
+            self.door.read_later(id);
         }
     }
 
@@ -444,17 +315,6 @@ impl Network {
 
     // ── the end, and reports ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Requests that had reached this machine are still taken.
-    fn begin_drain(&mut self) {
-        let ids: Vec<_> = self.sessions.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            self.read_client(id, false);
-            self.handle_finished(id);
-        }
-        let patience = u64::try_from(self.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
-        self.drain_until.get_or_insert(self.clock.now().plus(patience));
-    }
-
     /// Tells of the seconds that are over.
     fn hand_over(&mut self) {
         if let Some(traces) = &self.traces {
@@ -469,8 +329,111 @@ impl Network {
             window.servers.clear();
         });
     }
+}
 
-    fn report(&mut self, reply: &Sender<Report>) {
+impl Host for Network {
+    type Peer = usize;
+
+    #[inline]
+    fn door(&mut self) -> &mut Door<usize> {
+        &mut self.door
+    }
+
+    /// The waker's token is the one before.
+    fn peer(token: Token) -> usize {
+        token.0 - 1
+    }
+
+    fn token(id: usize) -> Token {
+        Token(1 + id)
+    }
+
+    fn client(id: usize) -> usize {
+        id
+    }
+
+    fn is_client(_: usize) -> bool {
+        true
+    }
+
+    fn admit(&mut self) -> Option<usize> {
+        let is_refused = self.sessions.len() >= self.sessions_max || self.door.drain_until().is_some();
+        let counters = self.dataplane.counters_mut();
+        counters.sessions_refused += u64::from(is_refused);
+        counters.sessions_accepted += u64::from(!is_refused);
+        (!is_refused).then(|| self.sessions.vacant_key())
+    }
+
+    fn seat(&mut self, id: usize, connection: Admitted) {
+        let number = self.dataplane.counters_mut().sessions_accepted;
+        let budget = self.dataplane.budget();
+        let client = Arc::new(Client::new(id, connection, budget));
+        let session = Session::new(client, number, self.config.limits, budget, self.clock.now());
+        let key = self.sessions.insert(session);
+        debug_assert_eq!(key, id, "nobody came in between");
+        self.watch_clients(self.config.patience.idle_ns);
+    }
+
+    fn unseat(&mut self, _: usize) {
+        self.dataplane.counters_mut().sessions_closed += 1;
+    }
+
+    fn client_ids(&self) -> Vec<usize> {
+        self.sessions.iter().map(|(id, _)| id).collect()
+    }
+
+    #[inline]
+    fn transport(&mut self, id: usize) -> Option<impl Transport> {
+        let session = self.sessions.get(id).filter(|session| session.wants_read())?;
+        Some(session.client.connection.stream())
+    }
+
+    fn handle_bytes(&mut self, id: usize, reads: &Reads, count: usize) {
+        self.dataplane.counters_mut().client_bytes_read += count as u64;
+        let clock = self.clock;
+        self.cut(id, |session, now, offer| {
+            if let Some(arrived) = reads.arrival(clock, now) {
+                session.note_arrival(now, arrived);
+            }
+            session.handle_bytes(reads.bytes(count), now, offer);
+        });
+    }
+
+    fn handle_over(&mut self, id: usize, how: Over) {
+        match how {
+            Over::End => self.handle_finished(id),
+            Over::Reset | Over::Broken => self.lose(id),
+        }
+    }
+
+    fn handle_writable(&mut self, id: usize) {
+        self.write_unsent(id);
+    }
+
+    fn begin_drain(&mut self) {
+        self.client_ids().into_iter().for_each(|id| self.handle_finished(id));
+    }
+
+    fn counters(&mut self) -> &mut Counters {
+        self.dataplane.counters_mut()
+    }
+
+    /// Nothing is asked here that would be answered so.
+    fn answer_stats(&mut self, _: usize, _: Vec<u8>) {}
+
+    fn take_routing(&mut self, routing: Routing) {
+        let now = self.clock.now();
+        self.dataplane.set_timeout(routing.timeout_ns);
+        self.dataplane.handle_table_unconnected(Arc::clone(&routing.table), now);
+        let homeless = self.shared.queues.take_routing(routing, &self.shared);
+        homeless.into_iter().for_each(|job| self.deny(job, Fault::Queue));
+    }
+
+    fn take_addresses(&mut self, book: Arc<AddressBook>) {
+        self.shared.queues.take_addresses(&book);
+    }
+
+    fn report(&mut self, reply: Sender<Report>) {
         let now = self.clock.now();
         self.dataplane.handle_time(now);
         let mut report = self.dataplane.report(now);

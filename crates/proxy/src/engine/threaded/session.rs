@@ -16,7 +16,7 @@ pub(crate) struct Session {
     /// The connection is gone; the session stays until its requests are done, so that its number is not used again before.
     pub(crate) gone: bool,
     /// How many sessions had been accepted with it.
-    pub(crate) number: u64,
+    number: u64,
     /// When the kernel received what was read, if that is asked for.
     arrivals: Arrivals,
     /// Requests that there was no room for.
@@ -26,13 +26,19 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(client: Arc<Client>, limits: Limits, budget: &Arc<Budget>, now: Instant) -> Self {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        number: u64,
+        limits: Limits,
+        budget: &Arc<Budget>,
+        now: Instant,
+    ) -> Self {
         Self {
             client,
             intake: Intake::new(limits, now),
             charge: budget.charge(0),
             gone: false,
-            number: 0,
+            number,
             arrivals: Arrivals::default(),
             turned_away: 0,
             quits: 0,

@@ -4,6 +4,7 @@
 
 use crate::{
     engine::{
+        door::Door,
         making::Making,
         threaded::{
             attention::Attention,
@@ -11,28 +12,27 @@ use crate::{
             queues::{Queues, Shared},
         },
     },
-    mailbox::{LoopHandle, Message},
+    mailbox::LoopHandle,
     process::{error::RunError, threads::LoopThread},
 };
-use mio::Poll;
-use std::sync::{Arc, atomic::AtomicUsize, mpsc::Receiver};
+use std::sync::{Arc, atomic::AtomicUsize};
 
 /// The network thread's number among those that accept clients.
 pub(crate) const DOOR: usize = 0;
 
 /// A network thread that does not run yet.
 pub(crate) struct NetworkThread {
-    poll: Poll,
-    mailbox: Receiver<Message>,
+    door: Door<usize>,
     handle: LoopHandle,
 }
 
 impl NetworkThread {
-    pub(crate) fn new() -> Result<Self, RunError> {
+    pub(crate) fn new(making: &Making) -> Result<Self, RunError> {
+        let is_traced = making.tracing.is_some();
+        let made = Door::new(making.clock, is_traced, making.config.drain_timeout);
         let system = |source| RunError::System { what: "make the network thread", source };
-        let poll = Poll::new().map_err(system)?;
-        let (handle, mailbox) = LoopHandle::new(&poll).map_err(system)?;
-        Ok(Self { poll, mailbox, handle })
+        let (door, handle) = made.map_err(system)?;
+        Ok(Self { door, handle })
     }
 
     /// Reaches it from other threads.
@@ -54,7 +54,7 @@ impl NetworkThread {
         shared: Arc<Shared>,
         number: usize,
     ) -> Result<LoopThread, RunError> {
-        let network = Network::new(making, self.poll, self.mailbox, dataplane, shared, number);
+        let network = Network::new(making, self.door, dataplane, shared, number);
         making.watch.spawn("weir-network".into(), move || network.run())
     }
 }

@@ -173,10 +173,10 @@ impl Worker {
     fn go_by(&mut self, coming: Coming) {
         match coming {
             Coming::Routing(routing) => {
-                self.event_loop.take_routing(routing);
+                self.event_loop.go_by(routing);
                 self.event_loop.settle_at(self.queue.home());
             }
-            Coming::Addresses(book) => self.event_loop.take_addresses(book),
+            Coming::Addresses(book) => self.event_loop.renew_addresses(book),
         }
     }
 
