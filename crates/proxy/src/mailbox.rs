@@ -1,8 +1,9 @@
-//! What other threads ask of a thread that serves, and the box that they put it into.
+//! What other threads ask of a thread that serves, and the box that they put it into; and the question that it asks of others.
 //!
 //! ```text
 //!   acceptor, reloader, reports ── Message ──▶ mailbox ──▶ read between two turns
 //!                               └─ wake-up ──▶ poll ends its wait
+//!   a client's stats ── Question ──▶ the thread that may wait for all others (admin/stats.rs)
 //! ```
 //!
 //! [`LoopHandle`] owns the way in. It is asked to send or to wake, and answers whether the thread is still there. The box is bounded:
@@ -21,7 +22,7 @@ use std::{
         mpsc::{Receiver, Sender, SyncSender, sync_channel},
     },
 };
-use weir_dataplane::Report;
+use weir_dataplane::{Report, StatsTopic};
 use weir_routing::Table;
 
 /// What other threads ask of a loop.
@@ -50,11 +51,42 @@ pub(crate) enum Message {
 /// What requests go by from some moment on.
 #[derive(Clone, Debug)]
 pub(crate) struct Routing {
-    pub(crate) table: Arc<Table>,
-    pub(crate) book: Arc<AddressBook>,
-    pub(crate) timeout_ns: u64,
-    /// Nothing is sent: whoever goes by the table drops it.
-    pub(crate) taken: Sender<Infallible>,
+    table: Arc<Table>,
+    book: Arc<AddressBook>,
+    timeout_ns: u64,
+    /// Nothing is sent: it is dropped with the last of these.
+    _taken: Sender<Infallible>,
+}
+
+impl Routing {
+    /// `taken` is closed when nobody has still to go by this.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        book: Arc<AddressBook>,
+        timeout_ns: u64,
+        taken: Sender<Infallible>,
+    ) -> Self {
+        Self { table, book, timeout_ns, _taken: taken }
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Where the servers are.
+    pub(crate) fn book(&self) -> &Arc<AddressBook> {
+        &self.book
+    }
+
+    /// How long a server may take.
+    pub(crate) fn timeout_ns(&self) -> u64 {
+        self.timeout_ns
+    }
+
+    /// Some names have other addresses, before anybody has gone by this.
+    pub(crate) fn set_book(&mut self, book: Arc<AddressBook>) {
+        self.book = book;
+    }
 }
 
 /// Reaches a loop from other threads.
@@ -94,3 +126,20 @@ const MAILBOX_LEN: usize = 1024;
 
 /// The token of the waker: sockets have those behind it.
 pub(crate) const WAKER: Token = Token(0);
+
+// ── the other way ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// A client's question.
+pub(crate) struct Question {
+    /// The loop that the client is connected to.
+    pub(crate) from: usize,
+    /// The request, as that loop's dataplane names it.
+    pub(crate) request: usize,
+    pub(crate) topic: StatsTopic,
+}
+
+/// Questions that may wait; a loop answers with an error beyond that.
+pub(crate) const QUESTIONS_MAX: usize = 256;
+
+/// What a client is told when statistics cannot be had.
+pub(crate) const BUSY: &[u8] = b"SERVER_ERROR stats busy\r\n";

@@ -2,24 +2,16 @@
 
 use crate::{
     Config,
-    admin::{
-        http,
-        question::{QUESTIONS_MAX, Question},
-        reporter::Reporter,
-        stats,
-    },
+    admin::{http, reporter::Reporter, stats},
     config::Listen,
-    connections::{
-        acceptor::{Acceptor, AcceptorConfig, AcceptorHandle},
-        descriptors::Descriptors,
-        reserve::Reserve,
-    },
+    connections::{descriptors::Descriptors, reserve::Reserve},
     engine::{
         self,
+        acceptor::Acceptor,
         event::server_links::Whereabouts,
         making::{Making, Started},
     },
-    mailbox::Message,
+    mailbox::{Message, QUESTIONS_MAX, Question},
     notices::{
         notice::Notice,
         showing::{Notices, Showing},
@@ -41,6 +33,7 @@ use crate::{
     reload::thread::ReloadThread,
 };
 use std::{
+    io,
     net::{SocketAddr, TcpListener},
     sync::{
         Arc,
@@ -71,7 +64,7 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
     let reload = ReloadThread::new(config, clock, Arc::clone(&descriptors), Arc::clone(&tell));
     let (reload_handle, resolver) = (reload.reload_handle(), reload.resolver_handle());
     let mut files = Files::open(config, clock, &tell, watch)?;
-    let tracing = files.tracing();
+    let tracing = files.take_tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
     let whereabouts = Whereabouts::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp);
     let making = Making::new(config, clock, watch, whereabouts, Arc::clone(&notices), questions, hub)
@@ -80,18 +73,13 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
     // What collects, and what writes rows, ends when nobody is left who could hand over anything.
     drop(making);
     let windows = Arc::new(Ring::default());
-    let collector = Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.windows_taker());
+    let collector =
+        Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.take_windows_taker());
     let collector = watch.spawn("weir-windows".into(), move || collector.run())?;
     let (windows_file, trace_file) = files.counts();
-    let (acceptor, handle) = bind_clients(AcceptorConfig {
-        listen: &config.listen,
-        tcp: config.tcp,
-        loops: doors.clone(),
-        descriptors: Arc::clone(&descriptors),
-        spare,
-        clock,
-        tell: Arc::clone(&tell),
-    })?;
+    let (acceptor, handle) =
+        Acceptor::bind(config, doors.clone(), Arc::clone(&descriptors), spare, clock, Arc::clone(&tell))
+            .map_err(|source| cannot_listen("clients", &config.listen, source))?;
     let admin = config.admin.map(bind_admin).transpose()?;
     // Where clients and operators come in, with the ports that the kernel chose if it was to.
     let mut bound = config.clone();
@@ -129,7 +117,7 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
     if let Some(failure) = watch.failure() {
         return Err(failure);
     }
-    stopping.end_at_the_next();
+    stopping.end_at_the_next()?;
 
     let system = |what| move |source| RunError::System { what, source };
     tell(Notice::Draining { timeout: config.drain_timeout });
@@ -153,17 +141,12 @@ const SPARE_DESCRIPTORS: usize = 2;
 /// Descriptors that are held for questions to the admin port: a probe and a scrape at once, and those before that are being closed.
 const ADMIN_SPARE_DESCRIPTORS: usize = 4;
 
-fn bind_clients(config: AcceptorConfig<'_>) -> Result<(Acceptor, AcceptorHandle), RunError> {
-    let address = config.listen.to_string();
-    Acceptor::bind(config).map_err(|source| RunError::Listen { role: "clients", address, source })
+fn bind_admin(address: SocketAddr) -> Result<TcpListener, RunError> {
+    TcpListener::bind(address).map_err(|source| cannot_listen("admin", &address, source))
 }
 
-fn bind_admin(address: SocketAddr) -> Result<TcpListener, RunError> {
-    TcpListener::bind(address).map_err(|source| RunError::Listen {
-        role: "admin",
-        address: address.to_string(),
-        source,
-    })
+fn cannot_listen(role: &'static str, address: &impl ToString, source: io::Error) -> RunError {
+    RunError::Listen { role, address: address.to_string(), source }
 }
 
 /// What answers questions about the proxy lives as long as the process; it is not waited for.

@@ -212,7 +212,7 @@ fn windows_since(reporter: &Reporter, query: Option<&str>) -> Answer {
     let windows = reporter.windows.since(since);
     let dropped = reporter.windows_dropped();
     let records: Vec<_> = windows.iter().map(|window| window::record(window, dropped)).collect();
-    let next = windows.last().map_or(since, |window| window.index + 1);
+    let next = windows.last().map_or(since, |window| window.index() + 1);
     json_page(&json!({"schema": "weir.windows/1", "next": next, "windows": records}))
 }
 

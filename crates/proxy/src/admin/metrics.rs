@@ -2,7 +2,6 @@
 
 use crate::{admin::reporter::Reporter, process::usage::Usage, records::writer::RecordCounts};
 use std::fmt::{Display, Write as _};
-use std::sync::atomic::{AtomicU64, Ordering};
 use weir_dataplane::Report;
 use weir_timing::{Distribution, Stage};
 
@@ -85,9 +84,13 @@ fn name_of_counter(counter: &str) -> String {
 fn process(page: &mut Page) {
     let process = Usage::read();
     page.family("weir_process_cpu_seconds_total", "counter", "CPU time of this process, user and system.");
-    page.sample("weir_process_cpu_seconds_total", &[], seconds(process.cpu_user_ns + process.cpu_system_ns));
+    page.sample(
+        "weir_process_cpu_seconds_total",
+        &[],
+        seconds(process.cpu_user_ns() + process.cpu_system_ns()),
+    );
     page.family("weir_process_resident_bytes", "gauge", "Memory of this process.");
-    page.sample("weir_process_resident_bytes", &[], process.resident_bytes);
+    page.sample("weir_process_resident_bytes", &[], process.resident_bytes());
 }
 
 fn waiting(page: &mut Page, queue: &weir_timing::QueueReport) {
@@ -170,19 +173,17 @@ fn reloads(page: &mut Page, reporter: &Reporter) {
 
 fn windows(page: &mut Page, reporter: &Reporter) {
     let ring = &reporter.windows;
-    let count = |of: fn(&RecordCounts) -> &AtomicU64| {
-        reporter.trace_file.as_ref().map_or(0, |counts| of(counts).load(Ordering::Relaxed))
-    };
+    let count = |of: fn(&RecordCounts) -> u64| reporter.trace_file.as_ref().map_or(0, |counts| of(counts));
     for (name, meaning, count) in [
         (
             "weir_windows_late_total",
             "Parts of windows that came too late and were added to the next window.",
-            ring.parts_late.load(Ordering::Relaxed),
+            ring.parts_late(),
         ),
         (
             "weir_windows_lost_total",
             "Parts of windows that were dropped because too many waited.",
-            ring.parts_lost.load(Ordering::Relaxed),
+            ring.parts_lost(),
         ),
         (
             "weir_windows_dropped_total",
@@ -192,12 +193,12 @@ fn windows(page: &mut Page, reporter: &Reporter) {
         (
             "weir_trace_rows_total",
             "Sampled requests that were written to the file of --trace.",
-            count(|it| &it.written),
+            count(RecordCounts::written),
         ),
         (
             "weir_trace_rows_dropped_total",
             "Sampled requests that the file of --trace did not get.",
-            count(|it| &it.dropped),
+            count(RecordCounts::dropped),
         ),
     ] {
         page.family(name, "counter", meaning);

@@ -7,7 +7,7 @@
 //! | `places` | who may stay, and who gives way to whom |
 //! | `query` | what stands behind the `?` of a question |
 //! | `metrics`, `snapshot` | the pages with numbers |
-//! | `stats`, `question` | `stats` in band: the question of a client, and its answer |
+//! | `stats` | `stats` in band: the answer to a client's question |
 //! | `reporter` | asks all threads what they have measured, and adds it up |
 
 mod callers;
@@ -15,7 +15,6 @@ pub(crate) mod http;
 mod metrics;
 pub(crate) mod places;
 mod query;
-pub(crate) mod question;
 pub(crate) mod reporter;
 mod snapshot;
 pub(crate) mod stats;

@@ -1,4 +1,7 @@
 //! What stands behind the `?` of a request for a page.
+//!
+//! Decoded here and not as a form: there a plus sign is a space, which is in no key, and keys in base64 have plus signs. Half a `%XX` is
+//! refused, where a form keeps it as it is.
 
 /// The value of the one parameter that a page takes, decoded; `None` if it is not there. Anything else is refused with a reason.
 pub(super) fn only(query: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, String> {

@@ -13,11 +13,7 @@ use crate::{
 };
 use std::{
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
+    sync::{Arc, atomic::AtomicBool, mpsc},
     time::Duration,
 };
 use weir_dataplane::Report;
@@ -45,7 +41,7 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// Windows that their file did not get; 0 without a file.
     pub(crate) fn windows_dropped(&self) -> u64 {
-        self.windows_file.as_ref().map_or(0, |counts| counts.dropped.load(Ordering::Relaxed))
+        self.windows_file.as_ref().map_or(0, |counts| counts.dropped())
     }
 
     /// The sum over all loops, each taken between two of its turns.

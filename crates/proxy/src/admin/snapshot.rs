@@ -132,11 +132,11 @@ fn station(entry: &StationEntry) -> Value {
 
 /// What the kernel knows of this process; fields that it does not tell are 0.
 fn process() -> Value {
-    let Usage { cpu_user_ns, cpu_system_ns, resident_bytes } = Usage::read();
+    let usage = Usage::read();
     json!({
         "pid": std::process::id(),
-        "cpu_user_ns": cpu_user_ns,
-        "cpu_system_ns": cpu_system_ns,
-        "resident_bytes": resident_bytes,
+        "cpu_user_ns": usage.cpu_user_ns(),
+        "cpu_system_ns": usage.cpu_system_ns(),
+        "resident_bytes": usage.resident_bytes(),
     })
 }

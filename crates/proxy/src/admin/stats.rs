@@ -5,12 +5,9 @@
 //! are those of retrievals, and so on. What belongs to one server's memory (`curr_items`, `evictions`, …) is not there.
 
 use crate::{
-    admin::{
-        question::{BUSY, Question},
-        reporter::Reporter,
-    },
+    admin::reporter::Reporter,
     config::Listen,
-    mailbox::Message,
+    mailbox::{BUSY, Message, Question},
     process::usage::Usage,
 };
 use std::{
@@ -68,8 +65,8 @@ fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts
         None => page.stat("version", &weir_dataplane::Config::default().version),
     }
     page.stat("pointer_size", usize::BITS);
-    page.stat("rusage_user", format_args!("{:.6}", process.cpu_user_ns as f64 / 1e9));
-    page.stat("rusage_system", format_args!("{:.6}", process.cpu_system_ns as f64 / 1e9));
+    page.stat("rusage_user", format_args!("{:.6}", process.cpu_user_ns() as f64 / 1e9));
+    page.stat("rusage_system", format_args!("{:.6}", process.cpu_system_ns() as f64 / 1e9));
     page.stat("max_connections", reporter.descriptors.plan().clients);
     page.stat("curr_connections", report.sessions);
     for ((name, now), before) in Counts::NAMES.iter().zip(Counts::of(report).0).zip(since.0) {

@@ -4,7 +4,11 @@
 //! with one or with none. Whoever has the client's connection keeps the place beside it; the place is free again when it is dropped,
 //! which is after the connection was closed.
 
-use crate::connections::sockets::{self, Stream};
+use crate::{
+    connections::sockets::{self, Stream},
+    notices::notice::Notice,
+};
+use std::ops::AddAssign;
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -56,16 +60,41 @@ impl Admitted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refused {
     /// As many were connected as may be.
-    pub(crate) too_many: u64,
+    too_many: u64,
     /// There was no descriptor for them.
-    pub(crate) no_descriptor: u64,
+    no_descriptor: u64,
 }
 
 impl Refused {
+    pub(crate) fn note_too_many(&mut self) {
+        self.too_many += 1;
+    }
+
+    pub(crate) fn note_no_descriptor(&mut self) {
+        self.no_descriptor += 1;
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// What an operator is told of them.
+    pub(crate) fn notice(self, clients_max: usize) -> Notice {
+        let Self { too_many, no_descriptor } = self;
+        Notice::ClientsRefused { too_many, no_descriptor, clients_max }
+    }
+
     /// Counts them among what a loop has counted.
     pub(crate) fn count(self, counters: &mut Counters) {
         counters.sessions_refused += self.too_many + self.no_descriptor;
         counters.sessions_refused_descriptors += self.no_descriptor;
+    }
+}
+
+impl AddAssign for Refused {
+    fn add_assign(&mut self, more: Self) {
+        self.too_many += more.too_many;
+        self.no_descriptor += more.no_descriptor;
     }
 }
 

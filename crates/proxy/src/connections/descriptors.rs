@@ -33,6 +33,7 @@ use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+use weir_dataplane::Counters;
 use weir_timing::Instant;
 
 /// What shares of the limit there are.
@@ -80,9 +81,17 @@ struct Inner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shortage {
     /// One that is held was used.
-    pub(crate) lent: u64,
+    lent: u64,
     /// There was none at all.
-    pub(crate) refused: u64,
+    refused: u64,
+}
+
+impl Shortage {
+    /// Counts it among what a loop has counted.
+    pub(crate) fn count(self, counters: &mut Counters) {
+        counters.server_connects_reserved += self.lent;
+        counters.server_connects_refused_descriptors += self.refused;
+    }
 }
 
 /// Connections to the admin port at once.
@@ -201,8 +210,8 @@ impl Descriptors {
         (self.tell)(Notice::ClientsMax { wanted: needs.clients, most: clients, limit, reserved });
     }
 
-    /// Whether a client may keep its descriptor: none is lacking of those that are held for servers.
-    pub(crate) fn may_let_in(&self) -> bool {
+    /// Opens what is lacking of the descriptors that are held for servers. Returns whether nothing is any more: a client may keep its own.
+    pub(crate) fn refill(&self) -> bool {
         self.for_servers.refill()
     }
 

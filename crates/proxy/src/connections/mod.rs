@@ -2,7 +2,6 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `acceptor` | the thread that lets clients in, and hands them to those who serve |
 //! | `listener` | where clients connect: a port, or a socket in the file system |
 //! | `client_limit` | how many clients may be connected |
 //! | `descriptors`, `reserve` | how many descriptors there are, for what, and those that are held |
@@ -12,10 +11,9 @@
 //! | `tcp_timeouts` | what the kernel watches where nothing comes |
 //! | `names` | the addresses of servers that are given by name |
 
-pub(crate) mod acceptor;
 pub(crate) mod client_limit;
 pub(crate) mod descriptors;
-mod listener;
+pub(crate) mod listener;
 pub(crate) mod names;
 pub(crate) mod reads;
 pub(crate) mod reserve;

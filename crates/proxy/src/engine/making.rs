@@ -5,9 +5,8 @@
 
 use crate::{
     Config,
-    admin::question::Question,
     engine::event::server_links::Whereabouts,
-    mailbox::LoopHandle,
+    mailbox::{LoopHandle, Question},
     notices::showing::Notices,
     process::{
         clock::Clock,

@@ -7,8 +7,10 @@
 //! | `pool` | one queue, and workers |
 //! | `split` | queues of reads and of writes for each server, and those who take from them |
 //! | `threaded` | what pool and split share: the network thread, clients, queues, workers |
+//! | `acceptor` | the thread that accepts clients, and hands them to those who serve |
 //! | `door` | what the event loop and the network thread share: how clients come in, are read, and leave |
 
+pub(crate) mod acceptor;
 pub(crate) mod door;
 pub(crate) mod event;
 pub(crate) mod making;

@@ -21,7 +21,6 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, channel},
     },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -91,11 +90,14 @@ impl Stopping {
     }
 
     /// A second signal ends the process at once.
-    pub(crate) fn end_at_the_next(self) {
-        thread::spawn(move || {
-            if self.signals.iter().any(|signal| signal != SIGHUP) {
+    pub(crate) fn end_at_the_next(self) -> Result<(), RunError> {
+        let signals = self.signals;
+        let wait = move || {
+            if signals.iter().any(|signal| signal != SIGHUP) {
                 process::exit(1);
             }
-        });
+            Ok(())
+        };
+        self.watch.spawn("weir-exit".into(), wait).map(drop)
     }
 }

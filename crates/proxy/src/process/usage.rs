@@ -1,69 +1,68 @@
 //! What the kernel knows of this process: its CPU time and its memory.
 
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::{TimeVal, TimeValLike as _},
+};
 use rustix::param;
 
-/// CPU time and memory of this process.
+/// CPU time and memory of this process; what the kernel does not tell is 0.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    pub(crate) cpu_user_ns: u64,
-    pub(crate) cpu_system_ns: u64,
-    pub(crate) resident_bytes: u64,
-}
-
-/// In what proc(5) counts.
-#[derive(Clone, Copy, Debug)]
-struct Units {
-    /// CPU time, in ticks of so many in a second.
-    ticks_per_second: u64,
-    /// Memory, in pages: 4 KiB on x86-64, 4, 16 or 64 KiB on arm64.
-    page_bytes: u64,
+    cpu_user_ns: u64,
+    cpu_system_ns: u64,
+    resident_bytes: u64,
 }
 
 impl Usage {
     pub(crate) fn read() -> Self {
-        let units = Units {
-            ticks_per_second: param::clock_ticks_per_second(),
-            page_bytes: param::page_size() as u64,
-        };
-        Self::parse(&std::fs::read_to_string("/proc/self/stat").unwrap_or_default(), units)
+        let nanos = |time: TimeVal| u64::try_from(time.num_nanoseconds()).unwrap_or(0);
+        let used = getrusage(UsageWho::RUSAGE_SELF);
+        let (user, system) = used.map_or((0, 0), |used| (nanos(used.user_time()), nanos(used.system_time())));
+        let pages = resident_pages(&std::fs::read_to_string("/proc/self/statm").unwrap_or_default());
+        // Pages are of 4 KiB on x86-64, and of 4, 16 or 64 KiB on arm64.
+        let resident_bytes = pages.saturating_mul(param::page_size() as u64);
+        Self { cpu_user_ns: user, cpu_system_ns: system, resident_bytes }
     }
 
-    fn parse(stat: &str, units: Units) -> Self {
-        // The second field is the command's name in parentheses and may hold anything; utime and stime are the 14th and 15th.
-        let fields: Vec<u64> = stat
-            .rsplit_once(')')
-            .map(|(_, rest)| rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect())
-            .unwrap_or_default();
-        let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
-        let nanos = |number| {
-            let nanos = u128::from(field(number)) * 1_000_000_000 / u128::from(units.ticks_per_second.max(1));
-            u64::try_from(nanos).unwrap_or(u64::MAX)
-        };
-        Self {
-            cpu_user_ns: nanos(14),
-            cpu_system_ns: nanos(15),
-            resident_bytes: field(24).saturating_mul(units.page_bytes),
-        }
+    pub(crate) fn cpu_user_ns(&self) -> u64 {
+        self.cpu_user_ns
     }
+
+    pub(crate) fn cpu_system_ns(&self) -> u64 {
+        self.cpu_system_ns
+    }
+
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.resident_bytes
+    }
+}
+
+/// The second number of `statm`, as in proc_pid_statm(5).
+fn resident_pages(statm: &str) -> u64 {
+    statm.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const STAT: &str = "7 (we) ir (x) S 1 7 7 0 -1 4194304 9 0 0 0 250 75 0 0 20 0 3 0 100 9000000 1234 18446744073709551615";
+    /// The field with this number of proc_pid_stat(5), whose second is in parentheses.
+    fn stat(number: usize) -> u64 {
+        let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+        let (_, rest) = stat.rsplit_once(')').expect("a name in parentheses");
+        rest.split_whitespace().nth(number - 3).expect("a field").parse().expect("a number")
+    }
 
     #[test]
-    fn the_kernels_units_are_those_that_it_says() {
-        for (ticks_per_second, page_bytes, cpu, resident) in [
-            (100, 4096, (2_500_000_000, 750_000_000), 1234 * 4096),
-            (1000, 65_536, (250_000_000, 75_000_000), 1234 * 65_536),
-        ] {
-            let process = Usage::parse(STAT, Units { ticks_per_second, page_bytes });
-            assert_eq!((process.cpu_user_ns, process.cpu_system_ns), cpu);
-            assert_eq!(process.resident_bytes, resident);
-        }
-        assert_eq!(Usage::parse("", Units { ticks_per_second: 0, page_bytes: 1 }).cpu_user_ns, 0);
+    fn cpu_time_is_what_the_kernel_counts_in_ticks() {
+        let nanos = |ticks: u64| ticks * 1_000_000_000 / param::clock_ticks_per_second();
+        let before = nanos(stat(14) + stat(15));
+        let usage = Usage::read();
+        let after = nanos(stat(14) + stat(15));
+        let both = usage.cpu_user_ns() + usage.cpu_system_ns();
+        // Each of the two is rounded down to ticks there.
+        assert!((before..=after + nanos(2)).contains(&both), "{both} ns, and {before} to {after}");
     }
 
     #[test]
@@ -71,8 +70,16 @@ mod tests {
         let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has memory");
         let kib: u64 = line.split_whitespace().nth(1).expect("a number").parse().expect("a number");
-        let resident = Usage::read().resident_bytes;
+        let resident = Usage::read().resident_bytes();
         // It grows and shrinks between two readings.
         assert!((kib * 512..=kib * 2048).contains(&resident), "{resident} bytes, and {kib} KiB");
+    }
+
+    #[test]
+    fn what_is_not_told_is_nothing() {
+        assert_eq!(
+            (resident_pages("9000 1234 56\n"), resident_pages(""), resident_pages("1 x")),
+            (1234, 0, 0)
+        );
     }
 }

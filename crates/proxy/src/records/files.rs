@@ -22,7 +22,6 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     time::Duration,
@@ -66,7 +65,7 @@ impl Files {
             let (header, format) = (Some(traces::HEADER), traces::format(clock));
             let opened = RecordWriter::open(path, header, ROWS_WAITING_MAX, format, lost(tell));
             let (records, writer) = opened.map_err(|source| refused(path, source))?;
-            files.rows = Some(Tracing { records, sampling: config.sampling });
+            files.rows = Some(Tracing::new(records, config.sampling));
             files.rows_counts = Some(writer.counts());
             start(watch, "weir-trace-file", writer, writing)?;
         }
@@ -74,7 +73,7 @@ impl Files {
     }
 
     /// Takes each window, and gives it to the file if there is one.
-    pub(crate) fn windows_taker(&mut self) -> Taker {
+    pub(crate) fn take_windows_taker(&mut self) -> Taker {
         match self.windows.take() {
             Some(records) => Box::new(move |window| records.give(Arc::clone(window))),
             None => Box::new(|_| {}),
@@ -82,7 +81,7 @@ impl Files {
     }
 
     /// Where sampled requests go, if they do.
-    pub(crate) fn tracing(&mut self) -> Option<Tracing> {
+    pub(crate) fn take_tracing(&mut self) -> Option<Tracing> {
         self.rows.take()
     }
 
@@ -97,7 +96,7 @@ impl Files {
         drop((windows, rows));
         let count = || {
             let counts = windows_counts.iter().chain(&rows_counts);
-            counts.map(|it| it.written.load(Ordering::Relaxed)).sum::<u64>()
+            counts.map(|it| it.written()).sum::<u64>()
         };
         let mut before = count();
         while let Err(RecvTimeoutError::Timeout) = written.recv_timeout(PATIENCE) {

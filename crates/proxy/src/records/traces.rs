@@ -32,11 +32,15 @@ impl Default for Sampling {
 /// Where threads get their ways to the file.
 #[derive(Clone)]
 pub(crate) struct Tracing {
-    pub(crate) records: Records<(usize, TraceRow)>,
-    pub(crate) sampling: Sampling,
+    records: Records<(usize, TraceRow)>,
+    sampling: Sampling,
 }
 
 impl Tracing {
+    pub(crate) fn new(records: Records<(usize, TraceRow)>, sampling: Sampling) -> Self {
+        Self { records, sampling }
+    }
+
     /// From now on requests of this dataplane are sampled. `thread` tells the choices of threads apart; `door` is the thread that accepts its
     /// clients.
     pub(crate) fn begin(&self, thread: usize, door: usize, dataplane: &mut Dataplane) -> Traces {

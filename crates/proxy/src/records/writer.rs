@@ -18,9 +18,20 @@ use std::{
 /// What became of the records of one file.
 #[derive(Debug, Default)]
 pub(crate) struct RecordCounts {
-    pub(crate) written: AtomicU64,
+    written: AtomicU64,
     /// Records that the file did not get: too many waited, or it could not be written.
-    pub(crate) dropped: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl RecordCounts {
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Records that the file did not get.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
 }
 
 /// Takes records for one file.
@@ -115,7 +126,7 @@ impl<T> RecordWriter<T> {
 
     fn write(&mut self, record: &T, line: &mut Vec<u8>) {
         line.clear();
-        (self.format)(record, self.counts.dropped.load(Ordering::Relaxed), line);
+        (self.format)(record, self.counts.dropped(), line);
         line.push(b'\n');
         match self.out.write_all(line) {
             Ok(()) => {
@@ -192,12 +203,12 @@ mod tests {
         let path = path("full");
         let (records, writer) = open(&path, 2).expect("it can be made");
         (0..5).for_each(|record| records.give(record));
-        assert_eq!(writer.counts().dropped.load(Ordering::Relaxed), 3);
+        assert_eq!(writer.counts().dropped(), 3);
         drop(records);
         let counts = writer.counts();
         writer.run().expect("it ends");
         assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "a,b\n0,3\n1,3\n");
-        assert_eq!(counts.written.load(Ordering::Relaxed), 2);
+        assert_eq!(counts.written(), 2);
         std::fs::remove_file(&path).expect("it is there");
     }
 
@@ -225,7 +236,7 @@ mod tests {
         drop(records);
         let counts = writer.counts();
         writer.run().expect("it ends");
-        assert!(counts.dropped.load(Ordering::Relaxed) >= 3);
+        assert!(counts.dropped() >= 3);
         assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 }

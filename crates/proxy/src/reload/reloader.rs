@@ -74,12 +74,9 @@ impl Reloader {
     fn hand_out(&self, resolver: &Resolver, loops: &[LoopHandle]) -> io::Result<()> {
         let (sender, taken) = channel();
         for handle in loops {
-            handle.send(Message::Table(Routing {
-                table: Arc::clone(&self.config.table),
-                book: resolver.book(),
-                timeout_ns: nanos(self.config.timeout),
-                taken: sender.clone(),
-            }))?;
+            let (table, timeout_ns) = (Arc::clone(&self.config.table), nanos(self.config.timeout));
+            let routing = Routing::new(table, resolver.book(), timeout_ns, sender.clone());
+            handle.send(Message::Table(routing))?;
         }
         drop(sender);
         // Ends when all have dropped theirs. One that is slower than this finds the table when it looks.

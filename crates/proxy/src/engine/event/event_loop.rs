@@ -4,7 +4,6 @@
 //! leave in one write per server, and all its replies in one write per client.
 
 use crate::{
-    admin::question::{BUSY, Question},
     connections::{
         client_limit::Admitted,
         descriptors::Shortage,
@@ -23,7 +22,7 @@ use crate::{
         },
         making::Making,
     },
-    mailbox::{LoopHandle, Routing},
+    mailbox::{BUSY, LoopHandle, Question, Routing},
     notices::showing::Notices,
     process::{clock::Clock, cpu_contention::CpuContention},
     records::{traces::Traces, windows::Outlet},
@@ -83,7 +82,7 @@ impl EventLoop {
         let mut dataplane = Dataplane::sharing(config.dataplane(index), table, freshness, now);
         dataplane.share_budget(&making.budget);
         let event_loop = Self {
-            outlet: making.windows.outlet(name, &mut dataplane),
+            outlet: making.windows.add_thread(name, &mut dataplane),
             traces: tracing.map(|tracing| tracing.begin(index, at_door, &mut dataplane)),
             dataplane,
             servers: ServerLinks::new(making.whereabouts.clone()),
@@ -300,12 +299,10 @@ impl EventLoop {
     }
 
     /// Keys go where this table says from now on.
-    pub(crate) fn go_by(&mut self, routing: Routing) {
-        let Routing { table, book, timeout_ns, taken } = routing;
-        self.dataplane.set_timeout(timeout_ns);
-        self.dataplane.handle_table(table, self.clock.now());
-        self.renew_addresses(book);
-        drop(taken);
+    pub(crate) fn go_by(&mut self, routing: &Routing) {
+        self.dataplane.set_timeout(routing.timeout_ns());
+        self.dataplane.handle_table(Arc::clone(routing.table()), self.clock.now());
+        self.renew_addresses(Arc::clone(routing.book()));
     }
 
     fn close_client(&mut self, id: SessionId) {
@@ -332,9 +329,7 @@ impl EventLoop {
 
     fn note_begun(&mut self, slot: usize, (progress, shortage): (Progress, Shortage)) {
         if shortage != Shortage::default() {
-            let counters = self.dataplane.counters_mut();
-            counters.server_connects_reserved += shortage.lent;
-            counters.server_connects_refused_descriptors += shortage.refused;
+            shortage.count(self.dataplane.counters_mut());
         }
         if progress == Progress::Failed {
             self.lose_server(slot, Ended::ByPeer);
@@ -524,7 +519,7 @@ impl Host for EventLoop {
     }
 
     fn take_routing(&mut self, routing: Routing) {
-        self.go_by(routing);
+        self.go_by(&routing);
     }
 
     fn take_addresses(&mut self, book: Arc<AddressBook>) {

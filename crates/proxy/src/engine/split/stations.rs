@@ -58,7 +58,7 @@ impl Map {
             Some(Scope::Everything) => (0, true),
             None => match job.request.read_key(limits) {
                 Some(key) => (self.primary(&key), false),
-                None => (job.client.id % self.serving.len(), true),
+                None => (job.client.id() % self.serving.len(), true),
             },
         };
         let station = self.serving[place].as_ref()?;
@@ -213,14 +213,14 @@ impl Queues for Arc<Stations> {
 
     fn take_routing(&self, routing: Routing, shared: &Arc<Shared>) -> Vec<Job> {
         self.crew().take_routing(&routing);
-        let (serving, all) = self.assign(&routing.table, shared);
+        let (serving, all) = self.assign(routing.table(), shared);
         let home = |station: &Arc<Station>| {
             let is_it = |it: &Option<Arc<Station>>| it.as_ref().is_some_and(|it| Arc::ptr_eq(it, station));
-            serving.iter().position(is_it).map(|place| &routing.table.servers()[place])
+            serving.iter().position(is_it).map(|place| &routing.table().servers()[place])
         };
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(fence) = &self.fence {
-            fence.close_for_table(self.now().plus(routing.timeout_ns));
+            fence.close_for_table(self.now().plus(routing.timeout_ns()));
         }
         let mut waiting = Vec::new();
         for station in &all {
@@ -228,7 +228,7 @@ impl Queues for Arc<Stations> {
                 waiting.extend(queue.reassign(&routing, home(station)));
             }
         }
-        *map = Map { table: Arc::clone(&routing.table), serving, all };
+        *map = Map { table: Arc::clone(routing.table()), serving, all };
         drop(map);
         waiting.into_iter().filter_map(|job| self.push(job, By::Network).err()).collect()
     }

@@ -27,8 +27,8 @@ use weir_timing::Instant;
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Its number at the network thread.
-    pub(crate) id: usize,
-    pub(crate) connection: Admitted,
+    id: usize,
+    connection: Admitted,
     budget: Arc<Budget>,
     turn: Mutex<Turn>,
 }
@@ -60,18 +60,18 @@ struct Turn {
 #[derive(Debug)]
 pub(crate) struct Offered {
     /// It is its turn: to be queued.
-    pub(crate) request: Option<Request>,
+    pub(super) request: Option<Request>,
     /// Nothing more should be offered until attention is asked for.
-    pub(crate) is_full: bool,
+    pub(super) is_full: bool,
 }
 
 /// What is to be done after a reply.
 #[derive(Debug, Default)]
 pub(crate) struct Next {
     /// To be queued.
-    pub(crate) request: Option<Request>,
+    pub(super) request: Option<Request>,
     /// The network thread must look at this client.
-    pub(crate) attention: bool,
+    pub(super) attention: bool,
 }
 
 /// An idle session keeps places for as many waiting requests, and no more.
@@ -99,6 +99,17 @@ impl Client {
             broken: false,
         };
         Self { id, connection, budget: Arc::clone(budget), turn: Mutex::new(turn) }
+    }
+
+    /// Its number at the network thread.
+    pub(crate) fn id(&self) -> usize {
+        self.id
+    }
+
+    /// What is read.
+    #[inline]
+    pub(super) fn transport(&self) -> impl Transport {
+        self.connection.stream()
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {

@@ -4,7 +4,6 @@
 //! their time was up in the queue, and counts what belongs to clients.
 
 use crate::{
-    admin::question::BUSY,
     connections::{
         client_limit::Admitted,
         names::AddressBook,
@@ -22,7 +21,7 @@ use crate::{
             start::DOOR,
         },
     },
-    mailbox::Routing,
+    mailbox::{BUSY, Routing},
     process::{clock::Clock, cpu_contention::CpuContention},
     records::{traces::Traces, windows::Outlet},
 };
@@ -72,7 +71,7 @@ impl Network {
         dataplane.share_budget(&making.budget);
         Self {
             refusals: dataplane.lend_session(now),
-            outlet: making.windows.outlet("network", &mut dataplane),
+            outlet: making.windows.add_thread("network", &mut dataplane),
             traces: tracing.map(|tracing| tracing.begin(number, DOOR, &mut dataplane)),
             key_waits_told: 0,
             door,
@@ -192,7 +191,7 @@ impl Network {
     /// Queues the client's next request; gives it back if too many wait.
     fn go_on(&mut self, client: &Arc<Client>, next: Next) -> Option<Job> {
         if next.attention {
-            self.shared.attention.ask(client.id);
+            self.shared.attention.ask(client.id());
         }
         let request = next.request?;
         self.shared.queues.push(Job::new(Arc::clone(client), request), By::Network).err()
@@ -385,7 +384,7 @@ impl Host for Network {
     #[inline]
     fn transport(&mut self, id: usize) -> Option<impl Transport> {
         let session = self.sessions.get(id).filter(|session| session.wants_read())?;
-        Some(session.client.connection.stream())
+        Some(session.client.transport())
     }
 
     fn handle_bytes(&mut self, id: usize, reads: &Reads, count: usize) {
@@ -423,8 +422,8 @@ impl Host for Network {
 
     fn take_routing(&mut self, routing: Routing) {
         let now = self.clock.now();
-        self.dataplane.set_timeout(routing.timeout_ns);
-        self.dataplane.handle_table_unconnected(Arc::clone(&routing.table), now);
+        self.dataplane.set_timeout(routing.timeout_ns());
+        self.dataplane.handle_table_unconnected(Arc::clone(routing.table()), now);
         let homeless = self.shared.queues.take_routing(routing, &self.shared);
         homeless.into_iter().for_each(|job| self.deny(job, Fault::Queue));
     }

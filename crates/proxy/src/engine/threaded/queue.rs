@@ -233,7 +233,7 @@ impl Queue {
         let inner = &mut *guard;
         let now = self.clock.now();
         let is_back = inner.wake_ups.note_arrival(worker, now);
-        if let Some(coming) = self.take_coming(inner, worker) {
+        if let Some(coming) = self.take_from(inner, worker) {
             return Call::GoBy(coming);
         }
         if is_back && is_asked_again(inner, now) && inner.wake_ups.rests() {
@@ -323,7 +323,7 @@ impl Queue {
     }
 
     fn go_by(&self, mut inner: MutexGuard<'_, Inner>, routing: &Routing) {
-        self.timeout_ns.store(routing.timeout_ns, Ordering::Relaxed);
+        self.timeout_ns.store(routing.timeout_ns(), Ordering::Relaxed);
         if inner.alarm.is_some() {
             // Those that wait may be late by the new timeout.
             let now = self.clock.now();
@@ -338,20 +338,20 @@ impl Queue {
         let mut inner = self.inner();
         for coming in &mut inner.coming {
             match coming {
-                Some(Coming::Routing(routing)) => routing.book = Arc::clone(book),
+                Some(Coming::Routing(routing)) => routing.set_book(Arc::clone(book)),
                 _ => *coming = Some(Coming::Addresses(Arc::clone(book))),
             }
         }
         self.call_all(inner);
     }
 
-    /// What has come for a worker that is serving.
-    pub(crate) fn coming(&self, worker: usize) -> Option<Coming> {
+    /// Takes what has come for a worker that is serving.
+    pub(crate) fn take_coming(&self, worker: usize) -> Option<Coming> {
         let has_coming = self.has_coming[worker].load(Ordering::Acquire);
-        has_coming.then(|| self.take_coming(&mut self.inner(), worker)).flatten()
+        has_coming.then(|| self.take_from(&mut self.inner(), worker)).flatten()
     }
 
-    fn take_coming(&self, inner: &mut Inner, worker: usize) -> Option<Coming> {
+    fn take_from(&self, inner: &mut Inner, worker: usize) -> Option<Coming> {
         let coming = inner.coming[worker].take()?;
         self.has_coming[worker].store(false, Ordering::Release);
         Some(coming)
@@ -611,7 +611,7 @@ mod tests {
             Router::new(vec![Server::new("a", 1)], Placement::Modulo, 1).expect("one server is a pool");
         let (taken, all_have) = channel();
         let book = Arc::new(AddressBook::default());
-        (Routing { table: Arc::new(table.into()), book, timeout_ns, taken }, all_have)
+        (Routing::new(Arc::new(table.into()), book, timeout_ns, taken), all_have)
     }
 
     #[test]
@@ -627,7 +627,7 @@ mod tests {
             assert_eq!(all_have.try_recv(), Err(TryRecvError::Empty), "worker {worker} has not taken it");
             assert!(matches!(queue.take(worker), Call::GoBy(Coming::Routing(_))));
             assert!(matches!(queue.take(worker), Call::Serve(_)));
-            assert!(queue.coming(worker).is_none());
+            assert!(queue.take_coming(worker).is_none());
         }
         assert_eq!(all_have.try_recv(), Err(TryRecvError::Disconnected), "all have taken it");
         assert!(matches!(queue.take(0), Call::Wait));
@@ -641,9 +641,9 @@ mod tests {
         queue.take_routing(&routing);
         let book = Arc::new(AddressBook::default());
         queue.take_addresses(&book);
-        let Some(Coming::Routing(coming)) = queue.coming(0) else { panic!("the table is lost") };
-        assert!(Arc::ptr_eq(&coming.book, &book));
-        assert!(queue.coming(0).is_none());
+        let Some(Coming::Routing(coming)) = queue.take_coming(0) else { panic!("the table is lost") };
+        assert!(Arc::ptr_eq(coming.book(), &book));
+        assert!(queue.take_coming(0).is_none());
         queue.take_addresses(&book);
         assert!(matches!(queue.take(0), Call::GoBy(Coming::Addresses(_))));
     }

@@ -45,10 +45,10 @@ pub(crate) trait Queues: Send + Sync {
 
 /// What all threads of an engine share.
 pub(crate) struct Shared {
-    pub(crate) queues: Box<dyn Queues>,
-    pub(crate) attention: Attention,
+    pub(super) queues: Box<dyn Queues>,
+    pub(super) attention: Attention,
     /// The longest value that is taken, as the workers learn it from the servers.
-    pub(crate) value_bytes_max: AtomicUsize,
+    pub(super) value_bytes_max: AtomicUsize,
 }
 
 /// Who puts a request into a queue.

@@ -16,8 +16,8 @@ use weir_timing::Instant;
 pub(crate) struct Request {
     what: KeptRequest,
     /// What it writes to, if it does.
-    pub(crate) writes: Option<Scope>,
-    pub(crate) taken: Taken,
+    pub(in crate::engine) writes: Option<Scope>,
+    pub(in crate::engine) taken: Taken,
     /// How many keys it reads.
     keys: usize,
     /// It is expected to bring much.
@@ -108,15 +108,15 @@ fn stamped(first_byte: Instant, created: Instant) -> Taken {
 /// A request and who waits for the reply.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) client: Arc<Client>,
-    pub(crate) request: Request,
+    pub(in crate::engine) client: Arc<Client>,
+    pub(in crate::engine) request: Request,
     /// Nobody else may write to what it writes to before it is done.
-    pub(crate) owns: bool,
+    pub(in crate::engine) owns: bool,
     /// It counts among the reads in service that bring much.
     is_counted: bool,
     /// When it came into the queue where it waits, or waited last.
-    pub(crate) waits_since: Instant,
-    pub(crate) has_waited: bool,
+    pub(in crate::engine) waits_since: Instant,
+    pub(in crate::engine) has_waited: bool,
 }
 
 impl Job {

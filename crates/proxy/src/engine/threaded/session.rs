@@ -8,21 +8,21 @@ use weir_timing::Instant;
 
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) client: Arc<Client>,
+    pub(super) client: Arc<Client>,
     /// What it sends becomes requests.
-    pub(crate) intake: Intake,
+    pub(super) intake: Intake,
     /// What the bytes that wait count against the limit on all buffers.
     charge: Charge,
     /// The connection is gone; the session stays until its requests are done, so that its number is not used again before.
-    pub(crate) gone: bool,
+    pub(super) gone: bool,
     /// How many sessions had been accepted with it.
     number: u64,
     /// When the kernel received what was read, if that is asked for.
     arrivals: Arrivals,
     /// Requests that there was no room for.
-    pub(crate) turned_away: u64,
+    pub(super) turned_away: u64,
     /// Requests that are answered by ending the connection, and by nothing else.
-    pub(crate) quits: u64,
+    pub(super) quits: u64,
 }
 
 impl Session {

@@ -100,7 +100,7 @@ impl Worker {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
         self.event_loop.settle_at(self.queue.home());
         while !self.queue.has_ended() {
-            if let Some(coming) = self.queue.coming(self.index) {
+            if let Some(coming) = self.queue.take_coming(self.index) {
                 self.go_by(coming);
             }
             self.answer_and_take();
@@ -173,7 +173,7 @@ impl Worker {
     fn go_by(&mut self, coming: Coming) {
         match coming {
             Coming::Routing(routing) => {
-                self.event_loop.go_by(routing);
+                self.event_loop.go_by(&routing);
                 self.event_loop.settle_at(self.queue.home());
             }
             Coming::Addresses(book) => self.event_loop.renew_addresses(book),
@@ -200,7 +200,7 @@ impl Worker {
     /// The client's next request goes to the end of its queue, or is refused at once.
     fn go_on(&mut self, client: Arc<Client>, next: Next) {
         if next.attention {
-            self.shared.attention.ask(client.id);
+            self.shared.attention.ask(client.id());
         }
         let Some(request) = next.request else { return };
         if let Err(mut job) = self.shared.queues.push(Job::new(client, request), self.by()) {

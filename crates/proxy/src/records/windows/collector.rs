@@ -33,9 +33,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub(crate) struct Ring {
     windows: Mutex<(VecDeque<Arc<Window>>, usize)>,
     /// Parts that came after their window was closed, and were added to the next.
-    pub(crate) parts_late: AtomicU64,
+    parts_late: AtomicU64,
     /// Parts that were dropped because too many waited.
-    pub(crate) parts_lost: AtomicU64,
+    parts_lost: AtomicU64,
 }
 
 /// Windows that are kept: two minutes, several times what a scraper waits between two visits.
@@ -45,10 +45,20 @@ const WINDOWS_MAX: usize = 120;
 const WINDOWS_BYTES_MAX: usize = 32 << 20;
 
 impl Ring {
+    /// Parts that came after their window was closed, and were added to the next.
+    pub(crate) fn parts_late(&self) -> u64 {
+        self.parts_late.load(Ordering::Relaxed)
+    }
+
+    /// Parts that were dropped because too many waited.
+    pub(crate) fn parts_lost(&self) -> u64 {
+        self.parts_lost.load(Ordering::Relaxed)
+    }
+
     /// The windows from index `since` on, oldest first.
     pub(crate) fn since(&self, since: u64) -> Vec<Arc<Window>> {
         let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        windows.0.iter().filter(|window| window.index >= since).cloned().collect()
+        windows.0.iter().filter(|window| window.index() >= since).cloned().collect()
     }
 
     fn push(&self, window: Arc<Window>) {

@@ -69,7 +69,7 @@ impl Hub {
     }
 
     /// An outlet for a thread's dataplane, which will keep its windows from now on.
-    pub(crate) fn outlet(&self, name: &str, dataplane: &mut Dataplane) -> Outlet {
+    pub(crate) fn add_thread(&self, name: &str, dataplane: &mut Dataplane) -> Outlet {
         dataplane.keep_windows();
         let open = Arc::new(AtomicU64::new(NO_WINDOW));
         let mut threads = self.shared.threads();

@@ -122,7 +122,7 @@ fn total(measured: &Measurements) -> CompactDistribution {
 
 /// A window that is over.
 pub(crate) struct Window {
-    pub(crate) index: u64,
+    index: u64,
     length_ns: u64,
     ended_unix_ns: u64,
     sessions: u64,
@@ -179,6 +179,11 @@ impl KeptServer {
 }
 
 impl Window {
+    /// Which second of the proxy's life it is.
+    pub(crate) fn index(&self) -> u64 {
+        self.index
+    }
+
     /// How much memory it takes, about.
     pub(super) fn bytes(&self) -> usize {
         let operations: usize = self.operations.iter().map(|(_, kept)| kept.bytes()).sum();

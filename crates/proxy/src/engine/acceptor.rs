@@ -5,22 +5,22 @@
 //! closed, the client takes its place, is answered and closed, and it is held again.
 
 use crate::{
-    config::Listen,
+    Config,
     connections::{
         client_limit::{Admitted, Refused},
         descriptors::{Descriptors, TELL_EVERY_NS},
         listener::Listener,
         reserve::{Reserve, is_out_of_descriptors},
         sockets,
-        tcp_timeouts::TcpTimeouts,
     },
     mailbox::{LoopHandle, Message},
-    notices::notice::{Notice, Tell},
+    notices::notice::Tell,
     process::clock::Clock,
 };
 use mio::{Events, Poll, Token};
 use std::{
     io::{self, ErrorKind},
+    mem,
     net::SocketAddr,
     sync::{
         Arc,
@@ -35,18 +35,6 @@ const WAKER: Token = Token(1);
 
 /// Pause after a failure: accepting at once would only fail again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
-
-/// What an [`Acceptor`] is made of.
-pub(crate) struct AcceptorConfig<'a> {
-    pub(crate) listen: &'a Listen,
-    pub(crate) tcp: TcpTimeouts,
-    pub(crate) loops: Vec<LoopHandle>,
-    pub(crate) descriptors: Arc<Descriptors>,
-    /// Held for the answer to a client for which there is no descriptor.
-    pub(crate) spare: Reserve,
-    pub(crate) clock: Clock,
-    pub(crate) tell: Tell,
-}
 
 pub(crate) struct Acceptor {
     poll: Poll,
@@ -80,11 +68,18 @@ impl AcceptorHandle {
 
 impl Acceptor {
     /// Listens; nothing is accepted before [`Acceptor::run`].
-    pub(crate) fn bind(config: AcceptorConfig<'_>) -> io::Result<(Self, AcceptorHandle)> {
-        let AcceptorConfig { listen, tcp, loops, descriptors, spare, clock, tell } = config;
+    /// `spare` is held for the answer to a client for which there is no descriptor.
+    pub(crate) fn bind(
+        config: &Config,
+        loops: Vec<LoopHandle>,
+        descriptors: Arc<Descriptors>,
+        spare: Reserve,
+        clock: Clock,
+        tell: Tell,
+    ) -> io::Result<(Self, AcceptorHandle)> {
         let poll = Poll::new()?;
-        let mut listener = Listener::bind(listen)?;
-        listener.keep_alive(tcp)?;
+        let mut listener = Listener::bind(&config.listen)?;
+        listener.keep_alive(config.tcp)?;
         listener.register(poll.registry(), LISTENER)?;
         let stop = Arc::new(AtomicBool::new(false));
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
@@ -149,13 +144,13 @@ impl Acceptor {
 
     /// A client has connected.
     fn take(&mut self, stream: sockets::Stream) {
-        if !self.descriptors.may_let_in() {
-            self.uncounted.no_descriptor += 1;
+        if !self.descriptors.refill() {
+            self.uncounted.note_no_descriptor();
             sockets::refuse(stream);
             return self.descriptors.note_closed();
         }
         let Some(place) = self.descriptors.clients().enter() else {
-            self.uncounted.too_many += 1;
+            self.uncounted.note_too_many();
             return sockets::refuse(stream);
         };
         let handle = &self.loops[self.next];
@@ -170,7 +165,7 @@ impl Acceptor {
         self.spare.let_go();
         let accepted = self.listener.accept();
         if let Ok(stream) = accepted {
-            self.uncounted.no_descriptor += 1;
+            self.uncounted.note_no_descriptor();
             sockets::refuse(stream);
             self.spare.refill();
             return Ok(());
@@ -181,32 +176,24 @@ impl Acceptor {
 
     /// A loop counts what it is told of, so that windows have it, too.
     fn count_refused(&mut self) {
-        let Refused { too_many, no_descriptor } = self.uncounted;
         // A loop with much to do is told later.
-        if too_many + no_descriptor > 0 && self.loops[self.next].try_send(Message::Refused(self.uncounted)) {
-            self.untold.too_many += too_many;
-            self.untold.no_descriptor += no_descriptor;
-            self.uncounted = Refused::default();
+        if !self.uncounted.is_none() && self.loops[self.next].try_send(Message::Refused(self.uncounted)) {
+            self.untold += mem::take(&mut self.uncounted);
         }
     }
 
     /// Tells the operator, if that was not done a moment ago; else returns when it is to be done.
     fn tell_refused(&mut self) -> Option<Duration> {
-        if self.untold == Refused::default() && self.uncounted == Refused::default() {
+        if self.untold.is_none() && self.uncounted.is_none() {
             return None;
         }
         let now = self.clock.now();
-        if now < self.tell_at || self.untold == Refused::default() {
+        if now < self.tell_at || self.untold.is_none() {
             let patience = self.tell_at.saturating_since(now);
             return Some(Duration::from_nanos(patience).max(PAUSE_AFTER_FAILURE));
         }
-        let refused = std::mem::take(&mut self.untold);
-        let clients_max = self.descriptors.clients().most();
-        (self.tell)(Notice::ClientsRefused {
-            too_many: refused.too_many,
-            no_descriptor: refused.no_descriptor,
-            clients_max,
-        });
+        let refused = mem::take(&mut self.untold);
+        (self.tell)(refused.notice(self.descriptors.clients().most()));
         self.tell_at = now.plus(TELL_EVERY_NS);
         None
     }
