@@ -45,12 +45,32 @@ def test_clean_tree_passes(run_script: RunScript, tmp_path: Path) -> None:
         ("crates/a/src/b.rs", "//\n" * 701, "crates/a/src/b.rs: 701 lines"),
         ("lab/a.py", "#\n" * 701, "lab/a.py: 701 lines"),
         ("docs/a.md", "see /" + "home/someone/notes\n", "docs/a.md:1: a path in somebody's home folder"),
+        (
+            "crates/proxy/src/a.rs",
+            "fn a() {\n    thread::spawn(b);\n}\n",
+            "crates/proxy/src/a.rs:2: a thread whose end",
+        ),
     ],
 )
 def test_slip_fails(run_script: RunScript, tmp_path: Path, name: str, text: str | None, problem: str) -> None:
     done = run_script("tidy", tree(tmp_path, {name: text}))
     assert done.returncode == 1
     assert f"tidy: {problem}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("crates/proxy/src/a.rs", "#[cfg(test)]\nmod tests {\n"),
+        ("crates/proxy/src/process/threads.rs", "mod tests {\n"),
+        ("crates/load/src/a.rs", "mod tests {\n"),
+    ],
+)
+def test_a_thread_may_begin_where_it_need_not_be_watched(
+    run_script: RunScript, tmp_path: Path, name: str, before: str
+) -> None:
+    done = run_script("tidy", tree(tmp_path, {name: before + "    thread::spawn(b);\n}\n"}))
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_long_file_is_watched_first(run_script: RunScript, tmp_path: Path) -> None:
