@@ -115,8 +115,8 @@ impl Queues for OneQueue {
         self.0.expire(now)
     }
 
-    fn look(&self, is_crowded: bool, now: Instant) {
-        self.0.look(is_crowded, now);
+    fn look(&self, is_contended: bool, now: Instant) {
+        self.0.look(is_contended, now);
     }
 
     fn take_routing(&self, routing: Routing, _: &Arc<Shared>) -> Vec<Job> {

@@ -8,7 +8,7 @@ use weir_timing::Instant;
 /// What the kernel says of the thread that has made this.
 #[derive(Debug)]
 pub(crate) struct CpuContention {
-    /// It is crowded where the thread waits for one part in so many of the time in which it could run.
+    /// CPUs are contended where the thread waits for one part in so many of the time in which it could run.
     one_in: u64,
     /// `None` where the kernel does not tell: then nobody waits, as far as anybody knows.
     counts: Option<File>,
@@ -30,7 +30,7 @@ const PAUSE_NS: u64 = 20_000_000;
 const WORK_MIN_NS: u64 = 500_000;
 
 impl CpuContention {
-    /// That of this thread: it is crowded if it waits for one part in `one_in` of the time in which it could run.
+    /// That of this thread: CPUs are contended if it waits for one part in `one_in` of the time in which it could run.
     pub(crate) fn at_one_in(one_in: u64) -> Self {
         let counts = File::open("/proc/thread-self/schedstat").ok();
         Self { one_in, counts, before: Counts::default(), looks_next: Instant::ZERO }
@@ -44,7 +44,7 @@ impl CpuContention {
         self.looks_next = now.plus(PAUSE_NS);
         let counts = self.counts.as_ref().and_then(read)?;
         let before = mem::replace(&mut self.before, counts);
-        Some(is_crowded(before, counts, self.one_in))
+        Some(is_contended(before, counts, self.one_in))
     }
 }
 
@@ -66,7 +66,7 @@ impl FromStr for Counts {
 }
 
 /// Whether a thread spent one part in `one_in` of the time in which it could have run on waiting.
-fn is_crowded(before: Counts, now: Counts, one_in: u64) -> bool {
+fn is_contended(before: Counts, now: Counts, one_in: u64) -> bool {
     let (ran, waited) = (now.ran.saturating_sub(before.ran), now.waited.saturating_sub(before.waited));
     ran + waited >= WORK_MIN_NS && waited.saturating_mul(one_in) >= ran + waited
 }
@@ -82,18 +82,18 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_time_spent_on_waiting_makes_a_crowd() {
-        assert!(is_crowded(BEFORE, later(3_000_000, 1_000_000), 4));
-        assert!(!is_crowded(BEFORE, later(3_000_000, 999_999), 4));
-        assert!(is_crowded(BEFORE, later(7_000_000, 1_000_000), 8));
-        assert!(!is_crowded(BEFORE, later(7_000_001, 1_000_000), 8));
+    fn the_share_of_time_spent_on_waiting_is_what_counts() {
+        assert!(is_contended(BEFORE, later(3_000_000, 1_000_000), 4));
+        assert!(!is_contended(BEFORE, later(3_000_000, 999_999), 4));
+        assert!(is_contended(BEFORE, later(7_000_000, 1_000_000), 8));
+        assert!(!is_contended(BEFORE, later(7_000_001, 1_000_000), 8));
     }
 
     #[test]
     fn a_thread_that_hardly_ran_knows_nothing() {
-        assert!(!is_crowded(BEFORE, later(0, WORK_MIN_NS - 1), 4));
-        assert!(!is_crowded(BEFORE, BEFORE, 4));
-        assert!(!is_crowded(BEFORE, Counts::default(), 4), "counts that went back");
+        assert!(!is_contended(BEFORE, later(0, WORK_MIN_NS - 1), 4));
+        assert!(!is_contended(BEFORE, BEFORE, 4));
+        assert!(!is_contended(BEFORE, Counts::default(), 4), "counts that went back");
     }
 
     #[test]

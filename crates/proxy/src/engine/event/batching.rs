@@ -71,13 +71,13 @@ impl Pace {
 }
 
 /// How long to pause, in nanoseconds, when `in_hand` clients were read since the last writing; 0: not at all.
-fn pause_ns(batching: Batching, pace: Pace, in_hand: u64, is_crowded: bool) -> u64 {
+fn pause_ns(batching: Batching, pace: Pace, in_hand: u64, is_contended: bool) -> u64 {
     let pause_max_ns = match batching {
         Batching::Off => return 0,
         Batching::Always { pause_ns } => return pause_ns,
         Batching::Adaptive { pause_max_ns } => pause_max_ns,
     };
-    let active_min = if is_crowded { ACTIVE_MIN_CROWDED } else { ACTIVE_MIN };
+    let active_min = if is_contended { ACTIVE_MIN_CONTENDED } else { ACTIVE_MIN };
     if pace.active < active_min || in_hand * ENOUGH_IN_HAND >= pace.active {
         return 0;
     }
@@ -90,11 +90,11 @@ const ACTIVE_MIN: u64 = 32;
 
 /// The same while the loop waits for processors. With 64 clients on two cores that the proxy shares with them and the servers pauses
 /// take 6 % of the throughput, with 384 they give 11 %.
-const ACTIVE_MIN_CROWDED: u64 = 128;
+const ACTIVE_MIN_CONTENDED: u64 = 128;
 
 /// The loop waits for processors if it does for one part in so many of the time in which it could run. With a core of its own it is one
 /// in fifty to a hundred, on two shared ones one in two to six.
-pub(crate) const CROWDED_ONE_IN: u64 = 8;
+pub(crate) const CONTENDED_ONE_IN: u64 = 8;
 
 /// This share of the active clients in hand (one in so many) is a batch.
 const ENOUGH_IN_HAND: u64 = 4;
@@ -122,7 +122,7 @@ pub(crate) struct Batcher {
     in_service: u64,
     /// The end of the last reading.
     read: Instant,
-    is_crowded: bool,
+    is_contended: bool,
 }
 
 /// A stretch of time over which clients are counted.
@@ -156,7 +156,7 @@ impl Batcher {
             in_hand: 0,
             in_service: 0,
             read: now,
-            is_crowded: false,
+            is_contended: false,
         }
     }
 
@@ -171,8 +171,8 @@ impl Batcher {
     }
 
     /// Whether this thread waits for processors.
-    pub(crate) fn note_crowd(&mut self, is_crowded: bool) {
-        self.is_crowded = is_crowded;
+    pub(crate) fn note_contention(&mut self, is_contended: bool) {
+        self.is_contended = is_contended;
     }
 
     /// All that was ready was read, and that makes so many requests since the loop began: how long to pause before writing, in
@@ -189,7 +189,7 @@ impl Batcher {
             self.window =
                 Window { number, began: now, active: 0, in_service_ns: 0, requests_before: requests };
         }
-        pause_ns(self.batching, self.pace, self.in_hand, self.is_crowded)
+        pause_ns(self.batching, self.pace, self.in_hand, self.is_contended)
     }
 
     /// A turn is over: what was in hand is written, and so many requests wait for replies.
@@ -270,8 +270,8 @@ mod tests {
 
     #[test]
     fn a_loop_that_waits_for_processors_pauses_for_many_clients_alone() {
-        assert_eq!(pause_ns(ADAPTIVE, pace(ACTIVE_MIN_CROWDED - 1, 70_000, 3_000), 5, true), 0);
-        assert_eq!(pause_ns(ADAPTIVE, pace(ACTIVE_MIN_CROWDED, 70_000, 3_000), 5, true), PAUSE_MAX_NS);
+        assert_eq!(pause_ns(ADAPTIVE, pace(ACTIVE_MIN_CONTENDED - 1, 70_000, 3_000), 5, true), 0);
+        assert_eq!(pause_ns(ADAPTIVE, pace(ACTIVE_MIN_CONTENDED, 70_000, 3_000), 5, true), PAUSE_MAX_NS);
         let always = Batching::Always { pause_ns: 7 };
         assert_eq!(pause_ns(always, pace(384, 70_000, 3_000), 5, true), 7);
     }

@@ -125,15 +125,15 @@ impl EventLoop {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
         batching::allow_short_pauses();
         // Here, for it is of the thread that makes it.
-        let mut contention = CpuContention::at_one_in(batching::CROWDED_ONE_IN);
+        let mut contention = CpuContention::at_one_in(batching::CONTENDED_ONE_IN);
         // The servers of the first table are to be connected to. Nobody wakes a loop for that, and its first wait may be long.
         self.carry_out_events();
         while !self.is_done() {
             self.wait(&mut events)?;
             let began = self.read_clock();
             self.read_ready(&events);
-            if let Some(is_crowded) = contention.look(self.now) {
-                self.batcher.note_crowd(is_crowded);
+            if let Some(is_contended) = contention.look(self.now) {
+                self.batcher.note_contention(is_contended);
             }
             self.gather_more(&mut events)?;
             self.finish_turn(began);

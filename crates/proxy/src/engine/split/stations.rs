@@ -207,8 +207,8 @@ impl Queues for Arc<Stations> {
         self.map().queues().flat_map(|queue| queue.expire(now)).collect()
     }
 
-    fn look(&self, is_crowded: bool, now: Instant) {
-        self.map().queues().for_each(|queue| queue.look(is_crowded, now));
+    fn look(&self, is_contended: bool, now: Instant) {
+        self.map().queues().for_each(|queue| queue.look(is_contended, now));
     }
 
     fn take_routing(&self, routing: Routing, shared: &Arc<Shared>) -> Vec<Job> {

@@ -35,7 +35,7 @@ use weir_dataplane::{Counters, Dataplane, Event, Fault, Report, SCARCE_LOOK_NS, 
 use weir_timing::Instant;
 
 /// Threads wait for processors if the network thread does for one part in so many of the time in which it could run.
-const CROWDED_ONE_IN: u64 = 4;
+const CONTENDED_ONE_IN: u64 = 4;
 
 pub(crate) struct Network {
     door: Door<usize>,
@@ -96,12 +96,12 @@ impl Network {
 
     fn serve(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
-        let mut contention = CpuContention::at_one_in(CROWDED_ONE_IN);
+        let mut contention = CpuContention::at_one_in(CONTENDED_ONE_IN);
         while !self.is_done() {
             self.wait(&mut events)?;
             let began = self.clock.now();
-            if let Some(is_crowded) = contention.look(began) {
-                self.shared.queues.look(is_crowded, began);
+            if let Some(is_contended) = contention.look(began) {
+                self.shared.queues.look(is_contended, began);
             }
             door::read_ready(self, &events);
             self.attend();

@@ -288,8 +288,8 @@ impl Queue {
     }
 
     /// To be called every few milliseconds: whether threads wait for processors, as far as the network thread knows.
-    pub(crate) fn look(&self, is_crowded: bool, now: Instant) {
-        self.inner().wake_ups.look(is_crowded, now);
+    pub(crate) fn look(&self, is_contended: bool, now: Instant) {
+        self.inner().wake_ups.look(is_contended, now);
     }
 
     fn note_waiting(&self, inner: &Inner) {

@@ -25,7 +25,7 @@ pub(crate) trait Queues: Send + Sync {
     fn expire(&self, now: Instant) -> Vec<Job>;
 
     /// To be called every few milliseconds: whether threads wait for processors.
-    fn look(&self, is_crowded: bool, now: Instant);
+    fn look(&self, is_contended: bool, now: Instant);
 
     /// Every request that is taken from now on is served by this. Gives back what has no place to wait any more.
     fn take_routing(&self, routing: Routing, shared: &Arc<Shared>) -> Vec<Job>;

@@ -88,9 +88,9 @@ impl Concurrency {
     }
 
     /// To be called every few milliseconds: with the requests served since the last time, and whether threads wait for processors.
-    pub(super) fn look(&mut self, served: u64, is_crowded: bool, now: Instant) {
+    pub(super) fn look(&mut self, served: u64, is_contended: bool, now: Instant) {
         let elapsed_ns = now.saturating_since(mem::replace(&mut self.looked, now));
-        if !is_crowded {
+        if !is_contended {
             // There are processors: back to all of them, in a few steps, for the next look may say otherwise.
             *self = Self { limit: self.more(), looked: now, ..Self::of(self.workers) };
             return;
@@ -248,9 +248,9 @@ mod tests {
         ) {
             let mut crew = Concurrency::of(workers);
             let mut now = Instant::ZERO;
-            for (served, is_crowded, pause) in looks {
+            for (served, is_contended, pause) in looks {
                 now = now.plus(pause);
-                crew.look(served, is_crowded, now);
+                crew.look(served, is_contended, now);
                 prop_assert!((LIMIT_MIN.min(workers)..=workers).contains(&crew.limit()));
             }
         }

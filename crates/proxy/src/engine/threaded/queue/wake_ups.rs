@@ -101,8 +101,8 @@ impl WakeUps {
     }
 
     /// To be called every few milliseconds: whether threads wait for processors.
-    pub(super) fn look(&mut self, is_crowded: bool, now: Instant) {
-        self.concurrency.look(mem::take(&mut self.returns), is_crowded, now);
+    pub(super) fn look(&mut self, is_contended: bool, now: Instant) {
+        self.concurrency.look(mem::take(&mut self.returns), is_contended, now);
     }
 
     /// Whether a worker that is back rests. To be asked only where it is asked again in a moment whom to call.
@@ -160,79 +160,79 @@ mod tests {
     }
 
     fn idle(workers: usize, coming_max: usize) -> WakeUps {
-        let mut calls = WakeUps::with_coming_max(workers, coming_max);
-        (0..workers).for_each(|worker| calls.note_idle(worker));
-        calls
+        let mut wake_ups = WakeUps::with_coming_max(workers, coming_max);
+        (0..workers).for_each(|worker| wake_ups.note_idle(worker));
+        wake_ups
     }
 
-    /// Of 64 workers so many are at work on a crowded machine, and the last came back at the returned moment. The limit is that of a crew
+    /// Of 64 workers so many are at work where threads wait for processors, and the last came back at the returned moment. The limit is that of a crew
     /// that brought the same with fewer and fewer.
-    fn crowded(at_work: usize) -> (WakeUps, Instant) {
-        let mut calls = idle(64, 2);
-        (0..at_work).for_each(|worker| calls.note_busy(worker));
+    fn contended(at_work: usize) -> (WakeUps, Instant) {
+        let mut wake_ups = idle(64, 2);
+        (0..at_work).for_each(|worker| wake_ups.note_busy(worker));
         let mut now = at(1_000_000_000);
         for _ in 0..40 {
             now = now.plus(20_000_000);
-            calls.note_arrival(0, now);
-            calls.note_busy(0);
-            calls.look(true, now);
+            wake_ups.note_arrival(0, now);
+            wake_ups.note_busy(0);
+            wake_ups.look(true, now);
         }
-        (calls, now)
+        (wake_ups, now)
     }
 
     #[test]
     fn the_last_to_become_idle_is_called_first() {
-        let mut calls = idle(3, 3);
-        assert_eq!(calls.call_anyway(9), Choice::This(2));
-        assert_eq!(calls.call_anyway(9), Choice::This(1));
+        let mut wake_ups = idle(3, 3);
+        assert_eq!(wake_ups.call_anyway(9), Choice::This(2));
+        assert_eq!(wake_ups.call_anyway(9), Choice::This(1));
     }
 
     #[test]
     fn no_more_are_called_than_requests_wait_or_than_the_machine_can_run() {
-        let mut calls = idle(8, 2);
-        assert_eq!(calls.call_anyway(0), Choice::Nobody);
-        assert_eq!(calls.call_anyway(1), Choice::This(7));
-        assert_eq!(calls.call_anyway(1), Choice::Nobody, "one is on its way for it");
-        assert_eq!(calls.call_anyway(2), Choice::This(6));
-        assert_eq!(calls.call_anyway(8), Choice::Nobody);
-        calls.note_arrival(7, at(0));
-        assert_eq!(calls.call_anyway(7), Choice::This(5));
+        let mut wake_ups = idle(8, 2);
+        assert_eq!(wake_ups.call_anyway(0), Choice::Nobody);
+        assert_eq!(wake_ups.call_anyway(1), Choice::This(7));
+        assert_eq!(wake_ups.call_anyway(1), Choice::Nobody, "one is on its way for it");
+        assert_eq!(wake_ups.call_anyway(2), Choice::This(6));
+        assert_eq!(wake_ups.call_anyway(8), Choice::Nobody);
+        wake_ups.note_arrival(7, at(0));
+        assert_eq!(wake_ups.call_anyway(7), Choice::This(5));
     }
 
     #[test]
     fn a_worker_that_comes_uncalled_and_takes_something_is_not_called_for_it() {
-        let mut calls = idle(2, 2);
-        calls.note_arrival(1, at(0));
-        calls.note_busy(1);
-        assert_eq!(calls.call_anyway(2), Choice::This(0));
-        assert_eq!(calls.call_anyway(2), Choice::Nobody);
+        let mut wake_ups = idle(2, 2);
+        wake_ups.note_arrival(1, at(0));
+        wake_ups.note_busy(1);
+        assert_eq!(wake_ups.call_anyway(2), Choice::This(0));
+        assert_eq!(wake_ups.call_anyway(2), Choice::Nobody);
     }
 
     #[test]
-    fn nobody_is_called_on_a_crowded_machine_while_enough_are_at_work_and_come_back() {
-        let (mut calls, now) = crowded(40);
-        assert!(calls.concurrency.limit() < 40, "{:?}", calls.concurrency);
-        assert_eq!(calls.call(20, now.plus(PATIENCE_NS - 1)), Choice::NobodyYet);
-        assert!(matches!(calls.call(20, now.plus(PATIENCE_NS)), Choice::This(_)), "they wait for servers");
-        assert!(matches!(calls.call_anyway(20), Choice::This(_)));
+    fn nobody_is_called_on_a_contended_machine_while_enough_are_at_work_and_come_back() {
+        let (mut wake_ups, now) = contended(40);
+        assert!(wake_ups.concurrency.limit() < 40, "{:?}", wake_ups.concurrency);
+        assert_eq!(wake_ups.call(20, now.plus(PATIENCE_NS - 1)), Choice::NobodyYet);
+        assert!(matches!(wake_ups.call(20, now.plus(PATIENCE_NS)), Choice::This(_)), "they wait for servers");
+        assert!(matches!(wake_ups.call_anyway(20), Choice::This(_)));
     }
 
     #[test]
-    fn one_is_called_on_a_crowded_machine_while_fewer_are_at_work() {
-        let (mut calls, now) = crowded(2);
-        assert!(matches!(calls.call(1, now), Choice::This(_)));
+    fn one_is_called_on_a_contended_machine_while_fewer_are_at_work() {
+        let (mut wake_ups, now) = contended(2);
+        assert!(matches!(wake_ups.call(1, now), Choice::This(_)));
     }
 
     #[test]
     fn those_who_are_too_many_rest_as_they_come_back() {
-        let (mut calls, _) = crowded(40);
-        let limit = calls.concurrency.limit();
+        let (mut wake_ups, _) = contended(40);
+        let limit = wake_ups.concurrency.limit();
         for worker in 0..40 {
-            if calls.rests() {
-                calls.note_idle(worker);
+            if wake_ups.rests() {
+                wake_ups.note_idle(worker);
             }
         }
-        assert_eq!(calls.at_work(), limit);
+        assert_eq!(wake_ups.at_work(), limit);
         let all = idle(4, 2);
         assert!(!all.rests());
     }
@@ -266,8 +266,8 @@ mod tests {
         /// The rule that nothing is left waiting, as the queue follows it.
         #[test]
         fn while_requests_wait_somebody_is_on_the_way_or_will_call(coming_max in 1_usize..4, steps in steps(5), limit in 1_usize..=5) {
-            let mut calls = idle(5, coming_max);
-            calls.concurrency = Concurrency::limited_to(5, limit);
+            let mut wake_ups = idle(5, coming_max);
+            wake_ups.concurrency = Concurrency::limited_to(5, limit);
             let (mut waiting, mut serving, mut about_to_call) = (0_usize, [false; 5], [false; 5]);
             let (mut now, mut asks_again) = (at(1_000_000_000), false);
             for (step, pause) in steps {
@@ -275,37 +275,37 @@ mod tests {
                 match step {
                     Step::Push => {
                         waiting += 1;
-                        asks_again |= calls.call(waiting, now) == Choice::NobodyYet;
+                        asks_again |= wake_ups.call(waiting, now) == Choice::NobodyYet;
                     }
                     Step::Wait(worker) => {
                         if about_to_call[worker] {
-                            if asks_again { calls.call(waiting, now) } else { calls.call_anyway(waiting) };
+                            if asks_again { wake_ups.call(waiting, now) } else { wake_ups.call_anyway(waiting) };
                         }
                         about_to_call[worker] = false;
                     }
                     Step::Again => {
-                        calls.call(waiting, now);
-                        asks_again = waiting > 0 && calls.idle_len() > 0;
+                        wake_ups.call(waiting, now);
+                        asks_again = waiting > 0 && wake_ups.idle_len() > 0;
                     }
                     Step::Wake(worker) if serving[worker] => {}
                     Step::Finish(worker) if about_to_call[worker] => {}
                     Step::Wake(worker) | Step::Finish(worker) => {
-                        let rests = calls.note_arrival(worker, now) && asks_again && calls.rests();
+                        let rests = wake_ups.note_arrival(worker, now) && asks_again && wake_ups.rests();
                         serving[worker] = waiting > 0 && !rests;
                         if serving[worker] {
                             waiting -= 1;
-                            calls.note_busy(worker);
+                            wake_ups.note_busy(worker);
                             about_to_call[worker] = true;
                         } else {
-                            calls.note_idle(worker);
+                            wake_ups.note_idle(worker);
                         }
                     }
                 }
                 let will_call = asks_again || about_to_call.contains(&true);
-                prop_assert!(waiting == 0 || calls.coming > 0 || will_call || serving.iter().all(|&serves| serves));
-                let coming = calls.whereabouts.iter().filter(|it| **it == Whereabouts::Coming).count();
-                prop_assert_eq!(calls.coming, coming);
-                prop_assert!(calls.coming <= coming_max);
+                prop_assert!(waiting == 0 || wake_ups.coming > 0 || will_call || serving.iter().all(|&serves| serves));
+                let coming = wake_ups.whereabouts.iter().filter(|it| **it == Whereabouts::Coming).count();
+                prop_assert_eq!(wake_ups.coming, coming);
+                prop_assert!(wake_ups.coming <= coming_max);
             }
         }
     }
