@@ -58,3 +58,45 @@ pub(crate) fn is_same(one: Option<&Server>, other: Option<&Server>) -> bool {
     let identity = |server: Option<&Server>| server.map(|it| (it.endpoint.clone(), it.name.clone()));
     identity(one) == identity(other)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    /// How many have come since it was measured anew, and at whose queue; `None` while it belongs nowhere.
+    fn check(serving: &Serving) -> Option<(u64, Option<String>)> {
+        let entry = serving.entry(at(100))?;
+        Some((entry.measured.population.arrivals, entry.server))
+    }
+
+    #[test]
+    fn what_was_measured_at_another_server_is_forgotten_and_a_spare_tells_nothing() {
+        let (one, other) = (Server::new("127.0.0.1", 1), Server::new("127.0.0.1", 2));
+        let mut serving = Serving::new("readers", at(0));
+        assert_eq!(check(&serving), Some((0, None)), "a worker of any server");
+        serving.settle_at(Some(one.clone()), at(1));
+        serving.enter(at(2));
+        serving.leave(at(2), at(3));
+        serving.settle_at(Some(one.clone()), at(4));
+        assert_eq!(check(&serving), Some((1, Some(one.name.clone()))), "it has not moved");
+        serving.settle_at(Some(other.clone()), at(5));
+        assert_eq!(check(&serving), Some((0, Some(other.name.clone()))));
+        serving.enter(at(6));
+        serving.settle_at(None, at(7));
+        assert_eq!(check(&serving), Some((1, None)), "a request is still in service");
+        serving.leave(at(6), at(8));
+        assert_eq!(check(&serving), None);
+    }
+
+    #[test]
+    fn a_server_is_the_same_by_its_address_and_its_name() {
+        let one = Server::new("127.0.0.1", 1);
+        let renamed = Server { name: "other".into(), ..one.clone() };
+        assert!(is_same(Some(&one), Some(&one.clone())) && is_same(None, None));
+        assert!(!is_same(Some(&one), Some(&renamed)) && !is_same(Some(&one), None));
+    }
+}
