@@ -58,6 +58,12 @@ impl Config {
         self.loop_count > 1
     }
 
+    /// Whether what is found elsewhere is put back. A copy that is under way could outlive a client's `flush_all`, and without owners a
+    /// newer write.
+    pub(crate) const fn puts_back(&self) -> bool {
+        self.owns_keys && !self.limits.flush_allowed
+    }
+
     /// Whether what servers miss is remembered.
     pub(crate) fn has_journal(&self) -> bool {
         #[cfg(feature = "mutations")]

@@ -16,7 +16,6 @@ use crate::{
     meter::window::LoopWindow,
     replication::fleet::Fleet,
     replication::freshness::Freshness,
-    replication::replicate::retire,
     requests::answer::Answer,
     requests::ask_alone::{Sharer, ask_alone},
     requests::base::Base,
@@ -89,7 +88,7 @@ impl Dataplane {
             // The others are still at their servers; they find the session gone when they come back.
             let is_done = appended || services[key].complete || slicing == Slicing::Ready(key);
             if is_done {
-                retire(services, key);
+                services.retire(key);
             }
             is_done
         });
@@ -123,7 +122,7 @@ impl Dataplane {
         let Self { base: Base { clients, meter, .. }, requests: Requests { services, .. }, .. } = self;
         let is_charged = clients.handle_written(id, count, now, |key| {
             services[key].record(now, meter);
-            retire(services, key);
+            services.retire(key);
         });
         if is_charged == Some(true) {
             // It is to be given back, and nothing else may happen here for long.
@@ -563,9 +562,7 @@ impl Dataplane {
             && self.base.fleet.servers.is_quiet()
             && !self.base.fleet.is_one_coming()
             && !self.base.clients.is_any_to_go_on()
-            && !self.base.replication.has_locks()
-            && self.base.replication.mail_is_quiet()
-            && self.base.replication.repairs.is_quiet()
+            && self.base.replication.is_quiet()
             && self.requests.bulk_reads.is_quiet()
     }
 

@@ -1,32 +1,49 @@
 //! Keys that several servers hold: who decides a write, what the others hear of it, and which of them may be read.
+//!
+//! ```text
+//!   replication ─▶ write ─▶ courier ─▶ fleet ─▶ readers, replica ─▶ freshness ─▶ emptied
+//!       │            └─▶ follow, item, token         └─▶ journal, token
+//!       └─▶ key_lock, repair ─▶ mailbox ─▶ owner
+//! ```
+//!
+//! [`Replication`] owns the locks of keys, what goes to other loops, and which repairs are under way. It is told which writes begin, and what
+//! replicas reply. It answers what clients are told, and who may go on. It knows requests and sessions by number alone.
 
+pub(crate) mod courier;
 pub(crate) mod emptied;
 pub(crate) mod fleet;
-pub(crate) mod follow;
+mod follow;
 pub(crate) mod freshness;
+mod item;
 pub(crate) mod journal;
 pub(crate) mod key_lock;
 pub(crate) mod mailbox;
 pub(crate) mod owner;
 pub(crate) mod readers;
-pub(crate) mod repair;
+mod repair;
 pub(crate) mod replica;
-pub(crate) mod replicate;
 pub(crate) mod token;
+pub(crate) mod write;
 
 use crate::{
     config::Config,
     config::policy::ReadRepair,
     meter::counters::Counters,
+    replication::courier::{Courier, Ticket},
+    replication::fleet::Fleet,
+    replication::follow::MESSAGE_BYTES_MAX,
     replication::key_lock::{Freed, KeyLock, KeyLocks, Stalled},
     replication::mailbox::{Came, Mail, Mailbox, Outcome, Sender, WriteByMail},
     replication::repair::Repairs,
+    replication::write::{Answered, Declined, Replicated, source_of},
     routes::Routes,
     servers::backend::RequestKey,
+    servers::begun::Begun,
     wire::fault::Fault,
+    wire::write::Write,
     wire::written::written_key,
 };
-use weir_protocol::Parsed;
+use weir_protocol::{Parsed, Reply};
 use weir_timing::Instant;
 
 /// What one dataplane knows of writes to keys that several servers hold.
@@ -35,7 +52,7 @@ pub(crate) struct Replication {
     counters: Counters,
     locks: KeyLocks,
     /// Copies that are being put back.
-    pub(crate) repairs: Repairs,
+    repairs: Repairs,
     /// What goes to other loops and comes from them; none where there is one loop.
     mailbox: Option<Box<Mailbox>>,
 }
@@ -105,15 +122,6 @@ impl Replication {
         self.locks.next(freed.key())
     }
 
-    /// A conditional write to this key was begun.
-    pub(crate) fn lock(&mut self, key: &[u8]) -> KeyLock {
-        self.locks.lock(key)
-    }
-
-    /// Everybody was told, or there is nothing to tell. Returns the session that may go on, if one may.
-    pub(crate) fn release(&mut self, lock: KeyLock) -> Option<usize> {
-        self.locks.release(lock)
-    }
     // ── mail ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// There are other dataplanes beside this one. `session`: the number of the one to which belongs what is served for them.
@@ -170,19 +178,152 @@ impl Replication {
         self.mail().reply(sender, outcome);
     }
 
-    /// Whether nothing that was mailed, in either direction, waits for anything: for tests.
-    pub(crate) fn mail_is_quiet(&self) -> bool {
-        self.mailbox.as_ref().is_none_or(|mailbox| mailbox.is_quiet())
-    }
-
     fn mail(&mut self) -> &mut Mailbox {
         self.mailbox.as_mut().expect("who has no mailbox knows no other owner, and gets no mail")
     }
 
+    // ── writes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Sends a write to the replicas of its key, or says why none of them heard of it.
+    pub(crate) fn begin_write(
+        &mut self,
+        fleet: &mut Fleet,
+        ticket: Ticket,
+        (name, replicas): (&[u8], &[u16]),
+        write: Write<'_>,
+        now: Instant,
+    ) -> Result<Box<Replicated>, Declined> {
+        let Self { counters, locks, repairs, .. } = self;
+        let mut courier = Courier::new(fleet, counters, ticket, now);
+        Replicated::begin((name, replicas), write, (locks, repairs), &mut courier)
+    }
+
+    /// A replica answered a part of a write.
+    pub(crate) fn take_reply(
+        &mut self,
+        fleet: &mut Fleet,
+        (write, ticket): (&mut Replicated, Ticket),
+        from: (usize, u32),
+        (reply, bytes): (Reply, &[u8]),
+        now: Instant,
+    ) -> Advanced {
+        let mut courier = Courier::new(fleet, &mut self.counters, ticket, now);
+        write.take_reply(from, (reply, bytes), &self.repairs, &mut courier);
+        let (answered, lock) = write.advance(&mut courier);
+        let has_sent = courier.sent() > 0;
+        self.go_on(write, (answered, lock), has_sent)
+    }
+
+    /// A replica gave no answer to a part of a write.
+    pub(crate) fn take_loss(
+        &mut self,
+        fleet: &mut Fleet,
+        (write, ticket): (&mut Replicated, Ticket),
+        from: (usize, u32),
+        fault: Fault,
+        now: Instant,
+    ) -> Advanced {
+        let mut courier = Courier::new(fleet, &mut self.counters, ticket, now);
+        write.take_loss(from, fault, &mut courier);
+        let (answered, lock) = write.advance(&mut courier);
+        let has_sent = courier.sent() > 0;
+        self.go_on(write, (answered, lock), has_sent)
+    }
+
+    fn go_on(
+        &mut self,
+        write: &mut Replicated,
+        (answered, lock): (Option<Answered>, Option<KeyLock>),
+        has_sent: bool,
+    ) -> Advanced {
+        let next = lock.and_then(|lock| self.locks.release(lock));
+        if write.owed() == 0
+            && let Some(repair) = write.end(&mut self.repairs)
+        {
+            self.finish_repair_for(repair.home());
+        }
+        Advanced { answered, next, has_sent }
+    }
+
     // ── repairs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// A repair that this dataplane had asked for is done, or could not be.
+    /// A copy of this key was found missing, with a value so long where it was not. Returns whether it is to be put back here: it may be that
+    /// another loop is asked to, or that nobody is.
+    pub(crate) fn wants_repair(&mut self, routes: &Routes, name: &[u8], value_len: usize) -> bool {
+        if value_len > MESSAGE_BYTES_MAX || !self.repairs.admit_one() {
+            self.counters.repairs_dropped += 1;
+            return false;
+        }
+        let owner = self.other_owner(routes, name);
+        if let Some(owner) = owner {
+            self.mail().send_repair(owner, name);
+        }
+        owner.is_none()
+    }
+
+    /// The owner of a key asks its decider for what the others are to have. `home`: the loop that wants that, if it is another one; `number`: a
+    /// number for the request.
+    pub(crate) fn begin_repair(
+        &mut self,
+        fleet: &mut Fleet,
+        (name, home): (&[u8], Option<usize>),
+        number: impl FnOnce() -> RequestKey,
+        now: Instant,
+    ) -> Option<(RequestKey, Box<Replicated>)> {
+        let repair = self.repairs.begin(name, home);
+        let (Some(repair), Some(source)) = (repair, source_of(fleet, name)) else {
+            self.counters.repairs_dropped += 1;
+            self.finish_repair_for(home);
+            return None;
+        };
+        let request = number();
+        let ticket = Ticket::new(request, Begun::at(now));
+        let mut courier = Courier::new(fleet, &mut self.counters, ticket, now);
+        Some((request, Replicated::begin_repair(name, source, repair, &mut courier)))
+    }
+
+    fn finish_repair_for(&mut self, home: Option<usize>) {
+        match home {
+            Some(home) => self.mail().send_repaired(home),
+            None => self.repairs.finish_one(),
+        }
+    }
+
+    /// A repair that this dataplane had asked another for is done, or could not be.
     pub(crate) fn finish_repair(&mut self) {
         self.repairs.finish_one();
+    }
+
+    /// Whether no write and no repair is under way, no key is locked, and no mail waits: for tests.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.locks.is_empty()
+            && self.repairs.is_quiet()
+            && self.mailbox.as_ref().is_none_or(|mailbox| mailbox.is_quiet())
+    }
+}
+
+/// What has come of a reply, or of a loss.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Advanced {
+    answered: Option<Answered>,
+    next: Option<usize>,
+    has_sent: bool,
+}
+
+impl Advanced {
+    /// What the client is told, if it can be told now.
+    pub(crate) fn take_answer(&mut self) -> Option<Answered> {
+        self.answered.take()
+    }
+
+    /// The session that may go on, because the key is free, if one waits.
+    pub(crate) const fn next(&self) -> Option<usize> {
+        self.next
+    }
+
+    /// Whether replicas were sent more.
+    pub(crate) const fn has_sent(&self) -> bool {
+        self.has_sent
     }
 }

@@ -15,7 +15,6 @@
 //!
 //! All dataplanes of a process share the doubt (`freshness.rs`). It is read without a lock.
 
-use crate::{Dataplane, ReadRepair, config::Config, servers::backend::RequestKey};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// After so many questions in a row that found nothing, a server is trusted again. Of what it is asked for then, less than one key in
@@ -52,33 +51,6 @@ impl Doubt {
         }
         let before = self.in_vain.fetch_add(asked, Ordering::Relaxed);
         before.saturating_add(asked) >= IN_VAIN_MAX && self.since.swap(0, Ordering::Relaxed) != 0
-    }
-}
-
-impl Dataplane {
-    /// A multi-get, or a `get` of one key, has its answer that has asked others for what a doubted server missed. What was found is put back.
-    #[cold]
-    pub(crate) fn learn_from_second_step(&mut self, key: RequestKey, now: weir_timing::Instant) {
-        let Some(mut gather) = self.requests.services[key].gather.take() else { return };
-        let doubted = gather.again.doubted();
-        if let Some((server, asked)) = doubted {
-            let mut found = 0;
-            gather.again.for_each_found(|_| found += 1);
-            self.base.fleet.replicas.learn_of_doubted(server, asked, found.min(asked));
-        }
-        self.requests.services[key].gather = Some(gather);
-        let is_rescued = doubted.is_some() && self.base.fleet.config.puts_back();
-        if is_rescued || self.base.fleet.config.read_repair == ReadRepair::On {
-            self.repair_missing(key, now);
-        }
-    }
-}
-
-impl Config {
-    /// Whether what is found elsewhere is put back. A copy that is under way could outlive a client's `flush_all`, and without owners a
-    /// newer write.
-    pub(crate) fn puts_back(&self) -> bool {
-        self.owns_keys && !self.limits.flush_allowed
     }
 }
 

@@ -6,9 +6,10 @@
 use crate::{
     Config, Fault, ReadPolicy, meter::report::ServerReport, replication::freshness::Freshness,
     replication::readers::Readers, replication::replica::Replicas, routes::Routes, servers::Servers,
-    servers::slots::index, servers::version::Version, servers::window::ServerWindow,
+    servers::slots::index, servers::version::Version, servers::window::ServerWindow, wire::tagged::Tagged,
 };
 use std::{mem, sync::Arc};
+use weir_protocol::{Expected, Reply, Status};
 use weir_routing::{REPLICAS_MAX, Table};
 use weir_timing::Distribution;
 use weir_timing::Instant;
@@ -198,6 +199,29 @@ impl Fleet {
         let decider = self.readers().first(&replicas[..count])?;
         self.replicas.note_failed_over(decider != primary);
         Ok(decider)
+    }
+
+    /// The reply of a server with its tag in the tokens that it has; `None` where it has none, or its keys have no other server.
+    /// `is_replicated`: whether it is to a request for a key that has several.
+    #[cold]
+    pub(crate) fn tag_reply(
+        &self,
+        (server, expected): (usize, Expected),
+        (reply, bytes): (Reply, &[u8]),
+        is_replicated: bool,
+    ) -> Option<Tagged> {
+        let tag = self.replicas.tag(server)?;
+        match reply.status {
+            Status::End if expected == Expected::Retrieval => {
+                // A server may belong to several pools.
+                let is_replicated = |name: &[u8]| self.routes.replicates(name);
+                tag.in_values((reply, bytes), self.servers[server].values(), is_replicated)
+            }
+            // A line about an item, for whoever looks for mistakes, shows what the server has.
+            Status::MetaDone if bytes.starts_with(b"ME") => None,
+            Status::MetaDone | Status::MetaValue if is_replicated => tag.in_meta(reply, bytes),
+            _ => None,
+        }
     }
 
     /// The server that a `get` of one key is sent to, where another than the decider may be asked.

@@ -13,23 +13,17 @@
 //!
 //! A follower that answers otherwise than the decider is told to forget the key, behind that and before the client is answered: a
 //! missing copy is safe where another one is not.
+//!
+//! [`Follow`] is what is kept of a request until it is decided. It knows requests alone; `write/followers.rs` sends it.
 
-pub(crate) mod meta;
+pub(super) mod meta;
 
-use crate::{
-    Config, Dataplane,
-    replication::repair::Repair,
-    replication::replicate::{CopyState, Replicated, Step},
-    servers::backend::RequestKey,
-    servers::message::write_message,
-    wire::write::invalidation,
-};
+use crate::{Config, replication::repair::Repair};
 use weir_protocol::{Arithmetic, Expected, Request, Status, Storage, StorageVerb};
-use weir_timing::Instant;
 
 /// What is told.
 #[derive(Debug, Default)]
-pub(crate) enum Follow {
+pub(super) enum Follow {
     /// Nothing: all were asked at once.
     #[default]
     Never,
@@ -45,11 +39,11 @@ pub(crate) enum Follow {
 
 /// A longer message is not kept until the decider has answered; the others forget the key instead. Typical values are far shorter, and
 /// what all requests in service keep stays small.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 10;
+pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 impl Follow {
     /// What becomes known of a conditional write.
-    pub(crate) fn of(request: Request<'_>) -> Self {
+    pub(super) fn of(request: Request<'_>) -> Self {
         let (request, expected) = match request {
             Request::Storage(Storage { value, .. }) if value.len() > MESSAGE_BYTES_MAX => {
                 return Self::Forget;
@@ -67,14 +61,14 @@ impl Follow {
     }
 
     /// Whether one replica decides, and the others follow.
-    pub(crate) const fn is_conditional(&self) -> bool {
+    pub(super) const fn is_conditional(&self) -> bool {
         !matches!(self, Self::Never)
     }
 }
 
 impl Config {
     /// What the others learn of a write that one decides.
-    pub(crate) fn follow(&self, request: Request<'_>) -> Follow {
+    pub(super) fn follow(&self, request: Request<'_>) -> Follow {
         #[cfg(feature = "mutations")]
         if self.mutation == Some(crate::Mutation::MetaFollow) && matches!(request, Request::Meta(_)) {
             return Follow::Forget;
@@ -91,86 +85,14 @@ fn as_decided(storage: Storage<'_>) -> Storage<'_> {
     }
 }
 
-impl Dataplane {
-    /// The decider did, or may have done, what was asked, and said this.
-    pub(crate) fn tell_followers(
-        &mut self,
-        key: RequestKey,
-        write: &mut Replicated,
-        status: Status,
-        now: Instant,
-    ) {
-        let follow = std::mem::replace(&mut write.follow, Follow::Forget);
-        match follow {
-            Follow::Message { bytes, expected } if has_done(status) => {
-                self.send_to_followers(key, write, (&bytes, expected), now);
-            }
-            Follow::Copy => write.step = Step::Copying,
-            _ => self.tell_to_forget(key, write, now),
-        }
-    }
-
-    /// Nobody knows what the decider did, or the others cannot do the same: they forget the key.
-    pub(crate) fn tell_to_forget(&mut self, key: RequestKey, write: &mut Replicated, now: Instant) {
-        write.step = Step::Told;
-        for rank in 0..write.copies.len() {
-            if write.copies[rank].state == CopyState::Untold {
-                write.copies[rank].state = self.forget(key, write, rank, now);
-            }
-        }
-    }
-
-    /// A follower has answered what the decider did. If it did something else, it forgets the key.
-    pub(crate) fn compare_follower(
-        &mut self,
-        key: RequestKey,
-        write: &mut Replicated,
-        server: usize,
-        (status, answer): (Status, &[u8]),
-        now: Instant,
-    ) -> CopyState {
-        let agrees = match status {
-            Status::Stored | Status::MetaDone => true,
-            // `decr` may pad the number.
-            Status::Number => answer.trim_ascii_end() == write.reply().trim_ascii_end(),
-            // It holds nothing.
-            Status::NotFound | Status::NotStored | Status::MetaNotDone => true,
-            _ => false,
-        };
-        if agrees { CopyState::Done } else { self.forget(key, write, write.rank_of(server), now) }
-    }
-
-    /// The replica of this rank is told to forget the key.
-    pub(crate) fn forget(
-        &mut self,
-        key: RequestKey,
-        write: &mut Replicated,
-        rank: usize,
-        now: Instant,
-    ) -> CopyState {
-        let server = write.copies[rank].server;
-        let (message, expected) = invalidation(write.key());
-        let sent = self.send_to_copy(key, (server, expected), now, |backend| {
-            write_message(message, expected, backend);
-        });
-        match sent {
-            Ok(()) => {
-                self.base.meter.counters().replicas_invalidated += 1;
-                CopyState::Forgetting
-            }
-            Err(fault) => self.refuse_copy(write, fault, server),
-        }
-    }
-}
-
 /// Whether a server that says this has done what was asked.
-const fn has_done(status: Status) -> bool {
+pub(super) const fn has_done(status: Status) -> bool {
     matches!(status, Status::Stored | Status::Number | Status::MetaDone)
 }
 
 /// Whether a server that says this to a write may now hold something else than before. A server without memory for a value forgets
 /// the old one, and a quiet meta command that changed something may say as much as one that did not: nothing.
-pub(crate) const fn may_have_changed(status: Status) -> bool {
+pub(super) const fn may_have_changed(status: Status) -> bool {
     !matches!(
         status,
         Status::NotStored

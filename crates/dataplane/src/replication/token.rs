@@ -17,14 +17,9 @@
 //!
 //! Keys with one server keep its numbers.
 
-use crate::{
-    Dataplane, requests::answer::Answer, servers::backend::RequestKey, wire::hash::hash,
-    wire::meta_line::meta_line, wire::tagged::Tagged, wire::write::Write,
-};
-use weir_protocol::{
-    Base64Key, Expected, Meta, MetaVerb, Reply, Request, Status, Storage, ValueSpan, cas_token,
-};
-use weir_timing::Instant;
+use crate::{wire::hash::hash, wire::meta_line::meta_line, wire::tagged::Tagged};
+use std::borrow::Cow;
+use weir_protocol::{Base64Key, Meta, MetaVerb, Reply, Request, Storage, ValueSpan, cas_token};
 
 /// What tells the tokens of one server from those of others. It depends on the server's name alone, so several proxies, and one that
 /// is started anew, agree on it.
@@ -39,11 +34,11 @@ const TAG_MASK: u64 = 0x7fff;
 
 /// What a write with a token comes to, before anybody is asked.
 #[derive(Debug)]
-pub(crate) enum Judged<'a> {
+pub(super) enum Judged<'a> {
     /// The decider is asked this.
     Ask(Request<'a>),
     /// The token is not the decider's.
-    Exists(Answer),
+    Exists(Cow<'static, [u8]>),
 }
 
 impl Tag {
@@ -64,12 +59,12 @@ impl Tag {
     }
 
     /// A conditional write as the server with this tag is to be asked for it; `text` is room for what is written anew.
-    pub(crate) fn judge<'a>(self, request: Request<'a>, text: &'a mut Vec<u8>) -> Judged<'a> {
+    pub(super) fn judge<'a>(self, request: Request<'a>, text: &'a mut Vec<u8>) -> Judged<'a> {
         match request {
             Request::Storage(storage) => {
                 let Some(token) = cas_token(storage.cas) else { return Judged::Ask(request) };
                 let Some(number) = self.number(token) else {
-                    return Judged::Exists(Answer::Fixed(b"EXISTS\r\n"));
+                    return Judged::Exists(Cow::Borrowed(b"EXISTS\r\n"));
                 };
                 push_number(text, number);
                 Judged::Ask(Request::Storage(Storage { cas: text, ..storage }))
@@ -103,13 +98,13 @@ impl Tag {
             }
         }
         if is_foreign && (is_sound(meta) || meta.flags.len() > UNSOUND_FLAGS_BYTES_MAX) {
-            return Judged::Exists(Answer::Owned(meta_line(b"EX", meta)));
+            return Judged::Exists(Cow::Owned(meta_line(b"EX", meta)));
         }
         Judged::Ask(Request::Meta(Meta { flags: text, ..meta }))
     }
 
     /// A retrieval's reply, if it has tokens of keys that have several servers.
-    fn in_values(
+    pub(super) fn in_values(
         self,
         (reply, bytes): (Reply, &[u8]),
         values: &[ValueSpan],
@@ -146,7 +141,7 @@ impl Tag {
     }
 
     /// A meta command's reply, if it has a token.
-    fn in_meta(self, reply: Reply, bytes: &[u8]) -> Option<Tagged> {
+    pub(super) fn in_meta(self, reply: Reply, bytes: &[u8]) -> Option<Tagged> {
         let head = bytes[..reply.answer_len].split(|&byte| byte == b'\n').next()?;
         let head = head.strip_suffix(b"\r").unwrap_or(head);
         let (mut out, mut copied, mut at) = (Vec::new(), 0, 0);
@@ -213,61 +208,11 @@ fn is_sound(meta: Meta<'_>) -> bool {
 /// memcached 1.6.18 refuses a longer opaque.
 const OPAQUE_BYTES_MAX: usize = 31;
 
-impl Dataplane {
-    /// The reply of a server with its tag in the tokens that it has; `None` where it has none, or its keys have no other server.
-    #[cold]
-    pub(crate) fn tag_reply(
-        &self,
-        key: RequestKey,
-        (server, expected): (usize, Expected),
-        reply: Reply,
-        bytes: &[u8],
-    ) -> Option<Tagged> {
-        let backend = &self.base.fleet.servers[server];
-        let tag = self.base.fleet.replicas.tag(server)?;
-        match reply.status {
-            Status::End if expected == Expected::Retrieval => {
-                // A server may belong to several pools.
-                let is_replicated = |name: &[u8]| self.base.fleet.routes.replicates(name);
-                tag.in_values((reply, bytes), backend.values(), is_replicated)
-            }
-            // A line about an item, for whoever looks for mistakes, shows what the server has.
-            Status::MetaDone if bytes.starts_with(b"ME") => None,
-            Status::MetaDone | Status::MetaValue => {
-                let service = &self.requests.services[key];
-                let is_replicated = service.write.is_some() || service.is_replicated_read;
-                if is_replicated { tag.in_meta(reply, bytes) } else { None }
-            }
-            _ => None,
-        }
-    }
-
-    /// What a write comes to at the server that decides it; `text` is room for what is written anew.
-    pub(crate) fn judge_token<'a>(
-        &self,
-        decider: usize,
-        write: Write<'a>,
-        text: &'a mut Vec<u8>,
-    ) -> Judged<'a> {
-        match self.base.fleet.replicas.tag(decider) {
-            Some(tag) if write.is_conditional => tag.judge(write.request, text),
-            _ => Judged::Ask(write.request),
-        }
-    }
-
-    /// A write that carries a token of another server than the one that decides.
-    pub(crate) fn refuse_token(&mut self, key: RequestKey, answer: Answer, now: Instant) {
-        self.base.meter.counters().tokens_outdated += 1;
-        self.requests.services[key].answer = answer;
-        self.finish(key, None, now);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use weir_protocol::ReplyScanner;
+    use weir_protocol::{Expected, ReplyScanner};
 
     /// Clients hold tokens while proxies of several versions take turns.
     #[test]

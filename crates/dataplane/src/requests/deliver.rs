@@ -10,7 +10,6 @@ use crate::{
     memory::budget::SMALL_REPLY_BYTES,
     meter::counters::has_result,
     replication::fleet::Fleet,
-    replication::replicate::retire,
     requests::Requests,
     requests::answer::Answer,
     requests::base::Base,
@@ -18,7 +17,9 @@ use crate::{
     requests::gather::Gather,
     requests::outcome::fail_part,
     requests::second_step::ask_deciders,
-    requests::writes::answer_by_mail,
+    requests::writes::{
+        answer_by_mail, learn_from_second_step, put_back_missed, take_write_loss, take_write_reply,
+    },
     servers::backend::{Part, Purpose, Repeated, RequestKey},
     wire::tagged::Tagged,
 };
@@ -157,7 +158,8 @@ impl Dataplane {
         let mut tagged = None;
         if backend.has_copies() {
             backend.observe(now.saturating_since(part.sent()));
-            tagged = self.tag_reply(key, (server, part.expected()), reply, bytes);
+            let is_replicated = self.requests.services[key].is_of_replicated_key();
+            tagged = self.base.fleet.tag_reply((server, part.expected()), (reply, bytes), is_replicated);
         }
         let taken = match &tagged {
             Some(Tagged { reply, bytes, values }) => (*reply, bytes.as_slice(), Some(values.as_slice())),
@@ -183,7 +185,8 @@ impl Dataplane {
         }
         let spelled = backend.spell(reply, bytes);
         let (reply, bytes) = spelled.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
-        let tagged = self.tag_reply(key, (server, part.expected()), reply, bytes);
+        let is_replicated = self.requests.services[key].is_of_replicated_key();
+        let tagged = self.base.fleet.tag_reply((server, part.expected()), (reply, bytes), is_replicated);
         let (reply, bytes) = tagged.as_ref().map_or((reply, bytes), |it| (it.reply, it.bytes.as_slice()));
         self.take_reply(server, (key, part), (reply, bytes, None), now);
     }
@@ -202,7 +205,11 @@ impl Dataplane {
         let service = &mut self.requests.services[key];
         service.outstanding -= 1;
         if service.write.is_some() {
-            return self.copy_replied((key, part.index()), server, (reply, bytes), now);
+            let Self { base, requests: Requests { services, .. }, .. } = self;
+            if take_write_reply(services, base, (key, part.index()), (server, reply, bytes), now) {
+                self.finish(key, None, now);
+            }
+            return;
         }
         let mut deciding = None;
         if reply.status.is_error() {
@@ -265,7 +272,11 @@ impl Dataplane {
         self.base.fleet.note_failed(server);
         self.requests.services[key].outstanding -= 1;
         if self.requests.services[key].write.is_some() {
-            return self.copy_failed((key, part), fault, server, now);
+            let Self { base, requests: Requests { services, .. }, .. } = self;
+            if take_write_loss(services, base, (key, part), (fault, server), now) {
+                self.finish(key, None, now);
+            }
+            return;
         }
         fail_part(&mut self.requests.services, &mut self.base, (key, part), (fault, server));
         if self.requests.services[key].outstanding == 0 {
@@ -280,7 +291,7 @@ impl Dataplane {
                 return;
             }
             if self.requests.services[key].gather.as_ref().is_some_and(|gather| gather.again.is_under_way()) {
-                self.learn_from_second_step(key, now);
+                learn_from_second_step(&mut self.requests.services, &mut self.base, key, now);
             }
             self.learn_way(key, now);
         }
@@ -380,7 +391,7 @@ impl Dataplane {
             self.base.clients.look_at_paused(id);
             self.base.clients.close_if_settled(id);
         }
-        retire(&mut self.requests.services, key);
+        self.requests.services.retire(key);
         self.base.clients.free_if_done(id);
     }
 
@@ -501,7 +512,7 @@ impl Dataplane {
         let asked = Asked { key, part, server, keys: &[] };
         let rescue = rescue_meta(&mut self.requests.services, &mut self.base, asked, status, now);
         if let Some(name) = rescue.put_back {
-            self.put_back_missed(&name, now);
+            put_back_missed(&mut self.requests.services, &mut self.base, (&name, 0), now);
         }
         rescue.is_asked
     }

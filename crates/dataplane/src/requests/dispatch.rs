@@ -15,18 +15,17 @@
 use crate::{
     Dataplane, Event, Fault, SessionId, StatsTopic,
     meter::trace::Traced,
-    replication::follow::Follow,
     requests::answer::Answer,
     requests::bulk_reads::is_bulk_read,
     requests::bulk_writes::note_bulk,
     requests::degrade::{Degrades, meta_miss},
     requests::failover::remember,
-    requests::outcome::{fail_part, fail_with_line, note_refusal},
+    requests::outcome::{fail_with_line, note_refusal},
     requests::plan::{Asker, Plan},
     requests::retrieval::send_plan,
     requests::send::{Message, send},
     requests::service::retrieval_operation,
-    requests::writes::leave_line,
+    requests::writes::{leave_line, replicate},
     requests::{Requests, auto, reread},
     servers::backend::{Backend, RequestKey},
     servers::bulk::Way,
@@ -222,12 +221,11 @@ impl Dataplane {
             }
         }
         if count > 1 {
-            let follow = if write.is_conditional {
-                self.base.fleet.config.follow(write.request)
-            } else {
-                Follow::Never
-            };
-            return self.replicate(key, name, &replicas[..count], (write, follow), now);
+            let Self { base, requests: Requests { services, .. }, .. } = self;
+            if replicate(services, base, key, (name, &replicas[..count]), write, now) {
+                self.finish(key, None, now);
+            }
+            return;
         }
         self.send(key, usize::from(replicas[0]), write.expected, true, now, |backend| {
             write_message(write.request, write.expected, backend);
@@ -356,11 +354,6 @@ impl Dataplane {
 
     pub(crate) fn note_refusal(&mut self, key: RequestKey, fault: Fault, server: usize) {
         note_refusal(&mut self.requests.services, &mut self.base, (key, 0), (fault, server));
-    }
-
-    /// A server that the request needs gave no answer.
-    pub(crate) fn fail(&mut self, key: RequestKey, fault: Fault, server: usize) {
-        fail_part(&mut self.requests.services, &mut self.base, (key, 0), (fault, server));
     }
 
     pub(crate) fn fail_with_line(&mut self, (key, part): (RequestKey, u32), line: &[u8], status: Status) {

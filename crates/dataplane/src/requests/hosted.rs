@@ -16,7 +16,6 @@ use crate::{
     Charge, Dataplane, Fault, SessionId, TraceRow,
     clients::outbox::Outbox,
     clients::taken::Taken,
-    replication::replicate::retire,
     requests::writes::leave_line,
     servers::backend::{Backend, RequestKey},
     wire::kept::KeptRequest,
@@ -129,7 +128,7 @@ impl Dataplane {
         let service = &mut self.requests.services[request];
         let row = service.take_row().map(Box::new);
         let (operation, outcome, stamps) = (service.operation, service.outcome(), service.stamps);
-        retire(&mut self.requests.services, request);
+        self.requests.services.retire(request);
         Some(Unsent { row, out, operation, outcome, stamps, _charge: charge })
     }
 
@@ -137,7 +136,7 @@ impl Dataplane {
     pub fn abandon_hosted(&mut self, id: SessionId) {
         self.base.meter.counters().requests_orphaned += 1;
         if let Some(request) = self.free_hosted(id) {
-            retire(&mut self.requests.services, request);
+            self.requests.services.retire(request);
         }
     }
 

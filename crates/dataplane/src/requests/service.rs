@@ -8,7 +8,7 @@ use crate::{
     meter::Meter,
     meter::trace::{Ended, TraceRow, Traced},
     replication::mailbox::Sender,
-    replication::replicate::Replicated,
+    replication::write::Replicated,
     requests::answer::Answer,
     requests::auto::Way,
     requests::degrade::Degrades,
@@ -254,6 +254,12 @@ impl Service {
                 line
             }
         })
+    }
+
+    /// Whether it is a request for one key, and that has several servers.
+    #[inline]
+    pub(crate) const fn is_of_replicated_key(&self) -> bool {
+        self.write.is_some() || self.is_replicated_read
     }
 
     /// Whether anything of it failed.

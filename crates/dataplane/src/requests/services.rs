@@ -30,6 +30,15 @@ impl Services {
         self.free.push(key);
     }
 
+    /// The request is answered, and forgotten when no replica owes it anything.
+    pub(crate) fn retire(&mut self, key: RequestKey) {
+        if self[key].outstanding == 0 {
+            self.remove(key);
+        } else {
+            self[key].lingers = true;
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -3,20 +3,24 @@
 //! Where a key is owned by another loop, its write is mailed there; what other loops have read and this one owns is served for them.
 
 use crate::{
-    Dataplane, Fault, Mail, SessionId, Taken,
+    Dataplane, Fault, Mail, ReadRepair, SessionId, Taken,
+    replication::Advanced,
+    replication::courier::Ticket,
     replication::key_lock::Stalled,
     replication::mailbox::{Came, Outcome, Sender, WriteByMail},
-    replication::replicate::retire,
+    replication::write::{Answered, Declined, Failure},
+    requests::again::Found,
     requests::answer::Answer,
     requests::base::Base,
     requests::dispatch::Context,
+    requests::outcome::{fail_part, fail_with_line, note_refusal},
     requests::services::Services,
     servers::backend::RequestKey,
     wire::write::Write,
 };
-use std::mem;
-use weir_protocol::{Parsed, Refusal};
-use weir_timing::Instant;
+use std::{borrow::Cow, mem};
+use weir_protocol::{Parsed, Refusal, Reply};
+use weir_timing::{Instant, Stamps};
 
 impl Dataplane {
     /// Mail for another dataplane of the same proxy, and the number of its loop.
@@ -37,7 +41,9 @@ impl Dataplane {
                 let blame = take_outcome(&mut self.requests.services, request, *outcome);
                 self.conclude(request, blame, None, now);
             }
-            Came::Repair { home, name } => self.begin_repair(&name, Some(home), now),
+            Came::Repair { home, name } => {
+                begin_repair(&mut self.requests.services, &mut self.base, (&name, Some(home)), now);
+            }
             Came::Repaired => self.base.replication.finish_repair(),
         }
     }
@@ -141,7 +147,7 @@ pub(crate) fn answer_by_mail(
         (None, None, kept) => kept.as_slice().to_vec(),
     };
     let (stamps, first_sent, error) = (service.stamps, service.first_sent, service.error);
-    retire(services, key);
+    services.retire(key);
     base.replication.mail_outcome(sender, Outcome { reply, stamps, first_sent, error, blame });
 }
 
@@ -154,4 +160,149 @@ fn take_outcome(services: &mut Services, request: RequestKey, outcome: Outcome) 
     service.error |= error;
     service.answer = Answer::Owned(reply);
     blame
+}
+
+// ── writes to several replicas ─────────────────────────────────────────────────────────────────────────────────────────────
+
+/// Sends a write to the replicas of its key. Returns whether the request has its answer now, because none of them heard of it.
+pub(crate) fn replicate(
+    services: &mut Services,
+    base: &mut Base,
+    key: RequestKey,
+    of: (&[u8], &[u16]),
+    write: Write<'_>,
+    now: Instant,
+) -> bool {
+    let service = &mut services[key];
+    let Base { replication, fleet, clients, .. } = base;
+    match replication.begin_write(fleet, Ticket::new(key, service.begun()), of, write, now) {
+        Ok(replicated) => {
+            service.outstanding = replicated.owed();
+            service.write = Some(replicated);
+            service.is_decided_alone = write.is_conditional;
+            if service.is_decided_alone {
+                clients[service.session].begin_deciding();
+            }
+            return false;
+        }
+        Err(Declined::Refused(fault, server)) => note_refusal(services, base, (key, 0), (fault, server)),
+        Err(Declined::Exists(Cow::Borrowed(line))) => service.answer = Answer::Fixed(line),
+        Err(Declined::Exists(Cow::Owned(line))) => service.answer = Answer::Owned(line),
+    }
+    true
+}
+
+/// A replica answered a part of a write. Returns whether the request has its answer now.
+pub(crate) fn take_write_reply(
+    services: &mut Services,
+    base: &mut Base,
+    (key, part): (RequestKey, u32),
+    (server, reply, bytes): (usize, Reply, &[u8]),
+    now: Instant,
+) -> bool {
+    let service = &mut services[key];
+    let ticket = Ticket::new(key, service.begun());
+    let Some(write) = service.write.as_deref_mut() else { return false };
+    let Base { replication, fleet, .. } = base;
+    let advanced = replication.take_reply(fleet, (write, ticket), (server, part), (reply, bytes), now);
+    carry_out(services, base, key, advanced)
+}
+
+/// A replica gave no answer to a part of a write. Returns whether the request has its answer now.
+pub(crate) fn take_write_loss(
+    services: &mut Services,
+    base: &mut Base,
+    (key, part): (RequestKey, u32),
+    (fault, server): (Fault, usize),
+    now: Instant,
+) -> bool {
+    let service = &mut services[key];
+    let ticket = Ticket::new(key, service.begun());
+    let Some(write) = service.write.as_deref_mut() else { return false };
+    let Base { replication, fleet, .. } = base;
+    let advanced = replication.take_loss(fleet, (write, ticket), (server, part), fault, now);
+    carry_out(services, base, key, advanced)
+}
+
+/// What has come of a write is noted in its request. Returns whether that has its answer now.
+fn carry_out(services: &mut Services, base: &mut Base, key: RequestKey, mut advanced: Advanced) -> bool {
+    let_go_on(base, advanced.next());
+    let service = &mut services[key];
+    service.following |= advanced.has_sent();
+    let owed = service.write.as_ref().map_or(0, |write| write.owed());
+    service.outstanding = owed;
+    if owed == 0 {
+        service.write = None;
+    }
+    let answered = advanced.take_answer();
+    let is_answered = answered.is_some();
+    match answered {
+        Some(Answered::Done(reply)) => service.answer = Answer::Owned(reply),
+        Some(Answered::Failed(reply, failure)) => {
+            service.answer = Answer::Owned(reply);
+            match failure {
+                Failure::Fault(fault, server) => fail_part(services, base, (key, 0), (fault, server)),
+                Failure::Line(line, status) => fail_with_line(service, base, 0, (&line, status)),
+            }
+        }
+        None if owed == 0 && service.lingers => services.remove(key),
+        None => {}
+    }
+    is_answered
+}
+
+// ── copies that are missing ────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// A multi-get, or a `get` of one key, has its answer that has asked others for what a doubted server missed. What was found is put back.
+#[cold]
+pub(crate) fn learn_from_second_step(
+    services: &mut Services,
+    base: &mut Base,
+    key: RequestKey,
+    now: Instant,
+) {
+    let Some(mut gather) = services[key].gather.take() else { return };
+    let doubted = gather.again.doubted();
+    if let Some((server, asked)) = doubted {
+        let mut found = 0;
+        gather.again.for_each_found(|_| found += 1);
+        base.fleet.replicas.learn_of_doubted(server, asked, found.min(asked));
+    }
+    let is_rescued = doubted.is_some() && base.fleet.config.puts_back();
+    if is_rescued || base.fleet.config.read_repair == ReadRepair::On {
+        // What one server lacked and another had is put back.
+        gather.again.for_each_found(|Found { name, block_len }| {
+            put_back_missed(services, base, (name, block_len), now);
+        });
+    }
+    services[key].gather = Some(gather);
+}
+
+/// What a server lacks and another has is put back.
+pub(crate) fn put_back_missed(
+    services: &mut Services,
+    base: &mut Base,
+    (name, value_len): (&[u8], usize),
+    now: Instant,
+) {
+    if base.replication.wants_repair(&base.fleet.routes, name, value_len) {
+        begin_repair(services, base, (name, None), now);
+    }
+}
+
+/// The owner of a key asks its decider for what the others are to have. Nobody waits for that.
+fn begin_repair(
+    services: &mut Services,
+    base: &mut Base,
+    (name, home): (&[u8], Option<usize>),
+    now: Instant,
+) {
+    let begun = base.replication.begin_repair(&mut base.fleet, (name, home), || services.add(), now);
+    if let Some((key, write)) = begun {
+        let service = &mut services[key];
+        service.stamps = Stamps::at(now);
+        service.outstanding = write.owed();
+        service.lingers = true;
+        service.write = Some(write);
+    }
 }

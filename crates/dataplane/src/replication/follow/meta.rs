@@ -15,21 +15,11 @@
 //! An item that is marked as stale, or is there for somebody who fetches it, is no copy to be spread: the others forget the key.
 
 use super::{Follow, MESSAGE_BYTES_MAX};
-use crate::{
-    Dataplane,
-    replication::fleet::Fleet,
-    replication::repair::Item,
-    replication::replicate::{CopyState, Replicated, Step},
-    requests::Requests,
-    requests::base::Base,
-    servers::backend::{NewPart, RequestKey},
-    wire::key::{Echo, WireKey, write_meta},
-};
-use weir_protocol::{Expected, Meta, MetaVerb, Reply, Request, Status};
-use weir_timing::Instant;
+use crate::wire::key::write_meta;
+use weir_protocol::{Expected, Meta, MetaVerb};
 
 /// The number of the part that asks the decider what it holds, behind the one that asks it for the write.
-pub(crate) const ITEM_PART: u32 = 1;
+pub(in crate::replication) const ITEM_PART: u32 = 1;
 
 /// How `ms` was to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,114 +65,6 @@ impl Follow {
         // Nobody repeats the key: that was not kept.
         write_meta(Meta { flags: kept.trim_ascii_start(), ..meta }, &mut bytes);
         Self::Message { bytes, expected: Expected::Meta }
-    }
-}
-
-impl Dataplane {
-    /// Asks the decider of a write what it will hold behind that. To be called right after the write was sent there.
-    pub(crate) fn ask_for_item(
-        &mut self,
-        request: RequestKey,
-        server: usize,
-        key: WireKey<'_>,
-        now: Instant,
-    ) {
-        let Self {
-            base: Base { fleet: Fleet { servers: backends, config, .. }, .. },
-            requests: Requests { services, .. },
-            ..
-        } = self;
-        let service = &mut services[request];
-        let (request, expected, created) = (Some(request), Expected::Meta, service.begun());
-        let backend = &mut backends[server];
-        backend.begin_message(
-            NewPart { request, expected, decides: false, index: ITEM_PART, created },
-            config,
-            now,
-        );
-        // With the key in its reply, so that it is seen to be the reply to this; servers repeat what is in base64 in more than one way.
-        let (spelling, flags) = (key.spelling(), if key.base64 { b"b v f t" } else { b"k v f t" });
-        let question = Meta { verb: MetaVerb::Get, key: &spelling, flags, block: &[] };
-        Request::Meta(question).write_to(backend.message());
-        if !key.base64 {
-            backend.expect_echo(&Echo::Server { key: key.bytes.into(), base64: false });
-        }
-        backend.finish_message();
-        service.outstanding += 1;
-    }
-
-    /// The decider has said what it holds.
-    pub(crate) fn copy_item(
-        &mut self,
-        key: RequestKey,
-        write: &mut Replicated,
-        (reply, bytes): (Reply, &[u8]),
-        now: Instant,
-    ) {
-        if write.step != Step::Copying {
-            // It had refused the write, or nobody knows what it did.
-            return;
-        }
-        let item =
-            if reply.status == Status::MetaValue { Item::parse(&bytes[..reply.answer_len]) } else { None };
-        if item.as_ref().is_some_and(|item| item.has_won) {
-            self.give_back_fetch(key, write, now);
-        }
-        let mut message = Vec::new();
-        let is_copied = item.is_some_and(|item| {
-            !item.is_marked
-                && item.value.len() <= MESSAGE_BYTES_MAX
-                && item.write_set(write.key(), &mut message)
-        });
-        if is_copied {
-            self.send_to_followers(key, write, (&message, Expected::Meta), now);
-        } else {
-            self.tell_to_forget(key, write, now);
-        }
-    }
-
-    /// Who asks first for an item that is marked as stale is to fetch it anew. That is to be a client.
-    #[cold]
-    fn give_back_fetch(&mut self, key: RequestKey, write: &Replicated, now: Instant) {
-        let spelling = write.key().spelling();
-        let flags: &[u8] = if write.key().base64 { b"b I" } else { b"I" };
-        let give_back = Meta { verb: MetaVerb::Delete, key: &spelling, flags, block: &[] };
-        // Where there is no room for it, the next client to ask waits for nobody: the item is stale.
-        let _ = self.send_part_to_copy(key, (write.decider, Expected::Meta, ITEM_PART), now, |backend| {
-            Request::Meta(give_back).write_to(backend.message());
-        });
-    }
-
-    /// The decider did not say what it holds; or it did, and nobody waits for that.
-    pub(crate) fn lose_item(&mut self, key: RequestKey, write: &mut Replicated, now: Instant) {
-        if write.step == Step::Copying {
-            self.tell_to_forget(key, write, now);
-        }
-    }
-
-    /// All that were not told are sent this.
-    pub(crate) fn send_to_followers(
-        &mut self,
-        key: RequestKey,
-        write: &mut Replicated,
-        (bytes, expected): (&[u8], Expected),
-        now: Instant,
-    ) {
-        write.step = Step::Told;
-        for rank in 0..write.copies.len() {
-            let server = write.copies[rank].server;
-            if write.copies[rank].state != CopyState::Untold {
-                continue;
-            }
-            self.base.meter.counters().replicas_followed += 1;
-            let sent = self.send_to_copy(key, (server, expected), now, |backend| {
-                backend.message().extend_from_slice(bytes);
-            });
-            write.copies[rank].state = match sent {
-                Ok(()) => CopyState::Asked,
-                Err(fault) => self.refuse_copy(write, fault, server),
-            };
-        }
     }
 }
 
