@@ -50,7 +50,7 @@ pub use meter::window::LoopWindow;
 pub use replication::freshness::Freshness;
 pub use replication::mailbox::Mail;
 pub use replication::owner::owner_of;
-pub use requests::hosted::Unsent;
+pub use requests::lent::Unsent;
 pub use servers::changes::{Change, DownReason, ReplacedReason, ServerChange};
 pub use servers::version::Version;
 pub use servers::window::ServerWindow;

@@ -1,5 +1,16 @@
 //! Requests in service: what each asks of which servers, and what becomes of the replies.
+//!
+//! [`Requests`] owns the requests in service, what plans retrievals, the reads that bring much, and memory that is kept to be used again. It is
+//! given replies and losses, part by part, and answers clients by their sessions. Arrows go one way:
+//!
+//! ```text
+//!   turn, admission, deliver ──▶ dispatch ──▶ Requests ──▶ writes, second_step, failover, ask_alone, bulk_reads
+//!   time, bytes    replies       requests     answers         │  say whether there is something to wait for
+//!                                                             ▼
+//!                                     plan, retrieval, send, outcome ──▶ service, gather, again, reread, answer ──▶ Base
+//! ```
 
+pub(crate) mod admission;
 pub(crate) mod again;
 pub(crate) mod answer;
 pub(crate) mod ask_alone;
@@ -12,7 +23,7 @@ pub(crate) mod deliver;
 pub(crate) mod dispatch;
 pub(crate) mod failover;
 pub(crate) mod gather;
-pub(crate) mod hosted;
+pub(crate) mod lent;
 pub(crate) mod outcome;
 pub(crate) mod plan;
 pub(crate) mod reread;
@@ -21,25 +32,70 @@ pub(crate) mod second_step;
 pub(crate) mod send;
 pub(crate) mod service;
 pub(crate) mod services;
+pub(crate) mod turn;
 pub(crate) mod writes;
 
 use crate::{
-    config::Config, memory::spare::SpareAnswers, requests::bulk_reads::BulkReads, requests::plan::Planner,
+    Fault,
+    clients::SessionId,
+    clients::bulk::Slicing,
+    clients::outbox::{Outbox, SharedBytes},
+    clients::sequence::Claim,
+    config::Config,
+    memory::budget::SMALL_REPLY_BYTES,
+    memory::spare::SpareAnswers,
+    meter::counters::has_result,
+    meter::trace::Traced,
+    replication::fleet::Fleet,
+    requests::answer::Answer,
+    requests::base::Base,
+    requests::bulk_reads::BulkReads,
+    requests::failover::{Asked, rescue_meta},
+    requests::gather::Gather,
+    requests::outcome::{fail_part, fail_with_line},
+    requests::plan::Planner,
+    requests::second_step::ask_deciders,
+    requests::send::{Message, send},
+    requests::service::Service,
     requests::services::Services,
+    requests::writes::{
+        answer_by_mail, learn_from_second_step, leave_line, put_back_missed, take_write_loss,
+        take_write_reply,
+    },
+    servers::backend::Backend,
+    servers::part::{Part, RequestKey},
 };
-use std::sync::Arc;
+use std::{
+    mem,
+    ops::{Index, IndexMut},
+    sync::Arc,
+};
+use weir_protocol::{Expected, Reply, Status, ValueSpan};
+use weir_timing::{Instant, Operation};
 
 /// The requests in service, and what serves them.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    pub(crate) services: Services,
-    pub(crate) planner: Planner,
+    services: Services,
+    planner: Planner,
     /// Memory of answers that were parked, to be used again.
-    pub(crate) answers: SpareAnswers,
+    answers: SpareAnswers,
     /// Reads that bring much.
-    pub(crate) bulk_reads: BulkReads,
+    bulk_reads: BulkReads,
     /// What is being delivered of a server, where that is kept because it is large.
-    pub(crate) large_input: Option<Arc<Vec<u8>>>,
+    large_input: Option<Arc<Vec<u8>>>,
+}
+
+/// One session's request, on its way.
+#[derive(Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) session: SessionId,
+    /// When the read that brought its first byte returned.
+    pub(crate) first_byte: Instant,
+    /// When it was complete.
+    pub(crate) now: Instant,
+    /// How long it is.
+    pub(crate) request_bytes: usize,
 }
 
 impl Requests {
@@ -53,12 +109,553 @@ impl Requests {
         }
     }
 
+    /// How many are in service.
+    pub(crate) fn len(&self) -> usize {
+        self.services.len()
+    }
+
+    /// None is in service, and nothing waits: for tests.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.services.is_empty() && self.bulk_reads.is_quiet()
+    }
+
     /// Frees memory that is kept to be used again.
     pub(crate) fn give_memory_back(&mut self) {
         self.answers.give_memory_back();
         self.planner.give_memory_back();
     }
+
+    /// How much memory is kept to be used again: for tests.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.planner.capacity()
+    }
+
+    // ── the beginning ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Takes a request into service.
+    pub(crate) fn begin(
+        &mut self,
+        base: &mut Base,
+        operation: Operation,
+        keys: usize,
+        silent: bool,
+        context: Context,
+    ) -> RequestKey {
+        let Context { session: id, first_byte, now, request_bytes } = context;
+        let keys = u32::try_from(keys).unwrap_or(u32::MAX);
+        let key = self.services.add();
+        let service = &mut self.services[key];
+        service.begin(id, operation, keys, silent, first_byte, now);
+        let session = &mut base.clients[id];
+        session.begin_request();
+        service.changes_before = session.changes();
+        if let Some((taken, sender)) = session.taken() {
+            service.adopt(taken, sender);
+            if sender.is_some() {
+                return key;
+            }
+        }
+        if !silent {
+            session.replies.owe(key);
+        }
+        service.claim = session.turns.enter();
+        if let Some(stalled) = session.stalled.take() {
+            if !session.is_lent() {
+                service.stamps.created = stalled.created();
+            }
+            leave_line(base, id, &stalled);
+        }
+        if base.meter.samples_next() {
+            self.sample(base, key, request_bytes);
+        }
+        key
+    }
+
+    #[cold]
+    fn sample(&mut self, base: &Base, key: RequestKey, request_bytes: usize) {
+        let service = &mut self.services[key];
+        let (client, queue_length, arrived) = base.clients[service.session].source(service.stamps.first_byte);
+        service.traced = Some(Box::new(Traced::of(client, request_bytes as u64, queue_length, arrived)));
+    }
+
+    /// Answers a request without asking anybody.
+    pub(crate) fn answer_locally(
+        &mut self,
+        base: &mut Base,
+        answer: Answer,
+        silent: bool,
+        is_error: bool,
+        context: Context,
+    ) {
+        let key = self.begin(base, Operation::Local, 0, silent, context);
+        let service = &mut self.services[key];
+        service.answer = answer;
+        service.error = is_error;
+        self.finish(base, key, None, context.now);
+    }
+
+    /// Queues one message of a request for one server, or notes why it could not be. `compose` writes it.
+    pub(crate) fn send(
+        &mut self,
+        base: &mut Base,
+        (key, message): (RequestKey, Message),
+        now: Instant,
+        compose: impl FnOnce(&mut Backend),
+    ) {
+        send(&mut self.services, base, key, message, now, compose);
+    }
+
+    /// Everything that can be sent of a request was: if nobody owes it a reply, it is done.
+    #[inline]
+    pub(crate) fn finish_if_nothing_is_outstanding(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        now: Instant,
+    ) {
+        if self.services[key].outstanding == 0 {
+            self.finish(base, key, None, now);
+        }
+    }
+
+    // ── replies ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// What becomes of a reply that a request waited for. `values`: where its values lie, if not where the scanner has found them.
+    // As a call of its own it costs every request some fifty instructions, for a case that most never have.
+    #[inline(always)]
+    pub(crate) fn take_reply(
+        &mut self,
+        base: &mut Base,
+        server: usize,
+        (key, part): (RequestKey, Part),
+        (reply, bytes, values): (Reply, &[u8], Option<&[ValueSpan]>),
+        now: Instant,
+    ) {
+        let backend = base.fleet.servers.at(server);
+        let service = &mut self.services[key];
+        service.outstanding -= 1;
+        if service.write.is_some() {
+            let services = &mut self.services;
+            if take_write_reply(services, base, (key, part.index()), (server, reply, bytes), now) {
+                self.finish(base, key, None, now);
+            }
+            return;
+        }
+        let mut deciding = None;
+        if reply.status.is_error() {
+            backend.count_error();
+            let line = &bytes[reply.last_line..reply.answer_len];
+            fail_with_line(service, base, part.index(), (line, reply.status));
+        } else if let Some(gather) = &mut service.gather {
+            service.hits += backend.ordinals().len() as u32;
+            let (session, held) = base.clients.with_held(service.session);
+            let more =
+                session.replies.buffered_bytes() + bytes.len() > base.fleet.config.session_buffer_bytes_max;
+            let small = bytes.len() <= SMALL_REPLY_BYTES && !session.replies.is_blocked();
+            if !small && (more || !held.admits(bytes.len(), session.replies.is_blocked())) {
+                let whose = if more { "client" } else { "proxy" };
+                base.meter.counters().session_refusals_full += u64::from(more);
+                base.meter.counters().buffer_refusals_full += u64::from(!more);
+                service.fail(Fault::Buffer, &Arc::from(whose));
+            } else {
+                let values = values.unwrap_or_else(|| backend.values());
+                let large = self.large_input.as_ref().and_then(|all| SharedBytes::of(all, bytes));
+                gather.store(part.index(), (bytes, large), values, backend.ordinals());
+                let id = service.session;
+                session.replies.gather(service.gathered_bytes, gather.values_len());
+                service.gathered_bytes = gather.values_len();
+                base.clients.recharge(id);
+            }
+        } else if part.decides() {
+            let is_meta = matches!(part.expected(), Expected::Meta | Expected::MetaThenNoop);
+            let (service, backend) = if is_meta && service.reread.is_some() {
+                if self.is_rescued(base, key, (server, part), reply.status, now) {
+                    return;
+                }
+                (&mut self.services[key], base.fleet.servers.at(server))
+            } else {
+                (service, backend)
+            };
+            service.hits = match reply.status {
+                Status::MetaValue | Status::MetaDone => 1,
+                _ => backend.ordinals().len() as u32,
+            };
+            service.lacks_end = reply.status == Status::Values;
+            deciding = Some(&bytes[..reply.answer_len]);
+        }
+        let service = &mut self.services[key];
+        if service.outstanding == 0 {
+            self.finish(base, key, deciding, now);
+        } else if let Some(bytes) = deciding {
+            service.answer = Answer::Owned(bytes.to_vec());
+        }
+    }
+
+    /// One of the servers that a request needs did not answer its part.
+    pub(crate) fn part_failed(
+        &mut self,
+        base: &mut Base,
+        (key, part): (RequestKey, u32),
+        fault: Fault,
+        server: usize,
+        now: Instant,
+    ) {
+        base.fleet.note_failed(server);
+        self.services[key].outstanding -= 1;
+        if self.services[key].write.is_some() {
+            let services = &mut self.services;
+            if take_write_loss(services, base, (key, part), (fault, server), now) {
+                self.finish(base, key, None, now);
+            }
+            return;
+        }
+        fail_part(&mut self.services, base, (key, part), (fault, server));
+        if self.services[key].outstanding == 0 {
+            self.finish(base, key, None, now);
+        }
+    }
+
+    /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
+    pub(crate) fn finish(&mut self, base: &mut Base, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
+        if self.services[key].gather.is_some() {
+            if ask_deciders(&mut self.services, base, key, now) {
+                return;
+            }
+            if self.services[key].gather.as_ref().is_some_and(|gather| gather.again.is_under_way()) {
+                learn_from_second_step(&mut self.services, base, key, now);
+            }
+            self.learn_way(base, key, now);
+        }
+        let service = &mut self.services[key];
+        service.stamps.received = now;
+        let id = service.session;
+        if service.is_decided_alone {
+            base.clients[id].end_deciding();
+        }
+        if service.apart {
+            let Requests { services, planner, bulk_reads, .. } = self;
+            let reply_len = reply.map(<[u8]>::len);
+            if bulk_reads.come_back(base, planner, (key, &mut services[key]), reply_len) {
+                return;
+            }
+        }
+        let service = &mut self.services[key];
+        if let Some(sender) = service.sender {
+            return answer_by_mail(&mut self.services, base, (key, sender), reply);
+        }
+        let blame = service.has_failed().then(|| service.fault());
+        self.conclude(base, key, blame, reply, now);
+    }
+
+    /// A request of a client is done. `blame`: a server is to blame for that it failed, and why, unless it said so itself.
+    pub(crate) fn conclude(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        blame: Option<Option<Fault>>,
+        reply: Option<&[u8]>,
+        now: Instant,
+    ) {
+        let service = &mut self.services[key];
+        let (id, claim, operation) = (service.session, service.claim, service.operation);
+        if let Some(fault) = blame {
+            base.meter.counters().count_failure(fault);
+            base.meter.counters().requests_failed_silently += u64::from(service.silent);
+        }
+        if has_result(operation) {
+            self.note_result(base, key, reply);
+        }
+        if !claim.is_empty() {
+            self.leave_turn(base, id, claim);
+        }
+        if base.clients[id].is_gone() || self.services[key].silent {
+            return self.finish_silently(base, key, now);
+        }
+        self.answer(base, key, reply);
+        self.append_parked(base, id);
+        let session = &mut base.clients[id];
+        if session.replies.output().is_empty() {
+            // The answer was to say nothing (a quiet meta command), so there is no write that would end the request.
+            return self.note_written(base, id, 0, now);
+        }
+        let lingers = session.replies.is_blocked();
+        base.clients.list(id);
+        if lingers {
+            base.clients.recharge(id);
+        }
+    }
+
+    #[cold]
+    fn leave_turn(&mut self, base: &mut Base, id: SessionId, claim: Claim) {
+        if base.clients[id].turns.leave(claim) {
+            base.clients.let_go_on(id);
+        }
+    }
+
+    // Apart, so that what a retrieval needs stays in registers.
+    #[cold]
+    fn note_result(&mut self, base: &mut Base, key: RequestKey, reply: Option<&[u8]>) {
+        let service = &self.services[key];
+        if !service.error {
+            base.meter.counters().note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
+        }
+    }
+
+    fn finish_silently(&mut self, base: &mut Base, key: RequestKey, now: Instant) {
+        let service = &mut self.services[key];
+        let id = service.session;
+        if let Some(gather) = service.gather.take() {
+            base.clients[id].replies.gather(service.gathered_bytes, 0);
+            self.recycle(base, gather);
+            base.clients.recharge(id);
+        }
+        base.advance(now);
+        let session = &mut base.clients[id];
+        session.end_requests(1);
+        if session.is_gone() {
+            base.meter.counters().requests_orphaned += 1;
+        } else {
+            let service = &mut self.services[key];
+            service.record(now, &mut base.meter);
+            base.clients.look_at_paused(id);
+            base.clients.close_if_settled(id);
+        }
+        self.services.retire(key);
+        base.clients.free_if_done(id);
+    }
+
+    /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
+    fn answer(&mut self, base: &mut Base, key: RequestKey, reply: Option<&[u8]>) {
+        let Base { clients, fleet: Fleet { config, .. }, meter, .. } = base;
+        let Self { services, answers: spare_answers, large_input, .. } = self;
+        let service = &mut services[key];
+        let (session, held) = clients.with_held(service.session);
+        let mut gather = service.gather.take();
+        if gather.is_some() {
+            session.replies.gather(mem::take(&mut service.gathered_bytes), 0);
+        }
+        let kept = mem::take(&mut service.answer);
+        let failure = if service.error { service.failure_line() } else { None };
+        // `None`: what was gathered.
+        let mut bytes = match (&failure, &gather) {
+            (Some(line), _) => Some(line.as_slice()),
+            (None, Some(_)) => None,
+            (None, None) => Some(reply.unwrap_or_else(|| kept.as_slice())),
+        };
+        let mut end = if failure.is_none() && service.lacks_end { END } else { b"" };
+        let mut len = bytes.map_or_else(|| gather.as_ref().map_or(0, |gather| gather.len()), <[u8]>::len);
+        len += end.len();
+        let whose = if session.replies.buffered_bytes() + len > config.session_buffer_bytes_max {
+            meter.counters().session_refusals_full += 1;
+            Some("client")
+        } else if len > SMALL_REPLY_BYTES || session.replies.is_blocked() {
+            if len >= config.large_value_bytes {
+                session.bulk.habits.note_large(len / service.keys.max(1) as usize);
+            }
+            let is_refused = !held.admits(len, session.replies.is_blocked());
+            meter.counters().buffer_refusals_full += u64::from(is_refused);
+            is_refused.then_some("proxy")
+        } else {
+            None
+        };
+        let refusal;
+        if let Some(whose) = whose {
+            service.error = true;
+            refusal = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
+            len = refusal.len();
+            (bytes, end) = (Some(refusal.as_slice()), b"");
+        }
+        if let Some(traced) = &mut service.traced {
+            traced.note_reply(len);
+        }
+        let is_next = session.replies.next_to_append() == Some(key);
+        if let Some(bytes) = bytes.filter(|_| is_next && large_input.is_none()) {
+            session.replies.append(|out| {
+                out.append(len, |out| {
+                    out.extend_from_slice(bytes);
+                    out.extend_from_slice(end);
+                });
+            });
+        } else if is_next {
+            session.replies.append(|out| write_answer(out, (bytes, end), &mut gather, large_input.as_ref()));
+        } else {
+            let mut parked = spare_answers.take();
+            if let Some(bytes) = bytes.filter(|_| large_input.is_none()) {
+                parked.reserve(len);
+                parked.extend_from_slice(bytes);
+                parked.extend_from_slice(end);
+                session.replies.park(parked.len());
+                service.answer = Answer::Owned(parked);
+            } else {
+                let mut parked = Outbox::from(parked);
+                write_answer(&mut parked, (bytes, end), &mut gather, large_input.as_ref());
+                session.replies.park(parked.len());
+                service.answer = parked.into_copied().map_or_else(Answer::Pieces, Answer::Owned);
+            }
+            service.complete = true;
+            let id = service.session;
+            base.clients.recharge(id);
+        }
+        if let Some(gather) = gather.take() {
+            self.recycle(base, gather);
+        }
+    }
+
+    /// Appends the answers that waited for the one that was appended last.
+    fn append_parked(&mut self, base: &mut Base, id: SessionId) {
+        let session = &mut base.clients[id];
+        while let Some(next) = session.replies.next_to_append() {
+            let service = &mut self.services[next];
+            if !service.complete {
+                break;
+            }
+            match mem::take(&mut service.answer) {
+                Answer::Owned(bytes) => {
+                    let append =
+                        |out: &mut Outbox| out.append(bytes.len(), |out| out.extend_from_slice(&bytes));
+                    session.replies.append_parked(append);
+                    self.answers.keep(bytes);
+                }
+                parked => session.replies.append_parked(|out| parked.append_to(out)),
+            }
+        }
+    }
+
+    pub(crate) fn recycle(&mut self, base: &mut Base, gather: Box<Gather>) {
+        let is_scarce = base.clients.held().is_pressed();
+        self.planner.recycle(gather, is_scarce);
+    }
+
+    /// An `mg` was answered that may be asked for again. Returns whether there is another answer to wait for.
+    #[cold]
+    fn is_rescued(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        (server, part): (usize, Part),
+        status: Status,
+        now: Instant,
+    ) -> bool {
+        let asked = Asked { key, part, server, keys: &[] };
+        let rescue = rescue_meta(&mut self.services, base, asked, status, now);
+        if let Some(name) = rescue.put_back {
+            put_back_missed(&mut self.services, base, (&name, 0), now);
+        }
+        rescue.is_asked
+    }
+
+    /// A request whose way was chosen by measurement has come to its end. One that failed counts as if it had taken all the time
+    /// that it might have.
+    fn learn_way(&mut self, base: &mut Base, key: RequestKey, now: Instant) {
+        let service = &self.services[key];
+        if let Some(way) = service.chosen
+            && service.first_sent
+        {
+            let took = now.saturating_since(service.stamps.first_sent);
+            let nanos = if service.is_impaired() { took.max(base.fleet.config.timeout_ns) } else { took };
+            self.planner.learn(way, service.keys as usize, nanos);
+        }
+    }
+
+    /// The driver has answered what it was asked for statistics.
+    pub(crate) fn answer_stats(&mut self, base: &mut Base, key: RequestKey, text: Vec<u8>, now: Instant) {
+        let service = &mut self.services[key];
+        service.outstanding = 0;
+        service.answer = Answer::Owned(text);
+        self.finish(base, key, None, now);
+    }
+
+    // ── the end ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// `count` bytes for this client were handed to the kernel.
+    pub(crate) fn note_written(&mut self, base: &mut Base, id: SessionId, count: usize, now: Instant) {
+        base.advance(now);
+        let Base { clients, meter, .. } = base;
+        let services = &mut self.services;
+        let is_charged = clients.handle_written(id, count, now, |key| {
+            services[key].record(now, meter);
+            services.retire(key);
+        });
+        if is_charged == Some(true) {
+            // It is to be given back, and nothing else may happen here for long.
+            base.memory_is_used(now);
+        }
+        base.clients.close_if_settled(id);
+    }
+
+    /// A client's connection is gone. Its requests are carried out, and nobody is told.
+    pub(crate) fn close(&mut self, base: &mut Base, id: SessionId) {
+        let services = &mut self.services;
+        let Some(slicing) = base.clients.get(id).map(|session| session.bulk.slicing) else { return };
+        let is_closed = base.clients.close(id, |key, appended| {
+            // The others are still at their servers; they find the session gone when they come back.
+            let is_done = appended || services[key].complete || slicing == Slicing::Ready(key);
+            if is_done {
+                services.retire(key);
+            }
+            is_done
+        });
+        if !is_closed {
+            return;
+        }
+        base.meter.use_window();
+        self.bulk_reads.drop_sliced(slicing);
+        if let Some(stalled) = base.clients[id].stalled.take() {
+            leave_line(base, id, &stalled);
+        }
+        base.clients.free_if_done(id);
+    }
+
+    /// The request of a lent session is done, or its client is gone: the session is as new. Hands out the request that is owed a reply.
+    pub(crate) fn free_lent(&mut self, base: &mut Base, id: SessionId) -> Option<RequestKey> {
+        if let Some(stalled) = base.clients[id].stalled.take() {
+            leave_line(base, id, &stalled);
+        }
+        base.clients.renew_lent(id)
+    }
 }
+
+impl Index<RequestKey> for Requests {
+    type Output = Service;
+
+    #[inline]
+    fn index(&self, key: RequestKey) -> &Service {
+        &self.services[key]
+    }
+}
+
+impl IndexMut<RequestKey> for Requests {
+    #[inline]
+    fn index_mut(&mut self, key: RequestKey) -> &mut Service {
+        &mut self.services[key]
+    }
+}
+
+/// Appends an answer: these bytes, or what was gathered.
+fn write_answer(
+    out: &mut Outbox,
+    (bytes, end): (Option<&[u8]>, &[u8]),
+    gather: &mut Option<Box<Gather>>,
+    large_input: Option<&Arc<Vec<u8>>>,
+) {
+    let Some(bytes) = bytes else {
+        return gather.iter_mut().for_each(|gather| gather.merge_into(out));
+    };
+    match large_input.and_then(|all| SharedBytes::of(all, bytes)) {
+        Some(large) => {
+            out.push(large);
+            out.append(end.len(), |out| out.extend_from_slice(end));
+        }
+        None => out.append(bytes.len() + end.len(), |out| {
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(end);
+        }),
+    }
+}
+
+/// What ends the answer to a retrieval.
+const END: &[u8] = b"END\r\n";
 
 /// What is kept to be used again, and keeps no more memory than this, is left alone.
 pub(crate) const SPARE_BYTES_MAX: usize = 4 << 10;

@@ -14,7 +14,7 @@ pub(crate) mod begun;
 pub(crate) mod bulk;
 pub(crate) mod changes;
 pub(crate) mod connection;
-mod deadlines;
+pub(crate) mod deadlines;
 pub(crate) mod greeting;
 pub(crate) mod happened;
 mod health;

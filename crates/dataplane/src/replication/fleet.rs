@@ -6,7 +6,8 @@
 use crate::{
     Config, Fault, ReadPolicy, meter::report::ServerReport, replication::freshness::Freshness,
     replication::readers::Readers, replication::replica::Replicas, routes::Routes, servers::Servers,
-    servers::slots::index, servers::version::Version, servers::window::ServerWindow, wire::tagged::Tagged,
+    servers::deadlines::sooner, servers::slots::index, servers::version::Version,
+    servers::window::ServerWindow, wire::tagged::Tagged,
 };
 use std::{mem, sync::Arc};
 use weir_protocol::{Expected, Reply, Status};
@@ -95,6 +96,22 @@ impl Fleet {
     /// When the first of them can be ended at the latest.
     pub(crate) fn next_settled(&self) -> Option<Instant> {
         self.servers.next_settled(|slot| is_pledged(&self.former, slot))
+    }
+
+    // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Once per turn: makes servers forget what they missed.
+    #[inline]
+    pub(crate) fn work(&mut self, now: Instant) {
+        if !self.replicas.is_empty() {
+            self.replicas.work(&mut self.servers, now);
+        }
+    }
+
+    /// When something of any server is late, or is to be tried, ended or sent.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let earliest = sooner(self.next_settled(), self.servers.due());
+        if self.replicas.is_empty() { earliest } else { sooner(earliest, self.replicas.due(&self.servers)) }
     }
 
     // ── reports ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -52,10 +52,41 @@ impl Base {
         meter.advance(now);
     }
 
-    /// When one of these has something to do that is none of servers' and replicas': memory, clients, windows.
+    /// When there is something to do at the latest.
     pub(crate) fn due(&self) -> Option<Instant> {
+        if self.clients.is_any_to_go_on() || self.replication.has_ready_mail() {
+            return Some(Instant::ZERO);
+        }
         let window = self.meter.used_window().map(|(_, ends)| ends);
-        [self.memory_due, self.clients.due(), window].into_iter().flatten().min()
+        [self.memory_due, self.clients.due(), window, self.fleet.due()].into_iter().flatten().min()
+    }
+
+    // ── servers and other loops ────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The longest value that any server stores: larger ones are refused before they are read.
+    pub(crate) fn learn_item_size(&mut self, largest: usize) {
+        // A request is kept whole until it is complete, and counts for its client.
+        let config = &mut self.fleet.config;
+        let bytes = largest.min(config.session_buffer_bytes_max);
+        if bytes != config.limits.value_bytes_max {
+            config.limits.value_bytes_max = bytes;
+            self.clients.set_value_bytes_max(bytes);
+        }
+    }
+
+    /// If this dataplane has others beside it, they may send it mail.
+    pub(crate) fn open_mailbox(&mut self, now: Instant) {
+        if self.fleet.config.has_owners() {
+            self.replication.open_mailbox(&self.fleet.config, self.clients.lend(now));
+        }
+    }
+
+    /// Nothing waits, anywhere: for tests.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.fleet.servers.is_quiet()
+            && !self.fleet.is_one_coming()
+            && !self.clients.is_any_to_go_on()
+            && self.replication.is_quiet()
     }
 
     // ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

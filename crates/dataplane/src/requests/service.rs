@@ -301,6 +301,30 @@ impl Service {
         }
     }
 
+    /// A message of it left the queue of a server, which is named so, at `now`; so many had left before it.
+    #[inline]
+    pub(crate) fn note_dequeued(&mut self, server: &Arc<str>, queue_length: u64, now: Instant) {
+        if let Some(traced) = &mut self.traced {
+            // A queue of the driver's is the one that it waited in.
+            traced.note_server(server, if self.hosted { 0 } else { queue_length });
+        }
+        if !self.following && !self.hosted {
+            self.stamps.dequeued = now;
+        }
+    }
+
+    /// A message of it was handed to the kernel at `now`.
+    #[inline]
+    pub(crate) fn note_forwarded(&mut self, now: Instant) {
+        if !self.first_sent {
+            self.first_sent = true;
+            self.stamps.first_sent = now;
+        }
+        if !self.following {
+            self.stamps.forwarded = now;
+        }
+    }
+
     /// The last byte of its reply was handed to the kernel at `now`.
     #[inline]
     pub(crate) fn record(&mut self, now: Instant, meter: &mut Meter) {

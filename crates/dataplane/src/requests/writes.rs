@@ -3,120 +3,56 @@
 //! Where a key is owned by another loop, its write is mailed there; what other loops have read and this one owns is served for them.
 
 use crate::{
-    Dataplane, Fault, Mail, ReadRepair, SessionId, Taken,
+    Fault, ReadRepair, SessionId,
     replication::Advanced,
     replication::courier::Ticket,
     replication::key_lock::Stalled,
-    replication::mailbox::{Came, Outcome, Sender, WriteByMail},
+    replication::mailbox::{Outcome, Sender},
     replication::write::{Answered, Declined, Failure},
+    requests::Context,
     requests::again::Found,
     requests::answer::Answer,
     requests::base::Base,
-    requests::dispatch::Context,
     requests::outcome::{fail_part, fail_with_line, note_refusal},
     requests::services::Services,
     servers::backend::RequestKey,
     wire::write::Write,
 };
 use std::{borrow::Cow, mem};
-use weir_protocol::{Parsed, Refusal, Reply};
+use weir_protocol::{Parsed, Reply};
 use weir_timing::{Instant, Stamps};
 
-impl Dataplane {
-    /// Mail for another dataplane of the same proxy, and the number of its loop.
-    pub fn poll_mail(&mut self) -> Option<(usize, Mail)> {
-        self.base.replication.poll_mail()
-    }
+/// Who owns this key, if it has replicas and another loop does.
+pub(crate) fn other_owner(base: &Base, name: &[u8]) -> Option<usize> {
+    base.replication.other_owner(&base.fleet.routes, name)
+}
 
-    /// Mail has come; `now` is not earlier than the instant at which it was handed out.
-    pub fn handle_mail(&mut self, mail: Mail, now: Instant) {
-        match self.base.replication.take_mail(mail) {
-            Came::Write(mail) => {
-                self.base.memory_is_used(now);
-                if let Some(mail) = self.base.replication.admit_mail(mail) {
-                    self.serve_mail(&mail, now);
-                }
-            }
-            Came::Reply(request, outcome) => {
-                let blame = take_outcome(&mut self.requests.services, request, *outcome);
-                self.conclude(request, blame, None, now);
-            }
-            Came::Repair { home, name } => {
-                begin_repair(&mut self.requests.services, &mut self.base, (&name, Some(home)), now);
-            }
-            Came::Repaired => self.base.replication.finish_repair(),
+/// Sends a write to the owner of its key. Returns whether the request has its answer now, because too much is under way there.
+pub(crate) fn mail_write(
+    services: &mut Services,
+    base: &mut Base,
+    key: RequestKey,
+    (owner, name): (usize, &[u8]),
+    (write, context): (Write<'_>, Context),
+) -> bool {
+    let mut message = Vec::new();
+    write.request.write_to(&mut message);
+    let service = &mut services[key];
+    let sent = base.replication.mail_write(owner, (key, message), (context.first_byte, context.now));
+    match sent {
+        Ok(()) => service.outstanding = 1,
+        Err(fault) => {
+            let fleet = &base.fleet;
+            service.fail(fault, fleet.servers.slots.name(fleet.routes.primary(name)));
         }
     }
+    sent.is_err()
+}
 
-    /// The mail of a dataplane that has others beside it.
-    pub(crate) fn open_mailbox(&mut self, now: Instant) {
-        let Base { clients, replication, fleet, .. } = &mut self.base;
-        if fleet.config.has_owners() {
-            replication.open_mailbox(&fleet.config, clients.lend(now));
-        }
-    }
-
-    /// Who owns this key, if it has replicas and another loop does.
-    pub(crate) fn other_owner(&self, name: &[u8]) -> Option<usize> {
-        self.base.replication.other_owner(&self.base.fleet.routes, name)
-    }
-
-    /// Sends a write to the owner of its key. The client is told `refusal`, if there is one, whatever comes of it.
-    pub(crate) fn mail_write(
-        &mut self,
-        (owner, name): (usize, &[u8]),
-        write: Write<'_>,
-        refusal: Option<Refusal>,
-        context: Context,
-    ) {
-        let request = self.begin(write.operation, 1, write.silent, context);
-        let service = &mut self.requests.services[request];
-        if let Some(refusal) = refusal {
-            service.refuse(refusal);
-        }
-        let mut message = Vec::new();
-        write.request.write_to(&mut message);
-        let times = (context.first_byte, context.now);
-        match self.base.replication.mail_write(owner, (request, message), times) {
-            Ok(()) => service.outstanding = 1,
-            Err(fault) => {
-                let fleet = &self.base.fleet;
-                service.fail(fault, fleet.servers.slots.name(fleet.routes.primary(name)));
-                self.finish(request, None, context.now);
-            }
-        }
-    }
-
-    /// Whether a session's next request has to wait, because it writes to a key that is locked.
-    pub(crate) fn waits_for_key(&mut self, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
-        let stalled = &mut self.base.clients[id].stalled;
-        self.base.replication.waits_for_key(id, parsed, stalled, now)
-    }
-
-    /// Once per turn: begins writes that came by mail and whose keys are free.
-    pub(crate) fn serve_ready_mail(&mut self, now: Instant) {
-        while let Some(mut freed) = self.base.replication.next_ready_mail() {
-            if let Some(mail) = freed.take_mail() {
-                self.serve_mail(&mail, now);
-            }
-            let next = self.base.replication.next_after(&freed);
-            let_go_on(&mut self.base, next);
-        }
-    }
-
-    /// Begins a write that another loop has read.
-    fn serve_mail(&mut self, mail: &WriteByMail, now: Instant) {
-        let (first_byte, created) = mail.times();
-        let taken = Taken { first_byte, created, enqueued: created, dequeued: now, ..Taken::default() };
-        let id = self.base.replication.mail_session();
-        self.base.clients[id].hand_in(taken, Some(mail.sender()));
-        let context = Context { session: id, first_byte, now, request_bytes: mail.len() };
-        match mail.parsed() {
-            Parsed::Request { request, .. } => self.carry_out(request, context),
-            // It was a request when it was sent: the two loops would have to disagree about the protocol.
-            _ => self.answer_locally(Answer::Fixed(Refusal::BadCommandLine.reply()), false, true, context),
-        }
-    }
+/// Whether a session's next request has to wait, because it writes to a key that is locked.
+pub(crate) fn waits_for_key(base: &mut Base, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
+    let stalled = &mut base.clients[id].stalled;
+    base.replication.waits_for_key(id, parsed, stalled, now)
 }
 
 /// A session that had waited for a key has begun its write, or is gone.
@@ -152,7 +88,11 @@ pub(crate) fn answer_by_mail(
 }
 
 /// The owner has answered. Returns whether a server is to blame for that it failed, and why.
-fn take_outcome(services: &mut Services, request: RequestKey, outcome: Outcome) -> Option<Option<Fault>> {
+pub(crate) fn take_outcome(
+    services: &mut Services,
+    request: RequestKey,
+    outcome: Outcome,
+) -> Option<Option<Fault>> {
     let Outcome { reply, stamps, first_sent, error, blame } = outcome;
     let service = &mut services[request];
     service.outstanding = 0;
@@ -291,7 +231,7 @@ pub(crate) fn put_back_missed(
 }
 
 /// The owner of a key asks its decider for what the others are to have. Nobody waits for that.
-fn begin_repair(
+pub(crate) fn begin_repair(
     services: &mut Services,
     base: &mut Base,
     (name, home): (&[u8], Option<usize>),

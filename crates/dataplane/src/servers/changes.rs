@@ -127,24 +127,25 @@ impl Servers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Dataplane};
-    use weir_routing::{Placement, Router, Server};
+    use crate::{Config, routes::Routes};
+    use weir_routing::{Placement, Router, Server, Table};
     use weir_timing::Instant;
 
     #[test]
     fn changes_that_nobody_asks_for_are_bounded_and_counted() {
         let router = Router::new(vec![Server::new("a", 1)], Placement::Modulo, 1);
-        let table = Arc::new(router.expect("one server is a pool").into());
-        let mut dataplane = Dataplane::new(Config::default(), table, Instant::ZERO);
-        assert!(!dataplane.has_changes(), "it is being connected to for the first time");
+        let table: Arc<Table> = Arc::new(router.expect("one server is a pool").into());
+        let mut servers = Servers::new(&Config::default(), &Arc::new(Routes::nowhere(&table)));
+        servers.assign(&table.servers()[0], Instant::ZERO);
+        assert!(!servers.has_changes(), "it is being connected to for the first time");
         for _ in 0..CHANGES_MAX + 7 {
-            dataplane.base.fleet.servers.note_change(0, ServerChange::Up);
+            servers.note_change(0, ServerChange::Up);
         }
-        assert_eq!(dataplane.report(Instant::ZERO).counters.server_changes_dropped, 7);
-        let polled = std::iter::from_fn(|| dataplane.poll_change()).count();
+        assert_eq!(servers.counters().server_changes_dropped, 7);
+        let polled = std::iter::from_fn(|| servers.poll_change()).count();
         assert_eq!(polled, CHANGES_MAX);
-        dataplane.base.fleet.servers.slots.leave(0);
-        dataplane.base.fleet.servers.note_change(0, ServerChange::Up);
-        assert!(!dataplane.has_changes(), "nothing is told of who leaves");
+        servers.slots.leave(0);
+        servers.note_change(0, ServerChange::Up);
+        assert!(!servers.has_changes(), "nothing is told of who leaves");
     }
 }

@@ -10,9 +10,9 @@
 //! is thrown away if it comes, and its deadline still counts as one that was missed. A server that answers anything, however late, keeps
 //! its reads: it is only slow, and another one would have to do the same work again.
 
-use crate::servers::{
-    part::{GivenUp, Part, RequestKey},
-    pipeline::Pipeline,
+use crate::{
+    servers::part::{GivenUp, Part, RequestKey},
+    servers::pipeline::Pipeline,
 };
 use std::collections::VecDeque;
 use weir_protocol::Expected;
