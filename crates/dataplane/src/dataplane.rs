@@ -176,12 +176,12 @@ impl Dataplane {
 
     /// Where the server is that has this number: to be asked when [`Event::Connect`] names it.
     pub fn server(&self, slot: usize) -> &Server {
-        self.base.fleet.servers.slots.server(slot)
+        self.base.fleet.servers.slots().server(slot)
     }
 
     /// The numbers of the servers that are to be connected, leaving ones included.
     pub fn connected_servers(&self) -> impl Iterator<Item = usize> {
-        self.base.fleet.servers.slots.in_use()
+        self.base.fleet.servers.slots().in_use()
     }
 
     /// The server's name has other addresses than the one that it is connected to. The connection is made anew when all that was

@@ -11,7 +11,7 @@
 //! | `clients` | sessions: bytes become requests (`intake`), the order of the replies (`outbox`, `sequence`), clients that take too long |
 //! | `requests` | what each request asks of which servers, and what becomes of the replies: `dispatch`, `multiget`, `deliver`, `gather`; tries on other servers |
 //! | `replication` | keys with several servers: who decides (`owner`), what the others hear (`follow`), what they missed (`journal`), who is fresh (`freshness`) and may be read (`readers`) |
-//! | `servers` | connections: what is queued and in flight, deadlines, health, greeting, bulk connections |
+//! | `servers` | connections: their lives (`lifecycle`), and of each server its `link`, `pipeline`, `deadlines`, `replies` and `health`; bulk connections |
 //! | `routes` | which servers there are, where keys go, and how both change |
 //! | `meter` | counters, windows of a second, reports, sampled requests |
 //! | `memory` | how much all buffers may take together, and what is given back |

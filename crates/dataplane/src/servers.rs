@@ -5,29 +5,40 @@
 //! and when to look again. What becomes of requests and servers without a reply it tells upwards ([`Happened`]); what the driver is to do, as
 //! [`Order`]. It knows requests by number alone, and nobody above it.
 //!
-//! A turn costs what it does, and not how many servers there are. A connection is *busy* from the moment at which anybody could have changed
-//! it until the turn in which nothing is to be written to it, it owes nothing, and no time means anything to it. Only busy ones are looked
-//! at: for what is to be written, for what is late, and for the memory that they hold.
+//! ```text
+//!   servers.rs        the border: slots and tables, where messages go, what is written
+//!     ├▶ bulk.rs      which server has a second connection for large values
+//!     └▶ lifecycle.rs a connection is made, greeted, silent, asked about, lost
+//!          ├▶ greeting.rs  mark_down.rs  second_opinion.rs  notices.rs (orders, what happened, changes)
+//!          └▶ connections.rs  which are busy; a turn looks at those alone
+//!               └▶ backend.rs     one server: keeps its values in step
+//!                    └▶ link.rs  pipeline.rs  deadlines.rs  replies.rs  health.rs  in_step.rs  tally.rs
+//!                         └▶ part.rs
+//! ```
+//!
+//! Arrows point at what is used, and none points back.
 
 pub(crate) mod backend;
 pub(crate) mod begun;
 pub(crate) mod bulk;
 pub(crate) mod changes;
-pub(crate) mod connection;
+mod connections;
 pub(crate) mod deadlines;
-pub(crate) mod greeting;
+mod greeting;
 pub(crate) mod happened;
 mod health;
-pub(crate) mod in_step;
-pub(crate) mod item_size;
+mod in_step;
+mod item_size;
+mod lifecycle;
 mod link;
-pub(crate) mod mark_down;
+mod mark_down;
 pub(crate) mod message;
+mod notices;
 pub(crate) mod order;
 pub(crate) mod part;
 mod pipeline;
 mod replies;
-pub(crate) mod second_opinion;
+mod second_opinion;
 mod slot_set;
 pub(crate) mod slots;
 pub(crate) mod tally;
@@ -38,188 +49,127 @@ use crate::{
     config::Config,
     meter::counters::Counters,
     routes::Routes,
-    servers::backend::{Backend, sooner},
-    servers::changes::{Changes, ServerChange},
-    servers::happened::{Ending, Happened},
-    servers::link::{Jitter, State},
+    servers::backend::{Backend, Purpose, RequestKey, sooner},
+    servers::bulk::{Bulk, Way, wants_bulk},
+    servers::changes::{Change, ServerChange},
+    servers::deadlines::LateRead,
+    servers::happened::Happened,
+    servers::lifecycle::Lifecycle,
+    servers::link::State,
     servers::order::Order,
-    servers::part::{Purpose, RequestKey},
-    servers::second_opinion::SecondOpinions,
-    servers::slots::Slots,
+    servers::slots::{SlotState, Slots},
     wire::fault::Fault,
 };
-use slot_set::SlotSet;
 use std::{
-    collections::VecDeque,
     ops::{Index, IndexMut},
     sync::Arc,
 };
-use weir_protocol::Expected;
+use weir_protocol::{Expected, Violation};
 use weir_routing::Server;
 use weir_timing::{Distribution, Instant};
 
 /// The connections of one dataplane to its servers.
 #[derive(Debug)]
 pub(crate) struct Servers {
-    config: Config,
-    counters: Counters,
-    /// The table in force.
-    routes: Arc<Routes>,
-    pub(crate) slots: Slots,
-    /// By slot.
-    all: Vec<Backend>,
-    busy: SlotSet,
-    /// What each held when it was counted last, in bytes, and the sum.
-    held: Vec<usize>,
-    held_sum: usize,
-    /// How many are being greeted (`greeting.rs`).
-    greetings: usize,
+    lifecycle: Lifecycle,
+    bulk: Bulk,
     /// Whether the connection of any is to be ended when it is settled.
     settling: bool,
-    /// For each slot the one of its server's bulk connection, if it has one (`bulk.rs`).
-    bulk: Vec<Option<u16>>,
-    /// Whether any of those owes a reply, as of the beginning of the turn.
-    is_bulk_busy: bool,
-    /// Connections that are silent, and what second ones say of them.
-    second_opinions: SecondOpinions,
-    /// What the driver was not told yet.
-    orders: VecDeque<Order>,
-    changes: Changes,
-    /// What whoever asks servers was not told yet.
-    happened: VecDeque<Happened>,
-    jitter: Jitter,
 }
 
 impl Servers {
     pub(crate) fn new(config: &Config, routes: &Arc<Routes>) -> Self {
-        Self {
-            counters: Counters::default(),
-            routes: Arc::clone(routes),
-            slots: Slots::default(),
-            all: Vec::new(),
-            busy: SlotSet::default(),
-            held: Vec::new(),
-            held_sum: 0,
-            greetings: 0,
-            settling: false,
-            bulk: Vec::new(),
-            is_bulk_busy: false,
-            second_opinions: SecondOpinions::default(),
-            orders: VecDeque::new(),
-            changes: Changes::default(),
-            happened: VecDeque::new(),
-            jitter: Jitter::new(config.seed),
-            config: config.clone(),
-        }
+        Self { lifecycle: Lifecycle::new(config, routes), bulk: Bulk::default(), settling: false }
     }
 
     /// How long servers may take, for requests that come later.
     pub(crate) fn set_timeout(&mut self, timeout_ns: u64) {
-        self.config.timeout_ns = timeout_ns;
+        self.lifecycle.set_timeout(timeout_ns);
     }
 
     pub(crate) const fn counters(&self) -> &Counters {
-        &self.counters
+        self.lifecycle.counters()
     }
+
+    /// Which numbers servers have.
+    #[inline]
+    pub(crate) const fn slots(&self) -> &Slots {
+        self.lifecycle.slots()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lifecycle.connections().len()
+    }
+
+    // ── what others are told ───────────────────────────────────────────────────────────────────────────────────────────────
 
     /// What has happened and was not told yet, in its order.
     #[inline]
     pub(crate) fn poll_happened(&mut self) -> Option<Happened> {
-        self.happened.pop_front()
+        self.lifecycle.notices().poll_happened()
     }
 
     /// What the driver is to do next.
     #[inline]
     pub(crate) fn poll_order(&mut self) -> Option<Order> {
-        self.orders.pop_front()
+        self.lifecycle.notices().poll_order()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
+    /// The next change of a server's state that the operator may want to know.
+    #[inline]
+    pub(crate) fn poll_change(&mut self) -> Option<Change> {
+        self.lifecycle.notices().poll_change()
+    }
+
+    /// Whether [`Servers::poll_change`] has one.
+    #[inline]
+    pub(crate) fn has_changes(&self) -> bool {
+        self.lifecycle.has_changes()
+    }
+
+    /// Something has become of the server of this slot.
+    #[cold]
+    pub(crate) fn note_change(&mut self, slot: usize, what: ServerChange) {
+        self.lifecycle.note_change(slot, what);
     }
 
     // ── slots ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The slot of a server of a table, its old one if it has one. There is room for all of the table's.
     pub(crate) fn assign(&mut self, server: &Server, now: Instant) -> u16 {
-        if let Some(slot) = self.slots.of(server) {
+        if let Some(slot) = self.slots().of(server) {
             for slot in [Some(slot), self.bulk_of(slot)].into_iter().flatten() {
-                self.slots.serve(slot);
-                self.doubt_if_silent(slot, now);
+                self.lifecycle.slots_mut().serve(slot);
+                self.lifecycle.doubt_if_silent(slot, now);
             }
             return slots::index(slot);
         }
-        let slot = self.slots.take(server.clone(), None).expect("there is room for the table");
-        self.renew_slot(slot, slot, now);
-        self.happened.push_back(Happened::Begun(slot));
-        if !self.config.connects_when_needed {
-            self.connect(slot, now);
-        }
-        slots::index(slot)
+        slots::index(self.lifecycle.take_slot(server, now))
     }
 
     /// From now on keys go by these routes: servers that they do not name leave.
     pub(crate) fn follow(&mut self, routes: &Arc<Routes>) {
-        self.routes = Arc::clone(routes);
-        let mut named = vec![false; self.slots.len()];
-        routes.servers().iter().for_each(|&slot| named[usize::from(slot)] = true);
-        for (slot, _) in named.iter().enumerate() {
-            if self.slots.is_serving(slot) && !named[self.slots.own(slot)] {
-                self.slots.leave(slot);
-                self.settling = true;
-                // There will be no other connection: what waits is sent on this one.
-                self[slot].link_mut().set_renewing(false);
-                self.note_change(slot, ServerChange::Left);
-            }
-        }
+        self.settling |= self.lifecycle.follow(routes);
     }
 
     /// Connects to a server of the table, if nothing was sent to it yet.
     pub(crate) fn want(&mut self, server: &Server, now: Instant) {
-        let wanted = self.slots.of(server).filter(|&slot| self.slots.is_serving(slot));
+        let wanted = self.slots().of(server).filter(|&slot| self.slots().is_serving(slot));
         if let Some(slot) = wanted.filter(|&slot| self[slot].state() == State::Idle) {
-            self.connect(slot, now);
+            self.lifecycle.connect(slot, now);
         }
     }
 
     /// The server's name has other addresses than the one that it is connected to.
     pub(crate) fn move_server(&mut self, slot: usize) {
-        let renewing = self.is_up(slot) && self.slots.is_serving(slot);
+        let renewing = self.is_up(slot) && self.slots().is_serving(slot);
         self[slot].link_mut().set_renewing(renewing);
         self.settling = true;
     }
 
-    /// Puts a new connection into a slot, whose replies are timed for the server of slot `timed_as`.
-    fn renew_slot(&mut self, slot: usize, timed_as: usize, now: Instant) {
-        if slot == self.all.len() {
-            self.all.push(Backend::new(timed_as, now));
-            self.held.push(0);
-            self.busy.grow(self.all.len());
-            self.busy.insert(slot);
-            return;
-        }
-        let before = std::mem::replace(&mut self[slot], Backend::new(timed_as, now));
-        if before.has_copies() {
-            self.happened.push_back(Happened::Freed(slot));
-        }
-        if let Some((server, times)) = before.into_times() {
-            self.happened.push_back(Happened::Times(server, Box::new(times)));
-        }
-        self.count_greetings();
-    }
-
-    /// A slot for another connection to a server, if one is free.
-    fn open_beside(&mut self, server: usize, now: Instant) -> Option<usize> {
-        let slot = self.slots.take(self.slots.server(server).clone(), Some(server))?;
-        self.renew_slot(slot, server, now);
-        Some(slot)
-    }
-
     /// Nobody is connected to and nobody will be.
     pub(crate) fn forget_all(&mut self, now: Instant) {
-        self.orders.clear();
-        self.changes = Changes::default();
-        (0..self.all.len()).for_each(|slot| self.renew_slot(slot, slot, now));
+        self.lifecycle.forget_all(now);
     }
 
     /// Whether any connection is to be ended when it is settled.
@@ -232,49 +182,40 @@ impl Servers {
     /// decided may still be sent there. Returns whether a slot is free because of it.
     pub(crate) fn settle_all(&mut self, is_pledged: impl Fn(usize) -> bool, now: Instant) -> bool {
         let mut is_any_free = false;
-        for slot in 0..self.slots.len() {
+        for slot in 0..self.slots().len() {
             if self.settled_at(slot, &is_pledged).is_some_and(|at| at <= now) {
                 is_any_free |= self.settle(slot, now);
             }
         }
-        let is_any_renewed = self.all.iter().any(|backend| backend.link().is_renewing());
-        self.settling = is_any_renewed || self.slots.is_any_leaving();
+        let is_any_renewed = self.lifecycle.connections().iter().any(|backend| backend.link().is_renewing());
+        self.settling = is_any_renewed || self.slots().is_any_leaving();
         is_any_free
     }
 
     /// When the first of them can be ended at the latest.
     pub(crate) fn next_settled(&self, is_pledged: impl Fn(usize) -> bool) -> Option<Instant> {
-        let slots = if self.settling { 0..self.slots.len() } else { 0..0 };
+        let slots = if self.settling { 0..self.slots().len() } else { 0..0 };
         slots.filter_map(|slot| self.settled_at(slot, &is_pledged)).min()
     }
 
     /// Returns whether the slot is free.
     fn settle(&mut self, slot: usize, now: Instant) -> bool {
-        self.orders.retain(|order| *order != Order::Connect(slot));
-        self.orders.push_back(Order::Disconnect(slot));
-        if self.slots.is_serving(slot) {
-            let lost = self[slot].renew(now);
-            self.tell_ended(slot, lost, Ending::Otherwise);
-            self.counters.server_renewals += 1;
-            // Another process may stand at the new address.
-            self.happened.push_back(Happened::MayBeEmpty(slot));
-            self.connect(slot, now);
-            return false;
+        let is_free = !self.slots().is_serving(slot);
+        if is_free {
+            self.lifecycle.free_slot(slot, now);
+            self.bulk.forget(slot);
+        } else {
+            self.lifecycle.replace_connection(slot, now);
         }
-        self.slots.free(slot);
-        self.counters.servers_left += u64::from(self.slots.beside(slot).is_none());
-        self.forget_bulk(slot);
-        self.second_opinions.forget(slot);
-        self.renew_slot(slot, slot, now);
-        true
+        is_free
     }
 
     /// When nothing waits any more for a reply on a connection that is to be ended: at the latest then it can be.
     fn settled_at(&self, slot: usize, is_pledged: impl Fn(usize) -> bool) -> Option<Instant> {
         let backend = &self[slot];
-        match self.slots.state(slot) {
-            slots::SlotState::Leaving if !is_pledged(slot) => backend.settled_at(false),
-            slots::SlotState::Serving if backend.link().is_renewing() => backend.settled_at(true),
+        match self.slots().state(slot) {
+            SlotState::Leaving if !is_pledged(slot) => backend.settled_at(false),
+            SlotState::Serving if backend.link().is_renewing() => backend.settled_at(true),
             _ => None,
         }
     }
@@ -284,30 +225,19 @@ impl Servers {
     /// Whether anything is to be written to any.
     #[inline]
     pub(crate) fn wants_write(&self) -> bool {
-        self.greetings > 0 || self.next_to_write(0).is_some()
+        self.lifecycle.connections().wants_write()
     }
 
     /// The first server from `from` on to which something is to be written, and whether that is the proxy's own question.
     #[inline]
     pub(crate) fn next_output(&self, from: usize) -> Option<(usize, bool)> {
-        if self.greetings > 0
-            && let Some(server) = self.next_greeted(from)
-        {
-            return Some((server, true));
-        }
-        Some((self.next_to_write(from)?, false))
+        self.lifecycle.connections().next_output(from)
     }
 
     /// Bytes for this server.
     #[inline]
     pub(crate) fn output(&self, server: usize) -> &[u8] {
-        let backend = &self.all[server];
-        if self.greetings > 0
-            && let Some(greeting) = backend.link().greeting_output()
-        {
-            return greeting;
-        }
-        backend.output()
+        self.lifecycle.connections().output(server)
     }
 
     /// `count` of them were handed to the kernel; calls `forwarded` for each request whose message is complete there.
@@ -319,11 +249,9 @@ impl Servers {
         now: Instant,
         forwarded: impl FnMut(RequestKey),
     ) {
-        if self.greetings > 0 && self.note_greeted(server, count) {
-            return;
-        }
-        let progress_min = self.config.progress_bytes_min;
-        self.at(server).handle_written(count, progress_min, now, forwarded);
+        let progress_min = self.lifecycle.config().progress_bytes_min;
+        let connections = self.lifecycle.connections_mut();
+        connections.handle_written(server, count, (progress_min, now), forwarded);
     }
 
     /// The kernel takes bytes for this server again.
@@ -338,30 +266,28 @@ impl Servers {
         &mut self,
         server: usize,
         now: Instant,
-        mut taken: impl FnMut(RequestKey, u64, &Arc<str>),
+        taken: impl FnMut(RequestKey, u64, &Arc<str>),
     ) {
-        let Self { all, slots, .. } = self;
-        all[server].dequeue(now, |request, queue_length| taken(request, queue_length, slots.name(server)));
+        self.lifecycle.dequeue(server, now, taken);
     }
 
     /// Whether this server's connection is established.
     pub(crate) fn is_up(&self, server: usize) -> bool {
-        let link = self[server].link();
-        link.is_connected() || link.is_greeting()
+        self[server].link().is_established()
     }
 
     /// Whether a message may be added to those for this server now.
     #[inline]
     pub(crate) fn admit(&self, server: usize) -> Result<(), Fault> {
-        self.all[server].admit(&self.config)
+        self[server].admit(self.lifecycle.config())
     }
 
     /// Whether a server is connected and not marked down, or is connected to for what is sent there.
     #[inline]
     pub(crate) fn answers(&self, server: usize) -> bool {
-        match self.all[server].state() {
+        match self[server].state() {
             State::Up => true,
-            State::Idle => self.config.connects_when_needed,
+            State::Idle => self.lifecycle.config().connects_when_needed,
             State::Connecting { .. }
             | State::Greeting { .. }
             | State::Silent
@@ -372,7 +298,7 @@ impl Servers {
 
     /// How long it took to answer of late, in nanoseconds; 0 before the first reply.
     pub(crate) fn smoothed_ns(&self, server: usize) -> u64 {
-        self.all[server].health().smoothed_ns()
+        self[server].health().smoothed_ns()
     }
 
     /// Keys of this server have others, too. `is_stale`: it lacks a write of them, or may.
@@ -388,29 +314,164 @@ impl Servers {
 
     /// Whether messages of the proxy's own may be sent to this server.
     pub(crate) fn takes_errands(&self, server: usize) -> bool {
-        self.all[server].takes_errands()
+        self[server].takes_errands()
     }
 
     /// Sends a message that no request asked for.
     pub(crate) fn send_own(
         &mut self,
         server: usize,
-        (purpose, expected): (Purpose, Expected),
+        what: (Purpose, Expected),
         now: Instant,
         compose: impl FnOnce(&mut Backend),
     ) {
-        self.busy.insert(server);
-        let backend = &mut self.all[server];
-        backend.begin_own_message(purpose, expected, &self.config, now);
-        compose(backend);
-        backend.finish_message();
+        self.lifecycle.send_own(server, what, now, compose);
     }
 
-    /// Asks a server for its version: who answers has answered all that came before.
-    fn ask_version(&mut self, server: usize, purpose: Purpose, now: Instant) {
-        self.send_own(server, (purpose, Expected::Version), now, |backend| {
-            backend.message().extend_from_slice(b"version\r\n");
-        });
+    // ── large values ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Whether a request, or a value, of so many bytes may be one that goes over a bulk connection.
+    #[inline]
+    pub(crate) fn may_go_bulk(&self, len: usize) -> bool {
+        len >= self.lifecycle.config().large_value_bytes || self.bulk.is_busy()
+    }
+
+    /// Whether a bulk connection owes an answer that counts, as of the beginning of the turn.
+    pub(crate) const fn is_bulk_busy(&self) -> bool {
+        self.bulk.is_busy()
+    }
+
+    /// Whether this is a further connection to a server that has one.
+    pub(crate) fn is_second(&self, slot: usize) -> bool {
+        self.slots().beside(slot).is_some()
+    }
+
+    /// The slot of a server's bulk connection, if it has one.
+    pub(crate) fn bulk_of(&self, server: usize) -> Option<usize> {
+        self.bulk.of(server)
+    }
+
+    /// Whether a write of this key, with a value of this length, goes over the bulk connection of its server, or would if there were one.
+    pub(crate) fn goes_bulk(&self, server: usize, name: &[u8], len: usize) -> bool {
+        let (connections, config) = (self.lifecycle.connections(), self.lifecycle.config());
+        let way = self.bulk.way_of_write((server, name, len), connections, config);
+        !matches!(way, Way::Own) || wants_bulk(&connections[server], len, config)
+    }
+
+    /// Where a write goes: `server` is where it goes otherwise.
+    #[cold]
+    pub(crate) fn way_of_write(&mut self, server: usize, name: &[u8], len: usize, now: Instant) -> Way {
+        if self.lifecycle.routes().is_replicated() {
+            return Way::Own;
+        }
+        if self.bulk_of(server).is_none() && wants_bulk(&self[server], len, self.lifecycle.config()) {
+            self.open_bulk(server, now);
+        }
+        let (connections, config) = (self.lifecycle.connections(), self.lifecycle.config());
+        self.bulk.way_of_write((server, name, len), connections, config)
+    }
+
+    /// Where `flush_all` goes: behind everything that it must not be overtaken by.
+    pub(crate) fn way_of_flush(&self, server: usize) -> usize {
+        self.bulk.way_of_flush(server, self.lifecycle.connections())
+    }
+
+    /// The connection over which a read that brings much is asked for: the bulk connection if it serves.
+    pub(crate) fn way_of_read(&self, server: usize) -> usize {
+        self.bulk.way_of_read(server, self.lifecycle.connections(), self.lifecycle.config())
+    }
+
+    /// The message that was composed last, for this bulk connection, is known by `mark`.
+    pub(crate) fn note_bulk(&mut self, bulk: usize, mark: u32) {
+        self[bulk].pipeline_mut().mark_last(mark);
+        self.lifecycle.counters_mut().requests_apart += 1;
+        self.bulk.note_sent();
+    }
+
+    /// Once per turn.
+    #[inline]
+    pub(crate) fn look_at_bulk(&mut self) {
+        self.bulk.look(self.lifecycle.connections());
+    }
+
+    fn open_bulk(&mut self, server: usize, now: Instant) {
+        let Some(slot) = self.lifecycle.take_slot_beside(server, now) else { return };
+        self.bulk.note_opened(server, slot);
+        self.lifecycle.notices().tell(Happened::Begun(slot));
+        self.lifecycle.connect(slot, now);
+    }
+
+    /// Connects to every server of the table a second time that is up.
+    pub(crate) fn open_all_bulk(&mut self, now: Instant) {
+        for server in 0..self.slots().len() {
+            let is_own = !self.is_second(server) && self.slots().is_serving(server);
+            if is_own && self[server].link().is_up() && self.bulk_of(server).is_none() {
+                self.open_bulk(server, now);
+            }
+        }
+    }
+
+    /// Whether any bulk connection is being made for the first time.
+    pub(crate) fn is_opening_bulk(&self) -> bool {
+        self.bulk.is_opening(self.lifecycle.connections())
+    }
+
+    // ── what becomes of connections ────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The connection that was asked for is there.
+    pub(crate) fn handle_connected(&mut self, server: usize, now: Instant) {
+        self.lifecycle.handle_connected(server, now);
+    }
+
+    /// The connection could not be made, or the server closed it.
+    pub(crate) fn handle_disconnected(&mut self, server: usize, now: Instant) {
+        self.lifecycle.handle_disconnected(server, now);
+    }
+
+    /// An established connection broke without the server's doing.
+    pub(crate) fn handle_broken(&mut self, server: usize, now: Instant) {
+        self.lifecycle.handle_broken(server, now);
+    }
+
+    /// Whether nothing of a client goes to this server yet.
+    #[inline]
+    pub(crate) fn is_greeting(&self, server: usize) -> bool {
+        self.lifecycle.connections().is_greeting(server)
+    }
+
+    /// What a server says to a greeting.
+    #[cold]
+    pub(crate) fn take_greeting(&mut self, server: usize, bytes: &[u8], now: Instant) {
+        self.lifecycle.take_greeting(server, bytes, now);
+    }
+
+    /// A server that was marked down has answered, and with that everything that was sent before.
+    #[cold]
+    pub(crate) fn mark_up(&mut self, server: usize, now: Instant) {
+        self.lifecycle.mark_up(server, now);
+    }
+
+    /// A reply cannot be read: the connection is made anew.
+    pub(crate) fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {
+        self.lifecycle.give_up_connection(server, reason, now);
+    }
+
+    /// How many requests on a connection that is in use were late since anything was heard of it.
+    pub(crate) fn late_in_a_row(&self, slot: usize) -> u32 {
+        let backend = &self[slot];
+        if backend.link().is_connected() { backend.health().late_in_a_row() } else { 0 }
+    }
+
+    /// Whether any connection is silent, and asked about over another one.
+    #[inline]
+    pub(crate) const fn pursues_second_opinions(&self) -> bool {
+        !self.lifecycle.second_opinions().is_empty()
+    }
+
+    /// Once per turn.
+    #[cold]
+    pub(crate) fn pursue_second_opinions(&mut self, now: Instant) {
+        self.lifecycle.pursue_second_opinions(now);
     }
 
     // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -418,125 +479,80 @@ impl Servers {
     /// When something of any is late, or is to be tried again.
     #[inline]
     pub(crate) fn due(&self) -> Option<Instant> {
-        let mut earliest = self.second_opinions.due();
-        self.busy.for_each(|slot| {
-            let backend = &self.all[slot];
-            if backend.waits_for_nothing() {
-                return;
-            }
-            let connection = backend.link().due(self.config.connect_timeout_ns);
-            earliest = sooner(sooner(earliest, connection), backend.next_deadline(self.config.timeout_ns));
-        });
-        earliest
+        let config = self.lifecycle.config();
+        let due = self.lifecycle.connections().due(config.timeout_ns, config.connect_timeout_ns);
+        sooner(self.lifecycle.second_opinions().due(), due)
     }
 
-    /// Nothing waits for any and nobody is asked a second time, and none leaves: for tests.
-    pub(crate) fn is_quiet(&self) -> bool {
-        let is_any_leaving = self.slots.is_any_leaving();
-        self.all.iter().all(Backend::is_quiet) && self.second_opinions.is_empty() && !is_any_leaving
+    /// Time may have run out for this server: it is connected to, tried again, or given up. Returns the reads that may be asked of others.
+    pub(crate) fn look_at_time(&mut self, server: usize, now: Instant) -> Vec<LateRead> {
+        self.lifecycle.look_at_time(server, now)
+    }
+
+    /// Gives up what of this server is late.
+    pub(crate) fn give_up_late(&mut self, server: usize, now: Instant) {
+        self.lifecycle.give_up_late(server, now);
     }
 
     /// Those for which there may be something to do, in the order of their slots.
     #[inline]
     pub(crate) fn busy(&self) -> impl Iterator<Item = &Backend> {
-        self.busy.iter().map(|slot| &self.all[slot])
+        self.lifecycle.connections().busy()
     }
 
     /// There may be something to do for this server.
     #[inline]
     pub(crate) fn wake(&mut self, slot: usize) {
-        self.busy.insert(slot);
+        self.lifecycle.connections_mut().wake(slot);
     }
 
     /// A server that is busy.
     #[inline]
     pub(crate) fn at(&mut self, slot: usize) -> &mut Backend {
-        debug_assert_eq!(self.busy.next(slot), Some(slot), "who is not busy is not looked at");
-        &mut self.all[slot]
+        self.lifecycle.connections_mut().at(slot)
     }
 
-    /// The first such slot from `from` on.
+    /// The first busy slot from `from` on.
     #[inline]
     pub(crate) fn next_busy(&self, from: usize) -> Option<usize> {
-        self.busy.next(from)
-    }
-
-    /// The first slot from `from` on of a server to which requests are to be written.
-    #[inline]
-    pub(crate) fn next_to_write(&self, mut from: usize) -> Option<usize> {
-        loop {
-            let slot = self.busy.next(from)?;
-            if self.all[slot].wants_write() {
-                return Some(slot);
-            }
-            from = slot + 1;
-        }
+        self.lifecycle.connections().next_busy(from)
     }
 
     /// Once per turn: whether time may have run out for something of any, and what all hold, in bytes. Those for which there is nothing to do
     /// are forgotten.
     #[inline]
     pub(crate) fn look(&mut self, now: Instant) -> (bool, usize) {
-        let Self { all, busy, held: counted, held_sum, .. } = self;
-        let mut is_any_late = false;
-        busy.retain(|slot| {
-            let server = &mut all[slot];
-            is_any_late |= server.may_be_late(now);
-            let held = server.held_bytes();
-            if held != counted[slot] {
-                *held_sum = *held_sum + held - counted[slot];
-                counted[slot] = held;
-            }
-            let is_busy = !server.waits_for_nothing() || server.wants_write();
-            if !is_busy {
-                server.tally_mut().note_looked_at();
-            }
-            is_busy
-        });
-        (is_any_late, *held_sum)
+        self.lifecycle.connections_mut().look(now)
     }
 
+    /// Nothing waits for any and nobody is asked a second time, and none leaves: for tests.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let is_any_leaving = self.slots().is_any_leaving();
+        let are_quiet = self.lifecycle.connections().iter().all(Backend::is_quiet);
+        are_quiet && !self.pursues_second_opinions() && !is_any_leaving
+    }
+
+    // ── all of them ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
     /// Hands out the times of all that have some, with the server whose they are, and forgets them.
-    pub(crate) fn take_times(&mut self, mut take: impl FnMut(usize, &Distribution)) {
-        self.all.iter_mut().for_each(|server| server.tally_mut().take_times(&mut take));
+    pub(crate) fn take_times(&mut self, take: impl FnMut(usize, &Distribution)) {
+        self.lifecycle.connections_mut().take_times(take);
     }
 
     /// While there is a fault, nothing is sent to any because of it.
     pub(crate) fn deny(&mut self, fault: Option<Fault>) {
-        self.all.iter_mut().for_each(|backend| backend.deny(fault));
+        self.lifecycle.connections_mut().deny(fault);
     }
 
     /// From now on requests count for [`Backend::has_new_requests`].
     pub(crate) fn note_requests(&mut self) {
-        // Of the others it was noted when they were looked at last.
-        for slot in self.busy.iter() {
-            self.all[slot].tally_mut().note_looked_at();
-        }
+        self.lifecycle.connections_mut().note_requests();
     }
 
     /// Frees the buffers that are empty. Returns what the others hold, in bytes.
     #[cold]
     pub(crate) fn give_memory_back(&mut self) -> usize {
-        self.held_sum = 0;
-        for (server, held) in self.all.iter_mut().zip(&mut self.held) {
-            server.give_memory_back();
-            *held = server.held_bytes();
-            self.held_sum += *held;
-        }
-        self.held_sum
-    }
-}
-
-#[cfg(test)]
-impl Servers {
-    /// All slots that are free are of servers that are leaving.
-    pub(crate) fn fill_with_leaving(&mut self, now: Instant) {
-        for number in self.slots.len().. {
-            let Some(slot) = self.slots.take(Server::new(format!("old-{number}"), 1), None) else { break };
-            self.renew_slot(slot, slot, now);
-            self.slots.leave(slot);
-        }
-        self.settling = true;
+        self.lifecycle.connections_mut().give_memory_back()
     }
 }
 
@@ -545,14 +561,47 @@ impl Index<usize> for Servers {
 
     #[inline]
     fn index(&self, slot: usize) -> &Backend {
-        &self.all[slot]
+        &self.lifecycle.connections()[slot]
     }
 }
 
 impl IndexMut<usize> for Servers {
     #[inline]
     fn index_mut(&mut self, slot: usize) -> &mut Backend {
-        self.busy.insert(slot);
-        &mut self.all[slot]
+        &mut self.lifecycle.connections_mut()[slot]
+    }
+}
+
+#[cfg(test)]
+impl Servers {
+    /// All slots that are free are of servers that are leaving.
+    pub(crate) fn fill_with_leaving(&mut self, now: Instant) {
+        self.lifecycle.fill_with_leaving(now);
+        self.settling = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_routing::{Placement, Router, Table};
+
+    #[test]
+    fn changes_without_room_are_counted_and_nothing_is_told_of_who_leaves() {
+        let router =
+            Router::new(vec![Server::new("a", 1)], Placement::Modulo, 1).expect("one server is a pool");
+        let table: Arc<Table> = Arc::new(router.into());
+        let routes = Arc::new(Routes::nowhere(&table));
+        let mut servers = Servers::new(&Config::default(), &routes);
+        let slot = usize::from(servers.assign(&table.servers()[0], Instant::ZERO));
+        assert!(!servers.has_changes(), "it is being connected to for the first time");
+        let noted = 2 * changes::CHANGES_MAX;
+        (0..noted).for_each(|_| servers.note_change(slot, ServerChange::Up));
+        let polled = std::iter::from_fn(|| servers.poll_change()).count();
+        assert_eq!(servers.counters().server_changes_dropped, (noted - polled) as u64);
+        servers.follow(&routes);
+        assert_eq!(servers.poll_change().map(|change| change.what), Some(ServerChange::Left));
+        servers.note_change(slot, ServerChange::Up);
+        assert!(!servers.has_changes());
     }
 }

@@ -68,7 +68,7 @@ impl Fleet {
 
     /// Takes the table that waits, if there is room. Returns whether another one was in force before.
     pub(crate) fn take_coming_table(&mut self, now: Instant) -> bool {
-        let Some(table) = self.coming.take_if(|table| self.servers.slots.has_room(table)) else {
+        let Some(table) = self.coming.take_if(|table| self.servers.slots().has_room(table)) else {
             return false;
         };
         let slots = table.servers().iter().map(|server| self.servers.assign(server, now)).collect();
@@ -125,7 +125,7 @@ impl Fleet {
     fn report_of(&self, slot: usize, time: Distribution, now: Instant) -> ServerReport {
         let backend = &self.servers[slot];
         let mut it = ServerReport {
-            server: self.servers.slots.server(slot).name.clone(),
+            server: self.servers.slots().server(slot).name.clone(),
             state: backend.state().name(),
             is_serving: backend.is_serving(),
             requests: backend.tally().requests(),
@@ -159,7 +159,7 @@ impl Fleet {
         let Self { servers, routes, .. } = self;
         let slots = routes.servers().iter().map(|&slot| usize::from(slot));
         let of = |slot: usize| {
-            let name = Arc::clone(servers.slots.name(slot));
+            let name = Arc::clone(servers.slots().name(slot));
             let mut window = servers[slot].end_window(index, name, time(slot));
             if let Some(bulk) = servers.bulk_of(slot) {
                 window.add(&servers[bulk].end_window(index, Arc::default(), Distribution::new()));
@@ -172,7 +172,7 @@ impl Fleet {
     /// A server has told its version.
     #[cold]
     pub(crate) fn note_version(&self, server: usize, version: Version) {
-        let name = self.servers.slots.name(server);
+        let name = self.servers.slots().name(server);
         self.replicas.freshness().versions.note(name, version, self.names());
     }
 
@@ -183,7 +183,7 @@ impl Fleet {
     }
 
     fn names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.routes.servers().iter().map(|&slot| &**self.servers.slots.name(usize::from(slot)))
+        self.routes.servers().iter().map(|&slot| &**self.servers.slots().name(usize::from(slot)))
     }
 
     // ── questions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -290,15 +290,15 @@ mod tests {
             fleet.take_coming_table(Instant::ZERO)
         };
         let first =
-            |fleet: &Fleet| fleet.servers.slots.name(usize::from(fleet.routes.servers()[0])).to_string();
+            |fleet: &Fleet| fleet.servers.slots().name(usize::from(fleet.routes.servers()[0])).to_string();
         assert!(!offer(&mut fleet, "a"), "it is the first");
         fleet.servers.fill_with_leaving(Instant::ZERO);
-        assert_eq!(fleet.servers.slots.len(), SLOTS_MAX);
+        assert_eq!(fleet.servers.slots().len(), SLOTS_MAX);
         assert!(!offer(&mut fleet, "b") && !offer(&mut fleet, "c"));
         assert_eq!((first(&fleet), fleet.next_settled()), ("a:1".into(), Some(Instant::ZERO)));
         assert!(fleet.settle_all(Instant::ZERO));
         assert!(fleet.take_coming_table(Instant::ZERO));
         assert_eq!(first(&fleet), "c:1");
-        assert_eq!(fleet.servers.slots.len(), SLOTS_MAX);
+        assert_eq!(fleet.servers.slots().len(), SLOTS_MAX);
     }
 }

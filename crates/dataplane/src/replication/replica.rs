@@ -102,7 +102,7 @@ impl Replicas {
             if self.of(slot).is_some() {
                 continue;
             }
-            let replica = Replica::new(&self.freshness, servers.slots.name(slot));
+            let replica = Replica::new(&self.freshness, servers.slots().name(slot));
             let is_stale = replica.share.is_stale();
             if self.by_slot.len() <= slot {
                 self.by_slot.resize_with(slot + 1, || None);

@@ -21,7 +21,7 @@ pub(crate) fn note_refusal(
         Fault::Down => counters.server_refusals_down += 1,
         Fault::Stale => counters.server_refusals_stale += 1,
         // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
-        Fault::Queue => return services[key].fail(fault, base.fleet.servers.slots.name(server)),
+        Fault::Queue => return services[key].fail(fault, base.fleet.servers.slots().name(server)),
         _ => return fail_part(services, base, (key, part), (fault, server)),
     }
     base.fleet.servers[server].count_error();
@@ -41,7 +41,7 @@ pub(crate) fn fail_part(
     }
     // A server that lets nobody in is down for that reason, and says so.
     let why = base.fleet.servers[server].refusal().filter(|_| fault == Fault::Down);
-    service.fail(why.unwrap_or(fault), base.fleet.servers.slots.name(server));
+    service.fail(why.unwrap_or(fault), base.fleet.servers.slots().name(server));
 }
 
 /// A server answered a part with an error line. What it says to a mistake of the client stays.

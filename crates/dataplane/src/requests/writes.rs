@@ -43,7 +43,7 @@ pub(crate) fn mail_write(
         Ok(()) => service.outstanding = 1,
         Err(fault) => {
             let fleet = &base.fleet;
-            service.fail(fault, fleet.servers.slots.name(fleet.routes.primary(name)));
+            service.fail(fault, fleet.servers.slots().name(fleet.routes.primary(name)));
         }
     }
     sent.is_err()

@@ -11,9 +11,11 @@
 //!   large values stay on it. A write for which both rules hold is refused.
 //!
 //! Where keys have several replicas the one connection per server is what orders their writes, so there nothing goes apart.
+//!
+//! [`Bulk`] owns which server has such a connection, and whether any of those owes a reply. It is asked where a message goes, and looks at
+//! the connections for that; it makes none.
 
-use crate::{servers::Servers, servers::happened::Happened, wire::hash::hash};
-use weir_timing::Instant;
+use crate::{config::Config, servers::backend::Backend, servers::connections::Connections, wire::hash::hash};
 
 /// Where a write goes.
 pub(crate) enum Way {
@@ -25,133 +27,156 @@ pub(crate) enum Way {
     Refused,
 }
 
-impl Servers {
-    /// Whether a request, or a value, of so many bytes may be one that goes over a bulk connection.
+/// The bulk connections of a dataplane.
+#[derive(Debug, Default)]
+pub(super) struct Bulk {
+    /// For each slot the one of its server's bulk connection, if it has one.
+    by_server: Vec<Option<u16>>,
+    /// Whether any of those owes a reply that counts, as of the beginning of the turn.
+    is_busy: bool,
+}
+
+impl Bulk {
+    /// The slot of a server's bulk connection, if it has one.
     #[inline]
-    pub(crate) fn may_go_bulk(&self, len: usize) -> bool {
-        len >= self.config.large_value_bytes || self.is_bulk_busy
+    pub(super) fn of(&self, server: usize) -> Option<usize> {
+        self.by_server.get(server).copied().flatten().map(usize::from)
     }
 
     /// Whether a bulk connection owes an answer that counts, as of the beginning of the turn.
-    pub(crate) const fn is_bulk_busy(&self) -> bool {
-        self.is_bulk_busy
+    #[inline]
+    pub(super) const fn is_busy(&self) -> bool {
+        self.is_busy
     }
 
-    /// Whether this is a further connection to a server that has one.
-    pub(crate) fn is_second(&self, slot: usize) -> bool {
-        self.slots.beside(slot).is_some()
+    /// Whether any is being made for the first time.
+    pub(super) fn is_opening(&self, connections: &Connections) -> bool {
+        self.slots().any(|slot| connections[slot].link().is_opening())
     }
 
-    /// Whether a write of this key, with a value of this length, goes over the bulk connection of its server, or would if there were one.
-    pub(crate) fn goes_bulk(&self, server: usize, name: &[u8], len: usize) -> bool {
-        !matches!(self.way_of(server, name, len), Way::Own) || self.wants_bulk(server, len)
+    fn slots(&self) -> impl Iterator<Item = usize> {
+        self.by_server.iter().flatten().map(|&slot| usize::from(slot))
     }
 
-    /// Whether a value of this length is to go apart from what its server is sent otherwise, if it can.
-    fn wants_bulk(&self, server: usize, len: usize) -> bool {
-        let own = &self[server];
-        len >= self.config.large_value_bytes && own.link().is_up() && !own.pipeline().has_given_up()
-    }
+    // ── told ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Where a write of this key goes whose server has a connection apart already.
-    fn way_of(&self, server: usize, name: &[u8], len: usize) -> Way {
-        let Some(apart) = self.bulk_of(server) else { return Way::Own };
-        let mark = mark(name);
-        if self[apart].pipeline().has_part_marked(mark) {
-            return if self[server].pipeline().has_given_up() {
-                Way::Refused
-            } else {
-                Way::Bulk(apart, mark)
-            };
+    /// The server has its bulk connection in this slot.
+    pub(super) fn note_opened(&mut self, server: usize, slot: usize) {
+        if self.by_server.len() <= server {
+            self.by_server.resize(server + 1, None);
         }
-        let goes = self.wants_bulk(server, len) && self[apart].admit(&self.config).is_ok();
-        if goes { Way::Bulk(apart, mark) } else { Way::Own }
+        self.by_server[server] = u16::try_from(slot).ok();
     }
 
-    /// Where a write goes: `server` is where it goes otherwise.
-    #[cold]
-    pub(crate) fn way_of_write(&mut self, server: usize, name: &[u8], len: usize, now: Instant) -> Way {
-        if self.routes.is_replicated() {
-            return Way::Own;
-        }
-        if self.bulk_of(server).is_none() && self.wants_bulk(server, len) {
-            self.open_bulk(server, now);
-        }
-        self.way_of(server, name, len)
-    }
-
-    /// Where `flush_all` goes: behind everything that it must not be overtaken by.
-    pub(crate) fn way_of_flush(&self, server: usize) -> usize {
-        let busy = self.bulk_of(server).filter(|&apart| self[apart].may_undo());
-        busy.unwrap_or(server)
-    }
-
-    /// The message that was composed last, for this bulk connection, is known by `mark`.
-    pub(crate) fn note_bulk(&mut self, bulk: usize, mark: u32) {
-        self[bulk].pipeline_mut().mark_last(mark);
-        self.counters.requests_apart += 1;
-        self.is_bulk_busy = true;
+    /// A message was sent on one.
+    pub(super) const fn note_sent(&mut self) {
+        self.is_busy = true;
     }
 
     /// Once per turn.
-    pub(crate) fn look_at_bulk(&mut self) {
-        if self.is_bulk_busy {
-            let mut apart = self.bulk.iter().flatten().map(|&slot| usize::from(slot));
-            self.is_bulk_busy = apart.any(|slot| self[slot].may_undo());
+    #[inline]
+    pub(super) fn look(&mut self, connections: &Connections) {
+        if self.is_busy {
+            let is_any_owing = self.slots().any(|slot| connections[slot].may_undo());
+            self.is_busy = is_any_owing;
         }
-    }
-
-    /// The slot of a server's second connection, if it has one.
-    pub(crate) fn bulk_of(&self, server: usize) -> Option<usize> {
-        self.bulk.get(server).copied().flatten().map(usize::from)
-    }
-
-    pub(crate) fn open_bulk(&mut self, server: usize, now: Instant) {
-        let Some(slot) = self.open_beside(server, now) else { return };
-        if self.bulk.len() <= server {
-            self.bulk.resize(server + 1, None);
-        }
-        self.bulk[server] = u16::try_from(slot).ok();
-        self.happened.push_back(Happened::Begun(slot));
-        self.connect(slot, now);
-    }
-
-    /// Connects to every server of the table a second time that is up.
-    pub(crate) fn open_all_bulk(&mut self, now: Instant) {
-        for server in 0..self.slots.len() {
-            let is_own = self.slots.beside(server).is_none() && self.slots.is_serving(server);
-            if is_own && self[server].link().is_up() && self.bulk_of(server).is_none() {
-                self.open_bulk(server, now);
-            }
-        }
-    }
-
-    /// Whether any bulk connection is being made for the first time.
-    pub(crate) fn is_opening_bulk(&self) -> bool {
-        self.bulk.iter().flatten().any(|&slot| self[usize::from(slot)].link().is_opening())
-    }
-
-    /// The connection over which a read that brings much is asked for: the bulk connection if it serves.
-    pub(crate) fn way_of_read(&self, server: usize) -> usize {
-        let serves = |slot: &usize| {
-            let backend = &self[*slot];
-            backend.link().is_up() && backend.admit(&self.config).is_ok()
-        };
-        let is_up = self[server].link().is_up();
-        self.bulk_of(server).filter(|slot| is_up && serves(slot)).unwrap_or(server)
     }
 
     /// A slot is free: nothing is beside it, and it is beside nothing.
-    pub(crate) fn forget_bulk(&mut self, slot: usize) {
-        for (server, apart) in self.bulk.iter_mut().enumerate() {
+    pub(super) fn forget(&mut self, slot: usize) {
+        for (server, apart) in self.by_server.iter_mut().enumerate() {
             if server == slot || apart.map(usize::from) == Some(slot) {
                 *apart = None;
             }
         }
     }
+
+    // ── ways ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Where a write of this key goes, with a value of this length; to the server's own connection, if it has no other.
+    pub(super) fn way_of_write(
+        &self,
+        (server, name, len): (usize, &[u8], usize),
+        connections: &Connections,
+        config: &Config,
+    ) -> Way {
+        let Some(apart) = self.of(server) else { return Way::Own };
+        let mark = mark(name);
+        if connections[apart].pipeline().has_part_marked(mark) {
+            let is_refused = connections[server].pipeline().has_given_up();
+            return if is_refused { Way::Refused } else { Way::Bulk(apart, mark) };
+        }
+        let goes = wants_bulk(&connections[server], len, config) && connections[apart].admit(config).is_ok();
+        if goes { Way::Bulk(apart, mark) } else { Way::Own }
+    }
+
+    /// Where `flush_all` goes: behind everything that it must not be overtaken by.
+    pub(super) fn way_of_flush(&self, server: usize, connections: &Connections) -> usize {
+        self.of(server).filter(|&apart| connections[apart].may_undo()).unwrap_or(server)
+    }
+
+    /// The connection over which a read that brings much is asked for: the bulk connection if it serves.
+    pub(super) fn way_of_read(&self, server: usize, connections: &Connections, config: &Config) -> usize {
+        let serves =
+            |slot: usize| connections[slot].link().is_up() && connections[slot].admit(config).is_ok();
+        let is_up = connections[server].link().is_up();
+        self.of(server).filter(|&slot| is_up && serves(slot)).unwrap_or(server)
+    }
+}
+
+/// Whether a value of this length is to go apart from what its server is sent otherwise, if it can.
+pub(super) fn wants_bulk(own: &Backend, len: usize, config: &Config) -> bool {
+    len >= config.large_value_bytes && own.link().is_up() && !own.pipeline().has_given_up()
 }
 
 /// By what a key is known among the messages that went apart. Two keys that share it are kept in order without need, which is harmless.
 fn mark(name: &[u8]) -> u32 {
     (hash(name) as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_timing::Instant;
+
+    const LARGE: usize = 1 << 20;
+
+    /// A server in slot 0 and its bulk connection in slot 1, both up.
+    fn two() -> (Bulk, Connections, Config) {
+        let (mut bulk, mut connections) = (Bulk::default(), Connections::default());
+        for slot in 0..2 {
+            connections.put(slot, Backend::new(0, Instant::ZERO));
+            connections[slot].link_mut().begin(Instant::ZERO);
+            connections[slot].link_mut().open(Instant::ZERO);
+        }
+        bulk.note_opened(0, 1);
+        (bulk, connections, Config { large_value_bytes: LARGE, ..Config::default() })
+    }
+
+    #[test]
+    fn large_values_go_apart_where_both_connections_are_up() {
+        let (mut bulk, mut connections, config) = two();
+        let way = |bulk: &Bulk, connections: &Connections, len| {
+            bulk.way_of_write((0, b"key", len), connections, &config)
+        };
+        assert!(matches!(way(&bulk, &connections, LARGE), Way::Bulk(1, _)));
+        assert!(matches!(way(&bulk, &connections, LARGE - 1), Way::Own));
+        assert_eq!((bulk.way_of_read(0, &connections, &config), bulk.way_of_flush(0, &connections)), (1, 0));
+        connections[1].link_mut().silence();
+        assert!(matches!(way(&bulk, &connections, LARGE), Way::Own));
+        assert_eq!(bulk.way_of_read(0, &connections, &config), 0);
+        bulk.forget(1);
+        assert_eq!(bulk.of(0), None);
+        assert!(matches!(way(&bulk, &connections, LARGE), Way::Own));
+    }
+
+    #[test]
+    fn it_is_busy_until_nothing_is_owed_there() {
+        let (mut bulk, connections, _) = two();
+        assert!(!bulk.is_busy() && !bulk.is_opening(&connections));
+        bulk.note_sent();
+        assert!(bulk.is_busy());
+        bulk.look(&connections);
+        assert!(!bulk.is_busy());
+    }
 }

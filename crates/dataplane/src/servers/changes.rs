@@ -5,7 +5,6 @@
 //! see forgets them then. A change may be told again that is known: each failed attempt to connect is one. So whoever has missed a
 //! change, because too many waited, knows after the next attempt.
 
-use crate::servers::Servers;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Something has become of a server.
@@ -82,7 +81,7 @@ pub enum ReplacedReason {
 }
 
 /// Changes that may wait: far more than there are in a turn, but where a driver never asks.
-const CHANGES_MAX: usize = 4096;
+pub(super) const CHANGES_MAX: usize = 4096;
 
 /// What the driver has not asked for yet.
 #[derive(Debug, Default)]
@@ -92,60 +91,38 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// Whether there was room.
-    fn push(&mut self, change: Change) -> bool {
+    pub(super) fn push(&mut self, change: Change) -> bool {
         let has_room = self.waiting.len() < CHANGES_MAX;
         if has_room {
             self.waiting.push_back(change);
         }
         has_room
     }
-}
 
-impl Servers {
-    /// The next change of a server's state that the operator may want to know.
+    /// The oldest one.
     #[inline]
-    pub(crate) fn poll_change(&mut self) -> Option<Change> {
-        self.changes.waiting.pop_front()
+    pub(super) fn poll(&mut self) -> Option<Change> {
+        self.waiting.pop_front()
     }
 
-    /// Whether [`Servers::poll_change`] has one.
     #[inline]
-    pub(crate) fn has_changes(&self) -> bool {
-        !self.changes.waiting.is_empty()
-    }
-
-    /// Something has become of the server of this slot.
-    #[cold]
-    pub(crate) fn note_change(&mut self, slot: usize, what: ServerChange) {
-        if self.slots.is_serving(slot) || what == ServerChange::Left {
-            let change = Change { slot, server: Arc::clone(self.slots.name(slot)), what };
-            self.counters.server_changes_dropped += u64::from(!self.changes.push(change));
-        }
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, routes::Routes};
-    use weir_routing::{Placement, Router, Server, Table};
-    use weir_timing::Instant;
 
     #[test]
-    fn changes_that_nobody_asks_for_are_bounded_and_counted() {
-        let router = Router::new(vec![Server::new("a", 1)], Placement::Modulo, 1);
-        let table: Arc<Table> = Arc::new(router.expect("one server is a pool").into());
-        let mut servers = Servers::new(&Config::default(), &Arc::new(Routes::nowhere(&table)));
-        servers.assign(&table.servers()[0], Instant::ZERO);
-        assert!(!servers.has_changes(), "it is being connected to for the first time");
-        for _ in 0..CHANGES_MAX + 7 {
-            servers.note_change(0, ServerChange::Up);
-        }
-        assert_eq!(servers.counters().server_changes_dropped, 7);
-        let polled = std::iter::from_fn(|| servers.poll_change()).count();
-        assert_eq!(polled, CHANGES_MAX);
-        servers.slots.leave(0);
-        servers.note_change(0, ServerChange::Up);
-        assert!(!servers.has_changes(), "nothing is told of who leaves");
+    fn changes_that_nobody_asks_for_are_bounded() {
+        let mut changes = Changes::default();
+        let change = Change { slot: 0, server: "a".into(), what: ServerChange::Up };
+        let pushed = (0..CHANGES_MAX + 7).filter(|_| changes.push(change.clone())).count();
+        assert_eq!(pushed, CHANGES_MAX);
+        let polled = std::iter::from_fn(|| changes.poll()).count();
+        assert!(polled == CHANGES_MAX && changes.is_empty());
+        assert!(changes.push(change), "there is room again");
     }
 }

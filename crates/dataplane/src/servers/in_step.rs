@@ -19,10 +19,7 @@
 //!
 //! It is told of late replies, late requests and the answer; it says whether to ask.
 
-use crate::{
-    servers::Servers,
-    servers::part::{Part, Purpose},
-};
+use crate::servers::part::Part;
 use weir_timing::Instant;
 
 /// How often the pause before the next question is doubled.
@@ -85,16 +82,28 @@ impl InStep {
     }
 }
 
-impl Servers {
-    /// Asks a server whose replies may be out of step.
-    #[cold]
-    pub(crate) fn ask_in_step(&mut self, server: usize, now: Instant) {
-        // Who does not know the question would end the connection, with all that is on it.
-        if !self.is_up(server) || self[server].questions().lacks_version() {
-            return;
-        }
-        self.counters.server_step_checks += 1;
-        self[server].in_step_mut().note_asked();
-        self.ask_version(server, Purpose::Step, now);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT_NS: u64 = 100;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn it_is_asked_a_timeout_after_a_request_was_given_up_and_then_after_pauses_that_double() {
+        let mut it = InStep::default();
+        assert!(!it.is_to_ask(true, TIMEOUT_NS, at(1000)), "nothing was given up");
+        it.note_given_up(at(0), TIMEOUT_NS);
+        it.note_given_up(at(50), TIMEOUT_NS);
+        assert_eq!(it.due(), Some(at(100)), "the first one counts");
+        assert!(!it.is_to_ask(true, TIMEOUT_NS, at(99)) && it.is_to_ask(true, TIMEOUT_NS, at(100)));
+        assert_eq!(it.due(), Some(at(300)));
+        assert!(it.is_to_ask(true, TIMEOUT_NS, at(300)));
+        assert_eq!(it.due(), Some(at(700)));
+        assert!(!it.is_to_ask(false, TIMEOUT_NS, at(700)), "the next reply is to one that waits");
+        assert_eq!(it.due(), None);
     }
 }

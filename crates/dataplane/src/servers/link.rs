@@ -134,6 +134,11 @@ impl Link {
         matches!(self.state, State::Up | State::Silent)
     }
 
+    /// Whether there is a connection.
+    pub(super) const fn is_established(&self) -> bool {
+        self.is_connected() || self.is_greeting()
+    }
+
     pub(super) const fn is_greeting(&self) -> bool {
         matches!(self.state, State::Greeting { .. })
     }

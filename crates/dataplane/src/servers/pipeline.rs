@@ -22,7 +22,6 @@ use crate::{
     servers::part::{NewPart, Part, Purpose, Repeated, RequestKey, Sharing},
     wire::key::Echo,
 };
-pub(super) use line::PART_KEYS_MAX;
 use line::{LINE_END, Line, VERB, is_plain};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, Retrieval};
@@ -70,6 +69,9 @@ impl LostErrands {
         self.writes
     }
 }
+
+/// Gets with more keys than this have their own message: they keep a server busy for longer, and gain little.
+pub(super) const PART_KEYS_MAX: usize = 32;
 
 const BEGUN: &str = "a message was begun";
 

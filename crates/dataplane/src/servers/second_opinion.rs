@@ -15,20 +15,10 @@
 //! ```
 //!
 //! [`SecondOpinions`] owns when a question begins and ends, and what its answer means. It is asked by [`SecondOpinions::next`] what is
-//! to be done, and the dataplane does it. The second connection has a slot of its own, as one for large values has (`bulk.rs`); nothing
+//! to be done, and `lifecycle.rs` does it. The second connection has a slot of its own, as one for large values has (`bulk.rs`); nothing
 //! but this question is ever sent there. Each connection to a server may fall silent by itself, and is asked about by itself.
 
-use crate::{
-    config::Config,
-    servers::Servers,
-    servers::backend::Backend,
-    servers::changes::{DownReason, ReplacedReason, ServerChange},
-    servers::happened::Ending,
-    servers::link::State,
-    servers::order::Order,
-    servers::part::Purpose,
-    wire::fault::Fault,
-};
+use crate::{config::Config, servers::backend::Backend, servers::happened::Ending, servers::link::State};
 use weir_timing::Instant;
 
 /// The questions that are open; most of the time there is none.
@@ -186,103 +176,13 @@ impl Question {
     }
 }
 
-impl Servers {
-    /// A connection has been silent for as many timeouts as mark a server down.
-    #[cold]
-    pub(crate) fn doubt(&mut self, slot: usize, now: Instant) {
-        if self.config.has_second_opinions() {
-            self.second_opinions.begin(slot, now);
-        }
-    }
-
-    /// A server is in the table again that was leaving. Whoever leaves is not asked about.
-    pub(crate) fn doubt_if_silent(&mut self, slot: usize, now: Instant) {
-        if self[slot].state() == State::Silent {
-            self.doubt(slot, now);
-        } else {
-            // It may have been silent for long enough while it was leaving, and nobody asks it now.
-            self.note_late(slot, 0, now);
-        }
-    }
-
-    /// Whether any question is open.
-    #[inline]
-    pub(crate) const fn pursues_second_opinions(&self) -> bool {
-        !self.second_opinions.is_empty()
-    }
-
-    /// Once per turn.
-    #[cold]
-    pub(crate) fn pursue_second_opinions(&mut self, now: Instant) {
-        loop {
-            let Self { second_opinions, all, slots, .. } = self;
-            let silence = |slot: usize| all[slot].silence(slots.is_serving(slot));
-            match second_opinions.next(silence, now) {
-                Some(Step::Ask(about)) => self.ask_beside(about, now),
-                Some(Step::Drop(second)) => self.drop_second(second, now),
-                Some(Step::Replace { about, second }) => {
-                    self.drop_second(second, now);
-                    self.replace_dead(about, now);
-                }
-                None => return,
-            }
-        }
-    }
-
-    fn ask_beside(&mut self, about: usize, now: Instant) {
-        let second = self.open_beside(self.slots.own(about), now);
-        let times = (self.config.timeout_ns, self.config.reconnect_delay_max_ns);
-        self.second_opinions.note_asked(about, second, times, now);
-        if let Some(second) = second {
-            self.counters.second_opinions += 1;
-            self.connect(second, now);
-        }
-    }
-
-    fn drop_second(&mut self, second: usize, now: Instant) {
-        self.orders.retain(|order| *order != Order::Connect(second));
-        self.orders.push_back(Order::Disconnect(second));
-        self.slots.free(second);
-        self.renew_slot(second, second, now);
-    }
-
-    /// The server answers others, and not this connection. Nobody knows what it still has of it.
-    fn replace_dead(&mut self, about: usize, now: Instant) {
-        self.counters.server_connections_dead += 1;
-        self.orders.push_back(Order::Disconnect(about));
-        self.note_change(about, ServerChange::Replaced(ReplacedReason::Dead));
-        let ending = self.config.ending_of_dead();
-        self.lose_connection(about, Fault::Closed, ending, now);
-        self.connect_again(about, DownReason::Unanswered, now);
-    }
-
-    /// A second connection was made.
-    pub(super) fn ask_second_opinion(&mut self, second: usize, now: Instant) {
-        self[second].link_mut().open(now);
-        self.ask_version(second, Purpose::Barrier, now);
-    }
-
-    /// A second connection was answered, whatever it was told.
-    pub(crate) fn take_second_opinion(&mut self, second: usize, now: Instant) {
-        if let Some(about) = self.second_opinions.note_answered(second, self.config.timeout_ns, now) {
-            self[about].listen();
-        }
-    }
-
-    /// A second connection is lost, or could not be made.
-    pub(crate) fn lose_second_opinion(&mut self, second: usize, now: Instant) {
-        self.second_opinions.note_lost(second);
-        self.drop_second(second, now);
-    }
-}
-
 impl Config {
     /// What is believed of a connection that is dead though its server answers.
     #[cfg_attr(
         not(feature = "mutations"),
         expect(clippy::unused_self, clippy::missing_const_for_fn, reason = "a mutation asks")
     )]
-    fn ending_of_dead(&self) -> Ending {
+    pub(super) fn ending_of_dead(&self) -> Ending {
         #[cfg(feature = "mutations")]
         if self.mutation == Some(crate::Mutation::DeadEnding) {
             return Ending::ByServer;
@@ -291,23 +191,15 @@ impl Config {
     }
 }
 
-impl Backend {
-    fn silence(&self, is_serving: bool) -> Silence {
-        match self.link().state() {
-            State::Up | State::Silent if is_serving && !self.link().is_renewing() => {
-                match self.link().state() {
-                    _ if self.health().late_in_a_row() > 0 => Silence::Lasts,
-                    State::Silent => Silence::Interrupted,
-                    _ => Silence::Over,
-                }
-            }
+/// What is heard of a connection. `is_serving`: its server is one of the table in force.
+pub(super) fn silence(backend: &Backend, is_serving: bool) -> Silence {
+    match backend.state() {
+        State::Up | State::Silent if is_serving && !backend.link().is_renewing() => match backend.state() {
+            _ if backend.health().late_in_a_row() > 0 => Silence::Lasts,
+            State::Silent => Silence::Interrupted,
             _ => Silence::Over,
-        }
-    }
-
-    /// From now on it is known whether anything comes.
-    fn listen(&mut self) {
-        self.health_mut().listen();
+        },
+        _ => Silence::Over,
     }
 }
 

@@ -38,9 +38,6 @@ pub(super) struct Line {
 /// A message of so many bytes is not made longer. memcached has room for 2 KiB of any line, and reads a longer `get` by other code.
 const LINE_BYTES_MAX: u64 = 1 << 10;
 
-/// Parts with more keys than this have their own message: they keep a server busy for longer, and gain little.
-pub(in crate::servers) const PART_KEYS_MAX: usize = 32;
-
 pub(super) const VERB: &[u8] = b"get";
 pub(super) const LINE_END: &[u8] = b"\r\n";
 
