@@ -492,3 +492,23 @@ fn a_value_of_a_later_part_that_is_too_large_fails_that_part_alone() {
     assert_eq!(world.all_get(&clients), expected);
     assert!(world.dataplane.is_quiet());
 }
+
+#[test]
+fn a_reply_that_a_moved_server_never_ends_means_nothing_on_its_next_connection() {
+    let (mut world, clients) = world_of(3, Config::default());
+    world.all_ask(&clients, &["get a", "get b", "get c"]);
+    world.server_says(0, &value("b", "2"));
+    assert_eq!(world.client_gets(clients[1]), value("b", "2") + "END\r\n");
+    world.dataplane.handle_server_moved(0);
+    world.events.clear();
+    world.pass(TIMEOUT);
+    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
+    let late = "SERVER_ERROR timeout s:1\r\n";
+    assert_eq!([clients[0], clients[2]].map(|client| world.client_gets(client)), [late, late]);
+    world.dataplane.handle_server_connected(0, world.now);
+    assert_eq!(world.all_ask(&clients[..2], &["get d", "get e"]), "get d e\r\n");
+    world.server_says(0, &(value("d", "4") + &value("e", "5") + "END\r\n"));
+    let expected = [value("d", "4") + "END\r\n", value("e", "5") + "END\r\n"];
+    assert_eq!(world.all_get(&clients[..2]), expected);
+    assert!(world.dataplane.is_quiet());
+}
