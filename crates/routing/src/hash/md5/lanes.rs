@@ -47,10 +47,10 @@ pub(crate) fn low_of_each(keys: &[&[u8]]) -> [u32; LANES] {
 
 fn low_at(level: Level, keys: &[&[u8]]) -> [u32; LANES] {
     let mut found = [0; LANES];
-    match keys {
-        [] => {}
-        [key] => found[0] = low(key),
-        _ if keys.len() <= 8 => dispatch!(level, simd => hash::<_, u32x8<_>>(simd, keys, &mut found)),
+    match keys.len() {
+        // One after the other they are done sooner.
+        0..3 => found.iter_mut().zip(keys).for_each(|(found, key)| *found = low(key)),
+        3..=8 => dispatch!(level, simd => hash::<_, u32x8<_>>(simd, keys, &mut found)),
         _ => dispatch!(level, simd => hash::<_, u32x16<_>>(simd, keys, &mut found)),
     }
     found
@@ -60,27 +60,30 @@ fn low_at(level: Level, keys: &[&[u8]]) -> [u32; LANES] {
 #[inline(always)]
 fn hash<S: Simd, V: SimdInt<S, Element = u32>>(simd: S, keys: &[&[u8]], found: &mut [u32; LANES]) {
     let mut state = INITIAL.map(|word| V::splat(simd, word));
-    let blocks_max = keys.iter().map(|key| blocks(key)).max().unwrap_or(0);
-    for number in 0..blocks_max {
+    let longest = keys.iter().map(|key| key.len()).max().unwrap_or(0);
+    for number in 0..blocks(longest) {
         let mut words: Words = [[0; LANES]; 16];
-        for (lane, key) in keys.iter().enumerate().filter(|(_, key)| number < blocks(key)) {
+        for (lane, key) in (0..LANES).zip(keys) {
             put(&mut words, lane, key, number);
         }
         state = compress(simd, state, &words);
         // A lane whose key has ended goes on with nothing of use.
-        for (lane, _) in keys.iter().enumerate().filter(|(_, key)| blocks(key) == number + 1) {
-            found[lane] = state[0].as_slice()[lane];
+        for ((found, word), key) in found.iter_mut().zip(state[0].as_slice()).zip(keys) {
+            if blocks(key.len()) == number + 1 {
+                *found = *word;
+            }
         }
     }
 }
 
-/// How many blocks a key has: behind it stand one byte and eight for the length.
+/// How many blocks a key of this length has: behind it stand one byte and eight for the length.
 #[inline(always)]
-const fn blocks(key: &[u8]) -> usize {
-    (key.len() + 8) / 64 + 1
+const fn blocks(length: usize) -> usize {
+    (length + 8) / 64 + 1
 }
 
-/// Puts a block of a key into its lane, with what stands behind a key: a bit, zeros, and how many bits the key has. All is zero before.
+/// Puts a block of a key into its lane, with what stands behind a key: a bit, zeros, and how many bits the key has. All is zero
+/// before, and stays so if the key has no such block.
 #[inline(always)]
 fn put(words: &mut Words, lane: usize, key: &[u8], number: usize) {
     if let Some(rest) = key.get(number * 64..) {
@@ -92,7 +95,7 @@ fn put(words: &mut Words, lane: usize, key: &[u8], number: usize) {
             row[lane] = tail.iter().rev().fold(0x80, |word, byte| word << 8 | u32::from(*byte));
         }
     }
-    if number + 1 == blocks(key) {
+    if number + 1 == blocks(key.len()) {
         let bits = key.len() as u64 * 8;
         (words[14][lane], words[15][lane]) = (bits as u32, (bits >> 32) as u32);
     }
