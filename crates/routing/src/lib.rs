@@ -12,24 +12,22 @@
 
 mod balance;
 mod distribution;
-mod error;
 mod family;
 mod hash;
 mod key;
 mod options;
-mod placement;
 mod router;
 mod server;
 mod table;
-mod weight;
 
 pub use balance::Balance;
-pub use error::RoutingError;
 pub use hash::{KeyHash, UnknownHash};
 pub use key::{HashTag, HashTagError};
 pub use options::Options;
-pub use placement::{Placement, UnknownPlacement};
-pub use router::{REPLICAS_MAX, Router, SERVERS_MAX};
+pub use options::placement::{Placement, UnknownPlacement};
+pub use router::Router;
+pub use router::error::RoutingError;
+pub use router::limits::{REPLICAS_MAX, SERVERS_MAX};
+pub use server::weight::{Weight, WeightError};
 pub use server::{Endpoint, Server, ServerError};
 pub use table::{POOLS_MAX, Pool, ROUTES_MAX, TABLE_SERVERS_MAX, Table, TableError};
-pub use weight::{Weight, WeightError};

@@ -1,6 +1,10 @@
+//! How a pool places keys, as its owner says it: the rule (`placement`), and what it may be told besides.
+
+pub(crate) mod placement;
+
+use self::placement::Placement;
 use crate::hash::KeyHash;
 use crate::key::HashTag;
-use crate::placement::Placement;
 
 /// How a pool places keys.
 #[derive(Clone, Debug, PartialEq, Eq)]

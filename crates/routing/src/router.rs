@@ -1,19 +1,18 @@
+//! One pool: its keys to its servers. `error` says why servers and options make none, `limits` what it may have at most.
+
+pub(crate) mod error;
+pub(crate) mod limits;
+
 use std::collections::HashSet;
 
+use self::error::RoutingError;
+use self::limits::{REPLICAS_MAX, SERVERS_MAX};
 use crate::distribution::{Distribution, Hashed};
-use crate::error::RoutingError;
 use crate::family;
 use crate::key::KeyPart;
 use crate::options::Options;
-use crate::placement::Placement;
+use crate::options::placement::Placement;
 use crate::server::Server;
-
-/// The largest pool.
-pub const SERVERS_MAX: usize = 1024;
-
-/// The most servers that hold one key. It bounds what one write costs, and the room that callers of
-/// [`Router::replicas_of`] must have.
-pub const REPLICAS_MAX: usize = 64;
 
 /// Says which servers hold a key. Immutable: build it once, share it in an `Arc`, replace it whole.
 #[derive(Clone, Debug)]

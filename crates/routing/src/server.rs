@@ -1,9 +1,13 @@
+//! One server: where it is, what it is called, and what it weighs (`weight`).
+
+pub(crate) mod weight;
+
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-use crate::weight::{Weight, WeightError};
+use self::weight::{Weight, WeightError};
 
 /// memcached's registered port. Ketama labels leave it out.
 const DEFAULT_PORT: u16 = 11_211;

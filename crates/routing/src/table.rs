@@ -257,7 +257,7 @@ fn sorted_routes(pools: &[Pool], routes: &[(String, String)]) -> Result<Vec<Rout
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::Placement;
+    use crate::options::placement::Placement;
     use proptest::prelude::*;
 
     fn pool(name: &str, servers: &[&str]) -> (String, Router) {

@@ -1,5 +1,5 @@
 use crate::hash::{mix64, murmur64a, xxh3_64};
-use crate::router::REPLICAS_MAX;
+use crate::router::limits::REPLICAS_MAX;
 
 /// Rendezvous hashing (Thaler and Ravishankar, 1998): every server has a score for the key, and the highest wins.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-use super::Furc;
+use super::furc::Furc;
 
 /// mcrouter's ConstShard: a key `x:<digits>:y` names its server by number; any other goes by Ch3.
 #[derive(Clone, Debug)]

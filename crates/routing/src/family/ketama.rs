@@ -1,6 +1,7 @@
 //! The original libketama.
 
-use super::{Refusal, md5_ring_points, whole_weights};
+use super::points::md5_ring_points;
+use super::weights::{Refusal, whole_weights};
 use crate::distribution::{Distribution, Hashed, Ring};
 use crate::hash::KeyHash;
 use crate::server::Server;

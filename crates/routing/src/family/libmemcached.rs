@@ -1,6 +1,7 @@
 //! libmemcached's distributions.
 
-use super::{Refusal, ketama_shares, md5_ring_points, refuse_weights, slots, whole_weights};
+use super::points::{ketama_shares, md5_ring_points};
+use super::weights::{Refusal, refuse_weights, slots, whole_weights};
 use crate::distribution::{Distribution, Hashed, Ring, Slots};
 use crate::hash::KeyHash;
 use crate::server::Server;

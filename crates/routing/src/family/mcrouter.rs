@@ -1,6 +1,6 @@
 //! mcrouter's hash functions.
 
-use super::{Refusal, refuse_weights};
+use super::weights::{Refusal, refuse_weights};
 use crate::distribution::{ConstShard, Distribution, Furc, Rendezvous, Score, WeightedFurc};
 use crate::server::Server;
 

@@ -1,10 +1,11 @@
 //! The distributions of memcached's built-in proxy, as of memcached 1.6.45: the default ring of earlier versions had
 //! one point per server.
 
-use super::{Refusal, md5_ring_points, refuse_weights};
+use super::points::md5_ring_points;
+use super::weights::{Refusal, refuse_weights};
 use crate::distribution::{Distribution, Hashed, Jump, Ring};
 use crate::hash::{KeyHash, xxh3_64};
-use crate::placement::Placement;
+use crate::options::placement::Placement;
 use crate::server::Server;
 
 const POINTS_PER_SERVER: u32 = 160;

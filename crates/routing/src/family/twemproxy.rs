@@ -1,6 +1,7 @@
 //! twemproxy's distributions.
 
-use super::{Refusal, SLOTS_MAX, bounded_weights, ketama_shares, md5_ring_points, slots, whole_weights};
+use super::points::{ketama_shares, md5_ring_points};
+use super::weights::{Refusal, SLOTS_MAX, bounded_weights, slots, whole_weights};
 use crate::distribution::{Distribution, Hashed, Ring, Slots};
 use crate::hash::KeyHash;
 use crate::server::{Endpoint, Server};

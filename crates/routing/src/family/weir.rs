@@ -1,6 +1,6 @@
 //! Weir's own placements.
 
-use super::{Refusal, SLOTS_MAX, bounded_weights, refuse_weights, slots, whole_weights};
+use super::weights::{Refusal, SLOTS_MAX, bounded_weights, refuse_weights, slots, whole_weights};
 use crate::distribution::{Distribution, Hashed, Jump, Rendezvous, Ring, Score, Slots};
 use crate::hash::{KeyHash, xxh3_64};
 use crate::server::Server;

@@ -1,7 +1,7 @@
 use crate::hash::KeyHash;
-use crate::placement::Placement;
-use crate::router::{REPLICAS_MAX, SERVERS_MAX};
-use crate::weight::Weight;
+use crate::options::placement::Placement;
+use crate::router::limits::{REPLICAS_MAX, SERVERS_MAX};
+use crate::server::weight::Weight;
 
 /// Why servers and options do not make a router.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
