@@ -1,11 +1,18 @@
+//! Recorded times: exact sums, and a histogram. It counts in `buckets`, whose numbers are kept small by `counts`; `compact` is one
+//! that is kept for a while.
+
+mod buckets;
+pub(crate) mod compact;
+mod counts;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::{Serialize, Serializer};
 
-use crate::buckets::Buckets;
-use crate::counts::Counts;
+use self::buckets::Buckets;
+use self::counts::Counts;
 use crate::{Instant, wide};
 
 /// With fewer samples the largest one lies below the true percentile with a probability above 5 %
@@ -294,7 +301,7 @@ fn encode(histogram: &Histogram<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buckets::{BUCKETS_MAX_NS, SIGNIFICANT_DIGITS};
+    use crate::distribution::buckets::{BUCKETS_MAX_NS, SIGNIFICANT_DIGITS};
     use hdrhistogram::serialization::Deserializer;
     use proptest::prelude::*;
 

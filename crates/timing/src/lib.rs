@@ -12,37 +12,31 @@
 //! | `stamps` | [`Stamps`] of one request and the [`Stage`]s between them |
 //! | `operation` | [`Operation`], what was asked, and [`Outcome`], how it went |
 //! | `distribution` | [`Distribution`], exact sums and a histogram of recorded times |
-//! | `buckets` | where a distribution counts |
-//! | `queue` | [`QueueGauge`], the length that arrivals meet and its time average |
-//! | `station` | [`Station`], who is in it over time, and how long each had been there |
-//! | `compact` | [`CompactDistribution`], one that is kept for a while |
+//! | `distribution/compact` | [`CompactDistribution`], one that is kept for a while |
+//! | `gauges` | [`QueueGauge`], the length that arrivals meet and its time average; [`Station`], who is in it over time, and how long each had been there |
 //! | `window` | one-second [`Window`]s of counts and sums |
 //! | `measurements` | [`Measurements`], all histograms of some time |
 //! | `recorder`, `report` | the two ends of the story |
 
-mod buckets;
-mod compact;
-mod counts;
 mod distribution;
+mod gauges;
 mod instant;
 mod measurements;
 mod operation;
-mod queue;
 mod recorder;
 mod report;
 mod stamps;
-mod station;
 mod wide;
 mod window;
 
-pub use compact::CompactDistribution;
+pub use distribution::compact::CompactDistribution;
 pub use distribution::{Distribution, DistributionReport};
+pub use gauges::queue::{QueueGauge, QueueReport};
+pub use gauges::station::{Station, StationReport};
 pub use instant::Instant;
 pub use measurements::Measurements;
 pub use operation::{Operation, Outcome};
-pub use queue::{QueueGauge, QueueReport};
 pub use recorder::{EndedWindow, Recorder};
 pub use report::{LoopReport, OperationReport, Operations, Report, Windows};
 pub use stamps::{Stage, Stamps};
-pub use station::{Station, StationReport};
 pub use window::{Window, WindowCounts};

@@ -2,7 +2,7 @@ use std::{iter, mem};
 
 use hdrhistogram::Histogram;
 
-use crate::counts::Counts;
+use crate::distribution::counts::Counts;
 
 /// Longest time that buckets tell apart, in nanoseconds: about 18 minutes. What is longer is counted at this bound.
 pub(crate) const BUCKETS_MAX_NS: u64 = (1 << 40) - 1;

@@ -1,5 +1,5 @@
 use crate::Distribution;
-use crate::buckets::Buckets;
+use crate::distribution::buckets::Buckets;
 
 /// A [`Distribution`] that is kept for a while and not recorded into: only buckets with something in them take memory, six bytes each.
 #[derive(Clone, Debug)]
