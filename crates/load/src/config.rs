@@ -6,9 +6,9 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::arrivals::{Assignment, Plan};
 use crate::content::{Amount, Content};
-use crate::schedule::{Process, Schedule, ThinkTime};
+use crate::pacing::arrivals::{Assignment, Plan};
+use crate::pacing::schedule::{Process, Schedule, ThinkTime};
 
 /// What the command line asks for, not yet checked.
 #[derive(Debug, Clone, PartialEq)]

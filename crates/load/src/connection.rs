@@ -29,13 +29,13 @@ use weir_timing::{Instant, Operation};
 
 use self::failure::{Failure, Name};
 use crate::content::{Amount, Command};
-use crate::mix::{Ask, Source};
-use crate::pace::{Due, Pace};
+use crate::pacing::pace::{Due, Pace};
 use crate::recorder::{Outcome, Recorder, Times};
-use crate::replay::{KeyName, Trace, TraceError};
-use crate::verify::{Asked, Fault, text};
-use crate::versions::count;
 use crate::workload::Workload;
+use crate::workload::mix::{Ask, Source};
+use crate::workload::replay::{KeyName, Trace, TraceError};
+use crate::workload::verify::{Asked, Fault, text};
+use crate::workload::versions::count;
 
 /// The state of one connection.
 #[derive(Debug)]

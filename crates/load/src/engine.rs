@@ -18,13 +18,13 @@ use crate::driver::cpu::CpuTime;
 use crate::driver::link::Link;
 use crate::driver::target::Target;
 use crate::driver::worker::{Conduct, TICK_NS_MAX, Worker};
-use crate::hdr::HdrLog;
-use crate::phase::{NEVER, Phase, Timeline};
-use crate::progress::Progress;
 use crate::recorder::Recorder;
-use crate::replay::{Trace, TraceError};
+use crate::recorder::hdr::HdrLog;
+use crate::recorder::phase::{NEVER, Phase, Timeline};
+use crate::report::progress::Progress;
 use crate::report::{Measurements, Report};
 use crate::workload::Workload;
+use crate::workload::replay::{Trace, TraceError};
 
 /// Makes a run and reports it. When `stop` becomes true, the run ends soon and cleanly, and what was measured so far is
 /// reported. `log` gets the response times of every second.

@@ -1,12 +1,18 @@
 //! What one thread has counted and timed; the recorders of all threads merge into one at the end.
+//!
+//! The phases of a run stand in `phase`; response times second by second in `intervals`, and as a log of them in `hdr`.
+
+pub(crate) mod hdr;
+pub(crate) mod intervals;
+pub(crate) mod phase;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use weir_timing::{Distribution, Instant, Operation};
 
-use crate::intervals::{Interval, Intervals};
-use crate::phase::{Phase, Timeline};
+use crate::recorder::intervals::{Interval, Intervals};
+use crate::recorder::phase::{Phase, Timeline};
 
 /// Counts by phase, and for the measured phase also by operation and by window.
 #[derive(Debug)]
@@ -237,7 +243,7 @@ impl Recorder {
     /// An error reply came, with this text.
     #[cold]
     pub(crate) fn record_error_text(&mut self, text: &[u8]) {
-        let text = crate::verify::text(text);
+        let text = crate::workload::verify::text(text);
         if let Some(count) = self.errors.get_mut(&text) {
             *count += 1;
         } else if self.errors.len() < ERROR_TEXTS_MAX {

@@ -1,4 +1,12 @@
-//! What a run found: as a record (`docs/formats.md`, `weir.load/1`) and as a table.
+//! What a run found: as a record (`docs/formats.md`, `weir.load/1`) and as a table (`summary`).
+//!
+//! `bottleneck` says who set the pace: generator, target or neither; `thresholds` are conditions under which a run fails;
+//! `progress` is what is shown meanwhile.
+
+pub(crate) mod bottleneck;
+pub(crate) mod progress;
+pub(crate) mod summary;
+pub(crate) mod thresholds;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,17 +14,17 @@ use std::path::PathBuf;
 use serde::Serialize;
 use weir_timing::{DistributionReport, Instant, Operation};
 
-use crate::bottleneck::{Bottleneck, Evidence};
 use crate::config::{Config, Pacing};
 use crate::content::Content;
 use crate::driver::clock::Clock;
 use crate::driver::cpu::CpuTime;
-use crate::keyspace::KEY_SIZE_MAX;
-use crate::phase::{Phase, Timeline};
+use crate::recorder::phase::{Phase, Timeline};
 use crate::recorder::{Failures, OperationCounts, Recorder, WINDOW_NS};
-use crate::summary::Summary;
-use crate::thresholds::{Judgement, Threshold, describe};
+use crate::report::bottleneck::{Bottleneck, Evidence};
+use crate::report::summary::Summary;
+use crate::report::thresholds::{Judgement, Threshold, describe};
 use crate::workload::VALUE_SIZE_DRAWN_MAX;
+use crate::workload::keyspace::KEY_SIZE_MAX;
 
 /// A run's record. Serialized, it is the schema `weir.load/1`.
 #[derive(Debug, Clone, Serialize)]

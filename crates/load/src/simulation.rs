@@ -11,16 +11,16 @@ use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use weir_timing::{Distribution, Instant, Operation};
 
-use crate::agenda::Agenda;
-use crate::arrivals::{exponential, generator};
 use crate::config::{Config, Pacing, Settings};
 use crate::connection::Connection;
-use crate::mix::Source;
-use crate::pace::Pace;
-use crate::phase::{Phase, Timeline};
+use crate::pacing::agenda::Agenda;
+use crate::pacing::arrivals::{exponential, generator};
+use crate::pacing::pace::Pace;
+use crate::pacing::schedule::{Process, ThinkTime};
 use crate::recorder::Recorder;
-use crate::schedule::{Process, ThinkTime};
+use crate::recorder::phase::{Phase, Timeline};
 use crate::workload::Workload;
+use crate::workload::mix::Source;
 
 /// One run.
 struct World {
@@ -110,7 +110,7 @@ impl World {
             timeline,
             output: Vec::new(),
             allocations: 0,
-            count_from: crate::phase::NEVER,
+            count_from: crate::recorder::phase::NEVER,
         }
     }
 

@@ -1,14 +1,27 @@
 //! What all connections of a run share: keys, values, and the bytes of requests.
+//!
+//! ```text
+//! keyspace   key index <-> key bytes      mix      which request comes next
+//! value      values that say whose        replay   requests from a trace
+//! versions   what has been written        verify   does the reply answer the request?
+//! ```
+
+pub(crate) mod keyspace;
+pub(crate) mod mix;
+pub(crate) mod replay;
+pub(crate) mod value;
+pub(crate) mod verify;
+pub(crate) mod versions;
 
 use std::io::Write;
 
 use crate::config::Config;
 use crate::content::Command;
-use crate::keyspace::{Keyspace, PerKey};
-use crate::mix::Ask;
-use crate::replay::{KeyName, Trace};
-use crate::value::{PIECE_BYTES, Values};
-use crate::versions::Versions;
+use crate::workload::keyspace::{Keyspace, PerKey};
+use crate::workload::mix::Ask;
+use crate::workload::replay::{KeyName, Trace};
+use crate::workload::value::{PIECE_BYTES, Values};
+use crate::workload::versions::Versions;
 
 /// Keys, values and versions of a run.
 #[derive(Debug)]
@@ -143,7 +156,7 @@ mod tests {
     use super::*;
     use crate::config::Settings;
     use crate::content::Amount;
-    use crate::value;
+    use crate::workload::value;
 
     fn workload(change: impl FnOnce(&mut Settings)) -> (Config, Workload) {
         let mut settings = Settings { keys: 100, ..Settings::example() };

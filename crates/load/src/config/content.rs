@@ -4,10 +4,10 @@ use weir_timing::Operation;
 
 use super::{Config, ConfigError, Settings, within};
 use crate::content::{Amount, Command};
-use crate::keyspace::{KEY_SIZE_MAX, digits};
-use crate::replay::TRACE_VALUE_SIZE_MAX;
-use crate::value::{self, PIECE_BYTES};
 use crate::workload::VALUE_SIZE_DRAWN_MAX;
+use crate::workload::keyspace::{KEY_SIZE_MAX, digits};
+use crate::workload::replay::TRACE_VALUE_SIZE_MAX;
+use crate::workload::value::{self, PIECE_BYTES};
 
 impl Config {
     /// Keys of values, and behind them as many keys of numbers where the run counts.

@@ -4,8 +4,8 @@ use weir_protocol::{Reply, Status, ValueSpan};
 
 use super::{Connection, Outstanding};
 use crate::content::Command;
-use crate::mix::{Ask, Then};
-use crate::verify::{Fault, Found, meta_value, text, verify_number, verify_values};
+use crate::workload::mix::{Ask, Then};
+use crate::workload::verify::{Fault, Found, meta_value, text, verify_number, verify_values};
 
 impl Connection {
     /// Whether the reply answers the request, and which keys it did not find.

@@ -4,8 +4,8 @@ use super::cache::{Cache, Item};
 use super::*;
 use crate::allocations;
 use crate::config::{Config, Settings};
-use crate::mix::{MixSource, Prefill};
-use crate::phase::{NEVER, Timeline};
+use crate::recorder::phase::{NEVER, Timeline};
+use crate::workload::mix::{MixSource, Prefill};
 
 /// Two connections of a run and the cache that they share.
 struct Run {
@@ -318,7 +318,7 @@ fn replies_that_do_not_fit_their_command_are_failures() {
 #[test]
 fn a_connection_is_renewed_after_its_number_of_requests() {
     let mut run = Run::prefilled("get=1", |s| s.connections = 1);
-    let seed = crate::mix::rng(1, 0, crate::mix::RECONNECT);
+    let seed = crate::workload::mix::rng(1, 0, crate::workload::mix::RECONNECT);
     run.connections[0].set_renewal("3-9".parse().expect("an amount"), seed);
     run = run.load();
     for _ in 0..100 {

@@ -7,7 +7,7 @@
 use super::cache::Cache;
 use super::*;
 use crate::config::{Config, Settings};
-use crate::mix::{MixSource, Prefill};
+use crate::workload::mix::{MixSource, Prefill};
 
 #[test]
 #[ignore = "shows figures that depend on the machine"]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Connection, Outstanding};
-use crate::verify::Fault;
+use crate::workload::verify::Fault;
 
 /// How a connection is named to the user.
 pub(super) struct Name<'a>(pub(super) &'a Connection);

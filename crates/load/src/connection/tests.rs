@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Config, Settings};
-use crate::phase::{NEVER, Timeline};
 use crate::recorder::PhaseCounts;
+use crate::recorder::phase::{NEVER, Timeline};
 use crate::workload::FLAGS;
 
 /// A connection whose requests and replies are given, with keys `0000` to `0009` and values of 64 bytes.

@@ -17,10 +17,10 @@ use weir_timing::Instant;
 use super::clock::Clock;
 use crate::config::Config;
 use crate::connection::Connection;
-use crate::mix::Source;
-use crate::pace::Pace;
+use crate::pacing::pace::Pace;
 use crate::recorder::Recorder;
-use crate::verify::Fault;
+use crate::workload::mix::Source;
+use crate::workload::verify::Fault;
 
 /// One connection of a worker.
 #[derive(Debug)]

@@ -11,14 +11,14 @@ use weir_timing::{Distribution, Instant};
 use super::clock::Clock;
 use super::link::{Context, Link};
 use super::timer::Timer;
-use crate::agenda::Agenda;
 use crate::config::Config;
-use crate::intervals::{Gathering, Interval};
-use crate::mix::{Prefill, RECONNECT, Source, rng};
-use crate::pace::Pace;
-use crate::phase::{NEVER, Timeline};
+use crate::pacing::agenda::Agenda;
+use crate::pacing::pace::Pace;
+use crate::recorder::intervals::{Gathering, Interval};
+use crate::recorder::phase::{NEVER, Timeline};
 use crate::recorder::{PhaseCounts, Recorder};
-use crate::replay::TraceError;
+use crate::workload::mix::{Prefill, RECONNECT, Source, rng};
+use crate::workload::replay::TraceError;
 
 /// The links of one thread, and what they have recorded.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use weir_timing::Instant;
 
-use crate::arrivals::{Arrival, Arrivals, Plan};
+use crate::pacing::arrivals::{Arrival, Arrivals, Plan};
 
 /// The agenda of one thread.
 #[derive(Debug, Default)]

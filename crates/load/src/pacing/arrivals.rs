@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use weir_timing::Instant;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::schedule::{Course, Process, Schedule};
+use crate::pacing::schedule::{Course, Process, Schedule};
 
 /// One arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use rand::rngs::SmallRng;
 use weir_timing::Instant;
 
-use crate::arrivals::{exponential, generator};
 use crate::config::{Config, Pacing};
-use crate::schedule::ThinkTime;
+use crate::pacing::arrivals::{exponential, generator};
+use crate::pacing::schedule::ThinkTime;
 
 /// The pace of one connection.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
     use crate::config::Settings;
-    use crate::schedule::Process;
+    use crate::pacing::schedule::Process;
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)

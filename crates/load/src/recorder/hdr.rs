@@ -9,7 +9,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
 use weir_timing::Distribution;
 
-use crate::intervals::Interval;
+use crate::recorder::intervals::Interval;
 
 /// A log in HdrHistogram's interval format, version 1.2 and encoding V2: for every second one line without a tag for all
 /// operations together, then one line for each operation, with its name as tag. Values are nanoseconds.
@@ -112,7 +112,7 @@ mod tests {
     use weir_timing::Operation;
 
     use super::*;
-    use crate::intervals::{Gathering, Intervals};
+    use crate::recorder::intervals::{Gathering, Intervals};
 
     #[derive(Clone, Default)]
     struct File(Rc<RefCell<Vec<u8>>>);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::config::Pacing;
+use crate::pacing::schedule::ThinkTime;
 use crate::recorder::ScheduledCounts;
-use crate::schedule::ThinkTime;
 
 /// What set the pace of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -118,7 +118,7 @@ const KEPT_UP_MIN: f64 = 0.98;
 mod tests {
     use super::*;
     use crate::config::Settings;
-    use crate::schedule::Process;
+    use crate::pacing::schedule::Process;
 
     fn verdict(pacing: &Pacing, completed: u64, busiest: f64, late: u64) -> Option<Bottleneck> {
         let scheduled = ScheduledCounts { arrivals: 1000, late, ..ScheduledCounts::default() };

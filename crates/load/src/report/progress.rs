@@ -6,9 +6,9 @@ use std::time::Duration;
 use weir_timing::{Distribution, Instant};
 
 use crate::driver::worker::Conduct;
-use crate::phase::Phase;
 use crate::recorder::PhaseCounts;
-use crate::summary::human_time;
+use crate::recorder::phase::Phase;
+use crate::report::summary::human_time;
 
 /// Shows a run's progress: one line that is redrawn, or one line per phase and one every ten seconds.
 pub struct Progress {
@@ -138,7 +138,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::phase::NEVER;
+    use crate::recorder::phase::NEVER;
 
     #[derive(Clone, Default)]
     struct Screen(Rc<RefCell<Vec<u8>>>);

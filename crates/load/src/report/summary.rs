@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use weir_timing::DistributionReport;
 
-use crate::bottleneck::Bottleneck;
+use crate::report::bottleneck::Bottleneck;
 use crate::report::{OperationReport, Report, ScheduledReport, ratio};
 
 /// A report as a small table.

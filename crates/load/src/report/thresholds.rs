@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::Serialize;
 use weir_timing::{DistributionReport, Operation};
 
+use crate::report::summary::human_time;
 use crate::report::{OperationReport, Report, ratio};
-use crate::summary::human_time;
 use crate::units;
 
 /// A condition under which a run fails: `[OPERATION.]METRIC COMPARISON VALUE`.

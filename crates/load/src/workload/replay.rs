@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::content::Command;
-use crate::keyspace::KEY_SIZE_MAX;
-use crate::mix::Ask;
+use crate::workload::keyspace::KEY_SIZE_MAX;
+use crate::workload::mix::Ask;
 
 /// A key as the trace names it.
 #[derive(Clone, Copy)]
@@ -289,7 +289,7 @@ fn number(text: &[u8], what: &str, most: u64) -> Result<u64, String> {
 }
 
 fn word(bytes: &[u8]) -> String {
-    crate::verify::text(bytes)
+    crate::workload::verify::text(bytes)
 }
 
 /// Larger than any key with its log line, and small enough to hold.
@@ -308,7 +308,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::mix::Then;
+    use crate::workload::mix::Then;
 
     fn trace(text: &str) -> Trace {
         Trace::new(Path::new("sample"), Box::new(io::Cursor::new(text.as_bytes().to_vec())), false)

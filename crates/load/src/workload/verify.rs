@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use weir_protocol::{ValueSpan, Violation};
 
-use crate::replay::KeyName;
-use crate::value::{ValueFault, verify_pieces};
-use crate::versions::{Origin, count};
+use crate::workload::replay::KeyName;
+use crate::workload::value::{ValueFault, verify_pieces};
+use crate::workload::versions::{Origin, count};
 use crate::workload::{FLAGS, Workload};
 
 /// A key that was asked for.
