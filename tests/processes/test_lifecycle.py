@@ -103,12 +103,18 @@ def refusal(*arguments: str) -> tuple[int, str]:
         # What would serve nobody.
         (("--server", "127.0.0.1:20001", "--max-connections", "0"), "no client could connect; give at least 1"),
         (("--server", "127.0.0.1:20001", "--max-value", "0"), "clients could store nothing"),
-        (("--server", "127.0.0.1:20001", "--client-buffer", "0"), "--client-buffer 0 is too little"),
-        (("--server", "127.0.0.1:20001", "--server-buffer", "1k"), "--server-buffer 1024 is too little"),
-        (("--server", "127.0.0.1:20001", "--buffer-limit", "0"), "--buffer-limit 0 is too little"),
-        (("--server", "127.0.0.1:20001", "--connect-timeout", "0s"), "--connect-timeout must be longer"),
-        (("--server", "127.0.0.1:20001", "--engine", "pool", "--workers", "0"), "--workers 0 is out of range"),
-        (("--server", "127.0.0.1:20001", "--engine", "split", "--readers", "0"), "--readers 0 is out of range"),
+        (("--server", "127.0.0.1:20001", "--client-buffer", "0"), "'--client-buffer <BYTES>': 0 is too little"),
+        (("--server", "127.0.0.1:20001", "--server-buffer", "1k"), "'--server-buffer <BYTES>': 1k is too little"),
+        (("--server", "127.0.0.1:20001", "--buffer-limit", "0"), "'--buffer-limit <BYTES>': 0 is too little"),
+        (("--server", "127.0.0.1:20001", "--connect-timeout", "0s"), "no server could be connected to"),
+        (
+            ("--server", "127.0.0.1:20001", "--engine", "pool", "--workers", "0"),
+            "'--workers <W>': 0 is out of range: give 1 to 1024",
+        ),
+        (
+            ("--server", "127.0.0.1:20001", "--engine", "split", "--readers", "0"),
+            "'--readers <T>': 0 is out of range: give 1 to 256",
+        ),
         (("--server", "127.0.0.1:20001", "--engine", "pool", "--queue", "0"), "every request would be refused"),
     ],
 )

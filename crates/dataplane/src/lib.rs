@@ -40,7 +40,7 @@ pub use config::Mutation;
 pub use config::multiget::{Multiget, NotWhole, OnFailure};
 pub use config::patience::Patience;
 pub use config::policy::{JoinGets, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
-pub use config::words::UnknownWord;
+pub use config::words::{UnknownWord, Word};
 pub use dataplane::Dataplane;
 pub use memory::budget::{Budget, Charge, SCARCE_LOOK_NS};
 pub use meter::counters::Counters;

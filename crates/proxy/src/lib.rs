@@ -39,15 +39,12 @@ mod reload;
 mod run;
 
 pub use config::engine::Engine;
-pub use config::{Config, ConfigError, LISTEN_MODE, Listen, Replication, Reread, THREADS_MAX};
+pub use config::settings::{
+    EngineName, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, Setting, Settings, Table,
+};
+pub use config::{Config, ConfigError, Listen, Reread};
 pub use connections::names::{Resolve, ResolveError, SystemResolver, unresolved};
-pub use connections::tcp_timeouts::TcpTimeouts;
-pub use engine::event::batching::{Batching, PAUSE_MAX_NS};
 pub use notices::notice::{Notice, ServerNotice};
 pub use process::error::RunError;
-pub use records::traces::Sampling;
 pub use reload::resolver::NAMES_PATIENCE;
 pub use run::run;
-pub use weir_dataplane::{
-    JoinGets, Multiget, OnFailure, OnStale, Patience, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
-};

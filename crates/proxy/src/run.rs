@@ -66,7 +66,8 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
     let mut files = Files::open(config, clock, &tell, watch)?;
     let tracing = files.take_tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
-    let whereabouts = Whereabouts::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp);
+    let whereabouts =
+        Whereabouts::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp());
     let making = Making::new(config, clock, watch, whereabouts, Arc::clone(&notices), questions, hub)
         .with_tracing(tracing);
     let Started { reporting, doors, threads, queues } = engine::start(&making)?;
@@ -87,6 +88,8 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
         bound.listen = Listen::Tcp(address);
     }
     bound.admin = admin.as_ref().and_then(|admin| admin.local_addr().ok());
+    bound.settings.listen = bound.listen.to_string();
+    bound.settings.admin = bound.admin.map(|address| address.to_string());
     let (acceptor, acceptor_thread) = (handle, watch.spawn("weir-accept".into(), move || acceptor.run())?);
     let kept = doors.clone();
     watch.spawn("weir-reloader".into(), move || reload.run(&kept))?;
@@ -107,7 +110,7 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
     start_reporting(&reporter, asked, admin, admin_spare, watch)?;
     tell(Notice::Ready(Box::new(bound)));
 
-    let Stop { signal, delay } = stopping.wait(config.drain_delay, || reload_handle.reload());
+    let Stop { signal, delay } = stopping.wait(config.settings.drain_delay, || reload_handle.reload());
     if let Some(failure) = watch.failure() {
         return Err(failure);
     }
@@ -120,7 +123,7 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
     stopping.end_at_the_next()?;
 
     let system = |what| move |source| RunError::System { what, source };
-    tell(Notice::Draining { timeout: config.drain_timeout });
+    tell(Notice::Draining { timeout: config.settings.drain_timeout });
     let began = clock.now();
     acceptor.stop().map_err(system("stop accepting"))?;
     join(acceptor_thread)?;

@@ -6,7 +6,7 @@ use std::{
     thread,
     time::Duration,
 };
-use weir_proxy::{Config, Notice, RunError, run};
+use weir_proxy::{Config, Layer, Notice, RunError, run};
 use weir_routing::{Placement, Router, Server};
 
 /// How long anything may take.
@@ -16,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn a_proxy_whose_reader_of_configurations_has_died_ends_and_says_so() {
     // It went on, and every later SIGHUP did nothing.
     let router = Router::new(vec![Server::new("127.0.0.1", 1)], Placement::Modulo, 1).expect("a pool");
-    let mut config = Config::new("127.0.0.1:0", router.into(), 1).expect("valid");
+    let said = Layer::default().with("listen", "127.0.0.1:0").expect("an address");
+    let mut config = Config::new(router.into(), &said).expect("valid");
     config.reread = Arc::new(|| panic!("out of luck"));
     let (told, notices) = channel();
     let (ended, end) = channel();

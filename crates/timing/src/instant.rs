@@ -1,3 +1,7 @@
+mod text;
+
+pub use text::{duration, duration_text};
+
 /// A moment on the process's one monotonic clock: nanoseconds since that clock's origin.
 ///
 /// 64 bits of nanoseconds last 584 years, and half the space of [`std::time::Instant`], which this crate must not

@@ -8,7 +8,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `instant` | [`Instant`], nanoseconds since the process's clock origin |
+//! | `instant` | [`Instant`], nanoseconds since the process's clock origin, and [`duration`]s as people write them |
 //! | `stamps` | [`Stamps`] of one request and the [`Stage`]s between them |
 //! | `operation` | [`Operation`], what was asked, and [`Outcome`], how it went |
 //! | `distribution` | [`Distribution`], exact sums and a histogram of recorded times |
@@ -33,7 +33,7 @@ pub use distribution::compact::CompactDistribution;
 pub use distribution::{Distribution, DistributionReport};
 pub use gauges::queue::{QueueGauge, QueueReport};
 pub use gauges::station::{Station, StationReport};
-pub use instant::Instant;
+pub use instant::{Instant, duration, duration_text};
 pub use measurements::Measurements;
 pub use operation::{Operation, Outcome};
 pub use recorder::{EndedWindow, Recorder};

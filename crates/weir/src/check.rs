@@ -9,12 +9,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use weir_proxy::{ConfigError, NAMES_PATIENCE, SystemResolver, unresolved};
+use weir_proxy::{ConfigError, Layer, NAMES_PATIENCE, SystemResolver, unresolved};
 
 use crate::config_file::{self, Config};
 use crate::pool::{self, Pool};
-use crate::proxy::Given;
-use crate::settings::Settings;
+use crate::proxy;
 
 /// The flags of `weir check`.
 #[derive(Args, Debug)]
@@ -61,21 +60,22 @@ impl CheckArgs {
         let file = config_file::read(&self.file)?;
         let mut warnings = Vec::new();
         // Names under which the proxy itself is to be reached may be known elsewhere only: the rest is checked with others.
-        let mut instead = Settings::default();
+        let mut instead = Layer::default();
         let config = loop {
             let routed = pool::routed(&self.file, &file, self.pool.as_deref())?;
-            let error = match Given::assembled(instead.clone().over(file.settings.clone()), routed) {
+            let error = match proxy::assembled(instead.clone().over(file.settings.clone()), routed) {
                 Ok(config) => break config,
                 Err(error) => error,
             };
-            let of = match error.downcast_ref() {
-                Some(ConfigError::Resolve { role: "--listen", .. }) => &mut instead.listen,
-                Some(ConfigError::Resolve { role: "--admin", .. }) => &mut instead.admin,
-                _ => return Err(error),
+            let name = match error {
+                ConfigError::Resolve { role: "--listen", .. } => "listen",
+                ConfigError::Resolve { role: "--admin", .. } => "admin",
+                _ => return Err(error.into()),
             };
-            if self.resolve || of.replace(ANYWHERE.to_owned()).is_some() {
-                return Err(error);
+            if self.resolve || instead.get(name).is_some() {
+                return Err(error.into());
             }
+            instead = instead.with(name, ANYWHERE)?;
             warnings.push(error.to_string());
         };
         let patience = (!self.resolve).then_some(NAMES_PATIENCE);
@@ -250,7 +250,10 @@ mod tests {
                 "[pools.a]\nservers = [\"a:1\"]\n[pools.b]\nservers = [\"b:1\"]\n",
                 "there are 2 pools: choose one",
             ),
-            ("[proxy]\nthreads = 0\n[pools.a]\nservers = [\"a:1\"]\n", "--threads 0 is out of range"),
+            (
+                "[proxy]\nthreads = 0\n[pools.a]\nservers = [\"a:1\"]\n",
+                "threads: 0 is out of range: give 1 to 256",
+            ),
             ("[proxy]\nworkers = 3\n[pools.a]\nservers = [\"a:1\"]\n", "--workers belongs to --engine pool"),
         ] {
             let file = Written::new(text);
@@ -275,7 +278,7 @@ mod tests {
         }
         let file = Written::new(&of_listen.replace("threads = 1", "threads = 0"));
         let reason = check(&file.0, false).expect_err("the rest is checked");
-        assert!(reason.contains("--threads 0"), "{reason}");
+        assert!(reason.contains("threads: 0 is out of range"), "{reason}");
         let file = Written::new("[pools.a]\nservers = [\"127.0.0.1:1\"]\n");
         assert!(check(&file.0, true).expect("an address is no name").warnings.is_empty());
     }

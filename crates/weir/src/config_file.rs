@@ -8,16 +8,14 @@ use std::fmt;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
 use serde::Deserialize;
-use toml::Spanned;
-use weir_proxy::Multiget;
-use weir_routing::{Endpoint, Options, Router, RoutingError, Server, Table, TableError};
+use serde::de::{Deserializer, MapAccess, Visitor};
+use toml::{Spanned, Value};
+use weir_proxy::{Form, Layer, Place, PoolSettings, Setting, Settings, Table as _};
+use weir_routing::{Router, RoutingError, Server, Table, TableError};
 
 use crate::pool::{Pool, PoolError, Routed};
-use crate::settings::{self, Settings, SettingsTable};
-use crate::units::{self, TimeText};
 
 /// The largest file that is read, in bytes: far more than the largest pools need.
 const BYTES_MAX: u64 = 16 << 20;
@@ -32,7 +30,7 @@ pub(crate) struct Config {
     /// Prefixes of keys, and the pools that they lead to.
     pub(crate) routes: Vec<(String, String)>,
     /// What it says about the proxy itself.
-    pub(crate) settings: Settings,
+    pub(crate) settings: Layer,
 }
 
 /// Why a file is refused.
@@ -63,36 +61,104 @@ struct FileTable {
     routes: Option<BTreeMap<Spanned<String>, Spanned<String>>>,
     /// The pool of keys that no route takes.
     default: Option<Spanned<String>>,
-    proxy: Option<SettingsTable>,
+    proxy: Option<Entries>,
 }
 
+/// Settings as they stand there: names and values.
+type Entries = BTreeMap<Spanned<String>, Spanned<Value>>;
+
 /// One pool, `[pools.NAME]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 struct PoolTable {
     /// `HOST:PORT`, `HOST:PORT:WEIGHT` or `HOST:PORT:WEIGHT NAME`, in order.
-    servers: Spanned<Vec<Spanned<String>>>,
-    placement: Option<Spanned<String>>,
-    hash: Option<Spanned<String>>,
-    hash_tag: Option<Spanned<String>>,
-    salt: Option<Spanned<String>>,
-    replicas: Option<Spanned<usize>>,
-    /// `HOST:PORT`: where clients connect.
-    listen: Option<Spanned<String>>,
-    /// Octal digits: who may connect to a socket in the file system.
-    listen_mode: Option<Spanned<String>>,
-    /// Client connections at once.
-    max_connections: Option<Spanned<usize>>,
-    /// A number and a unit: how long a server may take.
-    timeout: Option<Spanned<TimeText>>,
-    /// `sharded`, `whole` or `auto`.
-    multiget: Option<Spanned<String>>,
-    /// `strict` or `degrade`.
-    on_failure: Option<Spanned<String>>,
+    servers: Option<Spanned<Vec<Spanned<String>>>>,
+    entries: Entries,
+}
+
+impl<'de> Deserialize<'de> for PoolTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfPool;
+        impl<'de> Visitor<'de> for OfPool {
+            type Value = PoolTable;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a table with the servers of a pool")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PoolTable, A::Error> {
+                let mut table = PoolTable { servers: None, entries: Entries::new() };
+                while let Some(name) = map.next_key::<Spanned<String>>()? {
+                    if name.get_ref() == "servers" {
+                        table.servers = Some(map.next_value()?);
+                    } else {
+                        table.entries.insert(name, map.next_value()?);
+                    }
+                }
+                Ok(table)
+            }
+        }
+        deserializer.deserialize_map(OfPool)
+    }
+}
+
+/// Where settings stand.
+type Spans = HashMap<&'static str, Range<usize>>;
+
+/// What a table of settings says, each value checked, and where.
+#[derive(Debug, Default)]
+struct Said {
+    layer: Layer,
+    spans: Spans,
+}
+
+impl Said {
+    /// The first mistake is what is told.
+    fn of(entries: Entries, rows: &[&'static Setting], beside: &[&str]) -> Result<Self, Fault> {
+        let mut entries: Vec<_> = entries.into_iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        let mut said = Self::default();
+        for (name, value) in entries {
+            let Some(row) = rows.iter().find(|row| row.name == name.get_ref()) else {
+                let known = beside.iter().copied().chain(rows.iter().map(|row| row.name));
+                let known: Vec<_> = known.map(|name| format!("`{name}`")).collect();
+                let reason =
+                    format!("unknown field `{}`, expected one of {}", name.get_ref(), known.join(", "));
+                return Err(fault(name.span(), &reason));
+            };
+            let span = value.span();
+            let refused = |reason: &str| fault(span.clone(), &format!("{}: {reason}", row.name));
+            let text = written(row.form, value.get_ref()).map_err(|reason| refused(&reason))?;
+            said.layer.say(row, &text).map_err(|reason| refused(&reason))?;
+            said.spans.insert(row.name, span);
+        }
+        Ok(said)
+    }
+}
+
+/// A value of this form, as a flag takes it.
+fn written(form: Form, value: &Value) -> Result<String, String> {
+    match (form, value) {
+        (Form::Text | Form::Time | Form::Size, Value::String(text)) => Ok(text.clone()),
+        (Form::Number, Value::Integer(number)) if *number >= 0 => Ok(number.to_string()),
+        (Form::Share, Value::Integer(_) | Value::Float(_)) | (Form::Truth, Value::Boolean(_)) => {
+            Ok(value.to_string())
+        }
+        _ => Err(format!("expected {}, found {value}", form.expected())),
+    }
+}
+
+/// What `[proxy]` may say.
+fn of_proxy() -> Vec<&'static Setting> {
+    Settings::ROWS.iter().filter(|row| row.place != Place::Flag).collect()
+}
+
+/// Of these, what pools may say.
+fn of_proxy_or_pools() -> impl Iterator<Item = &'static Setting> {
+    Settings::ROWS.iter().filter(|row| matches!(row.place, Place::DefaultPool | Place::AllPools))
 }
 
 /// A reason, and the bytes of the file that it is about.
-pub(crate) type Fault = (Option<Range<usize>>, String);
+type Fault = (Option<Range<usize>>, String);
 
 /// Reads and checks a file.
 pub(crate) fn read(file: &Path) -> Result<Config, FileError> {
@@ -145,9 +211,9 @@ fn config(text: &str) -> Result<Config, Fault> {
         let line = text.find("pools").unwrap_or(0);
         return Err((Some(line..line), "there is no pool: write [pools.NAME] and its servers".to_owned()));
     }
-    let settings = table.proxy.map(SettingsTable::checked).transpose()?.unwrap_or_default();
-    let places = Places::of(&table.pools, table.routes.as_ref());
-    let pools = pools(table.pools, &settings)?;
+    let settings = Said::of(table.proxy.unwrap_or_default(), &of_proxy(), &[])?.layer;
+    let mut places = Places::of(&table.pools, table.routes.as_ref());
+    let pools = pools(table.pools, &settings, &mut places)?;
     if let Some(name) = &table.default
         && !pools.contains_key(name.get_ref())
     {
@@ -166,74 +232,79 @@ fn config(text: &str) -> Result<Config, Fault> {
 
 fn pools(
     tables: BTreeMap<Spanned<String>, PoolTable>,
-    settings: &Settings,
+    settings: &Layer,
+    places: &mut Places,
 ) -> Result<BTreeMap<String, Pool>, Fault> {
     let mut pools = BTreeMap::new();
     let mut listeners: HashMap<String, String> = HashMap::new();
     for (name, table) in tables {
-        let twice = |what: &str, span| {
-            let reason = format!("pool {}: {what} is set in [proxy] already: remove one", name.get_ref());
-            Err(fault(span, &reason))
+        let in_pool = |(span, reason): Fault| {
+            (span.or(Some(name.span())), format!("pool {}: {reason}", name.get_ref()))
         };
-        for (what, of_pool, is_set) in [
-            ("listen", span_of(table.listen.as_ref()), settings.listen.is_some()),
-            ("listen_mode", span_of(table.listen_mode.as_ref()), settings.listen_mode.is_some()),
-            ("max_connections", span_of(table.max_connections.as_ref()), settings.max_connections.is_some()),
-            ("timeout", span_of(table.timeout.as_ref()), settings.timeout.is_some()),
-            ("multiget", span_of(table.multiget.as_ref()), settings.multiget.is_some()),
-            ("on_failure", span_of(table.on_failure.as_ref()), settings.on_failure.is_some()),
-        ] {
-            if let Some(of_pool) = of_pool.filter(|_| is_set) {
-                return twice(what, of_pool);
+        let (pool, spans) = pool(table).map_err(in_pool)?;
+        for row in of_proxy_or_pools().filter(|row| settings.get(row.name).is_some()) {
+            if let Some(span) = spans.get(row.name) {
+                let reason = format!("{} is set in [proxy] already: remove one", row.name);
+                return Err(in_pool(fault(span.clone(), &reason)));
             }
         }
-        if let Some(listen) = &table.listen
-            && let Some(other) = listeners.insert(listen.get_ref().clone(), name.get_ref().clone())
+        if let Some(listen) = pool.said.get("listen")
+            && let Some(other) = listeners.insert(listen.to_owned(), name.get_ref().clone())
         {
-            let reason = format!("pool {other} listens on {} already", listen.get_ref());
-            return Err((Some(listen.span()), reason));
+            return Err((spans.get("listen").cloned(), format!("pool {other} listens on {listen} already")));
         }
-        let pool = pool(table).map_err(|(span, reason)| {
-            (span.or(Some(name.span())), format!("pool {}: {reason}", name.get_ref()))
-        })?;
+        places.settings.insert(name.get_ref().clone(), (name.span(), spans));
         pools.insert(name.into_inner(), pool);
     }
     Ok(pools)
 }
 
-fn pool(table: PoolTable) -> Result<Pool, Fault> {
-    let servers_span = table.servers.span();
-    let servers = servers(table.servers.into_inner())?;
-    let spans = Spans {
-        servers: servers_span,
-        replicas: table.replicas.as_ref().map(Spanned::span),
-        hash: table.hash.as_ref().map(Spanned::span),
-        hash_tag: table.hash_tag.as_ref().map(Spanned::span),
-        salt: table.salt.as_ref().map(Spanned::span),
-    };
-    let options = Options {
-        placement: parsed(table.placement)?.unwrap_or_default(),
-        hash: parsed(table.hash)?,
-        hash_tag: parsed(table.hash_tag)?,
-        salt: table.salt.map(Spanned::into_inner).unwrap_or_default(),
-        replicas: table.replicas.map_or(1, Spanned::into_inner),
-    };
-    let (parsed_servers, server_spans): (Vec<Server>, Vec<Range<usize>>) = servers.into_iter().unzip();
-    let names: Vec<String> = parsed_servers.iter().map(|server| server.name.clone()).collect();
-    let router = Router::with_options(parsed_servers, options)
-        .map_err(|error| (Some(spans.of(&error, &names, &server_spans)), error.to_string()))?;
-    let timeout = table.timeout.as_ref().map(checked_timeout).transpose()?;
-    let listen = table.listen.map(checked_listen).transpose()?;
-    let listen_mode = settings::read("listen_mode", table.listen_mode.as_ref(), settings::mode)?;
-    let max_connections = table.max_connections.map(Spanned::into_inner);
-    let multiget_span = table.multiget.as_ref().map(Spanned::span);
-    let multiget: Option<Multiget> = parsed(table.multiget)?;
-    multiget
-        .unwrap_or_default()
+/// A pool, and where its settings stand.
+fn pool(table: PoolTable) -> Result<(Pool, Spans), Fault> {
+    let rows: Vec<_> = PoolSettings::ROWS.iter().chain(of_proxy_or_pools()).collect();
+    let Said { layer, spans } = Said::of(table.entries, &rows, &["servers"])?;
+    let list = table.servers.ok_or_else(|| (None, "missing field `servers`".to_owned()))?;
+    let servers_span = list.span();
+    let (servers, server_spans): (Vec<Server>, Vec<Range<usize>>) =
+        servers(list.into_inner())?.into_iter().unzip();
+    let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
+    let router = Router::with_options(servers, PoolSettings::of(&layer).options()).map_err(|error| {
+        let span = match place_of(&error, &names) {
+            Some(Blame::Setting(name)) => spans.get(name),
+            Some(Blame::Server(place)) => server_spans.get(place),
+            None => None,
+        };
+        (Some(span.unwrap_or(&servers_span).clone()), error.to_string())
+    })?;
+    Settings::of(&layer)
+        .multiget
         .check(router.servers().len(), router.replicas())
-        .map_err(|error| (multiget_span, error.to_string()))?;
-    let on_failure = parsed(table.on_failure)?;
-    Ok(Pool { router, listen, listen_mode, max_connections, timeout, multiget, on_failure })
+        .map_err(|error| (spans.get("multiget").cloned(), error.to_string()))?;
+    Ok((Pool { router, said: layer }, spans))
+}
+
+/// What an error is about.
+enum Blame {
+    Setting(&'static str),
+    /// By its place in the list.
+    Server(usize),
+}
+
+fn place_of(error: &RoutingError, names: &[String]) -> Option<Blame> {
+    match error {
+        RoutingError::Replicas { .. } | RoutingError::TooManyReplicas(_) => Some(Blame::Setting("replicas")),
+        RoutingError::Hash { .. } => Some(Blame::Setting("hash")),
+        RoutingError::HashTag(_) => Some(Blame::Setting("hash_tag")),
+        RoutingError::Salt(_) => Some(Blame::Setting("salt")),
+        // The later of two equals: the earlier one was right when it was written.
+        RoutingError::Duplicate(server)
+        | RoutingError::NoWeight(server)
+        | RoutingError::WeightIgnored { server, .. }
+        | RoutingError::WeightOutOfRange { server, .. } => {
+            names.iter().rposition(|name| name == server).map(Blame::Server)
+        }
+        RoutingError::NoServers | RoutingError::TooManyServers(_) | RoutingError::TooHeavy { .. } => None,
+    }
 }
 
 fn servers(list: Vec<Spanned<String>>) -> Result<Vec<(Server, Range<usize>)>, Fault> {
@@ -244,52 +315,7 @@ fn servers(list: Vec<Spanned<String>>) -> Result<Vec<(Server, Range<usize>)>, Fa
     list.into_iter().map(server).collect()
 }
 
-pub(crate) fn parsed<T>(text: Option<Spanned<String>>) -> Result<Option<T>, Fault>
-where
-    T: std::str::FromStr<Err: fmt::Display>,
-{
-    text.map(|text| text.get_ref().parse().map_err(|error| fault(text.span(), &error))).transpose()
-}
-
-pub(crate) fn checked_timeout(text: &Spanned<TimeText>) -> Result<Duration, Fault> {
-    match units::duration(text.get_ref().as_ref()) {
-        Ok(Duration::ZERO) => Err(fault(text.span(), &"timeout must be longer than nothing")),
-        Ok(timeout) => Ok(timeout),
-        Err(reason) => Err(fault(text.span(), &format!("timeout: {reason}"))),
-    }
-}
-
-/// A name is looked up when it is used, so that a file can be checked anywhere; its form is that of a server.
-pub(crate) fn checked_listen(text: Spanned<String>) -> Result<String, Fault> {
-    match text.get_ref().parse::<Server>() {
-        Ok(server) if server.address() == *text.get_ref() => Ok(text.into_inner()),
-        Ok(server)
-            if text.get_ref().starts_with('/') && server.address().ends_with(text.get_ref().as_str()) =>
-        {
-            Ok(text.into_inner())
-        }
-        _ => Err(fault(
-            text.span(),
-            &format!("listen {:?} is no address: write host:port or unix:/path", text.get_ref()),
-        )),
-    }
-}
-
-/// The same for what has no path.
-pub(crate) fn checked_port(text: Spanned<String>) -> Result<String, Fault> {
-    let span = text.span();
-    let address = checked_listen(text)?;
-    match address.parse::<Server>().map(|server| server.endpoint) {
-        Ok(Endpoint::Tcp { .. }) => Ok(address),
-        _ => Err(fault(span, &format!("admin {address:?} is no port: write host:port"))),
-    }
-}
-
-fn span_of<T>(text: Option<&Spanned<T>>) -> Option<Range<usize>> {
-    text.map(Spanned::span)
-}
-
-pub(crate) fn fault(span: Range<usize>, reason: &dyn fmt::Display) -> Fault {
+fn fault(span: Range<usize>, reason: &dyn fmt::Display) -> Fault {
     (Some(span), reason.to_string())
 }
 
@@ -308,18 +334,20 @@ impl Config {
         let routers =
             names.iter().map(|name| ((*name).to_owned(), self.pools[*name].router.clone())).collect();
         let table = Table::new(routers, &self.routes)?;
-        let shared = |name: &str| {
-            let Pool { timeout, multiget, on_failure, .. } = &self.pools[name];
-            (*timeout, *multiget, *on_failure)
-        };
-        if let Some(other) = names.iter().find(|name| shared(name) != shared(first)) {
-            return Err(PoolError::Shared { first: first.to_owned(), other: (*other).to_owned() });
+        let mut of_pools = Layer::default();
+        for row in of_proxy_or_pools() {
+            let said = |name: &str| self.pools[name].said.get(row.name);
+            if row.place == Place::AllPools
+                && let Some(other) = names.iter().find(|name| said(name) != said(first))
+            {
+                let (first, other) = (first.to_owned(), (*other).to_owned());
+                return Err(PoolError::Shared { first, other, setting: row.name });
+            }
+            if let Some(text) = said(first) {
+                of_pools.say(row, text).expect("it was said before");
+            }
         }
-        let (timeout, multiget, on_failure) = shared(first);
-        let Pool { listen_mode, max_connections, .. } = self.pools[first];
-        let listen = self.pools[first].listen.clone();
-        let of_first = Settings { listen, listen_mode, max_connections, ..Settings::default() };
-        Ok(Routed { table, of_pools: Settings { timeout, multiget, on_failure, ..of_first } })
+        Ok(Routed { table, of_pools })
     }
 
     /// Whether the file has routes, and no key gets to this pool.
@@ -345,8 +373,8 @@ impl Config {
 struct Places {
     /// Address and name of each server, of all pools in their order, with the place where it stands.
     servers: Vec<(String, Range<usize>)>,
-    /// For each pool, what it should share with others.
-    shared: HashMap<String, Range<usize>>,
+    /// For each pool its name, and its settings.
+    settings: HashMap<String, (Range<usize>, Spans)>,
     routes: HashMap<String, Range<usize>>,
     first_route: Range<usize>,
 }
@@ -356,21 +384,12 @@ impl Places {
         pools: &BTreeMap<Spanned<String>, PoolTable>,
         routes: Option<&BTreeMap<Spanned<String>, Spanned<String>>>,
     ) -> Self {
-        let servers = pools.values().flat_map(|pool| pool.servers.get_ref());
-        let shared = pools.iter().map(|(name, pool)| {
-            let settings = [
-                span_of(pool.timeout.as_ref()),
-                span_of(pool.multiget.as_ref()),
-                span_of(pool.on_failure.as_ref()),
-            ];
-            let span = settings.into_iter().flatten().next().unwrap_or(name.span());
-            (name.get_ref().clone(), span)
-        });
+        let servers = pools.values().filter_map(|pool| pool.servers.as_ref()).flat_map(Spanned::get_ref);
         let prefixes = || routes.into_iter().flatten().map(|(prefix, _)| prefix);
         let first = prefixes().map(Spanned::span).min_by_key(|span| span.start);
         Self {
             servers: servers.map(|server| (server.get_ref().clone(), server.span())).collect(),
-            shared: shared.collect(),
+            settings: HashMap::new(),
             routes: prefixes().map(|prefix| (prefix.get_ref().clone(), prefix.span())).collect(),
             first_route: first.unwrap_or(0..0),
         }
@@ -390,47 +409,21 @@ impl Places {
                 };
                 self.servers.iter().find(|(text, _)| is_second(text)).map(|(_, span)| span)
             }
-            PoolError::Shared { other, .. } => self.shared.get(other),
+            PoolError::Shared { other, setting, .. } => {
+                self.settings.get(other).map(|(name, settings)| settings.get(setting).unwrap_or(name))
+            }
             _ => None,
         };
         found.unwrap_or(&self.first_route).clone()
     }
 }
 
-/// Where a pool's settings stand.
-struct Spans {
-    servers: Range<usize>,
-    replicas: Option<Range<usize>>,
-    hash: Option<Range<usize>>,
-    hash_tag: Option<Range<usize>>,
-    salt: Option<Range<usize>>,
-}
-
-impl Spans {
-    /// What to point at for an error: the server that it is about, or the setting.
-    fn of(&self, error: &RoutingError, names: &[String], servers: &[Range<usize>]) -> Range<usize> {
-        let setting = match error {
-            RoutingError::Replicas { .. } | RoutingError::TooManyReplicas(_) => self.replicas.clone(),
-            RoutingError::Hash { .. } => self.hash.clone(),
-            RoutingError::HashTag(_) => self.hash_tag.clone(),
-            RoutingError::Salt(_) => self.salt.clone(),
-            // The later of two equals: the earlier one was right when it was written.
-            RoutingError::Duplicate(server)
-            | RoutingError::NoWeight(server)
-            | RoutingError::WeightIgnored { server, .. }
-            | RoutingError::WeightOutOfRange { server, .. } => {
-                names.iter().rposition(|name| name == server).map(|place| servers[place].clone())
-            }
-            RoutingError::NoServers | RoutingError::TooManyServers(_) | RoutingError::TooHeavy { .. } => None,
-        };
-        setting.unwrap_or_else(|| self.servers.clone())
-    }
-}
-
-/// Why a text is refused, if it is.
+/// What a good text with one pool says of it, and of the proxy.
 #[cfg(test)]
-pub(crate) fn refusal_of(text: &str) -> Option<String> {
-    parse(text, "file").err().map(|error| error.reason)
+pub(crate) fn said_by(text: &str) -> Layer {
+    let config = parse(text, "file").unwrap_or_else(|error| panic!("{error}"));
+    let pool = config.pools.into_values().next().expect("there is a pool");
+    pool.said.over(config.settings)
 }
 
 #[cfg(test)]

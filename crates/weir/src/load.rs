@@ -16,7 +16,8 @@ use weir_load::{
 };
 
 use crate::content::ContentArgs;
-use crate::{fail, units};
+use crate::fail;
+use weir_load::units;
 
 /// The flags of `weir load`.
 #[derive(Args, Debug)]

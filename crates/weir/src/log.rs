@@ -14,14 +14,12 @@
 //!
 //! Nothing that a peer has said can begin a line, colour a terminal or turn text around: such characters are escaped.
 
-use clap::ValueEnum;
 use serde_json::Value;
 use std::{
     fmt::{self, Write as _},
     io::{self, Write as _},
     os::unix::fs::MetadataExt,
     panic::{self, PanicHookInfo},
-    str::FromStr,
     thread,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -31,65 +29,20 @@ use tracing::{
     level_filters::LevelFilter,
     span,
 };
+use weir_proxy::{LogFormat, LogLevel};
 
-/// How lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// For people
-    #[default]
-    Text,
-    /// One object of JSON in each line
-    Json,
-}
-
-/// From which level on lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogLevel {
-    /// What ends the proxy, or needs somebody to do something
-    Error,
-    /// And what clients may notice
-    Warn,
-    /// And everything else
-    #[default]
-    Info,
-}
-
-/// A name that is none of those.
-fn refused<T: ValueEnum>(text: &str) -> String {
-    let known: Vec<_> = T::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect();
-    let known: Vec<_> = known.iter().map(clap::builder::PossibleValue::get_name).collect();
-    format!("{text:?} is none of {}", known.join(", "))
-}
-
-impl FromStr for LogFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        ValueEnum::from_str(text, false).map_err(|_| refused::<Self>(text))
-    }
-}
-
-impl FromStr for LogLevel {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        ValueEnum::from_str(text, false).map_err(|_| refused::<Self>(text))
-    }
-}
-
-impl LogLevel {
-    const fn filter(self) -> LevelFilter {
-        match self {
-            Self::Error => LevelFilter::ERROR,
-            Self::Warn => LevelFilter::WARN,
-            Self::Info => LevelFilter::INFO,
-        }
+/// What is left out.
+const fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
     }
 }
 
 /// From now on events are lines on standard error, and so is a panic.
 pub(crate) fn begin(format: LogFormat, level: LogLevel) {
-    let log = Log { format, level: level.filter(), is_journal: is_journal() };
+    let log = Log { format, level: filter(level), is_journal: is_journal() };
     // Fails where there is one already: nobody else sets one.
     let _ = tracing::subscriber::set_global_default(log);
     panic::set_hook(Box::new(say_panic));
@@ -354,12 +307,5 @@ mod tests {
         assert!(is_stream("8:4711", (8, 4711)));
         assert!(!is_stream("8:4711", (8, 4712)));
         assert!(!is_stream("", (8, 4711)));
-    }
-
-    #[test]
-    fn levels_and_formats_have_names() {
-        assert_eq!("warn".parse(), Ok(LogLevel::Warn));
-        assert_eq!("json".parse(), Ok(LogFormat::Json));
-        assert_eq!("xml".parse::<LogFormat>(), Err("\"xml\" is none of text, json".to_owned()));
     }
 }

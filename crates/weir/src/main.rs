@@ -6,7 +6,6 @@ mod check;
 mod config_file;
 mod content;
 mod convert;
-mod engine;
 mod like;
 mod load;
 mod log;
@@ -18,7 +17,6 @@ mod pool;
 mod proxy;
 mod settings;
 mod top;
-mod units;
 mod where_key;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -245,7 +245,7 @@ fn say_ready(config: &Config) {
         if servers == 1 { "" } else { "s" },
         config.table.pools()[0].router().replicas(),
         match config.engine {
-            Engine::Event => format!("threads {}", config.threads),
+            Engine::Event => format!("threads {}", config.settings.threads),
             Engine::Pool { workers, .. } => format!("engine pool, workers {workers}"),
             Engine::Split { readers, .. } => format!("engine split, readers {readers} for each server"),
         },

@@ -1,14 +1,13 @@
-//! The table of options in docs/configuration.md, made from the description that parses the command line, and checks that what is said
-//! there is so. `WEIR_WRITE_DOCS=1 cargo test -p weir options_table` writes it anew.
+//! The table of options in docs/configuration.md, made from the rows of the settings and the description that parses the command line.
+//! `WEIR_WRITE_DOCS=1 cargo test -p weir options_table` writes it anew.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::{Arg, CommandFactory, FromArgMatches};
+use weir_proxy::{Form, Place, PoolSettings, Setting, Settings, Table as _};
 
 use crate::config_file;
-use crate::pool::variable;
-use crate::proxy::ProxyArgs;
 use crate::{Cli, Command};
 
 const BEGIN: &str = "<!-- begin: made by crates/weir/src/options_table.rs -->\n";
@@ -24,54 +23,38 @@ fn options() -> Vec<Arg> {
     options.filter(|arg| !arg.is_hide_set()).cloned().collect()
 }
 
-fn flag(option: &Arg) -> String {
-    format!("--{}", option.get_long().expect("every option has a long flag"))
+fn rows() -> impl Iterator<Item = &'static Setting> {
+    Settings::ROWS.iter().chain(PoolSettings::ROWS)
 }
 
-fn help(option: &Arg) -> String {
-    option.get_help().expect("every option has a help text").to_string().replace('|', "\\|")
-}
-
-/// What `[proxy]` of the file knows, as it says itself.
-fn settings_of_the_file() -> Vec<String> {
-    names_in_refusal("[proxy]\nnonsense = 1\n[pools.main]\nservers = [\"a:1\"]\n")
-}
-
-fn settings_of_a_pool() -> Vec<String> {
-    names_in_refusal("[pools.main]\nservers = [\"a:1\"]\nnonsense = 1\n")
-}
-
-fn names_in_refusal(text: &str) -> Vec<String> {
-    let refusal = config_file::refusal_of(text).expect("nonsense is refused");
-    let (_, names) = refusal.split_once("expected one of ").expect("it says what it expected");
-    names.split(", ").map(|name| name.trim_matches('`').to_owned()).collect()
-}
-
-fn in_the_file(option: &Arg) -> String {
-    let name = option.get_long().expect("every option has a long flag").replace('-', "_");
-    if name == "server" {
-        return "`servers` of a pool".to_owned();
-    }
-    match (settings_of_the_file().contains(&name), settings_of_a_pool().contains(&name)) {
-        (true, true) => format!("`{name}`, or of the pool"),
-        (true, false) => format!("`{name}`"),
-        (false, true) => format!("`{name}` of a pool"),
-        (false, false) if name == "pool" => "`default`".to_owned(),
-        (false, false) => String::new(),
-    }
+/// Where the file has an option, and whether a reload changes it.
+fn in_the_file(option: &Arg) -> (String, &'static str) {
+    let id = option.get_id().as_str();
+    let Some(row) = rows().find(|row| row.name == id) else {
+        return match id {
+            "servers" => ("`servers` of a pool".to_owned(), "yes"),
+            "pool" => ("`default`".to_owned(), "no"),
+            _ => (String::new(), "no"),
+        };
+    };
+    let place = match row.place {
+        Place::Proxy => format!("`{id}`"),
+        Place::DefaultPool | Place::AllPools => format!("`{id}`, or of the pool"),
+        Place::Pool => format!("`{id}` of a pool"),
+        Place::Flag => String::new(),
+    };
+    (place, if row.reloads { "yes" } else { "no" })
 }
 
 fn table() -> String {
-    let mut text = String::from("| flag | variable | in the file | |\n|---|---|---|---|\n");
+    let mut text = String::from("| flag | variable | in the file | reloads | |\n|---|---|---|---|---|\n");
     for option in options() {
-        let value = option
-            .get_value_names()
-            .and_then(<[_]>::first)
-            .map(|name| format!(" {name}"))
-            .unwrap_or_default();
-        let environment = option.get_env().and_then(|name| name.to_str()).unwrap_or_default();
-        let (flag, file, help) = (flag(&option), in_the_file(&option), help(&option));
-        writeln!(text, "| `{flag}{value}` | `{environment}` | {file} | {help} |")
+        let flag = option.get_long().expect("every option has a long flag");
+        let value = option.get_value_names().and_then(<[_]>::first).expect("every option has a value");
+        let variable = option.get_env().and_then(|name| name.to_str()).expect("every option has a variable");
+        let help = option.get_help().expect("every option has a help text").to_string().replace('|', "\\|");
+        let (file, reloads) = in_the_file(&option);
+        writeln!(text, "| `--{flag} {value}` | `{variable}` | {file} | {reloads} | {help} |")
             .expect("a string takes all text");
     }
     text
@@ -91,90 +74,62 @@ fn the_table_of_the_documentation_is_this_one() {
     assert_eq!(written, table(), "write it anew: WEIR_WRITE_DOCS=1 cargo test -p weir options_table");
 }
 
-#[test]
-fn every_option_has_its_variable() {
-    for option in options() {
-        let named = option.get_env().and_then(|name| name.to_str()).map(str::to_owned);
-        assert_eq!(named, Some(variable(&flag(&option))));
+/// A value of the setting, another than its default where that is easy.
+fn sample(row: &Setting) -> &str {
+    match (row.value, row.words) {
+        (_, [.., (word, _)]) => word,
+        ("ADDRESS", _) => "127.0.0.1:1",
+        ("NAMES", _) => "a.internal,b.internal",
+        ("NAME", _) if row.name == "placement" => "ring",
+        ("NAME", _) => "md5",
+        ("FILE", _) => "/tmp/file",
+        ("MODE", _) => "600",
+        ("BOOL", _) => "true",
+        ("TIME", _) => "1ms",
+        ("BYTES", _) => "32m",
+        ("SHARE", _) => "0.5",
+        ("PAIR", _) => "{}",
+        ("TEXT", _) => "salt",
+        _ => "2",
     }
 }
 
-/// Settings of the file are flags with underscores, and all flags but those about servers are settings of the file.
+/// Flags and file go the same way: by name, with the same values.
 #[test]
-fn the_file_has_what_the_flags_have() {
-    let flags: Vec<String> = options().iter().map(|option| flag(option)[2..].replace('-', "_")).collect();
-    for name in settings_of_the_file() {
-        assert!(flags.contains(&name), "{name}");
-    }
-    let elsewhere = ["config", "pool", "server"];
-    for name in flags.iter().filter(|name| !elsewhere.contains(&name.as_str())) {
-        let known = [settings_of_the_file(), settings_of_a_pool()].concat();
-        assert!(known.contains(name), "{name} cannot be written in the file");
-    }
-}
-
-/// To give what the help calls the default changes nothing.
-#[test]
-fn the_defaults_in_the_help_are_the_defaults() {
-    let config = |more: &[&str]| {
-        let words = [&["weir", "proxy", "--server", "127.0.0.1:1"], more].concat();
-        let matches = Cli::command().try_get_matches_from(words).expect("a command line");
+fn every_setting_can_be_said_by_a_flag_and_in_the_file() {
+    for row in rows().filter(|row| row.place != Place::Flag) {
+        let value = if row.name == "resolve_every" { "1s" } else { sample(row) };
+        let flag = format!("--{}={value}", row.flag());
+        let words = ["weir", "proxy", "--server", "127.0.0.1:1", &flag];
+        let matches = Cli::command().try_get_matches_from(words).unwrap_or_else(|error| panic!("{error}"));
         let Command::Proxy(args) = Cli::from_arg_matches(&matches).expect("it was parsed").command else {
             panic!("this is weir proxy")
         };
-        told(&args, matches.subcommand().expect("this is weir proxy").1)
-    };
-    let mut checked = 0;
-    for option in options() {
-        let help = help(&option);
-        let Some((_, default)) = help.split_once("[default: ") else { continue };
-        let (default, _) = default.split_once(']').expect("it is closed");
-        let of_engine: &[&str] = if help.contains("(engine pool") {
-            &["--engine", "pool"]
-        } else if help.contains("(engine split") {
-            &["--engine", "split"]
-        } else {
-            &[]
+        let written = match row.form {
+            Form::Number | Form::Share | Form::Truth => value.to_owned(),
+            Form::Text | Form::Time | Form::Size => format!("\"{value}\""),
         };
-        let given = format!("{}={default}", flag(&option));
-        assert_eq!(config(&[of_engine, &[&given]].concat()), config(of_engine), "{help}");
-        checked += 1;
+        let (name, is_of_proxy) = (row.name, row.place != Place::Pool);
+        let (of_proxy, of_pool) = match is_of_proxy {
+            true => (format!("{name} = {written}\n"), String::new()),
+            // Few placements take salt.
+            false if name == "salt" => {
+                (String::new(), format!("placement = \"mcrouter/Ch3\"\n{name} = {written}\n"))
+            }
+            false => (String::new(), format!("{name} = {written}\n")),
+        };
+        let file = format!("[proxy]\n{of_proxy}[pools.main]\nservers = [\"a:1\", \"b:1\"]\n{of_pool}");
+        let by_file = config_file::said_by(&file);
+        assert_eq!(args.said().get(name), Some(value), "{flag}");
+        assert_eq!(by_file.get(name), Some(value), "{file}");
     }
-    assert!(checked >= 10, "only {checked} options tell a default");
-    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(weir_proxy::THREADS_MAX);
-    assert_eq!(config(&["--threads", &cores.to_string()]), config(&[]), "one event loop for each core");
-    assert_ne!(config(&["--threads", &(cores + 1).to_string()]), config(&[]));
 }
 
-fn told(args: &ProxyArgs, matches: &clap::ArgMatches) -> String {
-    let config = args.config(matches).unwrap_or_else(|error| panic!("{error}"));
-    let pool = config.table.pools()[0].router().options().clone();
-    format!(
-        "{:?} {:?} {:?} {:?} {} {} {:?} {} {} {:?} {:?} {:?} {} {:?} {} {} {:?} {:?} {} {:?} {:?} {:?} {} {} {:?} {pool:?}",
-        config.listen,
-        config.admin,
-        config.admin_hosts,
-        config.engine,
-        config.threads,
-        config.batching,
-        config.timeout,
-        config.multiget,
-        config.on_failure,
-        config.replication,
-        config.drain_timeout,
-        config.drain_delay,
-        config.sessions_max,
-        config.value_bytes_max,
-        config.client_buffer_bytes_max,
-        config.server_buffer_bytes_max,
-        (config.flush_allowed, config.server_commands_allowed),
-        config.resolve_every,
-        config.progress_bytes_min,
-        config.connect_timeout,
-        config.patience,
-        config.tcp,
-        config.buffer_bytes_max,
-        config.large_value_bytes,
-        config.sampling,
-    )
+/// Nothing but where the settings are is an option without a row.
+#[test]
+fn options_are_rows() {
+    let options = options();
+    let ids = options.iter().map(|option| option.get_id().as_str());
+    let others: Vec<_> = ids.filter(|id| rows().all(|row| row.name != *id)).collect();
+    assert_eq!(others, ["servers", "config", "pool"]);
 }

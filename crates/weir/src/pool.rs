@@ -1,17 +1,14 @@
 //! The servers that a command is about, from flags, from the environment or from a configuration file.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
-use weir_proxy::{Multiget, OnFailure};
-use weir_routing::{
-    HashTag, KeyHash, Options, Placement, Router, RoutingError, Server, ServerError, Table, TableError,
-};
+use weir_proxy::{Layer, PoolSettings, Table as _};
+use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError};
 
 use crate::config_file::{self, FileError};
-use crate::settings::Settings;
+use crate::settings::{Flags, variable};
 
 /// Which servers there are and how keys are placed on them; or where that is written.
 #[derive(Args, Debug)]
@@ -20,22 +17,8 @@ pub(crate) struct PoolArgs {
     /// commas between them
     #[arg(long = "server", value_name = "SERVER", env = "WEIR_SERVER", value_delimiter = ',')]
     servers: Vec<String>,
-    /// On how many servers each key is kept [default: 1]
-    #[arg(long, value_name = "R", env = "WEIR_REPLICAS")]
-    replicas: Option<usize>,
-    /// How keys are placed on servers (docs/placement.md): modulo, ring, jump, rendezvous, libmemcached/…, twemproxy/…,
-    /// mcrouter/…, memcached-proxy/…, spymemcached, ketama [default: libmemcached/ketama-weighted]
-    #[arg(long, value_name = "NAME", env = "WEIR_PLACEMENT")]
-    placement: Option<Placement>,
-    /// The hash function of keys, where the placement has a choice; by default its own
-    #[arg(long, value_name = "NAME", env = "WEIR_HASH")]
-    hash: Option<KeyHash>,
-    /// Two characters: of keys with text between them, that text alone decides
-    #[arg(long, value_name = "PAIR", env = "WEIR_HASH_TAG")]
-    hash_tag: Option<HashTag>,
-    /// mcrouter's salt, or the seed text of memcached's proxy (jump)
-    #[arg(long, value_name = "TEXT", env = "WEIR_SALT")]
-    salt: Option<String>,
+    #[command(flatten)]
+    placing: Flags<PoolSettings>,
     /// Take pools, routes and settings from this file instead (docs/configuration.md; `weir check` checks it)
     #[arg(long, value_name = "FILE", env = "WEIR_CONFIG")]
     config: Option<PathBuf>,
@@ -58,18 +41,8 @@ pub(crate) enum Source {
 pub(crate) struct Pool {
     /// Keys to servers.
     pub(crate) router: Router,
-    /// Where its clients connect, if the file says so.
-    pub(crate) listen: Option<String>,
-    /// Who may connect to a socket there, if the file says so.
-    pub(crate) listen_mode: Option<u32>,
-    /// Client connections at once, if the file says so.
-    pub(crate) max_connections: Option<usize>,
-    /// How long its servers may take, if the file says so.
-    pub(crate) timeout: Option<Duration>,
-    /// How multi-gets are asked for, if the file says so.
-    pub(crate) multiget: Option<Multiget>,
-    /// What becomes of retrievals of which a part got no answer, if the file says so.
-    pub(crate) on_failure: Option<OnFailure>,
+    /// What the file says there of settings that `[proxy]` may say, too.
+    pub(crate) said: Layer,
 }
 
 /// Pools and routes, ready to use.
@@ -77,7 +50,7 @@ pub(crate) struct Pool {
 pub(crate) struct Routed {
     pub(crate) table: Table,
     /// What its pools say: the first where clients connect, all of them the rest.
-    pub(crate) of_pools: Settings,
+    pub(crate) of_pools: Layer,
 }
 
 /// Why there is no pool.
@@ -98,10 +71,9 @@ pub(crate) enum PoolError {
     #[error("which pool takes the keys that no route takes? write default = \"NAME\" at the top: {}", known.join(", "))]
     NoDefault { known: Vec<String> },
     #[error(
-        "pools {first} and {other} are served together and differ in timeout, multiget or on_failure: give them the same, or write \
-         it in [proxy]"
+        "pools {first} and {other} are served together and differ in {setting}: give them the same, or write it in [proxy]"
     )]
-    Shared { first: String, other: String },
+    Shared { first: String, other: String, setting: &'static str },
     #[error("{0}: {1}")]
     OfFile(String, Box<PoolError>),
     #[error("--pool names a pool of a file: give --config FILE")]
@@ -112,31 +84,26 @@ pub(crate) enum PoolError {
     Both(String, String),
 }
 
-/// What a file has instead: names here, and of flags.
-const OF_SERVERS: [(&str, &str); 6] = [
-    ("servers", "--server"),
-    ("replicas", "--replicas"),
-    ("placement", "--placement"),
-    ("hash", "--hash"),
-    ("hash_tag", "--hash-tag"),
-    ("salt", "--salt"),
-];
-
 impl PoolArgs {
     /// Where the servers are written down. A file that was given on the command line comes before servers of the environment, and the
     /// other way round.
     pub(crate) fn source(&self, matches: &ArgMatches) -> Result<Source, PoolError> {
         let layer = |id: &str| matches.value_source(id);
-        let given = |wanted: ValueSource| OF_SERVERS.into_iter().find(|(id, _)| layer(id) == Some(wanted));
+        // What a file has instead.
+        let names = || ["servers"].into_iter().chain(PoolSettings::ROWS.iter().map(|row| row.name));
+        let flag = |name: &str| {
+            if name == "servers" { "--server".to_owned() } else { format!("--{}", name.replace('_', "-")) }
+        };
+        let given = |wanted: ValueSource| names().find(|name| layer(name) == Some(wanted)).map(flag);
         let file = match (&self.config, layer("config")) {
             (Some(file), Some(ValueSource::CommandLine)) => match given(ValueSource::CommandLine) {
-                Some((_, flag)) => return Err(PoolError::Both("--config".into(), flag.into())),
+                Some(flag) => return Err(PoolError::Both("--config".into(), flag)),
                 None => Some(file),
             },
             (Some(file), _) => match (given(ValueSource::CommandLine), given(ValueSource::EnvVariable)) {
                 (Some(_), _) => None,
-                (None, Some((_, flag))) => {
-                    return Err(PoolError::Both("WEIR_CONFIG".into(), variable(flag)));
+                (None, Some(flag)) => {
+                    return Err(PoolError::Both("WEIR_CONFIG".into(), variable(&flag)));
                 }
                 (None, None) => Some(file),
             },
@@ -150,25 +117,24 @@ impl PoolArgs {
         }
     }
 
+    /// How keys are placed, as flags and environment say.
+    pub(crate) const fn said(&self) -> &Layer {
+        self.placing.layer()
+    }
+
     fn table(&self) -> Result<Table, PoolError> {
         let servers = self.servers.iter().map(|text| text.parse()).collect::<Result<Vec<Server>, _>>()?;
-        let options = Options {
-            placement: self.placement.unwrap_or_default(),
-            hash: self.hash,
-            hash_tag: self.hash_tag,
-            salt: self.salt.clone().unwrap_or_default(),
-            replicas: self.replicas.unwrap_or(1),
-        };
+        let options = PoolSettings::of(self.said()).options();
         Ok(Router::with_options(servers, options)?.into())
     }
 }
 
 impl Source {
     /// The servers, and what is written with them about the proxy. A file is read now.
-    pub(crate) fn read(&self) -> Result<(Routed, Settings), PoolError> {
+    pub(crate) fn read(&self) -> Result<(Routed, Layer), PoolError> {
         match self {
             Self::Servers(table) => {
-                Ok((Routed { table: (**table).clone(), of_pools: Settings::default() }, Settings::default()))
+                Ok((Routed { table: (**table).clone(), of_pools: Layer::default() }, Layer::default()))
             }
             Self::File { file, pool } => {
                 let config = config_file::read(file)?;
@@ -186,9 +152,4 @@ pub(crate) fn routed(
     pool: Option<&str>,
 ) -> Result<Routed, PoolError> {
     config.table(pool).map_err(|error| PoolError::OfFile(file.display().to_string(), Box::new(error)))
-}
-
-/// The variable of the environment that stands for a flag.
-pub(crate) fn variable(flag: &str) -> String {
-    flag.replacen("--", "WEIR_", 1).replace('-', "_").to_uppercase()
 }

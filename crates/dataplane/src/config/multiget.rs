@@ -1,58 +1,36 @@
 //! How multi-gets are asked for, and what becomes of those of which a part got no answer.
 
+use crate::words;
 use std::fmt;
 
-/// How a multi-get is asked for where keys have several replicas.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Multiget {
-    /// Every server answers for a part, and the parts are as equal as placement allows.
-    #[default]
-    Sharded,
-    /// One server answers for all keys. It must hold all, so every server must be a replica of every key.
-    Whole,
-    /// Whichever of the two was faster of late for about as many keys. Sharded where not every server holds every key.
-    Auto,
+words! {
+    /// How a multi-get is asked for where keys have several replicas.
+    pub enum Multiget {
+        /// Every server answers for a part, and the parts are as equal as placement allows.
+        #[default]
+        Sharded = "sharded",
+        /// One server answers for all keys. It must hold all, so every server must be a replica of every key.
+        Whole = "whole",
+        /// Whichever of the two was faster of late for about as many keys. Sharded where not every server holds every key.
+        Auto = "auto",
+    }
 }
 
-/// What becomes of a retrieval of which a part got no answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnFailure {
-    /// One `SERVER_ERROR` instead of all values.
-    #[default]
-    Strict,
-    /// The keys of the part are misses, and counted.
-    Degrade,
+words! {
+    /// What becomes of a retrieval of which a part got no answer.
+    pub enum OnFailure {
+        /// One `SERVER_ERROR` instead of all values.
+        #[default]
+        Strict = "strict",
+        /// The keys of the part are misses, and counted.
+        Degrade = "degrade",
+    }
 }
 
 impl Multiget {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Sharded, Self::Whole, Self::Auto];
-
-    /// Its name in flags and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sharded => "sharded",
-            Self::Whole => "whole",
-            Self::Auto => "auto",
-        }
-    }
-
     /// Whether keys that `replicas` of `servers` hold can be asked for so.
     pub fn check(self, servers: usize, replicas: usize) -> Result<(), NotWhole> {
         if self == Self::Whole && replicas < servers { Err(NotWhole { servers, replicas }) } else { Ok(()) }
-    }
-}
-
-impl OnFailure {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Strict, Self::Degrade];
-
-    /// Its name in flags and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::Degrade => "degrade",
-        }
     }
 }
 

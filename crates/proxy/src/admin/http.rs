@@ -70,7 +70,7 @@ struct Station {
 impl Station {
     async fn answer(&self, place: &Place, request: Request<Incoming>) -> Answer {
         let (head, _) = request.into_parts();
-        let hosts = &self.reporter.config.admin_hosts;
+        let hosts = &self.reporter.config.settings.admin_host;
         if let Err(reason) = callers::check(hosts, &head.method, head.uri.path(), &head.headers) {
             self.reporter.admin.note_stranger();
             return plain(StatusCode::FORBIDDEN, format!("{reason}\n"));

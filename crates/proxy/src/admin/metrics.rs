@@ -64,7 +64,7 @@ fn bounds(page: &mut Page, reporter: &Reporter, report: &Report) {
         (
             "weir_buffer_limit_bytes",
             "Memory that all buffers may take (--buffer-limit).",
-            config.buffer_bytes_max as u64,
+            config.settings.buffer_limit as u64,
         ),
     ] {
         page.family(name, "gauge", meaning);

@@ -3,6 +3,7 @@
 use crate::{
     Config,
     admin::places::Places,
+    config::settings::{Settings, Table as _},
     connections::descriptors::Descriptors,
     engine::making::ReportingThreads,
     mailbox::{LoopHandle, Message},
@@ -42,6 +43,13 @@ impl Reporter {
     /// Windows that their file did not get; 0 without a file.
     pub(crate) fn windows_dropped(&self) -> u64 {
         self.windows_file.as_ref().map_or(0, |counts| counts.dropped())
+    }
+
+    /// The settings in force.
+    pub(crate) fn settings(&self) -> Settings {
+        let mut settings = self.config.settings.clone();
+        settings.take_reloadable(self.reload.in_force().settings());
+        settings
     }
 
     /// The sum over all loops, each taken between two of its turns.

@@ -2,11 +2,13 @@
 
 use crate::{
     admin::reporter::Reporter,
-    config::nanos,
+    config::{
+        nanos,
+        settings::{PoolSettings, Table as _},
+    },
     process::{clock, usage::Usage},
 };
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
 use weir_dataplane::{Report, ServerReport, StationEntry};
 use weir_routing::Pool;
 
@@ -42,10 +44,10 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     value.to_string()
 }
 
-/// What is in force.
+/// What is in force. What stands beside `settings` is derived from them, or has a name from before they were there.
 pub(crate) fn config(reporter: &Reporter) -> Value {
     let descriptors = reporter.descriptors.plan();
-    let (config, in_force) = (&reporter.config, reporter.reload.in_force());
+    let (config, in_force, settings) = (&reporter.config, reporter.reload.in_force(), reporter.settings());
     let table = in_force.table();
     let default = table.pools()[0].router();
     let names: Vec<_> = table.servers().iter().map(|server| server.name.as_str()).collect();
@@ -53,57 +55,64 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         .routes()
         .map(|(prefix, pool)| json!({"prefix": String::from_utf8_lossy(prefix), "pool": pool}))
         .collect();
-    let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-    json!({
-        "engine": config.engine.name(),
-        "listen": config.listen.to_string(),
-        "admin": config.admin.map(|address| address.to_string()),
-        "admin_hosts": config.admin_hosts,
+    let mut value = json!({
+        "settings": settings.json(),
         "servers": names,
         "replicas": default.replicas(),
         "threads": config.serving_threads(),
         "placement": default.placement().to_string(),
-        "multiget": config.multiget.name(),
-        "join_gets": config.join_gets.name(),
-        "on_failure": config.on_failure.name(),
-        "write_policy": config.replication.write_policy.name(),
-        "replicas_required": config.replication.replicas_required.name(),
-        "read": config.replication.read_policy.name(),
-        "on_stale": config.replication.on_stale.name(),
-        "read_repair": config.replication.read_repair.name(),
-        "timeout_ns": nanos(in_force.timeout()),
-        "drain_timeout_ns": nanos(config.drain_timeout),
-        "drain_delay_ns": nanos(config.drain_delay),
-        "resolve_every_ns": nanos(config.resolve_every),
         "sessions_max": descriptors.clients,
-        "sessions_max_wanted": config.sessions_max,
         "descriptors_max": descriptors.limit,
         "descriptors_reserved": descriptors.reserved,
-        "value_bytes_max": config.value_bytes_max,
-        "client_buffer_bytes_max": config.client_buffer_bytes_max,
-        "server_buffer_bytes_max": config.server_buffer_bytes_max,
-        "flush_allowed": config.flush_allowed,
-        "server_commands_allowed": config.server_commands_allowed,
-        "windows_file": file(&config.windows_file),
-        "trace_file": file(&config.trace_file),
-        "trace_sample": config.sampling.share,
-        "trace_seed": config.sampling.seed,
         "generation": in_force.generation(),
         "loaded_unix_ns": in_force.loaded_unix_ns(),
         "reloads_refused": in_force.refused(),
         "pools": table.pools().iter().map(pool).collect::<Vec<_>>(),
         "routes": routes,
-    })
+        "admin_hosts": settings.admin_host,
+        "timeout_ns": nanos(settings.timeout),
+        "drain_timeout_ns": nanos(settings.drain_timeout),
+        "drain_delay_ns": nanos(settings.drain_delay),
+        "resolve_every_ns": nanos(settings.resolve_every),
+        "value_bytes_max": settings.max_value,
+        "client_buffer_bytes_max": settings.client_buffer,
+        "server_buffer_bytes_max": settings.server_buffer,
+    });
+    for (name, setting) in OF_SETTINGS {
+        value[name] = value["settings"][setting].clone();
+    }
+    value
 }
+
+/// What stands beside `settings` as it stands there: its name, and the setting's.
+const OF_SETTINGS: [(&str, &str); 18] = [
+    ("engine", "engine"),
+    ("listen", "listen"),
+    ("admin", "admin"),
+    ("multiget", "multiget"),
+    ("join_gets", "join_gets"),
+    ("on_failure", "on_failure"),
+    ("write_policy", "write_policy"),
+    ("replicas_required", "replicas_required"),
+    ("read", "read"),
+    ("on_stale", "on_stale"),
+    ("read_repair", "read_repair"),
+    ("sessions_max_wanted", "max_connections"),
+    ("flush_allowed", "allow_flush"),
+    ("server_commands_allowed", "allow_server_commands"),
+    ("windows_file", "windows"),
+    ("trace_file", "trace"),
+    ("trace_sample", "trace_sample"),
+    ("trace_seed", "trace_seed"),
+];
 
 fn pool(pool: &Pool) -> Value {
     let router = pool.router();
-    json!({
-        "pool": pool.name(),
-        "servers": router.servers().iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
-        "placement": router.placement().to_string(),
-        "replicas": router.replicas(),
-    })
+    let names = router.servers().iter().map(|server| server.name.as_str()).collect::<Vec<_>>();
+    let mut value = PoolSettings::from(router.options()).json();
+    value["pool"] = json!(pool.name());
+    value["servers"] = json!(names);
+    value
 }
 
 fn server(server: &ServerReport) -> Value {

@@ -6,7 +6,10 @@
 
 use crate::{
     admin::reporter::Reporter,
-    config::Listen,
+    config::{
+        Listen,
+        settings::{PoolSettings, Table as _},
+    },
     mailbox::{BUSY, Message, Question},
     process::usage::Usage,
 };
@@ -159,7 +162,7 @@ fn servers(page: &mut Page, report: &Report) {
 }
 
 fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
-    let (config, in_force) = (&reporter.config, reporter.reload.in_force());
+    let (config, in_force, settings) = (&reporter.config, reporter.reload.in_force(), reporter.settings());
     let default = in_force.table().pools()[0].router();
     page.stat("weir_version", env!("CARGO_PKG_VERSION"));
     page.stat("maxconns", reporter.descriptors.plan().clients);
@@ -177,24 +180,16 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     page.stat("verbosity", 0);
     page.stat("num_threads", config.serving_threads());
     page.stat("item_size_max", report.value_bytes_max);
-    page.stat("flush_enabled", if config.flush_allowed { "yes" } else { "no" });
-    page.stat("engine", config.engine);
-    page.stat("placement", default.placement());
-    page.stat("replicas", default.replicas());
+    page.stat("flush_enabled", if settings.allow_flush { "yes" } else { "no" });
     page.stat("servers", in_force.table().servers().len());
     page.stat("pools", in_force.table().pools().len());
-    page.stat("multiget", config.multiget);
-    page.stat("join_gets", config.join_gets);
-    page.stat("on_failure", config.on_failure);
-    page.stat("write_policy", config.replication.write_policy);
-    page.stat("replicas_required", config.replication.replicas_required);
-    page.stat("read", config.replication.read_policy);
-    page.stat("on_stale", config.replication.on_stale);
-    page.stat("read_repair", config.replication.read_repair);
-    page.stat("timeout_ms", in_force.timeout().as_millis());
+    page.stat("timeout_ms", settings.timeout.as_millis());
     page.stat("generation", in_force.generation());
     page.stat("loaded", in_force.loaded_unix_ns() / 1_000_000_000);
     page.stat("reloads_refused", in_force.refused());
+    for (row, text) in settings.entries().into_iter().chain(PoolSettings::from(default.options()).entries()) {
+        page.stat(row.name, text.filter(|text| !text.is_empty()).as_deref().unwrap_or("unset"));
+    }
 }
 
 #[derive(Default)]

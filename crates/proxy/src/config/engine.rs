@@ -24,12 +24,6 @@ pub enum Engine {
     },
 }
 
-/// More workers than this are a mistake.
-pub(crate) const WORKERS_MAX: usize = 1024;
-
-/// More readers of one server than this are a mistake.
-pub(crate) const READERS_MAX: usize = 256;
-
 /// More threads than this, over all servers, are too many for a machine: each has a stack and several descriptors.
 pub(crate) const SPLIT_THREADS_MAX: usize = 4096;
 

@@ -130,7 +130,7 @@ impl Needs {
             others: SUNDRIES + OF_THREAD * (threads + 2) + admin,
             servers: reached,
             servers_max: threads * servers * connections * 2,
-            clients: config.sessions_max,
+            clients: config.settings.max_connections,
         }
     }
 

@@ -17,17 +17,11 @@ use std::{io, os::fd::AsFd, time::Duration};
 
 /// How long the kernel waits for the machine at the other end. Zero: as long as the kernel does by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TcpTimeouts {
+pub(crate) struct TcpTimeouts {
     /// How long nothing may come before the kernel asks whether the other machine is still there.
-    pub keepalive: Duration,
+    keepalive: Duration,
     /// How long what was sent to a server may stay unacknowledged.
-    pub user_timeout: Duration,
-}
-
-impl Default for TcpTimeouts {
-    fn default() -> Self {
-        Self { keepalive: Duration::from_secs(60), user_timeout: Duration::from_secs(20) }
-    }
+    user_timeout: Duration,
 }
 
 /// Questions without an answer until a connection ends.
@@ -37,6 +31,10 @@ const PROBES: u32 = 3;
 const PROBE_SHARE: u32 = 6;
 
 impl TcpTimeouts {
+    pub(crate) const fn new(keepalive: Duration, user_timeout: Duration) -> Self {
+        Self { keepalive, user_timeout }
+    }
+
     /// What is said of a listener holds for every connection that it accepts.
     pub(crate) fn guard_clients(self, listener: impl AsFd) -> io::Result<()> {
         self.keep_alive(listener.as_fd())

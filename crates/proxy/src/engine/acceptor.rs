@@ -79,7 +79,7 @@ impl Acceptor {
     ) -> io::Result<(Self, AcceptorHandle)> {
         let poll = Poll::new()?;
         let mut listener = Listener::bind(&config.listen)?;
-        listener.keep_alive(config.tcp)?;
+        listener.keep_alive(config.tcp())?;
         listener.register(poll.registry(), LISTENER)?;
         let stop = Arc::new(AtomicBool::new(false));
         let waker = mio::Waker::new(poll.registry(), WAKER)?;

@@ -67,7 +67,7 @@ impl Making {
             questions,
             windows,
             tracing: None,
-            budget: Budget::new(config.buffer_bytes_max),
+            budget: Budget::new(config.settings.buffer_limit),
             freshness: Arc::default(),
         }
     }

@@ -51,7 +51,7 @@ impl Files {
     pub(crate) fn open(config: &Config, clock: Clock, tell: &Tell, watch: &Watch) -> Result<Self, RunError> {
         let (writing, written) = channel();
         let mut files = Self { windows: None, windows_counts: None, rows: None, rows_counts: None, written };
-        if let Some(path) = &config.windows_file {
+        if let Some(path) = &config.settings.windows {
             let format = Box::new(|window: &Arc<Window>, dropped, line: &mut Vec<u8>| {
                 line.extend_from_slice(window::record(window, dropped).to_string().as_bytes());
             });
@@ -61,11 +61,11 @@ impl Files {
             files.windows_counts = Some(writer.counts());
             start(watch, "weir-windows-file", writer, writing.clone())?;
         }
-        if let Some(path) = &config.trace_file {
+        if let Some(path) = &config.settings.trace {
             let (header, format) = (Some(traces::HEADER), traces::format(clock));
             let opened = RecordWriter::open(path, header, ROWS_WAITING_MAX, format, lost(tell));
             let (records, writer) = opened.map_err(|source| refused(path, source))?;
-            files.rows = Some(Tracing::new(records, config.sampling));
+            files.rows = Some(Tracing::new(records, config.sampling()));
             files.rows_counts = Some(writer.counts());
             start(watch, "weir-trace-file", writer, writing)?;
         }

@@ -16,16 +16,16 @@ const VERSION: u32 = 1;
 
 /// How requests are sampled.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sampling {
+pub(crate) struct Sampling {
     /// The probability of each request, above 0 and at most 1.
-    pub share: f64,
+    share: f64,
     /// What the choices depend on.
-    pub seed: u64,
+    seed: u64,
 }
 
-impl Default for Sampling {
-    fn default() -> Self {
-        Self { share: 0.01, seed: 1 }
+impl Sampling {
+    pub(crate) const fn new(share: f64, seed: u64) -> Self {
+        Self { share, seed }
     }
 }
 

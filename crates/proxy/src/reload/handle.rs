@@ -3,14 +3,13 @@
 //! [`ReloadHandle`] is asked for a reload, and says what is in force. [`ResolverHandle`] is asked to look a name up, and says how many
 //! were. Both put what is asked into one bounded channel.
 
-use crate::{Config, connections::names, process::clock, reload::resolver::NameCounts};
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
-    time::Duration,
+use crate::{
+    Config, config::settings::Settings, connections::names, process::clock, reload::resolver::NameCounts,
+};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+    mpsc::{Receiver, SyncSender, sync_channel},
 };
 use tokio::sync::oneshot;
 use weir_routing::{Endpoint, Table};
@@ -52,7 +51,7 @@ pub(crate) struct InForce {
     generation: u64,
     loaded_unix_ns: u64,
     table: Arc<Table>,
-    timeout: Duration,
+    settings: Settings,
     refused: u64,
     refused_last: bool,
 }
@@ -131,7 +130,7 @@ impl InForce {
             generation: 1,
             loaded_unix_ns: clock::unix_ns(),
             table: Arc::clone(&config.table),
-            timeout: config.timeout,
+            settings: config.settings.clone(),
             refused: 0,
             refused_last: false,
         }
@@ -150,8 +149,8 @@ impl InForce {
         &self.table
     }
 
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// How many configurations were refused.
@@ -168,30 +167,31 @@ impl InForce {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::settings::Layer;
+    use std::time::Duration;
     use weir_routing::{Placement, Router, Server};
 
-    fn config(timeout: Duration) -> Config {
+    fn config(timeout: &str) -> Config {
         let router = Router::new(vec![Server::new("127.0.0.1", 1)], Placement::Modulo, 1).expect("a pool");
-        let config = Config::new("127.0.0.1:0", router.into(), 1).expect("valid");
-        config.with_timeout(timeout).expect("a time above nothing")
+        Config::new(router.into(), &Layer::of(&[("timeout", timeout)])).expect("valid")
     }
 
     #[test]
     fn what_is_in_force_counts_what_was_taken_and_what_was_refused() {
-        let first = config(Duration::from_secs(1));
+        let first = config("1s");
         let (reload, _, _asks) = handles(&first, Arc::default());
         reload.note_refused();
         let in_force = reload.in_force();
         assert_eq!((in_force.generation(), in_force.refused(), in_force.refused_last()), (1, 1, true));
-        assert_eq!(reload.note_in_force(&config(Duration::from_secs(2))), 2);
+        assert_eq!(reload.note_in_force(&config("2s")), 2);
         let in_force = reload.in_force();
         assert_eq!((in_force.generation(), in_force.refused(), in_force.refused_last()), (2, 1, false));
-        assert_eq!(in_force.timeout(), Duration::from_secs(2));
+        assert_eq!(in_force.settings().timeout, Duration::from_secs(2));
     }
 
     #[test]
     fn a_name_that_cannot_be_asked_for_is_counted_and_an_address_is_not_asked_for() {
-        let (_, resolver, asks) = handles(&config(Duration::from_secs(1)), Arc::default());
+        let (_, resolver, asks) = handles(&config("1s"), Arc::default());
         (0..QUESTIONS_MAX + 2)
             .for_each(|_| resolver.look_up(&Endpoint::Tcp { host: "a.test".into(), port: 1 }));
         resolver.look_up(&Endpoint::Tcp { host: "127.0.0.1".into(), port: 1 });
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_signal_is_not_lost_where_too_much_is_asked() {
-        let (reload, _, _asks) = handles(&config(Duration::from_secs(1)), Arc::default());
+        let (reload, _, _asks) = handles(&config("1s"), Arc::default());
         let waiting: Vec<_> = (0..QUESTIONS_MAX).map(|_| reload.try_reload()).collect();
         assert!(waiting.iter().all(Option::is_some) && reload.try_reload().is_none());
         reload.reload();

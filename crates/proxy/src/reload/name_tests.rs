@@ -1,7 +1,7 @@
 //! Names of servers that change, with a resolver that says what the test wants: loop, resolver and sockets are the real ones.
 
 use crate::{
-    Config, Engine, Notice, Resolve,
+    Config, Layer, Notice, Resolve,
     connections::{
         client_limit::{Admitted, ClientLimit},
         descriptors::Descriptors,
@@ -102,19 +102,25 @@ fn table(servers: &[&str]) -> Table {
 }
 
 fn config(resolver: Arc<Answers>) -> Config {
-    let mut config = Config::new("127.0.0.1:0", table(&["cache.test:1"]), 1).expect("valid");
-    config.timeout = PATIENCE;
-    config.resolve_every = Duration::from_millis(10);
+    config_of(resolver, &[])
+}
+
+fn config_of(resolver: Arc<Answers>, more: &[(&str, &str)]) -> Config {
+    let said = [&[("listen", "127.0.0.1:0")], more].concat();
+    let mut config = Config::new(table(&["cache.test:1"]), &Layer::of(&said)).expect("valid");
+    config.settings.threads = 1;
+    config.settings.timeout = PATIENCE;
+    config.settings.resolve_every = Duration::from_millis(10);
     config.resolver = resolver;
     config
 }
 
 fn pool_config(resolver: Arc<Answers>) -> Config {
-    config(resolver).with_engine(Engine::Pool { workers: 3, queue_len_max: 10 }).expect("valid")
+    config_of(resolver, &[("engine", "pool"), ("workers", "3"), ("queue", "10")])
 }
 
 fn split_config(resolver: Arc<Answers>) -> Config {
-    config(resolver).with_engine(Engine::Split { readers: 2, queue_len_max: 10 }).expect("valid")
+    config_of(resolver, &[("engine", "split"), ("readers", "2"), ("queue", "10")])
 }
 
 /// An engine with the thread that reloads and resolves, and a client.
@@ -148,7 +154,7 @@ impl Proxy {
         let (reload, resolver) = (thread.reload_handle(), thread.resolver_handle());
         let (questions, _) = sync_channel(1);
         let (windows, _parts, _) = crate::records::windows::Hub::new(2);
-        let whereabouts = Whereabouts::new(thread.book(), resolver.clone(), descriptors, config.tcp);
+        let whereabouts = Whereabouts::new(thread.book(), resolver.clone(), descriptors, config.tcp());
         let (watch, notices) = (Watch::default(), Notices::new(clock));
         let making = Making::new(config, clock, &watch, whereabouts, notices, questions, windows);
         let Started { doors, threads, .. } = engine::start(&making).expect("descriptors are free");

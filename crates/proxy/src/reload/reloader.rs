@@ -4,7 +4,7 @@
 
 use crate::{
     Config,
-    config::nanos,
+    config::{nanos, settings::Table as _},
     connections::descriptors::Descriptors,
     mailbox::{LoopHandle, Message, Routing},
     notices::notice::{Notice, Tell},
@@ -56,12 +56,10 @@ impl Reloader {
             }
         };
         let mut told = self.told(&config);
-        for error in resolver.take_table(&config.table, config.resolve_every) {
+        for error in resolver.take_table(&config.table, config.settings.resolve_every) {
             told.push_str(&format!("; {error}"));
         }
-        self.config.table = config.table;
-        self.config.timeout = config.timeout;
-        self.config.resolve_every = config.resolve_every;
+        self.config.take(&config);
         self.descriptors.take_config(&self.config);
         self.hand_out(resolver, loops)?;
         let generation = self.handle.note_in_force(&self.config);
@@ -74,7 +72,7 @@ impl Reloader {
     fn hand_out(&self, resolver: &Resolver, loops: &[LoopHandle]) -> io::Result<()> {
         let (sender, taken) = channel();
         for handle in loops {
-            let (table, timeout_ns) = (Arc::clone(&self.config.table), nanos(self.config.timeout));
+            let (table, timeout_ns) = (Arc::clone(&self.config.table), nanos(self.config.settings.timeout));
             let routing = Routing::new(table, resolver.book(), timeout_ns, sender.clone());
             handle.send(Message::Table(routing))?;
         }
@@ -93,7 +91,7 @@ impl Reloader {
         let added = new.iter().filter(|it| !old.contains(it)).count();
         let removed = old.iter().filter(|it| !new.contains(it)).count();
         let mut told = format!("{} servers, {added} of them new, {removed} removed", new.len());
-        for line in self.config.unchangeable(config) {
+        for line in self.config.settings.unchangeable(&config.settings) {
             told.push_str("; ");
             told.push_str(&line);
         }

@@ -84,7 +84,7 @@ impl Resolver {
         let mut resolver = Self {
             book: Arc::default(),
             lookup: Arc::clone(&config.resolver),
-            every: config.resolve_every,
+            every: config.settings.resolve_every,
             due: VecDeque::new(),
             next_period: Instant::ZERO,
             clock,
@@ -92,7 +92,7 @@ impl Resolver {
             tell,
         };
         resolver.look_up_new(&config.table);
-        resolver.next_period = clock.now().plus(nanos(config.resolve_every));
+        resolver.next_period = clock.now().plus(nanos(config.settings.resolve_every));
         resolver
     }
 

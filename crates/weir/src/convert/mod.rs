@@ -187,8 +187,8 @@ mod tests {
         let pool = &read.unwrap().pools["odd name"];
         assert_eq!(pool.router.servers(), &servers[1..]);
         assert_eq!(pool.router.options(), &options);
-        assert_eq!(pool.listen.as_deref(), Some("/run/weir.sock"));
-        assert_eq!((pool.listen_mode, pool.max_connections), (Some(0o666), Some(100)));
+        let told = ["listen", "listen_mode", "max_connections"].map(|name| pool.said.get(name));
+        assert_eq!(told, ["/run/weir.sock", "666", "100"].map(Some));
         assert_eq!(server_text(&servers[0]), "10.0.0.1:11211:2 red");
         assert!(text.starts_with("# first\n\n[pools.\"odd name\"]\n# a note\nlisten = "), "{text}");
     }

@@ -13,12 +13,12 @@
 //! clients is in hand already. While the loop waits for processors, as where all share few, many clients must be active: batches are
 //! large there anyway, and with few clients a pause leaves a processor to nobody.
 
-use std::{fmt, mem, time::Duration};
+use std::mem;
 use weir_timing::Instant;
 
 /// When an event loop gathers more before it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Batching {
+pub(crate) enum Batching {
     /// Never: every turn ends with writing at once.
     Off,
     /// When so many clients are active that a larger batch costs nobody.
@@ -31,27 +31,6 @@ pub enum Batching {
         /// How long, in nanoseconds.
         pause_ns: u64,
     },
-}
-
-impl fmt::Display for Batching {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Off => formatter.write_str("0"),
-            Self::Adaptive { pause_max_ns } => write!(formatter, "{:?}", Duration::from_nanos(pause_max_ns)),
-            Self::Always { pause_ns } => {
-                write!(formatter, "{:?} in every turn", Duration::from_nanos(pause_ns))
-            }
-        }
-    }
-}
-
-/// The longest pause unless something else is said.
-pub const PAUSE_MAX_NS: u64 = 200_000;
-
-impl Default for Batching {
-    fn default() -> Self {
-        Self::Adaptive { pause_max_ns: PAUSE_MAX_NS }
-    }
 }
 
 /// What a loop sees of its clients.
@@ -217,6 +196,7 @@ impl Window {
 mod tests {
     use super::*;
 
+    const PAUSE_MAX_NS: u64 = 200_000;
     const ADAPTIVE: Batching = Batching::Adaptive { pause_max_ns: PAUSE_MAX_NS };
 
     /// So many clients that send so many requests per second, which are here for so many microseconds.

@@ -76,7 +76,7 @@ impl EventLoop {
         at_door: usize,
     ) -> io::Result<(Self, LoopHandle)> {
         let (config, clock, tracing) = (&making.config, making.clock, making.tracing.as_ref());
-        let (door, handle) = Door::new(clock, tracing.is_some(), config.drain_timeout)?;
+        let (door, handle) = Door::new(clock, tracing.is_some(), config.settings.drain_timeout)?;
         let now = clock.now();
         let (table, freshness) = (Arc::clone(&config.table), Arc::clone(&making.freshness));
         let mut dataplane = Dataplane::sharing(config.dataplane(index), table, freshness, now);
@@ -89,7 +89,7 @@ impl EventLoop {
             door,
             clock,
             now,
-            batcher: Batcher::new(config.batching, now),
+            batcher: Batcher::new(config.batching(), now),
             clients: Vec::new(),
             index,
             notices: Arc::clone(&making.notices),

@@ -14,7 +14,7 @@ pub(crate) struct Loops;
 
 impl StartEngine for Loops {
     fn start(&self, making: &Making) -> Result<Started, RunError> {
-        let made: io::Result<Vec<_>> = (0..making.config.threads)
+        let made: io::Result<Vec<_>> = (0..making.config.settings.threads)
             .map(|index| EventLoop::new(making, index, &format!("loop-{index}"), index))
             .collect();
         let made = made.map_err(|source| RunError::System { what: "make an event loop", source })?;

@@ -108,7 +108,7 @@ impl Crew {
     /// Those who come later go by this.
     pub(super) fn take_routing(&mut self, routing: &Routing) {
         self.making.config.table = Arc::clone(routing.table());
-        self.making.config.timeout = Duration::from_nanos(routing.timeout_ns());
+        self.making.config.settings.timeout = Duration::from_nanos(routing.timeout_ns());
         self.making.whereabouts.take_addresses(Arc::clone(routing.book()));
         self.limits.timeout_ns = routing.timeout_ns();
     }

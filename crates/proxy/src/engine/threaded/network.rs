@@ -78,7 +78,7 @@ impl Network {
             clock,
             shared,
             sessions: Slab::new(),
-            sessions_max: making.config.sessions_max,
+            sessions_max: making.config.settings.max_connections,
             config,
             dataplane,
             clients_due: None,

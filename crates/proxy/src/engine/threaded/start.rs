@@ -29,7 +29,7 @@ pub(crate) struct NetworkThread {
 impl NetworkThread {
     pub(crate) fn new(making: &Making) -> Result<Self, RunError> {
         let is_traced = making.tracing.is_some();
-        let made = Door::new(making.clock, is_traced, making.config.drain_timeout);
+        let made = Door::new(making.clock, is_traced, making.config.settings.drain_timeout);
         let system = |source| RunError::System { what: "make the network thread", source };
         let (door, handle) = made.map_err(system)?;
         Ok(Self { door, handle })

@@ -1,0 +1,94 @@
+use super::*;
+use weir_routing::{Placement, Router};
+
+fn table(port: u16) -> Table {
+    Router::new(vec![Server::new("127.0.0.1", port)], Placement::Modulo, 1)
+        .expect("one server is a pool")
+        .into()
+}
+
+fn config(said: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    Config::new(table(21_210), &Layer::of(said))
+}
+
+fn refusal(said: &[(&str, &str)]) -> String {
+    config(said).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn sockets_are_told_from_addresses() {
+    for text in ["unix:/run/weir.sock", "/run/weir.sock"] {
+        let listen = config(&[("listen", text)]).map(|config| config.listen.to_string());
+        assert_eq!(listen.ok().as_deref(), Some("unix:/run/weir.sock"), "{text}");
+    }
+    assert!(matches!(config(&[]).map(|it| it.listen), Ok(Listen::Tcp(_))));
+}
+
+#[test]
+fn read_repair_is_refused_where_it_could_break_a_promise() {
+    let repairing = ("read_repair", "on");
+    let good = config(&[repairing]).map(|it| it.dataplane(0).read_repair);
+    assert!(matches!(good, Ok(ReadRepair::On)));
+    assert!(refusal(&[repairing, ("allow_flush", "true")]).contains("cannot be used with --allow-flush"));
+    for engine in ["pool", "split"] {
+        let refusal = refusal(&[repairing, ("engine", engine)]);
+        assert!(refusal.starts_with("--read-repair on needs --engine event"), "{refusal}");
+    }
+}
+
+#[test]
+fn what_belongs_to_another_engine_is_refused() {
+    for (said, expected) in [
+        (("workers", "2"), "--workers belongs to --engine pool, and the engine is event"),
+        (("queue", "2"), "--queue belongs to --engine pool or split, and the engine is event"),
+    ] {
+        assert!(refusal(&[said]).starts_with(expected), "{}", refusal(&[said]));
+    }
+    assert_eq!(refusal(&[("engine", "split"), ("queue", "2"), ("readers", "2")]), "");
+}
+
+#[test]
+fn what_needs_a_restart_is_said() {
+    let old = config(&[]).expect("valid");
+    let new = config(&[("listen", "/run/weir.sock"), ("queue", "5"), ("engine", "pool"), ("timeout", "1s")]);
+    let new = new.expect("valid");
+    let expected = [
+        "listen stays 127.0.0.1:21211: /run/weir.sock needs a restart",
+        "engine stays event: pool needs a restart",
+        "queue stays 10000: 5 needs a restart",
+    ];
+    assert_eq!(old.settings.unchangeable(&new.settings), expected);
+    assert!(old.settings.unchangeable(&old.settings).is_empty());
+    let mut taken = old.clone();
+    taken.take(&new);
+    assert_eq!(taken.settings.timeout, Duration::from_secs(1));
+    assert_eq!((taken.settings.queue, taken.settings.listen), (old.settings.queue, old.settings.listen));
+}
+
+#[test]
+fn a_proxy_that_would_be_its_own_server_is_refused() {
+    for (listen, is_own) in [
+        ("127.0.0.1:21211", true),
+        ("0.0.0.0:21211", true),
+        ("127.0.0.2:21211", false),
+        ("0.0.0.0:21212", false),
+    ] {
+        let refused = Config::new(table(21_211), &Layer::of(&[("listen", listen)]));
+        let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(refused.contains("would ask itself"), is_own, "{listen} {refused}");
+    }
+}
+
+/// The dataplane's own defaults are for its own tests; they say the same.
+#[test]
+fn the_defaults_of_the_dataplane_are_those_of_the_table() {
+    let told = config(&[("threads", "1")]).expect("valid").dataplane(0);
+    let defaults = weir_dataplane::Config::default();
+    let expected = weir_dataplane::Config {
+        greets_servers: true,
+        asks_item_size: true,
+        slice_bytes: SLICE_BYTES,
+        ..defaults
+    };
+    assert_eq!(told, expected);
+}
