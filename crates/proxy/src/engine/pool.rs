@@ -51,6 +51,7 @@ impl StartEngine for Pool {
             length_max: self.queue_len_max,
             timeout_ns: dataplane.timeout_ns,
             orders_writes: config.is_replicated(),
+            crew: config.settings.crew,
         };
         let queue = Arc::new(Queue::new(QueueConfig {
             number: 0,

@@ -17,6 +17,7 @@ mod words;
 
 pub use kinds::Form;
 pub use table::{PoolSettings, Settings};
+pub(crate) use words::CrewPolicy;
 pub use words::{EngineName, LogFormat, LogLevel};
 
 use kinds::Kind;

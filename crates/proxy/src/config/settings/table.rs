@@ -6,7 +6,7 @@
 //! setting is said elsewhere, where its value is used: look for its name.
 
 use super::{
-    EngineName, Layer, LogFormat, LogLevel, Place, Setting, Table,
+    CrewPolicy, EngineName, Layer, LogFormat, LogLevel, Place, Setting, Table,
     kinds::{
         Address, Choice, File, Hosts, Kind, Loops, Maybe, Mode, Named, Number, Port, Share, Size, Text, Time,
         Truth,
@@ -103,6 +103,9 @@ settings! {
         readers: Number<usize> { default: "8", value: "T", least: "1", most: "256", engines: SPLIT },
         /// How many requests may wait in one queue; more are refused with SERVER_ERROR (engine pool or split)
         queue: Number<usize> { default: "10000", least: "1", why: "every request would be refused", engines: THREADED },
+        /// How many workers of a queue serve at once where threads wait for processors: adaptive: as few as bring as much, or fixed:
+        /// always all of them (engine pool or split)
+        crew: Choice<CrewPolicy> { default: "adaptive", engines: THREADED },
         /// How long a server may take until the first byte of its answer before the client gets SERVER_ERROR
         timeout: Time { default: "500ms", place: Place::AllPools, reloads: true, least: "1us", why: "every request would fail" },
         /// How much of a reply must come within each further --timeout after its first byte, and how much of a long request within

@@ -16,6 +16,17 @@ words! {
 }
 
 words! {
+    /// How many of a queue's workers serve at once.
+    pub enum CrewPolicy {
+        /// Where threads wait for processors, as few as bring as much
+        #[default]
+        Adaptive = "adaptive",
+        /// Always all of them
+        Fixed = "fixed",
+    }
+}
+
+words! {
     /// How lines of the log look.
     pub enum LogFormat {
         /// For people

@@ -28,8 +28,12 @@ impl StartEngine for Split {
         // Others join when servers come.
         let reporting = ReportingThreads::new([door.clone()]);
         let dataplane = config.dataplane(0);
-        let limits =
-            Limits { length_max: self.queue_len_max, timeout_ns: dataplane.timeout_ns, orders_writes: false };
+        let limits = Limits {
+            length_max: self.queue_len_max,
+            timeout_ns: dataplane.timeout_ns,
+            orders_writes: false,
+            crew: config.settings.crew,
+        };
         // Without replicas a key is on one server, to which its writes go in one order.
         let fence = config.is_replicated().then(|| Arc::new(Fence::default()));
         let crew = Crew::new(making, reporting.clone(), door.clone(), self.readers, limits, fence);

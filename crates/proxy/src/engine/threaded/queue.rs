@@ -31,6 +31,7 @@ use crate::engine::threaded::{
     request::Job,
 };
 use crate::{
+    config::settings::CrewPolicy,
     connections::names::AddressBook,
     mailbox::{LoopHandle, Routing},
     process::clock::Clock,
@@ -69,6 +70,8 @@ pub(crate) struct Limits {
     pub(in crate::engine) timeout_ns: u64,
     /// Whether every key has one write in service at a time.
     pub(in crate::engine) orders_writes: bool,
+    /// How many of its workers serve at once.
+    pub(in crate::engine) crew: CrewPolicy,
 }
 
 #[derive(Debug)]
@@ -161,7 +164,7 @@ impl Queue {
             former: StationReport::default(),
             home,
             key_waits: 0,
-            wake_ups: WakeUps::new(workers.len()),
+            wake_ups: WakeUps::new(workers.len(), limits.crew),
             alarm: None,
             coming: vec![None; workers.len()],
         };
@@ -583,7 +586,12 @@ mod tests {
         let (handle, _) = LoopHandle::new(&poll).expect("descriptors are free");
         let config = QueueConfig {
             number: 0,
-            limits: Limits { length_max: 10, timeout_ns: u64::MAX / 2, orders_writes: true },
+            limits: Limits {
+                length_max: 10,
+                timeout_ns: u64::MAX / 2,
+                orders_writes: true,
+                crew: CrewPolicy::Adaptive,
+            },
             clock,
             network: handle.clone(),
             workers: vec![handle; workers],

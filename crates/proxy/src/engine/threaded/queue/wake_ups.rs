@@ -11,7 +11,7 @@
 //! Nothing is left waiting by that: while requests wait and workers are idle, one at least is on its way or about to call, or the queue
 //! was told to ask again in a moment, for those at work may wait for a server.
 
-use crate::engine::threaded::queue::concurrency::Concurrency;
+use crate::{config::settings::CrewPolicy, engine::threaded::queue::concurrency::Concurrency};
 use std::{mem, thread};
 use weir_timing::Instant;
 
@@ -24,6 +24,7 @@ pub(super) struct WakeUps {
     /// How many are on their way.
     coming: usize,
     coming_max: usize,
+    crew: CrewPolicy,
     concurrency: Concurrency,
     /// How many came back since the crew was looked at.
     returns: u64,
@@ -58,17 +59,18 @@ const PATIENCE_NS: u64 = 500_000;
 
 impl WakeUps {
     /// Of `workers` workers, none of whom is idle yet.
-    pub(super) fn new(workers: usize) -> Self {
+    pub(super) fn new(workers: usize, crew: CrewPolicy) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        Self::with_coming_max(workers, (cores / 2).max(1))
+        Self::with_coming_max(workers, (cores / 2).max(1), crew)
     }
 
-    fn with_coming_max(workers: usize, coming_max: usize) -> Self {
+    fn with_coming_max(workers: usize, coming_max: usize, crew: CrewPolicy) -> Self {
         Self {
             idle: Vec::with_capacity(workers),
             whereabouts: vec![Whereabouts::Busy; workers],
             coming: 0,
             coming_max,
+            crew,
             concurrency: Concurrency::of(workers),
             returns: 0,
             back: Instant::ZERO,
@@ -102,6 +104,7 @@ impl WakeUps {
 
     /// To be called every few milliseconds: whether threads wait for processors.
     pub(super) fn look(&mut self, is_contended: bool, now: Instant) {
+        let is_contended = is_contended && self.crew == CrewPolicy::Adaptive;
         self.concurrency.look(mem::take(&mut self.returns), is_contended, now);
     }
 
@@ -160,7 +163,7 @@ mod tests {
     }
 
     fn idle(workers: usize, coming_max: usize) -> WakeUps {
-        let mut wake_ups = WakeUps::with_coming_max(workers, coming_max);
+        let mut wake_ups = WakeUps::with_coming_max(workers, coming_max, CrewPolicy::Adaptive);
         (0..workers).for_each(|worker| wake_ups.note_idle(worker));
         wake_ups
     }
@@ -168,7 +171,11 @@ mod tests {
     /// Of 64 workers so many are at work where threads wait for processors, and the last came back at the returned moment. The limit is that of a crew
     /// that brought the same with fewer and fewer.
     fn contended(at_work: usize) -> (WakeUps, Instant) {
-        let mut wake_ups = idle(64, 2);
+        contended_crew(at_work, CrewPolicy::Adaptive)
+    }
+
+    fn contended_crew(at_work: usize, crew: CrewPolicy) -> (WakeUps, Instant) {
+        let mut wake_ups = WakeUps { crew, ..idle(64, 2) };
         (0..at_work).for_each(|worker| wake_ups.note_busy(worker));
         let mut now = at(1_000_000_000);
         for _ in 0..40 {
@@ -215,6 +222,13 @@ mod tests {
         assert_eq!(wake_ups.call(20, now.plus(PATIENCE_NS - 1)), Choice::NobodyYet);
         assert!(matches!(wake_ups.call(20, now.plus(PATIENCE_NS)), Choice::This(_)), "they wait for servers");
         assert!(matches!(wake_ups.call_anyway(20), Choice::This(_)));
+    }
+
+    #[test]
+    fn a_fixed_crew_is_never_cut() {
+        let (mut wake_ups, now) = contended_crew(40, CrewPolicy::Fixed);
+        assert!(matches!(wake_ups.call(20, now), Choice::This(_)));
+        assert!(!wake_ups.rests());
     }
 
     #[test]
