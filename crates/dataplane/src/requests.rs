@@ -18,6 +18,7 @@ pub(crate) mod auto;
 pub(crate) mod base;
 pub(crate) mod bulk_reads;
 pub(crate) mod bulk_writes;
+pub(crate) mod context;
 pub(crate) mod degrade;
 pub(crate) mod deliver;
 pub(crate) mod dispatch;
@@ -50,6 +51,7 @@ use crate::{
     requests::answer::Answer,
     requests::base::Base,
     requests::bulk_reads::BulkReads,
+    requests::context::Context,
     requests::failover::{Asked, rescue_meta},
     requests::gather::Gather,
     requests::outcome::{fail_part, fail_with_line},
@@ -84,18 +86,6 @@ pub(crate) struct Requests {
     bulk_reads: BulkReads,
     /// What is being delivered of a server, where that is kept because it is large.
     large_input: Option<Arc<Vec<u8>>>,
-}
-
-/// One session's request, on its way.
-#[derive(Clone, Copy)]
-pub(crate) struct Context {
-    pub(crate) session: SessionId,
-    /// When the read that brought its first byte returned.
-    pub(crate) first_byte: Instant,
-    /// When it was complete.
-    pub(crate) now: Instant,
-    /// How long it is.
-    pub(crate) request_bytes: usize,
 }
 
 impl Requests {
@@ -656,6 +646,3 @@ fn write_answer(
 
 /// What ends the answer to a retrieval.
 const END: &[u8] = b"END\r\n";
-
-/// What is kept to be used again, and keeps no more memory than this, is left alone.
-pub(crate) const SPARE_BYTES_MAX: usize = 4 << 10;

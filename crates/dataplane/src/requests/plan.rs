@@ -19,7 +19,6 @@ use crate::{
     clients::session::Session,
     replication::fleet::Fleet,
     replication::readers::Readers,
-    requests::SPARE_BYTES_MAX,
     requests::auto::{Chooser, Way},
     requests::gather::Gather,
     routes::PoolSlots,
@@ -278,3 +277,6 @@ const GATHER_BYTES_MAX: usize = 64 << 10;
 
 /// More multi-gets than this are rarely in service at once; the memory of the others is given back.
 const GATHERS_MAX: usize = 256;
+
+/// What is kept to be used again, and keeps no more memory than this, is left alone.
+const SPARE_BYTES_MAX: usize = 4 << 10;

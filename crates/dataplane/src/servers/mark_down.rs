@@ -11,8 +11,10 @@
 //! this reason, unless all of it is silent: then nothing is written that any of them could miss. Where keys have one server nothing goes
 //! elsewhere, and there is no such limit. Who refuses connections is marked down in any case.
 
-use crate::servers::link::State;
-use crate::{config::Config, routes::Routes, servers::backend::Backend, servers::connections::Connections};
+use crate::{
+    config::Config, routes::Routes, servers::backend::Backend, servers::connections::Connections,
+    servers::link::State,
+};
 
 /// Whether a connection has been silent for long enough: `late` requests in a row.
 pub(super) fn is_silent(backend: &Backend, late: u32, config: &Config) -> bool {

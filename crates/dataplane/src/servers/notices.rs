@@ -3,11 +3,11 @@
 //! [`Notices`] owns what was not asked for yet, each in its order: [`Order`]s for the driver, [`Happened`] for whoever asks servers, and
 //! [`Change`]s for the operator.
 
-use crate::servers::{
-    changes::{Change, Changes},
-    happened::{Ending, Happened, Lost},
-    order::Order,
-    pipeline::LostErrands,
+use crate::{
+    servers::changes::{Change, Changes},
+    servers::happened::{Ending, Happened, Lost},
+    servers::order::Order,
+    servers::pipeline::LostErrands,
 };
 use std::collections::VecDeque;
 
