@@ -18,6 +18,7 @@ pub(crate) mod auto;
 pub(crate) mod base;
 pub(crate) mod bulk_reads;
 pub(crate) mod bulk_writes;
+pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod degrade;
 pub(crate) mod deliver;
@@ -34,6 +35,7 @@ pub(crate) mod send;
 pub(crate) mod service;
 pub(crate) mod services;
 pub(crate) mod turn;
+pub(crate) mod verdict;
 pub(crate) mod writes;
 
 use crate::{
@@ -58,7 +60,7 @@ use crate::{
     requests::plan::Planner,
     requests::second_step::ask_deciders,
     requests::send::{Message, send},
-    requests::service::Service,
+    requests::service::{Care, Service, Stage},
     requests::services::Services,
     requests::writes::{
         answer_by_mail, learn_from_second_step, leave_line, put_back_missed, take_write_loss,
@@ -152,7 +154,7 @@ impl Requests {
         service.claim = session.turns.enter();
         if let Some(stalled) = session.stalled.take() {
             if !session.is_lent() {
-                service.stamps.created = stalled.created();
+                service.clock.set_created(stalled.created());
             }
             leave_line(base, id, &stalled);
         }
@@ -165,7 +167,8 @@ impl Requests {
     #[cold]
     fn sample(&mut self, base: &Base, key: RequestKey, request_bytes: usize) {
         let service = &mut self.services[key];
-        let (client, queue_length, arrived) = base.clients[service.session].source(service.stamps.first_byte);
+        let (client, queue_length, arrived) =
+            base.clients[service.session].source(service.clock.first_byte());
         service.traced = Some(Box::new(Traced::of(client, request_bytes as u64, queue_length, arrived)));
     }
 
@@ -181,7 +184,7 @@ impl Requests {
         let key = self.begin(base, Operation::Local, 0, silent, context);
         let service = &mut self.services[key];
         service.answer = answer;
-        service.error = is_error;
+        service.verdict.set_error(is_error);
         self.finish(base, key, None, context.now);
     }
 
@@ -247,7 +250,7 @@ impl Requests {
                 let whose = if more { "client" } else { "proxy" };
                 base.meter.counters().session_refusals_full += u64::from(more);
                 base.meter.counters().buffer_refusals_full += u64::from(!more);
-                service.fail(Fault::Buffer, &Arc::from(whose));
+                service.verdict.fail(Fault::Buffer, &Arc::from(whose));
             } else {
                 let values = values.unwrap_or_else(|| backend.values());
                 let large = self.large_input.as_ref().and_then(|all| SharedBytes::of(all, bytes));
@@ -271,14 +274,16 @@ impl Requests {
                 Status::MetaValue | Status::MetaDone => 1,
                 _ => backend.ordinals().len() as u32,
             };
-            service.lacks_end = reply.status == Status::Values;
-            deciding = Some(&bytes[..reply.answer_len]);
+            deciding = Some(Deciding {
+                bytes: &bytes[..reply.answer_len],
+                lacks_end: reply.status == Status::Values,
+            });
         }
         let service = &mut self.services[key];
         if service.outstanding == 0 {
             self.finish(base, key, deciding, now);
-        } else if let Some(bytes) = deciding {
-            service.answer = Answer::Owned(bytes.to_vec());
+        } else if let Some(deciding) = deciding {
+            service.answer = Answer::Owned(deciding.to_vec());
         }
     }
 
@@ -307,7 +312,7 @@ impl Requests {
     }
 
     /// Everything that a request needs has come, or failed. `reply` is the deciding reply, unless it was kept in the service.
-    pub(crate) fn finish(&mut self, base: &mut Base, key: RequestKey, reply: Option<&[u8]>, now: Instant) {
+    fn finish(&mut self, base: &mut Base, key: RequestKey, reply: Option<Deciding<'_>>, now: Instant) {
         if self.services[key].gather.is_some() {
             if ask_deciders(&mut self.services, base, key, now) {
                 return;
@@ -318,33 +323,33 @@ impl Requests {
             self.learn_way(base, key, now);
         }
         let service = &mut self.services[key];
-        service.stamps.received = now;
+        service.clock.receive(now);
         let id = service.session;
-        if service.is_decided_alone {
+        if service.care == Care::DecidedAlone {
             base.clients[id].end_deciding();
         }
-        if service.apart {
+        if service.care == Care::Bulk {
             let Requests { services, planner, bulk_reads, .. } = self;
-            let reply_len = reply.map(<[u8]>::len);
+            let reply_len = reply.map(|reply| reply.bytes.len());
             if bulk_reads.come_back(base, planner, (key, &mut services[key]), reply_len) {
                 return;
             }
         }
         let service = &mut self.services[key];
         if let Some(sender) = service.sender {
-            return answer_by_mail(&mut self.services, base, (key, sender), reply);
+            return answer_by_mail(&mut self.services, base, (key, sender), reply.map(|reply| reply.bytes));
         }
-        let blame = service.has_failed().then(|| service.fault());
+        let blame = service.verdict.blame();
         self.conclude(base, key, blame, reply, now);
     }
 
     /// A request of a client is done. `blame`: a server is to blame for that it failed, and why, unless it said so itself.
-    pub(crate) fn conclude(
+    fn conclude(
         &mut self,
         base: &mut Base,
         key: RequestKey,
         blame: Option<Option<Fault>>,
-        reply: Option<&[u8]>,
+        reply: Option<Deciding<'_>>,
         now: Instant,
     ) {
         let service = &mut self.services[key];
@@ -354,7 +359,7 @@ impl Requests {
             base.meter.counters().requests_failed_silently += u64::from(service.silent);
         }
         if has_result(operation) {
-            self.note_result(base, key, reply);
+            self.note_result(base, key, reply.map(|reply| reply.bytes));
         }
         if !claim.is_empty() {
             self.leave_turn(base, id, claim);
@@ -387,7 +392,7 @@ impl Requests {
     #[cold]
     fn note_result(&mut self, base: &mut Base, key: RequestKey, reply: Option<&[u8]>) {
         let service = &self.services[key];
-        if !service.error {
+        if !service.verdict.is_error() {
             base.meter.counters().note_result(service.operation, reply.unwrap_or(service.answer.as_slice()));
         }
     }
@@ -416,7 +421,7 @@ impl Requests {
     }
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
-    fn answer(&mut self, base: &mut Base, key: RequestKey, reply: Option<&[u8]>) {
+    fn answer(&mut self, base: &mut Base, key: RequestKey, reply: Option<Deciding<'_>>) {
         let Base { clients, fleet: Fleet { config, .. }, meter, .. } = base;
         let Self { services, answers: spare_answers, large_input, .. } = self;
         let service = &mut services[key];
@@ -426,14 +431,15 @@ impl Requests {
             session.replies.gather(mem::take(&mut service.gathered_bytes), 0);
         }
         let kept = mem::take(&mut service.answer);
-        let failure = if service.error { service.failure_line() } else { None };
+        let failure = if service.verdict.is_error() { service.verdict.line() } else { None };
         // `None`: what was gathered.
         let mut bytes = match (&failure, &gather) {
             (Some(line), _) => Some(line.as_slice()),
             (None, Some(_)) => None,
-            (None, None) => Some(reply.unwrap_or_else(|| kept.as_slice())),
+            (None, None) => Some(reply.map_or_else(|| kept.as_slice(), |reply| reply.bytes)),
         };
-        let mut end = if failure.is_none() && service.lacks_end { END } else { b"" };
+        let lacks_end = failure.is_none() && reply.is_some_and(|reply| reply.lacks_end);
+        let mut end = if lacks_end { END } else { b"" };
         let mut len = bytes.map_or_else(|| gather.as_ref().map_or(0, |gather| gather.len()), <[u8]>::len);
         len += end.len();
         let whose = if session.replies.buffered_bytes() + len > config.session_buffer_bytes_max {
@@ -451,7 +457,7 @@ impl Requests {
         };
         let refusal;
         if let Some(whose) = whose {
-            service.error = true;
+            service.verdict.set_error(true);
             refusal = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
             len = refusal.len();
             (bytes, end) = (Some(refusal.as_slice()), b"");
@@ -483,7 +489,7 @@ impl Requests {
                 session.replies.park(parked.len());
                 service.answer = parked.into_copied().map_or_else(Answer::Pieces, Answer::Owned);
             }
-            service.complete = true;
+            service.stage = Stage::Parked;
             let id = service.session;
             base.clients.recharge(id);
         }
@@ -497,7 +503,7 @@ impl Requests {
         let session = &mut base.clients[id];
         while let Some(next) = session.replies.next_to_append() {
             let service = &mut self.services[next];
-            if !service.complete {
+            if service.stage != Stage::Parked {
                 break;
             }
             match mem::take(&mut service.answer) {
@@ -540,10 +546,11 @@ impl Requests {
     fn learn_way(&mut self, base: &mut Base, key: RequestKey, now: Instant) {
         let service = &self.services[key];
         if let Some(way) = service.chosen
-            && service.first_sent
+            && let Some(first_sent) = service.clock.first_sent()
         {
-            let took = now.saturating_since(service.stamps.first_sent);
-            let nanos = if service.is_impaired() { took.max(base.fleet.config.timeout_ns) } else { took };
+            let took = now.saturating_since(first_sent);
+            let nanos =
+                if service.verdict.is_impaired() { took.max(base.fleet.config.timeout_ns) } else { took };
             self.planner.learn(way, service.keys as usize, nanos);
         }
     }
@@ -580,7 +587,7 @@ impl Requests {
         let Some(slicing) = base.clients.get(id).map(|session| session.bulk.slicing) else { return };
         let is_closed = base.clients.close(id, |key, appended| {
             // The others are still at their servers; they find the session gone when they come back.
-            let is_done = appended || services[key].complete || slicing == Slicing::Ready(key);
+            let is_done = appended || services[key].stage == Stage::Parked || slicing == Slicing::Ready(key);
             if is_done {
                 services.retire(key);
             }
@@ -603,6 +610,21 @@ impl Requests {
             leave_line(base, id, &stalled);
         }
         base.clients.renew_lent(id)
+    }
+}
+
+/// The reply that decides a request, where it was read.
+#[derive(Clone, Copy, Debug)]
+struct Deciding<'a> {
+    bytes: &'a [u8],
+    /// It has no `END` of its own: it came with those to others (`pipeline/line.rs`).
+    lacks_end: bool,
+}
+
+impl Deciding<'_> {
+    fn to_vec(self) -> Vec<u8> {
+        let end = if self.lacks_end { END } else { b"" };
+        [self.bytes, end].concat()
     }
 }
 

@@ -7,9 +7,9 @@ use weir_protocol::ValueSpan;
 
 /// A key that one server did not have and its decider did.
 pub(crate) struct Found<'a> {
-    pub(crate) name: &'a [u8],
+    pub(super) name: &'a [u8],
     /// Length of the value, with its line.
-    pub(crate) block_len: usize,
+    pub(super) block_len: usize,
 }
 
 /// What a gather keeps to ask a second time.

@@ -21,8 +21,8 @@ use weir_timing::Instant;
 /// A part of a message that others share, with its keys, each after its length.
 #[derive(Debug)]
 pub(crate) struct Sharer {
-    pub(crate) part: Part,
-    pub(crate) keys: Box<[u8]>,
+    pub(super) part: Part,
+    pub(super) keys: Box<[u8]>,
 }
 
 /// A get is asked for alone so often: once because it shared a message, and once because it stood behind one that is the trouble.
@@ -44,7 +44,7 @@ pub(crate) fn ask_alone(
     let session = &clients[service.session];
     let created = service.begun();
     let may = part.tries() < TRIES_MAX
-        && !service.error
+        && !service.verdict.is_error()
         && !session.is_gone()
         && session.changes() == service.changes_before
         && created.deadline(fleet.config.timeout_ns, false) > now
@@ -58,7 +58,7 @@ pub(crate) fn ask_alone(
     ask_again(backend, &fleet.config, (new, b"get"), Names(keys), now);
     backend.note_try(part.tries() + 1);
     // What was sent first is a part of the time at the servers.
-    service.following |= service.first_sent;
+    service.clock.follow_if_sent();
     meter.counters().gets_asked_alone += 1;
     true
 }

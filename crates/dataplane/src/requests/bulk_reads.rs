@@ -27,7 +27,7 @@ use crate::{
     clients::session::Session,
     requests::base::Base,
     requests::plan::{Asker, Plan, Planner},
-    requests::service::Service,
+    requests::service::{Care, Service},
     servers::backend::RequestKey,
 };
 use std::{
@@ -196,7 +196,7 @@ impl BulkReads {
         session.intake.pause();
         session.bulk.slicing = Slicing::InService;
         let (slice, rest) = retrieval.split(count);
-        let slices = Slices::of(rest, service.stamps.created);
+        let slices = Slices::of(rest, service.clock.created());
         self.note_sent(session, (key, service), slice, Some(slices));
         slice
     }
@@ -224,7 +224,8 @@ impl BulkReads {
         (before, slice): (&Slices, Retrieval<'_>),
         now: Instant,
     ) {
-        (service.stamps.created, service.following) = (now, true);
+        service.clock.set_created(now);
+        service.clock.follow();
         self.note_sent(&base.clients[service.session], (key, service), slice, Some(before.without(slice)));
     }
 
@@ -237,7 +238,7 @@ impl BulkReads {
     ) {
         let keys = slice.key_count();
         let bytes = keys.saturating_mul(session.bulk.habits.bytes_per_key());
-        service.apart = true;
+        service.care = Care::Bulk;
         self.reads.insert(key, BulkRead { keys, bytes, slices });
         self.bytes_in_service += bytes;
     }
@@ -283,25 +284,29 @@ impl BulkReads {
         reply_len: Option<usize>,
     ) -> bool {
         let session = &mut base.clients[service.session];
-        service.apart = false;
+        service.care = Care::Nothing;
         let Some(read) = self.reads.get(&key) else {
             session.bulk.writes -= 1;
             return false;
         };
         self.bytes_in_service -= read.bytes;
         let gathered = service.gather.as_ref().map(|gather| gather.values_len());
-        if let Some(bytes) = reply_len.or(gathered).filter(|_| !service.error) {
+        if let Some(bytes) = reply_len.or(gathered).filter(|_| !service.verdict.is_error()) {
             session.bulk.habits.note_slice(read.keys, bytes);
         }
         let goes_on = read.slices.as_ref().is_some_and(|slices| slices.key_count > 0);
-        if goes_on && !service.error && !session.is_gone() && take_slice(base, planner, (key, service)) {
+        if goes_on
+            && !service.verdict.is_error()
+            && !session.is_gone()
+            && take_slice(base, planner, (key, service))
+        {
             return true;
         }
         let session = &mut base.clients[service.session];
         session.bulk.reads -= 1;
         if let Some(BulkRead { slices: Some(slices), .. }) = self.reads.remove(&key) {
             session.bulk.slicing = Slicing::No;
-            service.stamps.created = slices.created;
+            service.clock.set_created(slices.created);
         }
         false
     }
@@ -372,7 +377,7 @@ fn take_slice(base: &mut Base, planner: &mut Planner, (key, service): (RequestKe
     if is_refused {
         meter.counters().session_refusals_full += u64::from(is_too_much);
         meter.counters().buffer_refusals_full += u64::from(!is_too_much);
-        service.fail(Fault::Buffer, &Arc::from(if is_too_much { "client" } else { "proxy" }));
+        service.verdict.fail(Fault::Buffer, &Arc::from(if is_too_much { "client" } else { "proxy" }));
     } else {
         session.replies.append_part(|out| gather.merge_values_into(out));
         session.bulk.slicing = Slicing::Ready(key);

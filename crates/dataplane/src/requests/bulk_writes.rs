@@ -1,7 +1,10 @@
 //! Writes of large values: over the bulk connections of their servers (`servers/bulk.rs`), one at a time for each session.
 
 use crate::{
-    requests::base::Base, requests::service::Service, wire::write::value_len, wire::written::written_key,
+    requests::base::Base,
+    requests::service::{Care, Service},
+    wire::write::value_len,
+    wire::written::written_key,
 };
 use weir_protocol::{Parsed, Request};
 
@@ -35,7 +38,7 @@ fn goes_bulk(base: &Base, parsed: &Parsed<'_>) -> bool {
 /// A request went over a bulk connection: its session waits for it.
 pub(crate) fn note_bulk(service: &mut Service, base: &mut Base, bulk: usize, mark: u32) {
     if service.outstanding > 0 {
-        service.apart = true;
+        service.care = Care::Bulk;
         base.clients[service.session].bulk.writes += 1;
         base.fleet.servers.note_bulk(bulk, mark);
     }

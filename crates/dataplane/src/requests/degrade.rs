@@ -11,8 +11,9 @@ use crate::{
 use weir_protocol::Meta;
 
 /// Which failures of a request are misses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Degrades {
+    #[default]
     Never,
     /// That no server of a key may be read because all lack writes, or may.
     WhereStale,

@@ -24,7 +24,7 @@ use crate::{
     requests::plan::{Asker, Plan},
     requests::retrieval::send_plan,
     requests::send::Message,
-    requests::service::retrieval_operation,
+    requests::service::{Care, retrieval_operation},
     requests::writes::{mail_write, other_owner, replicate},
     requests::{Context, Requests, auto, reread},
     servers::backend::RequestKey,
@@ -143,7 +143,7 @@ pub(crate) fn refuse_large(requests: &mut Requests, base: &mut Base, large: Larg
         return mail(requests, base, (owner, name), write, Some(Refusal::TooLarge), context);
     }
     let key = requests.begin(base, Operation::Set, 1, large.silent, context);
-    requests.services[key].refuse(large.refusal);
+    requests.services[key].verdict.refuse(large.refusal);
     send_to_replicas(requests, base, key, name, write, context.now);
 }
 
@@ -168,7 +168,9 @@ fn begin_meta(requests: &mut Requests, base: &mut Base, meta: Meta<'_>, context:
                 service.answer_failures_with(Degrades::of(&base.fleet.config), || meta_miss(meta));
             }
             if base.fleet.routes.is_replicated() {
-                service.is_replicated_read = base.fleet.routes.replicates(name);
+                if base.fleet.routes.replicates(name) {
+                    service.care = Care::Replicated;
+                }
                 remember(service, base, reread::Message::of_meta(meta, name, expected));
             }
             match base.fleet.decider(name) {
@@ -213,7 +215,7 @@ fn mail(
 ) {
     let key = requests.begin(base, write.operation, 1, write.silent, context);
     if let Some(refusal) = refusal {
-        requests.services[key].refuse(refusal);
+        requests.services[key].verdict.refuse(refusal);
     }
     if mail_write(&mut requests.services, base, key, to, (write, context)) {
         requests.finish(base, key, None, context.now);
@@ -294,7 +296,7 @@ fn flush_all(requests: &mut Requests, base: &mut Base, request: Request<'_>, con
                 message.write_to(backend.message());
             },
         );
-        if server != own && !requests.services[key].apart {
+        if server != own && requests.services[key].care != Care::Bulk {
             note_bulk(&mut requests.services[key], base, server, FLUSH_MARK);
         }
     }
@@ -391,11 +393,11 @@ fn ask(
 /// A request to store a value above the limit.
 #[derive(Clone, Copy)]
 pub(crate) struct Large<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) base64: bool,
-    pub(crate) silent: bool,
-    pub(crate) erases: bool,
-    pub(crate) refusal: Refusal,
+    pub(super) key: &'a [u8],
+    pub(super) base64: bool,
+    pub(super) silent: bool,
+    pub(super) erases: bool,
+    pub(super) refusal: Refusal,
 }
 
 /// A `flush_all` that went over a bulk connection is known by no key.

@@ -27,10 +27,10 @@ use weir_timing::Instant;
 /// A part of a request at a server, with its keys, each after its length, where they are known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
-    pub(crate) key: RequestKey,
-    pub(crate) part: Part,
-    pub(crate) server: usize,
-    pub(crate) keys: &'a [u8],
+    pub(super) key: RequestKey,
+    pub(super) part: Part,
+    pub(super) server: usize,
+    pub(super) keys: &'a [u8],
 }
 
 /// The request may be asked for again.
@@ -93,7 +93,9 @@ fn ask_another(
         }
     };
     // What was sent first is a part of the time at the servers.
-    service.following |= is_asked && service.first_sent;
+    if is_asked {
+        service.clock.follow_if_sent();
+    }
     is_asked
 }
 
@@ -101,9 +103,9 @@ fn ask_another(
 #[derive(Debug, Default)]
 pub(crate) struct Rescue {
     /// There is another answer to wait for.
-    pub(crate) is_asked: bool,
+    pub(super) is_asked: bool,
     /// This key is to be put back where it was missing.
-    pub(crate) put_back: Option<Box<[u8]>>,
+    pub(super) put_back: Option<Box<[u8]>>,
 }
 
 /// An `mg` was answered that may be asked for again: what a doubted server misses is asked of who is doubted less.
@@ -142,7 +144,7 @@ pub(crate) fn rescue_meta(
         if rescue.is_asked {
             reread.missed_by = Some(asked.server);
             service.outstanding += 1;
-            service.following = true;
+            service.clock.follow();
             base.meter.counters().keys_asked_again += 1;
         }
     }
@@ -152,7 +154,7 @@ pub(crate) fn rescue_meta(
 
 fn may_ask_elsewhere(service: &Service, base: &Base, reread: &Reread, now: Instant) -> bool {
     let session = &base.clients[service.session];
-    !service.error
+    !service.verdict.is_error()
         && !session.is_gone()
         && reread.is_current(session.changes(), base.fleet.generation())
         && service.begun().deadline(base.fleet.config.timeout_ns, false) > now
@@ -185,7 +187,7 @@ fn ask_elsewhere(
     let Asked { key, part, keys, .. } = asked;
     let readers: Vec<_> = Names(keys).map(|name| next_reader(base, name, tried)).collect();
     let lacks_one = readers.contains(&None);
-    if readers.iter().all(Option::is_none) || lacks_one && service.degrades != Degrades::Always {
+    if readers.iter().all(Option::is_none) || lacks_one && service.verdict.degrades() != Degrades::Always {
         return false;
     }
     // The numbers of the parts that take the place of this one: none but where a request has several.

@@ -19,18 +19,18 @@ pub(crate) struct Gather {
     /// For each server one more than the number of its part, or 0.
     part_of: Vec<u32>,
     /// Keys that are asked for a second time.
-    pub(crate) again: Again,
+    pub(super) again: Again,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct GatherPart {
-    pub(crate) server: usize,
+    pub(super) server: usize,
     /// How many keys belong to it.
     keys: u32,
     /// Its server cannot be asked.
     left_out: bool,
     /// Its reply is there.
-    pub(crate) answered: bool,
+    pub(super) answered: bool,
     /// The blocks of the values, one after the other; empty where they are `large`.
     bytes: Vec<u8>,
     /// The same, where they are kept as they came.

@@ -72,7 +72,7 @@ pub(crate) fn finish(
     let request = requests.free_lent(base, id)?;
     let service = &mut requests.services[request];
     let row = service.take_row().map(Box::new);
-    let (operation, outcome, stamps) = (service.operation, service.outcome(), service.stamps);
+    let (operation, outcome, stamps) = (service.operation, service.outcome(), *service.clock.stamps());
     requests.services.retire(request);
     Some(Unsent { row, out, operation, outcome, stamps, _charge: charge })
 }

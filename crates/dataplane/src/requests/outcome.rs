@@ -21,7 +21,7 @@ pub(crate) fn note_refusal(
         Fault::Down => counters.server_refusals_down += 1,
         Fault::Stale => counters.server_refusals_stale += 1,
         // Counted by whoever denied the request. A full queue is no server's failure, so it makes no misses either.
-        Fault::Queue => return services[key].fail(fault, base.fleet.servers.slots().name(server)),
+        Fault::Queue => return services[key].verdict.fail(fault, base.fleet.servers.slots().name(server)),
         _ => return fail_part(services, base, (key, part), (fault, server)),
     }
     base.fleet.servers[server].count_error();
@@ -36,12 +36,12 @@ pub(crate) fn fail_part(
     (fault, server): (Fault, usize),
 ) {
     let service = &mut services[key];
-    if service.degrades.covers(fault) {
+    if service.verdict.degrades().covers(fault) {
         return degrade_part(service, base, part);
     }
     // A server that lets nobody in is down for that reason, and says so.
     let why = base.fleet.servers[server].refusal().filter(|_| fault == Fault::Down);
-    service.fail(why.unwrap_or(fault), base.fleet.servers.slots().name(server));
+    service.verdict.fail(why.unwrap_or(fault), base.fleet.servers.slots().name(server));
 }
 
 /// A server answered a part with an error line. What it says to a mistake of the client stays.
@@ -51,16 +51,16 @@ pub(crate) fn fail_with_line(
     part: u32,
     (line, status): (&[u8], Status),
 ) {
-    if service.degrades == Degrades::Always && status == Status::ServerError {
+    if service.verdict.degrades() == Degrades::Always && status == Status::ServerError {
         degrade_part(service, base, part);
     } else {
-        service.fail_with_line(line, status);
+        service.verdict.fail_with_line(line, status);
     }
 }
 
 /// The keys of this part are misses.
 pub(crate) fn degrade_part(service: &mut Service, base: &mut Base, part: u32) {
-    service.degraded = true;
+    service.verdict.degrade();
     let keys = service.gather.as_ref().map_or(service.keys, |gather| gather.keys_of(part));
     base.meter.counters().keys_degraded += u64::from(keys);
 }

@@ -10,15 +10,15 @@ pub(crate) struct Reread {
     changes_before: u64,
     /// The table by which it was sent.
     generation: u64,
-    pub(crate) message: Message,
+    pub(super) message: Message,
     /// Servers that were lost with it.
     #[expect(
         clippy::box_collection,
         reason = "it is rarely there, and every request in service has room for it"
     )]
-    pub(crate) tried: Option<Box<Vec<usize>>>,
+    pub(super) tried: Option<Box<Vec<usize>>>,
     /// A doubted server that has missed the key of an `mg`.
-    pub(crate) missed_by: Option<usize>,
+    pub(super) missed_by: Option<usize>,
 }
 
 /// What the server was asked, but for the keys that its connection knows.
@@ -32,11 +32,11 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) struct MetaMessage {
     /// The key by which it is placed.
-    pub(crate) name: Box<[u8]>,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) echo: Echo,
+    pub(super) name: Box<[u8]>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) echo: Echo,
     /// The reply shows the item's token.
-    pub(crate) shows_token: bool,
+    pub(super) shows_token: bool,
 }
 
 impl Message {

@@ -76,7 +76,7 @@ fn send_parts(
     services[key].gather = Some(gather);
     for (part, fault, server) in refusals {
         note_refusal(services, base, (key, part), (fault, server));
-        if !services[key].degrades.covers(fault) {
+        if !services[key].verdict.degrades().covers(fault) {
             return;
         }
     }

@@ -24,7 +24,9 @@ pub(crate) fn ask_deciders(services: &mut Services, base: &mut Base, key: Reques
     let service = &mut services[key];
     let session = &clients[service.session];
     let created = service.begun();
-    let Some(gather) = service.gather.as_deref_mut().filter(|_| !service.error && !session.is_gone()) else {
+    let Some(gather) =
+        service.gather.as_deref_mut().filter(|_| !service.verdict.is_error() && !session.is_gone())
+    else {
         return false;
     };
     let is_late = created.deadline(fleet.config.timeout_ns, false) <= now;
@@ -52,6 +54,9 @@ pub(crate) fn ask_deciders(services: &mut Services, base: &mut Base, key: Reques
     }
     meter.counters().keys_asked_again += again.key_count() as u64;
     gather.again = again;
-    service.following |= service.outstanding > 0;
-    service.outstanding > 0
+    let is_asked = service.outstanding > 0;
+    if is_asked {
+        service.clock.follow();
+    }
+    is_asked
 }

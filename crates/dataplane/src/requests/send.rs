@@ -12,10 +12,10 @@ use weir_timing::Instant;
 /// A message, and what its reply is to the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    pub(crate) server: usize,
-    pub(crate) expected: Expected,
+    pub(super) server: usize,
+    pub(super) expected: Expected,
     /// The reply is the answer, if it is no error.
-    pub(crate) decides: bool,
+    pub(super) decides: bool,
 }
 
 /// Queues one message of a request for one server, or notes why it could not be. `compose` writes it.

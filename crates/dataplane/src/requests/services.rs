@@ -3,7 +3,10 @@
 //! What is noted of a request fills several cache lines, of which most requests use few; so places are used again as they lie, and
 //! nothing of them is moved.
 
-use crate::{requests::service::Service, servers::backend::RequestKey};
+use crate::{
+    requests::service::{Service, Stage},
+    servers::backend::RequestKey,
+};
 use std::ops::{Index, IndexMut};
 
 #[derive(Debug, Default)]
@@ -35,7 +38,7 @@ impl Services {
         if self[key].outstanding == 0 {
             self.remove(key);
         } else {
-            self[key].lingers = true;
+            self[key].stage = Stage::Lingering;
         }
     }
 
@@ -77,9 +80,10 @@ mod tests {
         let service = &mut services[first];
         service.begin(7, Operation::Set, 1, true, begun, begun);
         let fresh = format!("{service:?}");
-        (service.hits, service.error, service.outstanding, service.degraded) = (3, true, 1, true);
-        service.fail(crate::Fault::Timeout, &"server".into());
-        service.refuse(weir_protocol::Refusal::TooLarge);
+        (service.hits, service.outstanding) = (3, 1);
+        service.verdict.degrade();
+        service.verdict.fail(crate::Fault::Timeout, &"server".into());
+        service.verdict.refuse(weir_protocol::Refusal::TooLarge);
         service.answer = crate::requests::answer::Answer::Fixed(b"END\r\n");
         service.gather = Some(Box::default());
         service.traced = Some(Box::default());

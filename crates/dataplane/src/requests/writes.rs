@@ -12,15 +12,17 @@ use crate::{
     requests::again::Found,
     requests::answer::Answer,
     requests::base::Base,
+    requests::clock::Clock,
     requests::context::Context,
     requests::outcome::{fail_part, fail_with_line, note_refusal},
+    requests::service::{Care, Stage},
     requests::services::Services,
     servers::backend::RequestKey,
     wire::write::Write,
 };
 use std::{borrow::Cow, mem};
 use weir_protocol::{Parsed, Reply};
-use weir_timing::{Instant, Stamps};
+use weir_timing::Instant;
 
 /// Who owns this key, if it has replicas and another loop does.
 pub(crate) fn other_owner(base: &Base, name: &[u8]) -> Option<usize> {
@@ -43,7 +45,7 @@ pub(crate) fn mail_write(
         Ok(()) => service.outstanding = 1,
         Err(fault) => {
             let fleet = &base.fleet;
-            service.fail(fault, fleet.servers.slots().name(fleet.routes.primary(name)));
+            service.verdict.fail(fault, fleet.servers.slots().name(fleet.routes.primary(name)));
         }
     }
     sent.is_err()
@@ -75,14 +77,15 @@ pub(crate) fn answer_by_mail(
 ) {
     let service = &mut services[key];
     base.clients[service.session].end_requests(1);
-    let blame = service.has_failed().then(|| service.fault());
-    let reply = match (service.failure_line(), reply, mem::take(&mut service.answer)) {
+    let blame = service.verdict.blame();
+    let reply = match (service.verdict.line(), reply, mem::take(&mut service.answer)) {
         (Some(line), ..) => line,
         (None, Some(reply), _) => reply.to_vec(),
         (None, None, Answer::Owned(reply)) => reply,
         (None, None, kept) => kept.as_slice().to_vec(),
     };
-    let (stamps, first_sent, error) = (service.stamps, service.first_sent, service.error);
+    let (stamps, first_sent) = (*service.clock.stamps(), service.clock.is_first_sent());
+    let error = service.verdict.is_error();
     services.retire(key);
     base.replication.mail_outcome(sender, Outcome { reply, stamps, first_sent, error, blame });
 }
@@ -96,8 +99,10 @@ pub(crate) fn take_outcome(
     let Outcome { reply, stamps, first_sent, error, blame } = outcome;
     let service = &mut services[request];
     service.outstanding = 0;
-    (service.stamps, service.first_sent) = (stamps, first_sent);
-    service.error |= error;
+    service.clock.take_over(stamps, first_sent);
+    if error {
+        service.verdict.set_error(true);
+    }
     service.answer = Answer::Owned(reply);
     blame
 }
@@ -119,8 +124,8 @@ pub(crate) fn replicate(
         Ok(replicated) => {
             service.outstanding = replicated.owed();
             service.write = Some(replicated);
-            service.is_decided_alone = write.is_conditional;
-            if service.is_decided_alone {
+            if write.is_conditional {
+                service.care = Care::DecidedAlone;
                 clients[service.session].begin_deciding();
             }
             return false;
@@ -168,7 +173,9 @@ pub(crate) fn take_write_loss(
 fn carry_out(services: &mut Services, base: &mut Base, key: RequestKey, mut advanced: Advanced) -> bool {
     let_go_on(base, advanced.next());
     let service = &mut services[key];
-    service.following |= advanced.has_sent();
+    if advanced.has_sent() {
+        service.clock.follow();
+    }
     let owed = service.write.as_ref().map_or(0, |write| write.owed());
     service.outstanding = owed;
     if owed == 0 {
@@ -185,7 +192,7 @@ fn carry_out(services: &mut Services, base: &mut Base, key: RequestKey, mut adva
                 Failure::Line(line, status) => fail_with_line(service, base, 0, (&line, status)),
             }
         }
-        None if owed == 0 && service.lingers => services.remove(key),
+        None if owed == 0 && service.stage == Stage::Lingering => services.remove(key),
         None => {}
     }
     is_answered
@@ -240,9 +247,9 @@ pub(crate) fn begin_repair(
     let begun = base.replication.begin_repair(&mut base.fleet, (name, home), || services.add(), now);
     if let Some((key, write)) = begun {
         let service = &mut services[key];
-        service.stamps = Stamps::at(now);
+        service.clock = Clock::at(now);
         service.outstanding = write.owed();
-        service.lingers = true;
+        service.stage = Stage::Lingering;
         service.write = Some(write);
     }
 }

@@ -98,7 +98,7 @@ pub(super) fn limit_large(
     } else {
         return;
     };
-    requests.services[request].fail(Fault::Buffer, &Arc::from(whose));
+    requests.services[request].verdict.fail(Fault::Buffer, &Arc::from(whose));
     throw_reply_away(requests, base, server, now);
 }
 

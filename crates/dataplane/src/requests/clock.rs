@@ -1,0 +1,144 @@
+//! The times of one request, from its first byte to its answer (`weir_timing::Stamps`), and which of them a moment is.
+//!
+//! ```text
+//!   first byte ▶ created ▶ enqueued ▶ dequeued ▶ first sent ▶ forwarded ▶ received ▶ answered
+//!                └── a driver's own queue, or those of servers ──┘        └ what follows a first step is a part of this
+//! ```
+//!
+//! [`Clock`] owns the stamps. It is told what happens; it answers when the request began, and what is to be recorded.
+
+use crate::{clients::taken::Taken, servers::begun::Begun};
+use weir_timing::{Instant, Stamps};
+
+/// When what happened to a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    stamps: Stamps,
+    /// Something of the request was handed to the kernel.
+    is_first_sent: bool,
+    /// One has decided, and the followers are being told; or others have answered, and the deciders are being asked.
+    /// That is part of the time at the servers.
+    is_following: bool,
+    /// It waited in a queue of the driver's, which says when it was taken from there.
+    was_queued: bool,
+}
+
+impl Clock {
+    /// It began then.
+    #[inline]
+    pub(crate) const fn at(now: Instant) -> Self {
+        Self::of(Stamps::at(now))
+    }
+
+    /// The read that brought its first byte returned at `first_byte`, and it was complete at `now`.
+    #[inline]
+    pub(crate) const fn begun(first_byte: Instant, now: Instant) -> Self {
+        Self::of(Stamps { first_byte, ..Stamps::at(now) })
+    }
+
+    #[inline]
+    const fn of(stamps: Stamps) -> Self {
+        Self { stamps, is_first_sent: false, is_following: false, was_queued: false }
+    }
+
+    /// The driver has read it, and stamped it. What came by mail waits in the queues of the servers, as if it had been read here.
+    pub(crate) fn adopt(&mut self, taken: Taken, is_mail: bool) {
+        let Taken { first_byte, created, enqueued, dequeued, .. } = taken;
+        self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
+        self.was_queued = !is_mail;
+    }
+
+    /// From when its deadline runs: one that has waited behind its own client's others in the driver's hands has its turn when it is put
+    /// into the driver's queue.
+    #[inline]
+    pub(crate) fn begun_at(&self) -> Begun {
+        if self.was_queued {
+            Begun::in_turn(self.stamps.created, self.stamps.enqueued)
+        } else {
+            Begun::at(self.stamps.created)
+        }
+    }
+
+    /// It was complete then.
+    pub(crate) const fn created(&self) -> Instant {
+        self.stamps.created
+    }
+
+    /// It has waited since then for something that nobody of this request can be blamed for.
+    pub(crate) fn set_created(&mut self, created: Instant) {
+        self.stamps.created = created;
+    }
+
+    /// When its first byte was read.
+    pub(crate) const fn first_byte(&self) -> Instant {
+        self.stamps.first_byte
+    }
+
+    /// A message of it left the queue of a server. Returns how many were before it there, in the queue that it waited in: of so many.
+    #[inline]
+    pub(crate) fn dequeue(&mut self, queue_length: u64, now: Instant) -> u64 {
+        if self.was_queued {
+            // A queue of the driver's is the one that it waited in.
+            return 0;
+        }
+        if !self.is_following {
+            self.stamps.dequeued = now;
+        }
+        queue_length
+    }
+
+    /// A message of it was handed to the kernel.
+    #[inline]
+    pub(crate) fn forward(&mut self, now: Instant) {
+        if !self.is_first_sent {
+            self.is_first_sent = true;
+            self.stamps.first_sent = now;
+        }
+        if !self.is_following {
+            self.stamps.forwarded = now;
+        }
+    }
+
+    /// Servers are asked for more because of what others have answered.
+    pub(crate) fn follow(&mut self) {
+        self.is_following = true;
+    }
+
+    /// They are asked for what others did not answer: what was sent first is a part of the time at the servers.
+    pub(crate) fn follow_if_sent(&mut self) {
+        self.is_following |= self.is_first_sent;
+    }
+
+    /// All that it needs is there.
+    #[inline]
+    pub(crate) fn receive(&mut self, now: Instant) {
+        self.stamps.received = now;
+    }
+
+    /// The last byte of its reply was handed to the kernel.
+    #[inline]
+    pub(crate) fn answer(&mut self, now: Instant) {
+        self.stamps.answered = now;
+    }
+
+    /// When something of it was sent first, if anything was.
+    pub(crate) fn first_sent(&self) -> Option<Instant> {
+        self.is_first_sent.then_some(self.stamps.first_sent)
+    }
+
+    /// All of them.
+    #[inline]
+    pub(crate) const fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    /// Whoever has carried the request out says when what happened.
+    pub(crate) fn take_over(&mut self, stamps: Stamps, is_first_sent: bool) {
+        (self.stamps, self.is_first_sent) = (stamps, is_first_sent);
+    }
+
+    /// Whether something of it was handed to the kernel.
+    pub(crate) const fn is_first_sent(&self) -> bool {
+        self.is_first_sent
+    }
+}
