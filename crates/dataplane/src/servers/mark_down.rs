@@ -10,6 +10,8 @@
 //! seem silent at once, the trouble is more likely here or in the network between: no more than a share of such a pool is marked down for
 //! this reason, unless all of it is silent: then nothing is written that any of them could miss. Where keys have one server nothing goes
 //! elsewhere, and there is no such limit. Who refuses connections is marked down in any case.
+//!
+//! These are rules alone: they look at what others own, and `lifecycle.rs` carries out what they say.
 
 use crate::{
     config::Config, routes::Routes, servers::backend::Backend, servers::connections::Connections,
@@ -46,4 +48,62 @@ pub(super) fn may_mark_down(
 fn answers_nothing(backend: &Backend, config: &Config) -> bool {
     let is_silent = backend.link().is_up() && backend.health().late_in_a_row() >= config.mark_down_timeouts;
     is_silent || backend.state().is_down()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use weir_routing::{Placement, Router, Server, Table};
+    use weir_timing::Instant;
+
+    const LATE: usize = 5;
+
+    fn config() -> Config {
+        Config { mark_down_timeouts: LATE as u32, mark_down_share_percent: 50, ..Config::default() }
+    }
+
+    /// Four servers that are up, of which `late` have let that many requests be late; each key has so many of them.
+    fn four(replicas: usize, late: &[usize]) -> (Routes, Connections) {
+        let servers: Vec<_> = (0..4).map(|number| Server::new(format!("s{number}"), 1)).collect();
+        let router = Router::new(servers, Placement::Modulo, replicas).expect("four servers are a pool");
+        let routes = Routes::new(Arc::new(Table::from(router)), (0..4).collect());
+        let mut connections = Connections::default();
+        for slot in 0..4 {
+            connections.put(slot, Backend::new(slot, Instant::ZERO));
+            connections[slot].link_mut().open(Instant::ZERO);
+        }
+        for &slot in late {
+            connections[slot].health_mut().note_late(LATE, Instant::ZERO);
+        }
+        (routes, connections)
+    }
+
+    #[test]
+    fn so_many_late_requests_are_silence_unless_the_connection_ends_anyway() {
+        let (_, mut connections) = four(1, &[0]);
+        let late = LATE as u32;
+        assert!(
+            is_silent(&connections[0], late, &config()) && !is_silent(&connections[0], late - 1, &config())
+        );
+        assert!(!is_silent(&connections[0], late, &Config { mark_down_timeouts: 0, ..config() }));
+        connections[0].link_mut().set_renewing(true);
+        assert!(!is_silent(&connections[0], late, &config()));
+    }
+
+    #[test]
+    fn no_more_than_a_share_of_a_pool_with_copies_is_marked_down_unless_all_of_it_is_silent() {
+        let (routes, mut connections) = four(2, &[0, 1, 2]);
+        let may = |slot, connections: &_| may_mark_down((slot, false), connections, &routes, &config());
+        assert!(may(0, &connections));
+        connections[0].link_mut().silence();
+        assert!(may(1, &connections));
+        connections[1].link_mut().silence();
+        assert!(!may(2, &connections), "the trouble is more likely here");
+        connections[3].health_mut().note_late(LATE, Instant::ZERO);
+        assert!(may(2, &connections), "nothing is written that any could miss");
+        let (routes, mut connections) = four(1, &[]);
+        (0..3).for_each(|slot| connections[slot].link_mut().silence());
+        assert!(may_mark_down((3, false), &connections, &routes, &config()), "where keys have one server");
+    }
 }
