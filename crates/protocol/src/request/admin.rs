@@ -1,7 +1,10 @@
 //! Commands that concern the connection or the server itself: `version`, `verbosity`, `quit`, `stats`, `flush_all [delay] [noreply]`,
 //! `shutdown`, and those to whole servers, which a proxy for many clients refuses unless it was told to pass them on.
 
-use super::{Limits, Line, Request, is_noreply};
+use super::command::Request;
+use super::line::Line;
+use super::parsed::Limits;
+use super::words::is_noreply;
 use crate::{Denied, Refusal, number, tokens::Tokens};
 
 pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>, limits: &Limits) -> Line<'a> {

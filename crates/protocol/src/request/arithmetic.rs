@@ -1,6 +1,7 @@
 //! `incr <key> <delta> [noreply]`, `decr <key> <delta> [noreply]`.
 
-use super::{Line, Request, end_line, is_noreply, too_long_for_key, write_words};
+use super::refused::Refused;
+use super::words::{end_line, is_noreply, too_long_for_key, write_words};
 use crate::{Refusal, number, tokens::Tokens};
 
 /// The commands of this family.
@@ -43,14 +44,14 @@ impl Arithmetic<'_> {
     }
 }
 
-pub(super) fn parse(verb: ArithmeticVerb, tokens: Tokens<'_>) -> Line<'_> {
-    let Some(([key, delta], last)) = tokens.with_optional() else { return Line::UNKNOWN };
+pub(super) fn parse(verb: ArithmeticVerb, tokens: Tokens<'_>) -> Result<Arithmetic<'_>, Refused> {
+    let Some(([key, delta], last)) = tokens.with_optional() else { return Err(Refused::UNKNOWN) };
     let noreply = is_noreply(last.unwrap_or(delta));
     if too_long_for_key(key) {
-        return Line::refused(Refusal::BadCommandLine, noreply);
+        return Err(Refused::new(Refusal::BadCommandLine, noreply));
     }
     if number::unsigned(delta).is_none() {
-        return Line::refused(Refusal::BadDelta, noreply);
+        return Err(Refused::new(Refusal::BadDelta, noreply));
     }
-    Line::Request(Request::Arithmetic(Arithmetic { verb, key, delta, noreply }))
+    Ok(Arithmetic { verb, key, delta, noreply })
 }

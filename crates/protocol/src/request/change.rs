@@ -11,7 +11,9 @@
 //! | `set` … `cas`, `delete`, `incr`, `decr`, `touch`, `ms`, `md`, `ma`, `flush_all`, commands to whole servers | items, whatever their flags |
 //! | `mn`, `stats`, `version`, `verbosity`, `quit` | nothing |
 
-use super::{Meta, MetaVerb, Request, RetrievalVerb};
+use super::command::Request;
+use super::meta::{Meta, MetaVerb};
+use super::retrieval::RetrievalVerb;
 
 /// The flags of `mg` that only ask: for the value and what belongs to it (`c` `f` `h` `l` `s` `t` `v`), for the key and how it is written
 /// (`b` `k`), for silence (`q`), not to count as a use (`u`); and those that servers pass over (`O` `P` `L`). One that is not known may do anything.

@@ -1,6 +1,7 @@
 //! `delete <key> [0] [noreply]`.
 
-use super::{Line, Request, end_line, too_long_for_key, write_words};
+use super::refused::Refused;
+use super::words::{end_line, too_long_for_key, write_words};
 use crate::{Refusal, tokens::Tokens};
 
 /// A request to delete a key.
@@ -20,12 +21,12 @@ impl Deletion<'_> {
     }
 }
 
-pub(super) fn parse(mut tokens: Tokens<'_>) -> Line<'_> {
+pub(super) fn parse(mut tokens: Tokens<'_>) -> Result<Deletion<'_>, Refused> {
     let (Some(key), first, second) = (tokens.next(), tokens.next(), tokens.next()) else {
-        return Line::UNKNOWN;
+        return Err(Refused::UNKNOWN);
     };
     if tokens.next().is_some() {
-        return Line::UNKNOWN;
+        return Err(Refused::UNKNOWN);
     }
     // A hold time of 0 is what is left of an old feature; no other is accepted.
     let (valid, noreply) = match (first, second) {
@@ -36,10 +37,10 @@ pub(super) fn parse(mut tokens: Tokens<'_>) -> Line<'_> {
         (Some(_), _) => (false, false),
     };
     if !valid {
-        return Line::refused(Refusal::BadDelete, noreply);
+        return Err(Refused::new(Refusal::BadDelete, noreply));
     }
     if too_long_for_key(key) {
-        return Line::refused(Refusal::BadCommandLine, noreply);
+        return Err(Refused::new(Refusal::BadCommandLine, noreply));
     }
-    Line::Request(Request::Deletion(Deletion { key, noreply }))
+    Ok(Deletion { key, noreply })
 }

@@ -7,10 +7,11 @@
 //!
 //! A key that cannot be read is refused here, in memcached's words: who cannot tell which key it is cannot place it.
 
-use super::{LENGTH_MAX, Limits, Line, Parsed, Request, too_long_for_key, write_optional, write_words};
+use super::refused::Refused;
+use super::words::{LENGTH_MAX, too_long_for_key, write_optional, write_words};
 use crate::{Base64Key, Refusal, number, tokens::Tokens};
 
-/// The commands of this family, but for `mn`, which is [`Request::MetaNoop`].
+/// The commands of this family, but for `mn`, which is [`Request::MetaNoop`](crate::Request::MetaNoop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetaVerb {
     /// `mg`.
@@ -77,7 +78,7 @@ impl<'a> Meta<'a> {
 
     /// Why a request with a key in base64 is refused, if it is: the key cannot be read, or is to be repeated twice, which no proxy can ask
     /// for in the client's place.
-    fn refusal(&self) -> Option<Refusal> {
+    pub(super) fn refusal(&self) -> Option<Refusal> {
         if !self.is_base64() {
             return None;
         }
@@ -173,62 +174,34 @@ const FLAGS_MAX: usize = 17;
 /// memcached refuses more flags than this to `ms`, and then reads the data block as the next command.
 const SET_FLAGS_MAX: usize = 16;
 
-pub(super) fn parse(verb: MetaVerb, mut tokens: Tokens<'_>) -> Line<'_> {
+/// The request, and for `ms` how long the value will be, which it is still without.
+pub(super) fn parse(verb: MetaVerb, mut tokens: Tokens<'_>) -> Result<(Meta<'_>, Option<usize>), Refused> {
     let Some(key) = tokens.next() else {
         return if verb == MetaVerb::Debug {
-            Line::refused(Refusal::BadCommandLine, false)
+            Err(Refused::new(Refusal::BadCommandLine, false))
         } else {
-            Line::UNKNOWN
+            Err(Refused::UNKNOWN)
         };
     };
     if too_long_for_key(key) {
-        return Line::refused(Refusal::BadCommandLine, false);
+        return Err(Refused::new(Refusal::BadCommandLine, false));
     }
     if verb != MetaVerb::Set {
         let meta = Meta { verb, key, flags: tokens.rest(), block: &[] };
         return match meta.refusal() {
-            Some(refusal) => Line::refused(refusal, false),
-            None => Line::Request(Request::Meta(meta)),
+            Some(refusal) => Err(Refused::new(refusal, false)),
+            None => Ok((meta, None)),
         };
     }
-    let Some(length) = tokens.next() else { return Line::refused(Refusal::BadCommandLine, false) };
+    let Some(length) = tokens.next() else { return Err(Refused::new(Refusal::BadCommandLine, false)) };
     if tokens.count() > SET_FLAGS_MAX {
-        return Line::refused(Refusal::TooManyFlags, false);
+        return Err(Refused::new(Refusal::TooManyFlags, false));
     }
     match number::signed_32(length).filter(|length| (0..=LENGTH_MAX).contains(length)) {
-        Some(length) => Line::Meta {
-            header: Meta { verb, key, flags: tokens.rest(), block: &[] },
-            value_len: usize::try_from(length).expect("a length between 0 and INT_MAX - 2 fits usize"),
-        },
-        None => Line::refused(Refusal::BadCommandLine, false),
-    }
-}
-
-/// Adds the data block behind the command line of `line_len` bytes.
-pub(super) fn with_data_block<'a>(
-    header: Meta<'a>,
-    value_len: usize,
-    line_len: usize,
-    buffer: &'a [u8],
-    limits: &Limits,
-) -> Parsed<'a> {
-    let block_len = value_len + 2;
-    let refusal = header.refusal();
-    if value_len > limits.value_bytes_max {
-        return Parsed::TooLarge {
-            refusal: refusal.unwrap_or(Refusal::TooLarge),
-            key: header.key,
-            base64: header.is_base64(),
-            silent: false,
-            erases: refusal.is_none(),
-            len: line_len,
-            swallow: block_len,
-        };
-    }
-    let len = line_len + block_len;
-    match buffer.get(line_len..len) {
-        Some(_) if let Some(refusal) = refusal => Parsed::Refused { refusal, silent: false, len },
-        Some(block) => Parsed::Request { request: Request::Meta(Meta { block, ..header }), len },
-        None => Parsed::Incomplete { needed: len },
+        Some(length) => {
+            let length = usize::try_from(length).expect("a length between 0 and INT_MAX - 2 fits usize");
+            Ok((Meta { verb, key, flags: tokens.rest(), block: &[] }, Some(length)))
+        }
+        None => Err(Refused::new(Refusal::BadCommandLine, false)),
     }
 }

@@ -1,10 +1,8 @@
 //! `set|add|replace|append|prepend <key> <flags> <exptime> <bytes> [noreply]` and
 //! `cas <key> <flags> <exptime> <bytes> <cas> [noreply]`, each followed by a data block.
 
-use super::{
-    LENGTH_MAX, Limits, Line, Parsed, Request, end_line, is_noreply, too_long_for_key, write_optional,
-    write_words,
-};
+use super::refused::Refused;
+use super::words::{LENGTH_MAX, end_line, is_noreply, too_long_for_key, write_optional, write_words};
 use crate::{Refusal, number, tokens::Tokens};
 
 /// The commands of this family.
@@ -71,15 +69,16 @@ impl Storage<'_> {
     }
 }
 
-pub(super) fn parse(verb: StorageVerb, tokens: Tokens<'_>) -> Line<'_> {
+/// The request without its value, and how long that will be.
+pub(super) fn parse(verb: StorageVerb, tokens: Tokens<'_>) -> Result<(Storage<'_>, usize), Refused> {
     // The number of words is checked before anything else: with a wrong count even `noreply` is answered.
     let (words, cas, last) = if verb == StorageVerb::Cas {
         let Some(([key, flags, exptime, length, cas], last)) = tokens.with_optional() else {
-            return Line::UNKNOWN;
+            return Err(Refused::UNKNOWN);
         };
         ([key, flags, exptime, length], cas, last)
     } else {
-        let Some((words, last)) = tokens.with_optional::<4>() else { return Line::UNKNOWN };
+        let Some((words, last)) = tokens.with_optional::<4>() else { return Err(Refused::UNKNOWN) };
         (words, &[][..], last)
     };
     let [key, flags, exptime, length] = words;
@@ -90,40 +89,10 @@ pub(super) fn parse(verb: StorageVerb, tokens: Tokens<'_>) -> Line<'_> {
         && number::signed(exptime).is_some()
         && (cas.is_empty() || number::unsigned(cas).is_some());
     match value_len {
-        Some(length) if valid => Line::Storage {
-            header: Storage { verb, key, flags, exptime, cas, value: &[], noreply },
-            value_len: usize::try_from(length).expect("a length between 0 and INT_MAX - 2 fits usize"),
-        },
-        _ => Line::refused(Refusal::BadCommandLine, noreply),
-    }
-}
-
-/// Adds the data block behind the command line of `line_len` bytes.
-pub(super) fn with_data_block<'a>(
-    header: Storage<'a>,
-    value_len: usize,
-    line_len: usize,
-    buffer: &'a [u8],
-    limits: &Limits,
-) -> Parsed<'a> {
-    let block_len = value_len + 2;
-    if value_len > limits.value_bytes_max {
-        let erases = header.verb == StorageVerb::Set;
-        let Storage { key, noreply: silent, .. } = header;
-        return Parsed::TooLarge {
-            refusal: Refusal::TooLarge,
-            key,
-            base64: false,
-            silent,
-            erases,
-            len: line_len,
-            swallow: block_len,
-        };
-    }
-    let len = line_len + block_len;
-    let Some(block) = buffer.get(line_len..len) else { return Parsed::Incomplete { needed: len } };
-    match block.split_at(value_len) {
-        (value, b"\r\n") => Parsed::Request { request: Request::Storage(Storage { value, ..header }), len },
-        _ => Parsed::Refused { refusal: Refusal::BadDataChunk, silent: header.noreply, len },
+        Some(length) if valid => {
+            let length = usize::try_from(length).expect("a length between 0 and INT_MAX - 2 fits usize");
+            Ok((Storage { verb, key, flags, exptime, cas, value: &[], noreply }, length))
+        }
+        _ => Err(Refused::new(Refusal::BadCommandLine, noreply)),
     }
 }

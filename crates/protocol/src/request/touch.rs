@@ -1,6 +1,7 @@
 //! `touch <key> <exptime> [noreply]`.
 
-use super::{Line, Request, end_line, is_noreply, too_long_for_key, write_words};
+use super::refused::Refused;
+use super::words::{end_line, is_noreply, too_long_for_key, write_words};
 use crate::{Refusal, number, tokens::Tokens};
 
 /// A request to set a key's exptime.
@@ -22,14 +23,14 @@ impl Touch<'_> {
     }
 }
 
-pub(super) fn parse(tokens: Tokens<'_>) -> Line<'_> {
-    let Some(([key, exptime], last)) = tokens.with_optional() else { return Line::UNKNOWN };
+pub(super) fn parse(tokens: Tokens<'_>) -> Result<Touch<'_>, Refused> {
+    let Some(([key, exptime], last)) = tokens.with_optional() else { return Err(Refused::UNKNOWN) };
     let noreply = is_noreply(last.unwrap_or(exptime));
     if too_long_for_key(key) {
-        return Line::refused(Refusal::BadCommandLine, noreply);
+        return Err(Refused::new(Refusal::BadCommandLine, noreply));
     }
     if number::signed(exptime).is_none() {
-        return Line::refused(Refusal::BadExptime, noreply);
+        return Err(Refused::new(Refusal::BadExptime, noreply));
     }
-    Line::Request(Request::Touch(Touch { key, exptime, noreply }))
+    Ok(Touch { key, exptime, noreply })
 }

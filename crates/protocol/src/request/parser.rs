@@ -1,0 +1,148 @@
+//! From bytes to requests: the end of the line, the family of the command, the data block behind it.
+
+use super::arithmetic::{self, ArithmeticVerb};
+use super::command::Request;
+use super::line::Line;
+use super::meta::{self, MetaVerb};
+use super::parsed::{Limits, Parsed};
+use super::refused::Refused;
+use super::retrieval::{self, RetrievalVerb};
+use super::storage::{self, StorageVerb};
+use super::{admin, data_block, deletion, touch};
+use crate::{Refusal, near, tokens::Tokens};
+
+/// Finds the request at the front of a buffer that grows at its end.
+///
+/// The parser remembers how far it has looked, so no byte is searched twice for the end of a line, however small the pieces
+/// are in which it arrives. Whenever it returns anything but [`Parsed::Incomplete`] it is ready for the next request.
+#[derive(Clone, Debug, Default)]
+pub struct RequestParser {
+    limits: Limits,
+    /// Bytes at the front of the buffer in which there is no line ending.
+    searched: usize,
+    /// Length that the buffer must reach before parsing is worth a try.
+    needed: usize,
+}
+
+impl RequestParser {
+    /// A parser with these limits.
+    pub const fn new(limits: Limits) -> Self {
+        Self { limits, searched: 0, needed: 0 }
+    }
+
+    /// What a client may send at most.
+    pub const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Sets the longest value that is taken, from the next call on.
+    pub const fn set_value_bytes_max(&mut self, bytes: usize) {
+        self.limits.value_bytes_max = bytes;
+    }
+
+    /// Parses the front of `buffer`, which begins where the last request ended and holds at least all the bytes that it held
+    /// at the last call, if that returned [`Parsed::Incomplete`].
+    pub fn parse<'a>(&mut self, buffer: &'a [u8]) -> Parsed<'a> {
+        if buffer.len() < self.needed {
+            return Parsed::Incomplete { needed: self.needed };
+        }
+        let Some(newline) = near::find(b'\n', &buffer[self.searched..]).map(|at| self.searched + at) else {
+            return self.without_line_ending(buffer);
+        };
+        if newline >= self.limits.line_bytes_max {
+            return self.too_long();
+        }
+        let parsed = parse_line(line_before(buffer, newline), newline + 1, buffer, &self.limits);
+        match parsed {
+            Parsed::Incomplete { needed } => {
+                self.searched = newline;
+                self.needed = needed;
+            }
+            _ => self.reset(),
+        }
+        parsed
+    }
+
+    fn without_line_ending<'a>(&mut self, buffer: &[u8]) -> Parsed<'a> {
+        if buffer.len() >= self.limits.line_bytes_max {
+            return self.too_long();
+        }
+        self.searched = buffer.len();
+        self.needed = buffer.len() + 1;
+        Parsed::Incomplete { needed: self.needed }
+    }
+
+    fn too_long<'a>(&mut self) -> Parsed<'a> {
+        self.reset();
+        Parsed::Hangup { refusal: Some(Refusal::LineTooLong) }
+    }
+
+    fn reset(&mut self) {
+        self.searched = 0;
+        self.needed = 0;
+    }
+}
+
+/// The line that ends at `newline`, without its ending. An empty line keeps its carriage return, as in memcached.
+fn line_before(buffer: &[u8], newline: usize) -> &[u8] {
+    match newline {
+        2.. if buffer[newline - 1] == b'\r' => &buffer[..newline - 1],
+        _ => &buffer[..newline],
+    }
+}
+
+fn parse_line<'a>(line: &'a [u8], len: usize, buffer: &'a [u8], limits: &Limits) -> Parsed<'a> {
+    let is_too_long = line.len() >= SHORT_LINE_BYTES_MAX && !may_be_long(line);
+    match family(line, limits) {
+        Line::Request(_) if is_too_long => {
+            Parsed::Refused { refusal: Refusal::LineTooLong, silent: false, len }
+        }
+        // The data block behind it must not be read as commands.
+        Line::Storage { .. } | Line::Meta { .. } if is_too_long => {
+            Parsed::Hangup { refusal: Some(Refusal::LineTooLong) }
+        }
+        Line::Request(request) => Parsed::Request { request, len },
+        Line::Refused(Refused { refusal, silent }) => Parsed::Refused { refusal, silent, len },
+        Line::Storage { header, value_len } => {
+            data_block::behind_storage(header, value_len, len, buffer, limits)
+        }
+        Line::Meta { header, value_len } => data_block::behind_meta(header, value_len, len, buffer, limits),
+        Line::Hangup => Parsed::Hangup { refusal: None },
+    }
+}
+
+/// memcached closes a connection on which a longer line begins that is neither `get` nor `gets`, if it arrives in pieces. A server's
+/// connection is shared by many clients, so such lines are never passed on. The carriage return counts, the line feed does not.
+const SHORT_LINE_BYTES_MAX: usize = 2048;
+
+fn may_be_long(line: &[u8]) -> bool {
+    matches!(Tokens::new(line).next(), Some(b"get" | b"gets" | b"bget"))
+}
+
+fn family<'a>(line: &'a [u8], limits: &Limits) -> Line<'a> {
+    let mut tokens = Tokens::new(line);
+    let Some(command) = tokens.next() else { return Line::UNKNOWN };
+    match command {
+        b"get" | b"bget" => Line::request(retrieval::parse(RetrievalVerb::Get, tokens), Request::Retrieval),
+        b"gets" => Line::request(retrieval::parse(RetrievalVerb::Gets, tokens), Request::Retrieval),
+        b"gat" => Line::request(retrieval::parse(RetrievalVerb::Gat, tokens), Request::Retrieval),
+        b"gats" => Line::request(retrieval::parse(RetrievalVerb::Gats, tokens), Request::Retrieval),
+        b"set" => Line::storage(storage::parse(StorageVerb::Set, tokens)),
+        b"add" => Line::storage(storage::parse(StorageVerb::Add, tokens)),
+        b"replace" => Line::storage(storage::parse(StorageVerb::Replace, tokens)),
+        b"append" => Line::storage(storage::parse(StorageVerb::Append, tokens)),
+        b"prepend" => Line::storage(storage::parse(StorageVerb::Prepend, tokens)),
+        b"cas" => Line::storage(storage::parse(StorageVerb::Cas, tokens)),
+        b"delete" => Line::request(deletion::parse(tokens), Request::Deletion),
+        b"incr" => Line::request(arithmetic::parse(ArithmeticVerb::Incr, tokens), Request::Arithmetic),
+        b"decr" => Line::request(arithmetic::parse(ArithmeticVerb::Decr, tokens), Request::Arithmetic),
+        b"touch" => Line::request(touch::parse(tokens), Request::Touch),
+        b"mg" => Line::meta(meta::parse(MetaVerb::Get, tokens)),
+        b"ms" => Line::meta(meta::parse(MetaVerb::Set, tokens)),
+        b"md" => Line::meta(meta::parse(MetaVerb::Delete, tokens)),
+        b"ma" => Line::meta(meta::parse(MetaVerb::Arithmetic, tokens)),
+        b"me" => Line::meta(meta::parse(MetaVerb::Debug, tokens)),
+        b"mn" => Line::Request(Request::MetaNoop),
+        _ => admin::parse(command, tokens, limits),
+    }
+}
