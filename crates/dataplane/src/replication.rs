@@ -35,7 +35,7 @@ use crate::{
     replication::key_lock::{Freed, KeyLock, KeyLocks, Stalled},
     replication::mailbox::{Came, Mail, Mailbox, Outcome, Sender, WriteByMail},
     replication::repair::Repairs,
-    replication::write::{Answered, Declined, Replicated, source_of},
+    replication::write::{Answered, Declined, Replicated},
     routes::Routes,
     servers::backend::RequestKey,
     servers::begun::Begun,
@@ -44,6 +44,7 @@ use crate::{
     wire::written::written_key,
 };
 use weir_protocol::{Parsed, Reply};
+use weir_routing::REPLICAS_MAX;
 use weir_timing::Instant;
 
 /// What one dataplane knows of writes to keys that several servers hold.
@@ -271,7 +272,10 @@ impl Replication {
         now: Instant,
     ) -> Option<(RequestKey, Box<Replicated>)> {
         let repair = self.repairs.begin(name, home);
-        let (Some(repair), Some(source)) = (repair, source_of(fleet, name)) else {
+        let mut replicas = [0; REPLICAS_MAX];
+        let count = fleet.routes.replicas_of(name, &mut replicas);
+        let replicas = &replicas[..count];
+        let (Some(repair), Some(source)) = (repair, fleet.readers().source(replicas)) else {
             self.counters.repairs_dropped += 1;
             self.finish_repair_for(home);
             return None;
@@ -279,7 +283,7 @@ impl Replication {
         let request = number();
         let ticket = Ticket::new(request, Begun::at(now));
         let mut courier = Courier::new(fleet, &mut self.counters, ticket, now);
-        Some((request, Replicated::begin_repair(name, source, repair, &mut courier)))
+        Some((request, Replicated::begin_repair((name, replicas), source, repair, &mut courier)))
     }
 
     fn finish_repair_for(&mut self, home: Option<usize>) {
@@ -325,5 +329,121 @@ impl Advanced {
     /// Whether replicas were sent more.
     pub(crate) const fn has_sent(&self) -> bool {
         self.has_sent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replication::freshness::Freshness;
+    use std::sync::Arc;
+    use weir_protocol::{Limits, Request, RequestParser, Status};
+    use weir_routing::{Placement, Router, Server};
+
+    const NOW: Instant = Instant::ZERO;
+    const ADD: &[u8] = b"add k 0 0 1\r\nx\r\n";
+
+    /// Three servers that hold every key and are connected, and those of the key `k` in its order.
+    fn fleet() -> (Replication, Fleet, [u16; 3]) {
+        let config = Config::default();
+        let servers = ["a", "b", "c"].map(|host| Server::new(host, 1)).to_vec();
+        let table =
+            Arc::new(Router::new(servers, Placement::Modulo, 3).expect("three servers are a pool").into());
+        let mut fleet = Fleet::new(config.clone(), &table, Arc::<Freshness>::default());
+        fleet.offer(table);
+        fleet.take_coming_table(NOW);
+        fleet.prepare();
+        (0..3).for_each(|slot| fleet.servers.handle_connected(slot, NOW));
+        let mut replicas = [0; REPLICAS_MAX];
+        assert_eq!(fleet.routes.replicas_of(b"k", &mut replicas), 3);
+        (Replication::new(&config), fleet, [replicas[0], replicas[1], replicas[2]])
+    }
+
+    fn parse(bytes: &[u8]) -> Parsed<'_> {
+        RequestParser::new(Limits::default()).parse(bytes)
+    }
+
+    fn request(bytes: &[u8]) -> Request<'_> {
+        let Parsed::Request { request, .. } = parse(bytes) else { panic!("{bytes:?} is no request") };
+        request
+    }
+
+    fn ticket() -> Ticket {
+        Ticket::new(7, Begun::at(NOW))
+    }
+
+    fn begin(replication: &mut Replication, fleet: &mut Fleet, replicas: &[u16]) -> Box<Replicated> {
+        let write = Write::classic(request(ADD));
+        let begun = replication.begin_write(fleet, ticket(), (b"k", replicas), write, NOW);
+        begun.expect("all are connected")
+    }
+
+    fn line(status: Status, bytes: &[u8]) -> (Reply, &[u8]) {
+        (Reply { len: bytes.len(), answer_len: bytes.len(), last_line: 0, status }, bytes)
+    }
+
+    #[test]
+    fn a_key_is_locked_until_the_others_are_told_what_its_decider_did() {
+        let (mut replication, mut fleet, replicas) = fleet();
+        let mut write = begin(&mut replication, &mut fleet, &replicas);
+        assert_eq!(write.owed(), 1, "the decider alone is asked");
+        let mut stalled = None;
+        assert!(replication.waits_for_key(9, &parse(ADD), &mut stalled, NOW));
+        for (rank, server) in replicas.map(usize::from).into_iter().enumerate() {
+            let reply = line(Status::Stored, b"STORED\r\n");
+            let mut advanced =
+                replication.take_reply(&mut fleet, (&mut write, ticket()), (server, 0), reply, NOW);
+            let answer = advanced.take_answer();
+            assert_eq!((advanced.has_sent(), advanced.next()), (rank == 0, (rank == 0).then_some(9)));
+            assert_eq!((answer.is_some(), write.owed()), (rank == 2, [2, 1, 0][rank]));
+        }
+        assert!(!replication.waits_for_key(9, &parse(ADD), &mut stalled, NOW));
+        assert_eq!(replication.leave_line(9, &stalled.expect("it had waited")), None);
+        assert!(replication.is_quiet());
+    }
+
+    #[test]
+    fn what_the_decider_refuses_nobody_else_hears_of() {
+        let (mut replication, mut fleet, replicas) = fleet();
+        let mut write = begin(&mut replication, &mut fleet, &replicas);
+        let (server, reply) = (usize::from(replicas[0]), line(Status::NotStored, b"NOT_STORED\r\n"));
+        let mut advanced =
+            replication.take_reply(&mut fleet, (&mut write, ticket()), (server, 0), reply, NOW);
+        let Some(Answered::Done(reply)) = advanced.take_answer() else { panic!("it is decided") };
+        assert_eq!((reply.as_slice(), advanced.has_sent(), write.owed()), (&b"NOT_STORED\r\n"[..], false, 0));
+        assert!(replication.is_quiet());
+    }
+
+    #[test]
+    fn where_the_decider_is_lost_the_others_forget_the_key() {
+        let (mut replication, mut fleet, replicas) = fleet();
+        let mut write = begin(&mut replication, &mut fleet, &replicas);
+        let server = usize::from(replicas[0]);
+        let mut advanced =
+            replication.take_loss(&mut fleet, (&mut write, ticket()), (server, 0), Fault::Timeout, NOW);
+        let Some(Answered::Failed(_, why)) = advanced.take_answer() else { panic!("nobody knows") };
+        assert!(matches!(why, write::Failure::Fault(Fault::Timeout, it) if it == server), "{why:?}");
+        assert_eq!((advanced.has_sent(), write.owed()), (true, 2));
+        assert_eq!((replication.counters().replicas_invalidated, fleet.replicas.missed(server)), (2, 1));
+        assert!(!replication.has_locks(), "the others are told");
+    }
+
+    #[test]
+    fn no_copy_is_put_back_while_a_write_of_its_key_is_under_way() {
+        let (mut replication, mut fleet, replicas) = fleet();
+        let mut write = begin(&mut replication, &mut fleet, &replicas);
+        let ask = |replication: &mut Replication, fleet: &mut Fleet| {
+            assert!(replication.wants_repair(&fleet.routes, b"k", 1));
+            replication.begin_repair(fleet, (b"k", None), || 8, NOW)
+        };
+        assert!(ask(&mut replication, &mut fleet).is_none());
+        assert_eq!(replication.counters().repairs_dropped, 1);
+        let (server, reply) = (usize::from(replicas[0]), line(Status::NotStored, b"NOT_STORED\r\n"));
+        let _ = replication.take_reply(&mut fleet, (&mut write, ticket()), (server, 0), reply, NOW);
+        let (_, mut repair) = ask(&mut replication, &mut fleet).expect("no write is under way");
+        assert!(!replication.is_quiet());
+        let (ticket, reply) = (Ticket::new(8, Begun::at(NOW)), line(Status::MetaMiss, b"EN\r\n"));
+        let advanced = replication.take_reply(&mut fleet, (&mut repair, ticket), (server, 0), reply, NOW);
+        assert!(!advanced.has_sent() && repair.owed() == 0 && replication.is_quiet());
     }
 }

@@ -42,6 +42,15 @@ impl Readers<'_> {
         Err(refusal.expect("a key has a server, and it was not admitted"))
     }
 
+    /// Whom of these to believe of a key that another of them lacks: the decider, unless it may have come back empty and another has not, or
+    /// earlier. None where no other can be written to.
+    pub(crate) fn source(&self, replicas: &[u16]) -> Option<usize> {
+        let servers = || replicas.iter().map(|&server| usize::from(server));
+        let readable = || servers().filter(|&server| self.is_readable(server));
+        let source = readable().min_by_key(|&server| self.replicas.doubt_rank(server))?;
+        (readable().count() > 1).then_some(source)
+    }
+
     /// Who is asked in a second step for a key that `server` missed: the decider, if that was another and one of the two is trusted, because
     /// it alone may have the key; or, if `server` is doubted, who is doubted least.
     pub(crate) fn next_for_miss(&self, replicas: &[u16], server: usize) -> Option<usize> {

@@ -19,8 +19,6 @@
 mod followers;
 mod put_back;
 
-pub(super) use put_back::source_of;
-
 use crate::{
     ReplicasRequired, WritePolicy,
     replication::courier::Courier,

@@ -19,7 +19,7 @@ use crate::wire::key::write_meta;
 use weir_protocol::{Expected, Meta, MetaVerb};
 
 /// The number of the part that asks the decider what it holds, behind the one that asks it for the write.
-pub(in crate::replication) const ITEM_PART: u32 = 1;
+pub(crate) const ITEM_PART: u32 = 1;
 
 /// How `ms` was to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use super::{Copy, CopyState, Replicated, Step};
 use crate::{
     WritePolicy,
     replication::courier::Courier,
-    replication::fleet::Fleet,
     replication::follow::{Follow, MESSAGE_BYTES_MAX},
     replication::item::Item,
     replication::repair::{Repair, Repairs},
@@ -13,37 +12,21 @@ use crate::{
 };
 use std::sync::Arc;
 use weir_protocol::{Reply, Status};
-use weir_routing::REPLICAS_MAX;
-
-/// Whom to believe of a key of which another replica can be written to: the decider, unless it may have come back empty and another has
-/// not, or earlier.
-pub(in crate::replication) fn source_of(fleet: &Fleet, name: &[u8]) -> Option<usize> {
-    let mut replicas = [0; REPLICAS_MAX];
-    let count = fleet.routes.replicas_of(name, &mut replicas);
-    let servers = || replicas[..count].iter().map(|&server| usize::from(server));
-    let readable = || servers().filter(|&server| fleet.readers().is_readable(server));
-    let source = readable().min_by_key(|&server| fleet.replicas.doubt_rank(server))?;
-    (readable().count() > 1).then_some(source)
-}
 
 impl Replicated {
     /// Asks `source` what it holds. No client has asked for that, so nobody is told what comes of it.
     pub(in crate::replication) fn begin_repair(
-        name: &[u8],
+        (name, replicas): (&[u8], &[u16]),
         source: usize,
         repair: Repair,
         courier: &mut Courier<'_>,
     ) -> Box<Self> {
-        let mut replicas = [0; REPLICAS_MAX];
-        let count = courier.fleet.routes.replicas_of(name, &mut replicas);
-        let copies = replicas[..count].iter();
-        let copies =
-            copies.map(|&server| Copy { server: usize::from(server), state: CopyState::Untold }).collect();
+        let untold = |&server: &u16| Copy { server: usize::from(server), state: CopyState::Untold };
         let mut write = Box::new(Self {
             key: name.into(),
             base64: false,
             routes: Arc::clone(&courier.fleet.routes),
-            copies,
+            copies: replicas.iter().map(untold).collect(),
             decider: source,
             policy: WritePolicy::Async,
             needed: 0,
