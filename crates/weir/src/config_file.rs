@@ -143,6 +143,10 @@ fn written(form: Form, value: &Value) -> Result<String, String> {
         (Form::Share, Value::Integer(_) | Value::Float(_)) | (Form::Truth, Value::Boolean(_)) => {
             Ok(value.to_string())
         }
+        (_, Value::String(text)) => Err(format!("expected {}, found {text:?}", form.expected())),
+        (_, Value::Array(_) | Value::Table(_)) => {
+            Err(format!("expected {}, found a {}", form.expected(), value.type_str()))
+        }
         _ => Err(format!("expected {}, found {value}", form.expected())),
     }
 }

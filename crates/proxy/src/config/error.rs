@@ -12,7 +12,7 @@ use weir_dataplane::NotWhole;
 pub enum ConfigError {
     /// Something was said to an engine to which it means nothing.
     #[error("--{} belongs to --engine {}, and the engine is {engine}: leave it out, or change the engine",
-        row.flag(), row.engines.iter().map(|it| it.name()).collect::<Vec<_>>().join(" or "))]
+        row.flag(), row.engine_names())]
     Stray {
         /// What was said.
         row: &'static Setting,

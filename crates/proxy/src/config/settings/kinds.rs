@@ -287,7 +287,7 @@ fn path(text: &str) -> Result<String, String> {
     match text.parse::<Server>().map(|server| (server.is_named(), server.endpoint)) {
         Ok((false, Endpoint::Unix { path })) if text.ends_with(&path) => Ok(text.to_owned()),
         _ => Err(format!(
-            "{text:?} is no path of a socket: write unix:/path, at most 107 bytes without spaces, commas and colons"
+            "{text:?} is no path of a socket: give unix:/PATH of at most 107 bytes without spaces, commas and colons"
         )),
     }
 }

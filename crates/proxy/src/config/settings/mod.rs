@@ -100,12 +100,21 @@ impl Setting {
         self.name.replace('_', "-")
     }
 
-    /// Its help, with the default.
+    /// Its help, with the engines that it is for, and the default.
     pub fn help_text(&self) -> String {
-        match self.default {
-            "" => self.help.to_owned(),
-            default => format!("{} [default: {default}]", self.help),
+        let mut text = self.help.to_owned();
+        if !self.engines.is_empty() {
+            text += &format!(" (engine {})", self.engine_names());
         }
+        if !self.default.is_empty() {
+            text += &format!(" [default: {}]", self.default);
+        }
+        text
+    }
+
+    /// The engines that it is for, if not for all.
+    pub(crate) fn engine_names(&self) -> String {
+        self.engines.iter().map(|engine| engine.name()).collect::<Vec<_>>().join(" or ")
     }
 
     /// Whether it takes this text; what it is kept as.

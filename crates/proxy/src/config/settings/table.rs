@@ -90,21 +90,20 @@ settings! {
         admin_host: Hosts {},
         /// How requests are served (docs/engines.md)
         engine: Choice<EngineName> { default: "event", value: "NAME", lists_words: true },
-        /// Event loops; by default one for each core that the process may use (engine event)
+        /// Event loops; by default one for each core that the process may use
         threads: Loops { least: "1", most: "256", engines: EVENT },
         /// How long a loop may wait for more before it writes, when so many clients are active that this costs nobody; 0ms: never
-        /// (engine event)
         batch_pause: Time { default: "200us", most: "1ms", why: "requests would be held up for nothing", engines: EVENT },
         /// Wait that long in every turn: for tests and benchmarks
         batch_always: Truth { default: "false", place: Place::Flag, hidden: true },
-        /// Workers, each with a connection of its own to every server (engine pool)
+        /// Workers, each with a connection of its own to every server
         workers: Number<usize> { default: "8", value: "W", least: "1", most: "1024", engines: POOL },
-        /// Threads that read from each server, each with a connection of its own (engine split)
+        /// Threads that read from each server, each with a connection of its own
         readers: Number<usize> { default: "8", value: "T", least: "1", most: "256", engines: SPLIT },
-        /// How many requests may wait in one queue; more are refused with SERVER_ERROR (engine pool or split)
+        /// How many requests may wait in one queue; more are refused with SERVER_ERROR
         queue: Number<usize> { default: "10000", least: "1", why: "every request would be refused", engines: THREADED },
         /// How many workers of a queue serve at once where threads wait for processors: adaptive: as few as bring as much, or fixed:
-        /// always all of them (engine pool or split)
+        /// always all of them
         crew: Choice<CrewPolicy> { default: "adaptive", engines: THREADED },
         /// How long a server may take until the first byte of its answer before the client gets SERVER_ERROR
         timeout: Time { default: "500ms", place: Place::AllPools, reloads: true, least: "1us", why: "every request would fail" },
