@@ -16,7 +16,6 @@ use weir_timing::Instant;
 const READ_BYTES: usize = 256 << 10;
 
 /// How one thread reads: into a buffer that all its sockets share, and of clients with the kernel's stamps while requests are traced.
-#[derive(Default)]
 pub(crate) struct Reads {
     scratch: Vec<u8>,
     stamps: Option<Stamps>,

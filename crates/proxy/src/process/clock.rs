@@ -18,6 +18,7 @@ impl Clock {
         Self { origin: monotonic_ns() }
     }
 
+    #[inline]
     pub(crate) fn now(&self) -> Instant {
         Instant::from_nanos(monotonic_ns().saturating_sub(self.origin))
     }

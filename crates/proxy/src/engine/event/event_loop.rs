@@ -184,12 +184,14 @@ impl EventLoop {
 
     /// The clock is read after each call to the kernel, and before what waits for servers leaves its queue; the rest of a turn goes
     /// by the last reading. (It costs a fiftieth of a request, and every turn needs several.)
+    #[inline]
     pub(crate) fn read_clock(&mut self) -> Instant {
         self.now = self.clock.now();
         self.now
     }
 
     /// The clock where it is read for a stamp alone; deadlines would do with one reading per turn.
+    #[inline]
     fn stamp(&mut self) -> Instant {
         if cfg!(feature = "untimed") { self.now } else { self.read_clock() }
     }
@@ -486,6 +488,7 @@ impl Host for EventLoop {
         }
     }
 
+    #[inline]
     fn handle_writable(&mut self, peer: Peer) {
         match peer {
             Peer::Client(id) => self.dataplane.handle_client_writable(id),
