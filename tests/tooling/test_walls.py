@@ -93,3 +93,21 @@ def test_fields_bools_modules_and_impls_are_counted(run_script: RunScript, crate
     }
     for problem in ("open fields", "wide structs", "side by side", "files with an impl"):
         assert problem in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "problem"),
+    [
+        ("connections/sockets.rs", "use crate::mailbox::Message;", "connections/sockets names mailbox"),
+        ("config.rs", "use crate::engine::door::Door;", "config names engine/door"),
+        ("attic.rs", "", "attic is in no room"),
+    ],
+)
+def test_an_arrow_to_a_room_above_fails(
+    run_script: RunScript, crates: Path, file: str, text: str, problem: str
+) -> None:
+    with (crates / "proxy" / "src" / file).open("a") as source:
+        source.write(f"\n{text}\n")
+    done = run_script("check-walls", crates)
+    assert done.returncode == 1
+    assert f"walls: proxy: {problem}" in done.stderr
