@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from weir_lab.theory.capacity.searching import CapacitySearch, SearchVerdict
+from weir_lab.theory.capacity.searching import CapacitySearch, SearchVerdict, capacity_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,3 +139,40 @@ def test_rates_that_are_tried_stay_between_the_ends_and_the_search_is_a_function
 def test_what_cannot_be_searched_is_refused(rate_min: float, rate_max: float, half_width: float, level: float) -> None:
     with pytest.raises(ValueError, match="Give"):
         CapacitySearch(rate_min, rate_max, half_width, level)
+
+
+def ratio_coverage(met: Met, pairs: int, seed: int, *levels: float) -> list[float]:
+    """Share of the pairs of searches whose ratio of capacities lies in its interval, at each level."""
+    rng, held = np.random.default_rng(seed), np.zeros(len(levels))
+    for _ in range(pairs):
+        capacities = 1000.0 * np.exp(rng.uniform(-1.0, 1.0, 2))
+        one, other = (searched(met, float(capacity), rng) for capacity in capacities)
+        found = [capacity_ratio(one, other, level) for level in levels]
+        held += [ratio.low <= capacities[1] / capacities[0] <= ratio.high for ratio in found]
+    return list(held / pairs)
+
+
+def test_the_interval_of_a_ratio_holds_it() -> None:
+    # 60 ratios whose interval holds 95 % fall below 85 % once in five hundred times; the same with a level of 60 % is found out.
+    right, short = ratio_coverage(RESPONSES["usual"], 60, 3, 0.95, 0.6)
+    assert right >= 0.85
+    assert short < 0.85
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RESPONSES)
+def test_the_interval_of_a_ratio_holds_it_in_many_searches(name: str) -> None:
+    (held,) = ratio_coverage(RESPONSES[name], 10_000 // len(RESPONSES), 4, 0.95)
+    assert held >= 0.92
+
+
+def test_a_ratio_is_that_of_two_capacities_and_needs_the_same_rates() -> None:
+    rng = np.random.default_rng(8)
+    one, other = (searched(RESPONSES["steep"], capacity, rng) for capacity in (800.0, 1600.0))
+    found, back = capacity_ratio(one, other), capacity_ratio(other, one)
+    assert found.low < 2.0 < found.high
+    assert found.shown
+    assert (back.low, back.high) == pytest.approx((1.0 / found.high, 1.0 / found.low))
+    assert not capacity_ratio(one, one).shown
+    with pytest.raises(ValueError, match="between the same rates"):
+        capacity_ratio(one, CapacitySearch(1.0, 2.0))

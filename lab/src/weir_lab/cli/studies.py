@@ -183,7 +183,7 @@ def next_step(study: Study, sweep: Path) -> str:
     """What can be done with a sweep that has all its runs; every kind has a report."""
     tables_at, then = f"Tables: {sweep}/summary.csv", f"Next: weir-lab report {sweep}"
     if study.find is not None:
-        return f"Tables: {sweep}/find.csv has the capacity of each cell, {sweep}/runs.csv every run"
+        return f"Tables: {sweep}/find.csv has the capacity of each cell, {sweep}/runs.csv every run. {then}"
     if study.kind is Kind.HASH:
         return f"{tables_at} has the distance to uniform and the verdict of each cell. {then}, or weir-lab extend {sweep} N for more keys"
     if study.kind is Kind.LINKS:

@@ -86,6 +86,8 @@ def report(
     files = build_report(sweep)
     if files.analysis is not None:
         Console(highlight=False).print(essence_table(files.analysis))
+    else:
+        Console(highlight=False).print(files.answer, markup=False)
     if show:
         webbrowser.open(files.html.absolute().as_uri())
     typer.echo(files.html)

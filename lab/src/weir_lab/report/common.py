@@ -286,8 +286,19 @@ def design_rows(study: Study) -> tuple[tuple[str, str], ...]:
             if plan.stop is None
             else f"{plan.repetitions} to {plan.repetitions_max}, by stop rule"
         )
+        if study.find is None:
+            rows.append(("repetitions", f"{runs}, {plan.order.replace('-', ' ')}"))
+        else:
+            asked = study.search
+            rows += [
+                ("goal", study.find),
+                (
+                    "search",
+                    f"{asked.rate_min:,g} to {asked.rate_max:,g} requests/s, at most {asked.runs_max} runs per cell",
+                ),
+                ("wanted", f"a {100 * asked.level:g} % interval within {100 * asked.half_width:g} %"),
+            ]
         rows += [
-            ("repetitions", f"{runs}, {plan.order.replace('-', ' ')}"),
             ("phases", f"{plan.warmup_s:g} s warm-up, {plan.measured_s:g} s measured, {plan.cooldown_s:g} s cool-down"),
         ]
     rows += [("pace", study.pace or "as written")]

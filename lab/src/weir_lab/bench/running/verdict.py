@@ -12,6 +12,7 @@ from weir_lab.bench.programs.subjects import NUTCRACKER, WEIR
 from weir_lab.design import RequestPath
 from weir_lab.records import Run, Verdict
 from weir_lab.records.formats import LoadRecord, subtract_snapshots
+from weir_lab.records.tables.found import kept_up, sent_late
 from weir_lab.theory.laws import counts_agree, cycle_law, stages_add_up
 
 if TYPE_CHECKING:
@@ -19,12 +20,7 @@ if TYPE_CHECKING:
     from weir_lab.records import CpuRecord
     from weir_lab.records.formats import Phase
 
-__all__ = ["KEPT_UP_SHARE_MIN", "LATE_SHARE_MAX", "judge"]
-
-LATE_SHARE_MAX = 0.01
-"""Requests that a generator may send late by its own fault, as a share: `weir load` judges itself by the same (docs/load.md)."""
-KEPT_UP_SHARE_MIN = 0.98
-"""Share of the offered rate that a system answers which keeps up, by the same rule."""
+__all__ = ["judge"]
 
 # A load generator that its own CPU quota holds for longer measures its quota.
 _CLIENT_THROTTLED_SHARE_MAX = 0.02
@@ -126,10 +122,10 @@ def _schedule_flags(load: LoadRecord) -> list[str]:
     if offered is None or offered.arrivals == 0:
         return ["the generator tells no schedule: whether it kept to the rate is not known"]
     flags = []
-    if offered.late > LATE_SHARE_MAX * offered.arrivals:
+    if sent_late(load):
         share = 100 * offered.late / offered.arrivals
         flags.append(f"{share:.1f} % of the requests were sent late by the load generator itself: give it more threads")
-    if load.throughput_rps < KEPT_UP_SHARE_MIN * offered.offered_rate_rps or offered.unsent:
+    if not kept_up(load):
         share = 100 * load.throughput_rps / offered.offered_rate_rps
         flags.append(
             f"only {share:.0f} % of the offered rate was answered in the measured phase: it is above the capacity"

@@ -20,14 +20,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from weir_lab.design import Study
+    from weir_lab.design.text.goals import Limit
     from weir_lab.records.formats import LoadRecord
     from weir_lab.records.runs import RunMeta
 
-__all__ = ["KEPT_UP_SHARE_MIN", "Attempts", "Finding", "Probe", "attempts_by_content", "found_rows", "is_met"]
+__all__ = [
+    "KEPT_UP_SHARE_MIN",
+    "LATE_SHARE_MAX",
+    "Attempts",
+    "Finding",
+    "Probe",
+    "attempts_by_content",
+    "findings_of",
+    "found_rows",
+    "is_met",
+    "kept_up",
+    "limited_ns",
+    "sent_late",
+]
 
 KEPT_UP_SHARE_MIN = 0.98
 """Share of the offered rate that a system answers which keeps up (docs/load.md, Whether the generator is the bottleneck)."""
-_LATE_SHARE_MAX = 0.01
+LATE_SHARE_MAX = 0.01
+"""Requests that a generator may send late by its own fault, as a share: `weir load` judges itself by the same."""
 # Rates are tried with so many digits: closer ones are the same to every reader.
 _DIGITS = 3
 
@@ -49,6 +64,11 @@ class Probe:
     why_not: str
     late: bool
     """Whether the generator itself was too late: then its own limit may be what was met."""
+    run: ScheduledRun
+    folder: Path | None
+    """Of the valid attempt; ``None`` where no attempt was valid."""
+    after: CapacityEstimate
+    """What was known of the capacity with this run."""
 
 
 @dataclass
@@ -70,6 +90,11 @@ class Finding:
     def estimate(self) -> CapacityEstimate:
         """What is known by now."""
         return self._search.estimate()
+
+    @property
+    def search(self) -> CapacitySearch:
+        """What the runs say about every capacity."""
+        return self._search
 
     @property
     def done(self) -> bool:
@@ -98,14 +123,10 @@ class Finding:
         """Count a run that was wanted."""
         rate = float(run.cell.settings.rate or 0.0)
         load = read_run(made.valid).load if made.valid is not None else None
-        if load is None:
-            probe = Probe(rate, met=False, why_not="no attempt was valid", late=False)
-        else:
-            why_not = is_met(self.study, load)
-            late = load.scheduled is not None and load.scheduled.late > _LATE_SHARE_MAX * load.scheduled.arrivals
-            probe = Probe(rate, met=not why_not, why_not=why_not, late=late)
-        self.probes.append(probe)
-        self._search.add(rate, met=probe.met)
+        why_not = is_met(self.study, load) if load is not None else "no attempt was valid"
+        self._search.add(rate, met=not why_not)
+        late = load is not None and sent_late(load)
+        self.probes.append(Probe(rate, not why_not, why_not, late, run, made.valid, self.estimate))
 
     def verdict_text(self) -> str:
         """How the search ended, or that it has not."""
@@ -135,20 +156,36 @@ class Finding:
 
 def is_met(study: Study, load: LoadRecord) -> str:
     """Why a run does not meet the goal of its study; empty if it does."""
-    offered, goal = load.scheduled, study.goal
-    if offered is not None and (offered.unsent or load.throughput_rps < KEPT_UP_SHARE_MIN * offered.offered_rate_rps):
+    if not kept_up(load):
         return "the system did not keep up with the rate"
-    times = load.response_times()
-    for limit in goal.limits if goal is not None else ():
-        if limit.percent is None:
-            value_ns: float | None = load.response_time_sum_ns / max(1, load.response_time_count)
-        else:
-            value_ns = times.percentile(limit.percent) if times is not None else None
+    for limit in study.goal.limits if study.goal is not None else ():
+        value_ns = limited_ns(limit, load)
         if value_ns is None:
             return f"too few requests were answered for {limit.metric}"
         if value_ns > limit.limit_ns:
             return f"{limit.metric} was {value_ns / 1e3:.4g} µs"
     return ""
+
+
+def limited_ns(limit: Limit, load: LoadRecord) -> float | None:
+    """The response time that a limit is about; ``None`` where too few requests were answered for it."""
+    if limit.percent is None:
+        return load.response_time_sum_ns / max(1, load.response_time_count)
+    times = load.response_times()
+    return times.percentile(limit.percent) if times is not None else None
+
+
+def kept_up(load: LoadRecord) -> bool:
+    """Whether what was offered was answered: nothing was left unsent, and the rates agree. Closed loops always keep up."""
+    offered = load.scheduled
+    return offered is None or (
+        not offered.unsent and load.throughput_rps >= KEPT_UP_SHARE_MIN * offered.offered_rate_rps
+    )
+
+
+def sent_late(load: LoadRecord) -> bool:
+    """Whether the generator itself kept more requests back than it may."""
+    return load.scheduled is not None and load.scheduled.late > LATE_SHARE_MAX * load.scheduled.arrivals
 
 
 def attempts_by_content(metas: Sequence[tuple[Path, RunMeta]]) -> dict[str, Attempts]:
@@ -163,15 +200,21 @@ def attempts_by_content(metas: Sequence[tuple[Path, RunMeta]]) -> dict[str, Atte
     return found
 
 
+def findings_of(study: Study, executables: dict[str, str], known: dict[str, Attempts]) -> list[Finding]:
+    """The search of every cell, as far as the runs that are there tell."""
+    found = [Finding(study, cell, executables) for cell in cells_of(study)]
+    for finding in found:
+        finding.take_up(known)
+    return found
+
+
 def found_rows(
     study: Study, executables: dict[str, str], metas: Sequence[tuple[Path, RunMeta]]
 ) -> list[dict[str, str | int | float | bool | None]]:
     """One row per cell of a study with ``find``: its levels, the capacity and its interval."""
-    known, rows = attempts_by_content(metas), []
-    for cell in cells_of(study):
-        finding = Finding(study, cell, executables)
-        finding.take_up(known)
-        found, probes = finding.estimate, finding.probes
+    rows = []
+    for finding in findings_of(study, executables, attempts_by_content(metas)):
+        found, probes, cell = finding.estimate, finding.probes, finding.cell
         told = found.verdict not in (SearchVerdict.ABOVE, SearchVerdict.BELOW) and bool(probes)
         row: dict[str, str | int | float | bool | None] = {"study": study.name, "cell": cell.name, **dict(cell.levels)}
         row |= {"goal": study.find, "decision": finding.verdict_text(), "runs": len(probes)}

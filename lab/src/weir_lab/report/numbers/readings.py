@@ -13,15 +13,16 @@ from weir_lab.design import Kind, Role, cells_of, content_sha256, load_study, sc
 from weir_lab.errors import ReportError
 from weir_lab.records import Run, read_runs, read_sweep
 from weir_lab.records.formats import STAGES, subtract_snapshots
+from weir_lab.records.tables.found import attempts_by_content, findings_of
 from weir_lab.report.numbers.sweeps import Observation
 from weir_lab.theory.histogram import Histogram, merge_histograms
 from weir_lab.theory.laws import cycle_law
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
-    from weir_lab.design import Cell, Level, Settings, Study
+    from weir_lab.design import Cell, Level, ScheduledRun, Settings, Study
     from weir_lab.records.formats import Distribution, LoadRecord, SnapshotDifference
     from weir_lab.records.places import TestbedRecord
 
@@ -336,7 +337,8 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
             )
         runs = [run for run in runs if run.folder.name in set(only)]
     last = max((run.meta.repetition for run in runs), default=0)
-    wanted = {content_sha256(study, run, executables): run for run in schedule(study) if run.repetition <= last}
+    planned = _searched(study, executables, runs) if study.find is not None else schedule(study)
+    wanted = {content_sha256(study, run, executables): run for run in planned if run.repetition <= last}
     chosen: dict[str, dict[int, Reading]] = {}
     invalid: list[str] = []
     newest: Run | None = None
@@ -354,7 +356,7 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
             continue
         chosen.setdefault(scheduled.cell.name, {}).setdefault(scheduled.repetition, Reading(run, run.load))
         newest = run
-    cells = cells_of(study)
+    cells = cells_of(study) if study.find is None else list({run.cell.name: run.cell for run in planned}.values())
     there = tuple(
         CellReadings(cell, tuple(found[repetition] for repetition in sorted(found)))
         for cell in cells
@@ -373,6 +375,12 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
         _facts(newest) if newest else {},
         tuple(unloaded),
     )
+
+
+def _searched(study: Study, executables: dict[str, str], runs: Sequence[Run]) -> list[ScheduledRun]:
+    """The runs that the searches asked for, which nobody knows before: each is a function of what those before it said."""
+    known = attempts_by_content([(run.folder, run.meta) for run in runs])
+    return [probe.run for finding in findings_of(study, executables, known) for probe in finding.probes]
 
 
 _LOADS = (Kind.LOAD, Kind.TRACE, Kind.MICRO)

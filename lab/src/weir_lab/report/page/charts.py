@@ -61,7 +61,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line:
-    """A series: ``line`` has marks and bars, ``plain`` and ``dotted`` no marks; ``points`` no line; ``level`` crosses, ``band`` fills."""
+    """A series, by kind: ``line`` has marks and bars, ``plain`` and ``dotted`` no marks, ``points`` (hollow) and ``dots`` no line.
+
+    A ``level`` crosses the panel, and a ``band`` fills what lies between the ends of its marks.
+    """
 
     name: str
     marks: tuple[Mark, ...]
@@ -140,10 +143,10 @@ def swatch(look: Look, kind: str) -> str:
     """A short piece of the line for the legend."""
     if kind == "part":
         return f'<svg class="sw" viewBox="0 0 26 12"><rect class="f {look.colour}" x="2" y="1" width="22" height="10"/></svg>'
-    line = "" if kind == "points" else f'<path class="l {look.colour}" {_dash(look, kind)}d="M1 6H25"/>'
+    line = "" if kind in ("points", "dots") else f'<path class="l {look.colour}" {_dash(look, kind)}d="M1 6H25"/>'
     if kind == "band":
         line = f'<rect class="b {look.colour}" x="1" y="1" width="24" height="10"/>'
-    mark = _marker(look, 13.0, 6.0, hollow=kind == "points") if kind in ("line", "points") else ""
+    mark = _marker(look, 13.0, 6.0, hollow=kind == "points") if kind in ("line", "points", "dots") else ""
     return f'<svg class="sw" viewBox="0 0 26 12">{line}{mark}</svg>'
 
 

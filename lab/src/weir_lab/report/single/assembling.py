@@ -11,7 +11,9 @@ from weir_lab.design.whole.sets import SectionSpec
 from weir_lab.errors import ReportError
 from weir_lab.records import runs_folder
 from weir_lab.report.common import Task
+from weir_lab.report.numbers.comparing import basis_of, cell_key, model_of, response_of
 from weir_lab.report.numbers.findings import answer, cpu_sentence
+from weir_lab.report.numbers.interval_doubts import interval_doubts
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text
 from weir_lab.report.sections import (
@@ -26,19 +28,21 @@ from weir_lab.report.sections import (
     traces,
 )
 from weir_lab.report.sets.assembling import facts_of
-from weir_lab.report.single import levels, listing, overhead, roles
+from weir_lab.report.single import capacities, levels, listing, open_loops, overhead, roles
+from weir_lab.report.single.offered import curves_of
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from weir_lab.design import Study
     from weir_lab.records import Run
     from weir_lab.report.numbers.analysis import Analysis
-    from weir_lab.report.numbers.readings import SweepReadings
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.page.blocks import Block
 
-__all__ = ["assemble_sweep"]
+__all__ = ["assemble_sweep", "offers_rates"]
 
 _STUDY = "study.toml"
 _ELSEWHERE = {"maxima", "slope", "proxy", "queue-service", "queue-length", "stages"}
@@ -65,7 +69,7 @@ _TITLES: dict[_Kind, str] = {
 def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], interrupted: Sequence[Path]) -> Report:
     """The report of a sweep's folder, from its numbers (`Analysis`) and the readings of the same runs.
 
-    Studies without load and single traces have no `Analysis`: their pages have the section of their kind, design and runs.
+    Studies without load, single traces and open loops have no `Analysis`: their pages have the sections of their kind, design and runs.
 
     Raises
     ------
@@ -80,6 +84,8 @@ def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], 
     newest = max(used, key=lambda run: run.meta.started_unix_ns)
     if analysis is not None:
         own = _measured(analysis, readings, newest)
+    elif offers_rates(study):
+        own = [_section(name, title, blocks) for name, title, blocks in _offered(readings)]
     else:
         own = [_section(kind, title, _built(kind, readings)) for kind, title in _kinds(readings)]
     sections = [
@@ -100,8 +106,8 @@ def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], 
         {_STUDY: runs_folder(sweep).name},
         under=_under(study.name, used),
         answer=answer(analysis) if analysis is not None else _summary(readings),
-        doubts=tuple(analysis.doubts) if analysis is not None else (),
-        basis=tuple(analysis.basis) if analysis is not None else (),
+        doubts=tuple(analysis.doubts) if analysis is not None else _doubts(readings),
+        basis=tuple(analysis.basis) if analysis is not None else _basis(readings),
         question=study.question,
         hypothesis=study.hypothesis,
         steps=(
@@ -119,6 +125,40 @@ def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], 
             ),
         ),
     )
+
+
+def offers_rates(study: Study) -> bool:
+    """Whether requests come at rates of their own, given by the study or looked for."""
+    return study.find is not None or (study.kind.runs_load and any(cell.settings.is_open for cell in cells_of(study)))
+
+
+def _offered(readings: SweepReadings) -> list[tuple[str, str, list[Block]]]:
+    """Sections of open loops, or of a search for a capacity."""
+    sections = capacities.sections if readings.study.find is not None else open_loops.sections
+    return sections(_task("clients", readings))
+
+
+def _doubts(readings: SweepReadings) -> tuple[str, ...]:
+    """About intervals of the levels that an open loop kept up with."""
+    cells = _kept(readings)
+    model = model_of(cells, response_of) if cells else None
+    if model is None:
+        return ()
+    stops_from = readings.study.plan.repetitions if readings.study.plan.stop is not None else None
+    return tuple(interval_doubts(model, {cell_key(cell): cell.cell.name for cell in cells}, stops_from))
+
+
+def _basis(readings: SweepReadings) -> tuple[str, ...]:
+    """Of the levels that an open loop kept up with; a search has an interval of its own kind."""
+    cells = _kept(readings)
+    found = basis_of(cells) if cells else ""
+    return (found,) if found else ()
+
+
+def _kept(readings: SweepReadings) -> list[CellReadings]:
+    if not offers_rates(readings.study) or readings.study.find is not None:
+        return []
+    return [cell for one in curves_of(readings) for cell in one.kept]
 
 
 def _measured(analysis: Analysis, readings: SweepReadings, newest: Run) -> list[Section]:
@@ -158,7 +198,9 @@ def _kinds(readings: SweepReadings) -> list[tuple[_Kind, str]]:
 
 
 def _summary(readings: SweepReadings) -> str:
-    """One sentence on a study without load, or on a single trace."""
+    """The answer of an open loop or a search; one sentence on a study without load, or on a single trace."""
+    if offers_rates(readings.study):
+        return capacities.answer(readings) if readings.study.find is not None else open_loops.answer(readings)
     if readings.study.kind is Kind.HASH:
         return placement.summary(_task("hash", readings))
     if readings.study.kind is Kind.TRACE:

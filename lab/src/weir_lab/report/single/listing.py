@@ -24,17 +24,26 @@ __all__ = ["build_design", "build_machines", "build_runs"]
 def build_design(study: Study, analysis: Analysis | None) -> list[Block]:
     """Factors, settings and plan; and how far runs of a cell lie apart."""
     gates = study.gates
+    rates = "rate" in (*study.factors, *study.fixed) or study.find is not None
+    law = (
+        "late requests, rate not kept up with" if rates else f"law off by more than {100 * gates.law_deviation_max:g} %"
+    )
     flags = (
         f"load generator above {100 * gates.client_cpu_share_max:g} % of its threads, rest of the machine above "
-        f"{100 * gates.other_cpu_share_max:g} %, law off by more than {100 * gates.law_deviation_max:g} %"
+        f"{100 * gates.other_cpu_share_max:g} %, {law}"
+    )
+    order = (
+        "The search asks for one run of each cell in turn, at the rate that tells most"
+        if study.find is not None
+        else f"Each block runs every cell once; the order is fixed by the seed {study.plan.seed}, and all cells of a block send the same "
+        "requests"
     )
     rows = (*design_rows(study), ("attempts per run", str(study.plan.attempts)))
     if study.kind.runs_load:
         rows = (*rows, ("flags", flags))
     design = Table(
         "settings",
-        f"Factors vary, settings are fixed. Each block runs every cell once; the order is fixed by the seed {study.plan.seed}, and all "
-        "cells of a block send the same requests. The unit of replication is the run, with fresh processes and connections "
+        f"Factors vary, settings are fixed. {order}. The unit of replication is the run, with fresh processes and connections "
         "(docs/method.md).",
         ("Setting", "Value or levels"),
         rows,

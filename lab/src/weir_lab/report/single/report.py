@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from weir_lab import __version__
-from weir_lab.design import Kind, cells_of, load_study
+from weir_lab.design import Kind, load_study
 from weir_lab.errors import ReportError
 from weir_lab.records import Run, read_runs, read_sweep, write_json, write_text
 from weir_lab.report.numbers.analysis import Analysis, analyse
 from weir_lab.report.numbers.findings import judge_predictions
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets.twin import compared, plain, read_twin
-from weir_lab.report.single.assembling import assemble_sweep
+from weir_lab.report.single.assembling import assemble_sweep, offers_rates
 
 if TYPE_CHECKING:
     from weir_lab.design import Study
@@ -41,14 +41,17 @@ class ReportFiles:
 
     html: Path
     json: Path
+    answer: str
     analysis: Analysis | None
-    """Not of studies without load, and of single traces."""
+    """Not of studies without load, of single traces, and of open loops."""
 
     @property
     def numbers(self) -> Analysis:
         """The analysis, where there is one."""
         if self.analysis is None:
-            raise ReportError(f"{self.html}: a study without load, or of single traces, has no intervals over runs.")
+            raise ReportError(
+                f"{self.html}: a study without load, of single traces, or of open loops has no numbers of closed loops."
+            )
         return self.analysis
 
 
@@ -58,7 +61,7 @@ def build_report(sweep: Path) -> ReportFiles:
     html, twin = sweep / "report.html", sweep / "report.json"
     write_json(twin, made.twin)
     write_text(html, made.page)
-    return ReportFiles(html, twin, made.analysis)
+    return ReportFiles(html, twin, made.twin["answer"], made.analysis)
 
 
 def of_a_sweep(path: Path) -> bool:
@@ -98,9 +101,9 @@ def load_analysis(sweep: Path) -> tuple[Analysis, list[Run], list[Path]]:
 
 
 def _load(sweep: Path) -> tuple[Analysis | None, list[Run], list[Path]]:
-    """The same, without numbers where a study has no load, or runs each of its traces once."""
+    """The same, without numbers of closed loops where a study has no load, runs each of its traces once, or offers a rate."""
     study = _study(sweep)
-    if not study.kind.runs_load or (study.kind is Kind.TRACE and study.plan.repetitions == 1):
+    if not study.kind.runs_load or (study.kind is Kind.TRACE and study.plan.repetitions == 1) or offers_rates(study):
         return None, *read_runs(sweep)
     return load_analysis(sweep)
 
@@ -108,15 +111,7 @@ def _load(sweep: Path) -> tuple[Analysis | None, list[Run], list[Path]]:
 def _study(sweep: Path) -> Study:
     if not (sweep / "sweep.json").exists():
         raise ReportError(f"{sweep}: no sweep here. Make one with `weir-lab run STUDY --out {sweep}`.")
-    study = load_study(sweep / "study.toml")
-    if study.find is not None:
-        raise ReportError(
-            f"{study.name}: what a study with find has found stands in {sweep}/find.csv, and has no page."
-        )
-    if study.kind.runs_load and any(cell.settings.is_open for cell in cells_of(study)):
-        told = "a page shows closed loops; what open loops gave stands in summary.csv and runs.csv"
-        raise ReportError(f"{study.name}: {told}. Look there, or take weir_lab.load_sweep.")
-    return study
+    return load_study(sweep / "study.toml")
 
 
 def _twin(report: Report, analysis: Analysis | None, runs: list[Run], sweep: Path) -> dict[str, Any]:

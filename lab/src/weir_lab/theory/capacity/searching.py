@@ -26,7 +26,7 @@ from scipy.special import ndtr
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CapacityEstimate", "CapacitySearch", "SearchVerdict"]
+__all__ = ["CapacityEstimate", "CapacityRatio", "CapacitySearch", "SearchVerdict", "capacity_ratio"]
 
 # Steps of ln C: finer than any interval that is asked for.
 _STEP = 0.004
@@ -128,6 +128,18 @@ class CapacitySearch:
         low, middle, high = self._quantiles(tail, 0.5, 1.0 - tail)
         return CapacityEstimate(middle, low, high, self._level, self._verdict(low, high))
 
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Probability of each step of ln C, all widths together."""
+        weights: NDArray[np.float64] = np.exp(self._log_p - self._log_p.max()).sum(axis=1)
+        weights /= weights.sum()
+        return weights
+
+    @property
+    def log_capacities(self) -> NDArray[np.float64]:
+        """The steps of ln C that the weights are of, evenly spaced."""
+        return self._log_c
+
     def _verdict(self, low: float, high: float) -> SearchVerdict:
         rate_min, rate_max = self._ends
         if low >= rate_max:
@@ -139,9 +151,45 @@ class CapacitySearch:
 
     def _weigh(self) -> NDArray[np.float64]:
         """Probability of a smaller capacity than each step's, all widths together; half of a step's own lies on each side of it."""
-        weights: NDArray[np.float64] = np.exp(self._log_p - self._log_p.max()).sum(axis=1)
-        below: NDArray[np.float64] = (np.cumsum(weights) - weights / 2.0) / weights.sum()
+        weights = self.weights
+        below: NDArray[np.float64] = np.cumsum(weights) - weights / 2.0
         return below
 
     def _quantiles(self, *shares: float) -> list[float]:
         return [float(np.exp(np.interp(share, self._below, self._log_c))) for share in shares]
+
+
+@dataclass(frozen=True)
+class CapacityRatio:
+    """How many times one capacity is another: median, and central interval at a level."""
+
+    ratio: float
+    low: float
+    high: float
+    level: float
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval is without 1."""
+        return self.low > 1.0 or self.high < 1.0
+
+
+def capacity_ratio(base: CapacitySearch, other: CapacitySearch, level: float = 0.95) -> CapacityRatio:
+    """The capacity of ``other`` over that of ``base``, from two searches between the same rates that share no run.
+
+    The difference of two logarithms has the convolution of their probabilities.
+
+    Raises
+    ------
+    ValueError
+        If the searches were between other rates.
+    """
+    steps = base.log_capacities
+    if steps.size != other.log_capacities.size or not np.allclose(steps, other.log_capacities):
+        raise ValueError("Compare searches between the same rates: give both one rate_min and one rate_max.")
+    weights = np.convolve(other.weights, base.weights[::-1])
+    differences = (np.arange(weights.size) - (steps.size - 1)) * (steps[1] - steps[0])
+    below = np.cumsum(weights) - weights / 2.0
+    tail = (1.0 - level) / 2.0
+    low, middle, high = (float(np.exp(np.interp(share, below, differences))) for share in (tail, 0.5, 1.0 - tail))
+    return CapacityRatio(middle, low, high, level)
