@@ -19,7 +19,7 @@ from weir_lab.bench.machine.processes import free_ports
 from weir_lab.bench.planning import missing_here, plan_lines
 from weir_lab.bench.programs.generators import OwnKeys, delete_argv, target_refusals
 from weir_lab.bench.running import Executables
-from weir_lab.bench.sweep.run import run_study
+from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import FaultsError, Settings, load_study, parse_study
 from weir_lab.errors import TestbedError
@@ -27,7 +27,7 @@ from weir_lab.records import read_runs
 from weir_lab.report.single.report import build_report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 pytestmark = needs_programs
 STUDY = """
@@ -168,8 +168,66 @@ def test_a_plan_names_the_targets_and_other_testbeds_are_refused(tmp_path: Path)
     made = load_study(written(tmp_path, "10.0.0.5:11211"))
     assert any("targets that run already: 10.0.0.5:11211" in line for line in plan_lines(made, []))
     assert missing_here(made, None, TestbedKind.LOCAL) == []
+    assert missing_here(made, None, TestbedKind.HOSTS) == []
     (refused,) = missing_here(made, None, TestbedKind.NETNS)
-    assert "use the testbed local" in refused
+    assert "reach nothing outside of it: use the testbed local" in refused
+
+
+# In place of ssh: the host is this machine, so that no sshd is needed.
+SSH = """#!/bin/sh
+while [ "$1" != "--" ]; do shift; done
+shift
+exec sh -c "$*"
+"""
+
+
+def hosts_file(folder: Path, monkeypatch: pytest.MonkeyPatch, machines: Sequence[str]) -> Path:
+    shim = folder / "bin" / "ssh"
+    shim.parent.mkdir()
+    shim.write_text(SSH)
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+    file = folder / "hosts.toml"
+    file.write_text(
+        "".join(f'[[host]]\nmachine = "{name}"\naddress = "127.0.0.1"\nlogin = "{name}"\n' for name in machines)
+    )
+    return file
+
+
+def test_targets_are_asked_from_hosts(tmp_path: Path, memcached: Memcached, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any testbed but `local` was refused, so that a target could not be loaded from more than one machine."""
+    study = written(tmp_path, memcached.address)
+    study.write_text(study.read_text().replace("[fixed]", "[fixed]\nclient_machines = 2"))
+    # No proxy and no server has to be named: nothing of them is started.
+    wanted = Wanted(testbed=TestbedKind.HOSTS, hosts=hosts_file(tmp_path, monkeypatch, ["client-0", "client-1"]))
+    outcome = run_study(study, tmp_path / "sweep", Executables(WEIR, "/absent/memcached"), ["test"], Silent(), wanted)
+    assert outcome.given_up == [], [run.meta.verdict.reasons for run in read_runs(tmp_path / "sweep")[0]]
+    runs = [run for run in read_runs(tmp_path / "sweep")[0] if run.meta.verdict.valid]
+    assert len(runs) == 2
+    for run in runs:
+        assert run.meta.executables[f"target {memcached.address}"].startswith("VERSION ")
+        assert len(run.generators) == 2
+        assert run.meta.testbed is not None
+        assert [machine.name for machine in run.meta.testbed.machines] == ["client-0", "client-1"]
+    assert memcached.count("curr_items") == 1
+    page = build_report(tmp_path / "sweep").html.read_text()
+    assert "Testbed hosts: its machines" in page
+    assert f"What was measured ran already, at {memcached.address}" in page
+
+
+def test_a_target_that_no_host_reaches_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
+    wanted = Wanted(testbed=TestbedKind.HOSTS, hosts=hosts_file(tmp_path, monkeypatch, ["client-0"]))
+    with pytest.raises(TestbedError, match=rf"no connection to 127\.0\.0\.1:{port} \(client-0 .*refused"):
+        run_study(
+            written(tmp_path, f"127.0.0.1:{port}"),
+            tmp_path / "sweep",
+            Executables(WEIR, "memcached"),
+            ["test"],
+            Silent(),
+            wanted,
+        )
+    assert not list((tmp_path / "sweep").glob("runs/*"))
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ __all__ = [
     "duration_text",
     "estimate",
     "expected_seconds",
+    "machines_of",
     "missing_here",
     "plan_lines",
     "shape_of",
@@ -112,6 +113,12 @@ def _filling_s(settings: Settings) -> float:
     return settings.keys / _PREFILL_KEYS_PER_S + stored / _PREFILL_BYTES_PER_S
 
 
+def machines_of(study: Study) -> Shape:
+    """Machines that the largest of a study's cells needs; where targets run already, those of the load generators alone."""
+    shape = shape_of(cells_of(study))
+    return Shape(shape.clients, 0, 0) if study.targets else shape
+
+
 def shape_of(cells: Sequence[Cell]) -> Shape:
     """Machines that the largest of the cells needs."""
     shape = Shape(1, 0, 1)
@@ -143,9 +150,12 @@ def missing_here(study: Study, abilities: Abilities | None, kind: TestbedKind) -
 
 
 def _unreachable(kind: TestbedKind) -> list[str]:
-    if kind is TestbedKind.LOCAL:
+    if kind is not TestbedKind.NETNS:
         return []
-    return [f"the testbed {kind} makes machines of its own; targets are asked from this one: use the testbed local"]
+    return [
+        f"the machines of the testbed {kind} reach nothing outside of it: use the testbed local to ask targets from this machine, or hosts "
+        "to ask them from others"
+    ]
 
 
 def doubts(study: Study) -> list[str]:

@@ -7,26 +7,25 @@ laboratory is killed, they expire by themselves (`OwnKeys`).
 from __future__ import annotations
 
 import secrets
-import socket
 import string
 import subprocess
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.programs.generators import PREFIX_LENGTH, OwnKeys, delete_argv, keys_written
+from weir_lab.bench.testbeds.agent import version_of
 from weir_lab.design import Role
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.records import read_json
 from weir_lab.records.formats import LoadRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from weir_lab.bench.running.starting import Starter
     from weir_lab.design import Plan, Settings
 
 __all__ = ["delete_keys", "own_keys", "target_versions"]
 
-_CONNECT_S = 5.0
 _DELETE_S = 120.0
 # Longer than two runs and what stands around them: a key must not expire while it is still asked for.
 _EXPIRY_LEAST_S = 900
@@ -40,17 +39,19 @@ def own_keys(plan: Plan) -> OwnKeys:
     return OwnKeys(f"w{drawn}-", _EXPIRY_LEAST_S + round(2 * length_s))
 
 
-def target_versions(targets: Sequence[str]) -> dict[str, str]:
+def target_versions(targets: Sequence[str], ask: Callable[[str], str] = version_of) -> dict[str, str]:
     """What each target answers to ``version``; `TestbedError` for those that accept no connection, all in one.
 
-    A proxy may know no ``version``: then it has accepted a connection, and that is all that is known of it.
+    ``ask`` puts the question, from where the load will come; it raises `OSError` or `TestbedError` without a connection.
     """
     found, silent = {}, []
     for target in targets:
         try:
-            found[f"target {target}"] = _version(target)
+            found[f"target {target}"] = ask(target)
         except OSError as error:
             silent.append(f"{target} ({error.strerror or error})")
+        except TestbedError as error:
+            silent.append(f"{target} ({error})")
     if silent:
         raise TestbedError(
             f"no connection to {', '.join(silent)}. Start what the study's targets name, or mend targets in the study."
@@ -82,14 +83,3 @@ def delete_keys(starter: Starter, settings: Settings, targets: Sequence[str], se
                 f"They expire by themselves within {keys.expiry_s} s"
             )
     return problems
-
-
-def _version(target: str) -> str:
-    host, _, port = target.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S) as connection:
-        try:
-            connection.sendall(b"version\r\n")
-            line = connection.recv(256).split(b"\r\n")[0]
-        except OSError:
-            return "unknown"
-    return line.decode("ascii", errors="replace") if line.startswith(b"VERSION ") else "unknown"

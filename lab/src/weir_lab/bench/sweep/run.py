@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from weir_lab.bench.planning import chosen_testbed, expected_seconds, missing_here, shape_of
+from weir_lab.bench.planning import chosen_testbed, expected_seconds, machines_of, missing_here
 from weir_lab.bench.programs.identity import identify_programs
 from weir_lab.bench.programs.subjects import WEIR, abilities_of, asks_for_more
 from weir_lab.bench.running import Executables, missing_profiler, target_versions
@@ -122,15 +122,18 @@ def run_study(
     abilities = _abilities(given, executables, wanted, kind)
     programs = identify_programs(given, executables.weir, executables.memcached)
     programs |= {"profile": "perf"} if wanted.profile else {}
-    programs |= target_versions(given.targets)
+    # Hosts may reach what this machine does not.
+    programs |= target_versions(given.targets) if kind is not TestbedKind.HOSTS else {}
     runs_folder(sweep).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         _lock(stack.enter_context((sweep / ".lock").open("w")).fileno(), sweep)
         for left in sweep.glob("*.part"):
             left.unlink()  # a write that was cut short
         study = _adopt(study_path, sweep / "study.toml", wanted, kind)
-        testbed = stack.enter_context(open_testbed(kind, study.topology, shape_of(cells_of(study)), wanted.hosts))
+        testbed = stack.enter_context(open_testbed(kind, study.topology, machines_of(study), wanted.hosts))
         hashes = {**programs, **testbed.identity()}
+        if kind is TestbedKind.HOSTS:
+            hashes |= target_versions(study.targets, testbed.version_of)
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
         bench = Bench(testbed, executables, hashes, abilities, wanted.profile)
         if study.find is not None:

@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["main"]
+__all__ = ["main", "version_of"]
 
 _CHUNK = 128 << 10
 _LIMIT_S = 30.0
+_CONNECT_S = 5.0
 
 
 def main() -> None:
@@ -49,6 +50,7 @@ def main() -> None:
         "receive": lambda asked: _receive(listeners.pop(asked["port"]), asked["after_s"]),
         "send": lambda asked: _send(asked["address"], asked["port"], asked["seconds"]),
         "echo": lambda asked: _echo(listeners.pop(asked["port"])),
+        "version": lambda asked: version_of(asked["target"]),
         "ping": lambda asked: _ping(asked["address"], asked["port"], asked["count"]),
     }
     try:
@@ -175,6 +177,18 @@ def _ping(address: str, port: int, count: int) -> Any:
             connection.recv(1)
             times.append((time.perf_counter_ns() - began) / 1e6)
     return times
+
+
+def version_of(target: str) -> str:
+    """What a server that runs already answers to ``version``; ``unknown`` of a proxy that does not say. `OSError` without a connection."""
+    host, _, port = target.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S) as connection:
+        try:
+            connection.sendall(b"version\r\n")
+            line = connection.recv(256).split(b"\r\n")[0]
+        except OSError:
+            return "unknown"
+    return line.decode("ascii", errors="replace") if line.startswith(b"VERSION ") else "unknown"
 
 
 if __name__ == "__main__":

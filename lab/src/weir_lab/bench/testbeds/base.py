@@ -111,6 +111,9 @@ class Testbed(Protocol):
     def measure_pair(self, sender: str, receiver: str, seconds: float) -> PairRecord:
         """How fast one machine sends to another for so long, and round trips between them."""
 
+    def version_of(self, target: str) -> str:
+        """What a server that runs already answers to ``version``, asked from the first client machine."""
+
     def identity(self) -> dict[str, str]:
         """What decides the outcome of a run beside its settings, for its content hash. Empty for plain processes."""
 

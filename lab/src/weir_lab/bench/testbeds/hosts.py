@@ -144,6 +144,10 @@ class HostsTestbed:
             median_ms=trips.median_ms,
         )
 
+    def version_of(self, target: str) -> str:
+        """From the host that is the first client machine."""
+        return str(self._hosts["client-0"].ask("version", target=target))
+
     def identity(self) -> dict[str, str]:
         """Which machine is which host."""
         return {"testbed": "hosts", "hosts": json.dumps({name: entry.login for name, entry in self._entries.items()})}

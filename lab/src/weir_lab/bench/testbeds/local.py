@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Self
 
 from weir_lab.bench.machine.processes import cpu_ns, free_ports, machine_busy_ns, prefer_thread, resident_bytes
+from weir_lab.bench.testbeds.agent import version_of
 from weir_lab.bench.testbeds.base import MachineState
 from weir_lab.bench.testbeds.pinning import pinned
 from weir_lab.bench.testbeds.yardstick import Yardstick
@@ -70,6 +71,10 @@ class LocalTestbed:
             f"the testbed local has no link between {sender} and {receiver} that could be measured for {seconds:g} s: "
             "roles share the loopback interface. Use netns or hosts."
         )
+
+    def version_of(self, target: str) -> str:
+        """From this machine."""
+        return version_of(target)
 
     def identity(self) -> dict[str, str]:
         """Nothing but where processes are pinned."""

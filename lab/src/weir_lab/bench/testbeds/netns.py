@@ -23,6 +23,7 @@ from weir_lab.bench.network import (
     run_in,
     this_process,
 )
+from weir_lab.bench.testbeds.agent import version_of
 from weir_lab.bench.testbeds.base import MachineState
 from weir_lab.bench.testbeds.pinning import pinned, require_cores
 from weir_lab.bench.testbeds.yardstick import Yardstick
@@ -116,6 +117,10 @@ class NetnsTestbed:
             min_ms=trips.min_ms,
             median_ms=trips.median_ms,
         )
+
+    def version_of(self, target: str) -> str:
+        """From this machine."""
+        return version_of(target)
 
     def identity(self) -> dict[str, str]:
         """The topology as it is built, of the tiers that are there."""

@@ -78,9 +78,12 @@ def build_machines(testbed: TestbedRecord | None, targets: Sequence[str] = ()) -
     if targets:
         where = ", ".join(targets)
         told = "of its machines, its CPU time and its configuration nothing is known"
-        return [
-            Text(f"Only the load generator ran here. What was measured ran already, at {where}: {told}.", note=True)
-        ]
+        hosts = testbed is not None and testbed.kind == "hosts"
+        alone = (
+            "Load generators alone were started, on the hosts below" if hosts else "Only the load generator ran here"
+        )
+        said = Text(f"{alone}. What was measured ran already, at {where}: {told}.", note=True)
+        return [said, *build_machines(testbed)] if hosts else [said]
     if testbed is None or testbed.kind == "local":
         text = "Everything ran on this one machine: load generator, proxy and memcached servers share its cores and its loopback interface."
         return [Text(text, note=True), *_shared(testbed)]
