@@ -24,13 +24,15 @@ from weir_lab.records import (
 )
 from weir_lab.records.formats import STAGES
 from weir_lab.theory.histogram import Bounds, Histogram
+from weir_lab.theory.linear import LogModel, MeasuredRun
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from weir_lab.design import Settings
+    from weir_lab.theory.linear import Change
 
 BOUNDS = Bounds(1, 3_600_000_000_000, 3)
 EXECUTABLES = {"weir": "0" * 64, "memcached": "memcached 1.6.18"}
@@ -263,3 +265,10 @@ def run_meta(made: Study, run: ScheduledRun) -> RunMeta:
 
 def _takes_part(role: Role, path: RequestPath) -> bool:
     return role is not Role.PROXY or path is RequestPath.PROXY
+
+
+def change_between_runs(baseline: ArrayLike, treatment: ArrayLike) -> Change:
+    """Between two cells whose runs share no block, where these runs are all there is."""
+    cells = {"baseline": np.asarray(baseline, dtype=np.float64), "treatment": np.asarray(treatment, dtype=np.float64)}
+    runs = [MeasuredRun(cell, value) for cell, values in cells.items() for value in values.tolist()]
+    return LogModel(runs).change("baseline", "treatment")

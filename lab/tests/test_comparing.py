@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from synthetic import change_between_runs
 from weir_lab.report.numbers.comparing import basis_of, change_between, changes_between, equal_speed, level_of
-from weir_lab.theory.linear import change_between_runs, positive_interval
+from weir_lab.theory.linear import positive_interval
 
 if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weir_lab.theory.linear import LayoutError, LogModel, MeasuredRun, change_between_runs
+from synthetic import change_between_runs
+from weir_lab.theory.linear import LayoutError, LogModel, MeasuredRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from synthetic import change_between_runs
 from weir_lab.report.numbers.interval_doubts import basis_texts, interval_doubts
 from weir_lab.theory.factorial import analyse_factorial
 from weir_lab.theory.fitting.calibration import ClosedModel, Point, closed_model_intervals
 from weir_lab.theory.fitting.knee import Curve, find_knee
-from weir_lab.theory.linear import LogModel, MeasuredRun, change_between_runs, positive_interval
+from weir_lab.theory.linear import LogModel, MeasuredRun, positive_interval
 from weir_lab.theory.stats import mean_interval
 
 if TYPE_CHECKING:

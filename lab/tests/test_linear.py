@@ -21,7 +21,6 @@ from weir_lab.theory.linear import (
     LogModel,
     MeasuredRun,
     Spread,
-    change_between_runs,
     compare,
     dependence_of,
     fit,
@@ -382,7 +381,7 @@ def test_data_without_spread_are_exact() -> None:
     up, same = LogModel(runs).changes([("a", "b"), ("a", "c")])
     assert (up.p, same.p) == (0.0, 1.0)
     assert (up.low, up.high) == pytest.approx((100.0, 100.0))
-    assert change_between_runs([3.0, 3.0], [3.0, 3.0]).p == 1.0
+    assert LogModel([MeasuredRun(cell, 3.0) for cell in "aabb"]).change("a", "b").p == 1.0
 
 
 def paired(before: Iterable[float], after: Iterable[float], level: float = 0.95) -> Change:

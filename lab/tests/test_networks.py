@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -23,8 +22,6 @@ from weir_lab.theory.queueing import (
     fork_join,
     geometric_bounds,
     mmm,
-    multiget_parts,
-    multiget_response_time,
     replicated_write_response_time,
     solve_closed,
     solve_open,
@@ -312,18 +309,3 @@ def test_waiting_for_fewer_replicas_takes_less() -> None:
     assert all(
         a.low_s <= a.mean_s <= a.high_s for a in (replicated_write_response_time(0.5, 1.0, 5, k) for k in (1, 3, 5))
     )
-
-
-def test_parts_of_a_multiget_by_enumeration() -> None:
-    for keys, servers in ((1, 3), (4, 3), (6, 2)):
-        counts = [0] * (servers + 1)
-        for choice in product(range(servers), repeat=keys):
-            counts[len(set(choice))] += 1
-        assert multiget_parts(keys, servers) == pytest.approx([count / servers**keys for count in counts])
-
-
-@given(st.integers(1, 50), st.integers(1, 10))
-def test_a_multiget_lies_in_its_bracket(keys: int, servers: int) -> None:
-    answer = multiget_response_time(100.0, keys, servers, 1e-4, 1e-5)
-    assert answer.low_s <= answer.mean_s * (1 + 1e-12)
-    assert answer.mean_s <= answer.high_s * (1 + 1e-12)

@@ -14,14 +14,10 @@ from weir_lab.theory.stats import (
     Decision,
     StopRule,
     batch_means,
-    bootstrap_interval,
     expected_distance_if_uniform,
     mean_interval,
     mser5,
-    one_sided_bound,
-    percentile_interval,
     percentile_min_count,
-    percentile_ranks,
     placement_uniformity,
     running_half_widths,
     runs_for_precision,
@@ -111,12 +107,6 @@ def test_the_two_stage_plan_covers_as_it_says() -> None:
     assert abs(held - 0.95 * trials) < 4 * math.sqrt(trials * 0.95 * 0.05)
 
 
-def test_one_sided_bounds() -> None:
-    values = [9.0, 10.0, 11.0]
-    assert one_sided_bound(values, 0.975) == pytest.approx(mean_interval(values, 0.95).high)
-    assert one_sided_bound(values, 0.975, upper=False) == pytest.approx(mean_interval(values, 0.95).low)
-
-
 def test_batch_means_widen_the_interval_of_a_correlated_series() -> None:
     rng = np.random.default_rng(SEED)
     noise = rng.normal(size=(400, 1200))
@@ -180,28 +170,6 @@ def test_percentile_minimum_counts_are_the_published_ones() -> None:
     assert percentile_min_count(50.0) == 6
 
 
-@given(st.integers(30, 400), st.sampled_from([10.0, 50.0, 75.0, 90.0]))
-def test_percentile_ranks_hold_their_level_and_none_closer_does(n: int, percent: float) -> None:
-    low, high, coverage = percentile_ranks(n, percent)
-    binomial = scipy.stats.binom(n, percent / 100)
-    assert coverage == pytest.approx(binomial.cdf(high - 1) - binomial.cdf(low - 1))
-    assert 1 <= low < high <= n
-    assert coverage >= 0.95
-    ranks = np.arange(1, n + 1 - (high - low - 1))
-    closer = binomial.cdf(ranks + (high - low - 1) - 1) - binomial.cdf(ranks - 1)
-    assert closer.max() < 0.95
-
-
-def test_percentile_intervals_hold_the_percentile_and_refuse_small_samples() -> None:
-    rng = np.random.default_rng(SEED)
-    truth = -math.log(0.1)
-    intervals = [percentile_interval(row, 90.0) for row in rng.exponential(size=(2000, 100))]
-    held = sum(i.low <= truth <= i.high for i in intervals)
-    assert held / 2000 == pytest.approx(intervals[0].coverage, abs=4 * math.sqrt(0.05 * 0.95 / 2000))
-    with pytest.raises(ValueError, match="at least 299 samples"):
-        percentile_interval(np.arange(298.0), 99.0)
-
-
 def test_uniformity_against_scipy() -> None:
     counts = [100, 120, 90, 95, 105]
     ours, theirs = placement_uniformity(counts), scipy.stats.chisquare(counts)
@@ -220,10 +188,3 @@ def test_the_expected_distance_of_a_perfect_hash_is_what_simulation_gives() -> N
     assert expected_distance_if_uniform(100_000, 7) == pytest.approx(
         expected_distance_if_uniform(100_000, 7, normal=True), rel=1e-4
     )
-
-
-def test_the_bootstrap_finds_the_spread_of_a_mean() -> None:
-    rng = np.random.default_rng(SEED)
-    data = rng.normal(10.0, 2.0, 60).tolist()
-    interval = bootstrap_interval(data, lambda runs: float(np.mean(runs)), rng)
-    assert interval.half_width == pytest.approx(1.96 * np.std(data) / math.sqrt(60), rel=0.1)

@@ -7,16 +7,14 @@
 They find lost clients, partial windows, hidden think time, requests counted on one side only, and numbers that cannot be.
 """
 
-from weir_lab.theory.laws.bounds import cpu_bound_rps, link_bound_rps, within_bound
+from weir_lab.theory.laws.bounds import link_bound_rps
 from weir_lab.theory.laws.operational import (
     LawCheck,
     LawVerdict,
-    demand_law,
     forced_flow_law,
     littles_law,
     response_time_law,
     utilization_law,
-    utilization_possible,
 )
 from weir_lab.theory.laws.runs import Check, InteractiveLaw, counts_agree, cycle_law, interactive_law, stages_add_up
 
@@ -26,9 +24,7 @@ __all__ = [
     "LawCheck",
     "LawVerdict",
     "counts_agree",
-    "cpu_bound_rps",
     "cycle_law",
-    "demand_law",
     "forced_flow_law",
     "interactive_law",
     "link_bound_rps",
@@ -36,6 +32,4 @@ __all__ = [
     "response_time_law",
     "stages_add_up",
     "utilization_law",
-    "utilization_possible",
-    "within_bound",
 ]

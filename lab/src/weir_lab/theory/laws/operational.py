@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "LawCheck",
     "LawVerdict",
-    "demand_law",
     "forced_flow_law",
     "littles_law",
     "response_time_law",
     "utilization_law",
-    "utilization_possible",
 ]
 
 # Above this the method suspects lost clients, partial windows or hidden think time (docs/method.md).
@@ -77,16 +75,6 @@ def utilization_law(
     return _judge("U = X S / m", "1", x * s / servers, u, tolerance, hints)
 
 
-def utilization_possible(
-    throughput_per_s: ArrayLike, service_time_s: ArrayLike, servers: int = 1, tolerance: float = 0.0
-) -> LawCheck:
-    """X S / m <= 1: no server is busy more than all the time."""
-    x, s = _runs(throughput_per_s, service_time_s)
-    busy = x * s / servers
-    hints = ("service times that overlap or hold waiting, or averages over different requests", "")
-    return _judge("X S / m <= 1", "1", np.ones_like(busy), busy, tolerance, hints, upper_only=True)
-
-
 def forced_flow_law(
     system_throughput_per_s: ArrayLike,
     visit_ratio: float,
@@ -129,23 +117,6 @@ def response_time_law(
         "clients that stand still, or think time that is not named",
     )
     return _judge("R = N/X - Z", "s", law, r, tolerance, hints)
-
-
-def demand_law(
-    utilization: ArrayLike,
-    throughput_per_s: ArrayLike,
-    visit_ratio: float,
-    service_time_s: ArrayLike,
-    servers: int = 1,
-    tolerance: float = TOLERANCE,
-) -> LawCheck:
-    """D = U m / X = V S."""
-    u, x, s = _runs(utilization, throughput_per_s, service_time_s)
-    hints = (
-        "service measured with waiting in it, or too many visits",
-        "work that is not the requests', or visits not counted",
-    )
-    return _judge("V S = U m / X", "s", u * servers / x, visit_ratio * s, tolerance, hints)
 
 
 def _runs(*values: ArrayLike) -> list[NDArray[np.float64]]:

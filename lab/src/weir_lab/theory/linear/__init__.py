@@ -22,7 +22,6 @@ from weir_lab.theory.linear.logs import (
     Equivalence,
     LogModel,
     MeasuredRun,
-    change_between_runs,
     interval_of,
     positive_interval,
 )
@@ -44,7 +43,6 @@ __all__ = [
     "MeasuredRun",
     "Slope",
     "Spread",
-    "change_between_runs",
     "compare",
     "dependence_of",
     "fit",

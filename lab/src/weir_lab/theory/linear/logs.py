@@ -30,7 +30,6 @@ __all__ = [
     "Equivalence",
     "LogModel",
     "MeasuredRun",
-    "change_between_runs",
     "interval_of",
     "positive_interval",
 ]
@@ -219,17 +218,6 @@ class LogModel:
     def levels(self, level: float = 0.95) -> dict[Hashable, Interval]:
         """All cells' levels, each with an interval of its own."""
         return {cell: self.level(cell, level) for cell in self.fit.layout.cells}
-
-
-def change_between_runs(baseline: ArrayLike, treatment: ArrayLike, level: float = 0.95) -> Change:
-    """Change between two cells whose runs share no block, where these runs are all there is: Student's, or Welch's if spreads differ.
-
-    >>> round(change_between_runs([100.0, 101.0, 99.0], [200.0, 202.0, 198.0]).percent, 6)
-    100.0
-    """
-    cells = {"baseline": np.asarray(baseline, dtype=np.float64), "treatment": np.asarray(treatment, dtype=np.float64)}
-    runs = [MeasuredRun(cell, value) for cell, values in cells.items() for value in values.tolist()]
-    return LogModel(runs).change("baseline", "treatment", level)
 
 
 def positive_interval(values: ArrayLike, level: float = 0.95) -> Interval:

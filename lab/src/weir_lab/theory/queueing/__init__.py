@@ -21,8 +21,6 @@ from weir_lab.theory.queueing.networks.closed import (
 from weir_lab.theory.queueing.networks.forkjoin import (
     ForkJoin,
     fork_join,
-    multiget_parts,
-    multiget_response_time,
     replicated_write_response_time,
 )
 from weir_lab.theory.queueing.networks.open import OpenSolution, ResponseTime, chain_quantile_s, solve_open
@@ -64,8 +62,6 @@ __all__ = [
     "mm1",
     "mmm",
     "mmmk",
-    "multiget_parts",
-    "multiget_response_time",
     "replicated_write_response_time",
     "scalability_peak",
     "shapes",

@@ -7,9 +7,8 @@ too short (docs/method.md has the numbers). By question:
 ``stopping``     how many runs? the stop rule, the two-stage plan, sample sizes; intervals that hold at every look
 ``adjusting``    p values of several tests made side by side (comparisons of cells are `theory.linear`'s)
 ``warmup``       where does the steady state begin? MSER-5 with its guards
-``percentiles``  which percentile can this many samples support, and between which order statistics does it lie?
+``percentiles``  which percentile can this many samples support?
 ``placement``    do keys fall evenly on servers? chi-square and statistical distance
-``resampling``   intervals for what has no formula: bootstrap over runs
 
 Start with `mean_interval`.
 """
@@ -22,15 +21,9 @@ from weir_lab.theory.stats.intervals import (
     batch_means,
     coefficient_of_variation,
     mean_interval,
-    one_sided_bound,
     variance_components,
 )
-from weir_lab.theory.stats.percentiles import (
-    PercentileInterval,
-    percentile_interval,
-    percentile_min_count,
-    percentile_ranks,
-)
+from weir_lab.theory.stats.percentiles import percentile_min_count
 from weir_lab.theory.stats.placement import (
     Uniformity,
     expected_distance_if_uniform,
@@ -38,7 +31,6 @@ from weir_lab.theory.stats.placement import (
     same_shares,
     statistical_distance,
 )
-from weir_lab.theory.stats.resampling import bootstrap_interval
 from weir_lab.theory.stats.stopping import Decision, StopRule, running_half_widths, runs_for_precision, sample_size
 from weir_lab.theory.stats.warmup import Truncation, mser5, warmup_cut
 
@@ -46,22 +38,17 @@ __all__ = [
     "BatchMeans",
     "Decision",
     "Interval",
-    "PercentileInterval",
     "StopRule",
     "Truncation",
     "Uniformity",
     "VarianceComponents",
     "batch_means",
-    "bootstrap_interval",
     "coefficient_of_variation",
     "expected_distance_if_uniform",
     "holm",
     "mean_interval",
     "mser5",
-    "one_sided_bound",
-    "percentile_interval",
     "percentile_min_count",
-    "percentile_ranks",
     "placement_uniformity",
     "running_half_widths",
     "runs_for_precision",

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
 
-from weir_lab.theory.stats._inputs import checked_level, finite, runs_of, standard_error, t_quantile
+from weir_lab.theory.stats._inputs import finite, runs_of, standard_error, t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +21,6 @@ __all__ = [
     "batch_means",
     "coefficient_of_variation",
     "mean_interval",
-    "one_sided_bound",
     "variance_components",
 ]
 
@@ -92,19 +90,6 @@ def mean_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     mean = float(data.mean())
     half = t_quantile(level, data.size - 1) * standard_error(data)
     return Interval(mean, mean - half, mean + half, int(data.size), level)
-
-
-def one_sided_bound(values: ArrayLike, level: float = 0.95, *, upper: bool = True) -> float:
-    """The value that the true mean stays below (or above) with confidence `level`: mean +- t[level; n-1] s / sqrt(n).
-
-    Use it for a claim with one direction ("p99 is at most 2 ms"), decided before the data were seen.
-
-    >>> round(one_sided_bound([1.0, 2.0, 3.0]), 3)
-    3.686
-    """
-    data = runs_of(values)
-    reach = float(stdtrit(data.size - 1, checked_level(level))) * standard_error(data)
-    return float(data.mean()) + (reach if upper else -reach)
 
 
 def batch_means(series: ArrayLike, batches: int = 10, level: float = 0.95) -> BatchMeans:

@@ -22,8 +22,6 @@ from weir_lab.theory.queueing.single.stations import mm1
 __all__ = [
     "ForkJoin",
     "fork_join",
-    "multiget_parts",
-    "multiget_response_time",
     "replicated_write_response_time",
 ]
 
@@ -111,54 +109,6 @@ def replicated_write_response_time(
         mean = max(mean, independent)  # times that rise and fall together have a later first one
     exact = 0.0 if replicas == 2 else None
     return ForkJoin(min(everyone.high_s, max(low, mean)), low, everyone.high_s, exact, "order statistics of fork-joins")
-
-
-def multiget_parts(keys: int, servers: int) -> tuple[float, ...]:
-    """P(a multi-get of distinct keys falls on exactly p servers), p = 0..servers, for a uniform placement.
-
-    Key by key: the next key opens a new part with probability (S-p)/S. The mean is S (1 - (1 - 1/S)^keys).
-
-    >>> [round(p, 4) for p in multiget_parts(2, 3)]
-    [0.0, 0.3333, 0.6667, 0.0]
-    """
-    if not 1 <= servers <= SERVERS_MAX or not 1 <= keys <= 100_000:
-        raise ValueError("A multi-get has at least 1 key and 1 server.")
-    shares = [1.0] + [0.0] * servers
-    for _ in range(keys):
-        shares = [
-            shares[p] * p / servers + (shares[p - 1] * (servers - p + 1) / servers if p > 0 else 0.0)
-            for p in range(servers + 1)
-        ]
-    return tuple(shares)
-
-
-def multiget_response_time(
-    request_rate_per_s: float, keys: int, servers: int, part_time_s: float, key_time_s: float = 0.0
-) -> ForkJoin:
-    """Mean time of a multi-get that is split over S servers: the slowest of its parts, averaged over how many there are.
-
-    A part takes ``part_time_s`` plus ``key_time_s`` for each of its keys (their mean number). Each server sees every request with
-    probability E[parts]/S, so the parts of one request are partly independent: the truth lies between `fork_join` at that rate and
-    independence, and the mean given is fork-join's. The bracket is `fork_join`'s, averaged.
-
-    >>> answer = multiget_response_time(100.0, 6, 3, 0.001)
-    >>> answer.low_s < answer.mean_s < answer.high_s
-    True
-    """
-    shares = multiget_parts(keys, servers)
-    parts = math.fsum(p * share for p, share in enumerate(shares))
-    service = part_time_s + key_time_s * keys / parts
-    rate = request_rate_per_s * parts / servers
-    answers = [(share, fork_join(rate, 1.0 / service, p)) for p, share in enumerate(shares) if share > 0.0]
-    return ForkJoin(
-        math.fsum(share * answer.mean_s for share, answer in answers),
-        math.fsum(share * answer.low_s for share, answer in answers),
-        math.fsum(
-            share * _harmonic(p) * mm1(rate, 1.0 / service).mean_response_time_s for p, share in enumerate(shares)
-        ),
-        None,
-        "fork-join, averaged over the number of parts",
-    )
 
 
 @lru_cache(maxsize=256)
