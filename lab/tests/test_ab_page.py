@@ -170,3 +170,15 @@ def test_several_numbers_of_clients_stand_side_by_side() -> None:
     assert all(level.sentence in page for level in record.levels)
     assert page.count("<figure ") == 4
     assert page.count("<caption>") >= 2
+
+
+def test_error_replies_are_told_with_the_answer() -> None:
+    lives = [
+        one.model_copy(update={"asked": {"A": 100, "B": 200}, "errors": {"B": {"SERVER_ERROR busy": 1}}})
+        for one in lives_with(0.8)
+    ]
+    page, outcome = page_of(lives, Rule())
+    made = len(outcome.lives)
+    said = f"B answered {made} of {200 * made:,} requests with an error: {made} times"
+    assert page.index(said) < page.index("<figure")
+    assert "with an error" not in page_of(lives_with(0.8), Rule())[0]

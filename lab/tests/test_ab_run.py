@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -15,14 +16,14 @@ from typer.testing import CliRunner
 
 from test_run import WEIR, needs_programs, processes_writing_into
 from weir_lab.bench.running import Executables
-from weir_lab.bench.turns.lives import Bench, make_life
+from weir_lab.bench.turns.lives import ERRORS_ALLOWED, Bench, make_life
 from weir_lab.bench.turns.sides import parse_side
 from weir_lab.cli import app
 from weir_lab.cli.ab.options import read_cores, read_flags, read_share, read_time_s
 from weir_lab.design import RequestPath, Settings
 from weir_lab.errors import LabError, StudyError, TestbedError
 from weir_lab.records import read_json
-from weir_lab.records.comparisons import ComparisonRecord, read_lives
+from weir_lab.records.comparisons import ComparisonRecord, LifeRecord, errors_sentence, read_lives
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +112,63 @@ def test_a_side_that_answers_wrongly_ends_the_comparison(tmp_path: Path) -> None
     """Values above the limit of one side are refused by it: no verdict is made of errors."""
     with pytest.raises(TestbedError, match=r"the load on B|B \(weir --max-value 10b\) answered with errors"):
         make_life(bench("weir", "weir --max-value 10b"), 1, tmp_path / "life")
+
+
+# Between clients and one memcached: the gets with these numbers are answered with an error.
+RELAY = """
+import itertools, socket, sys, threading
+listen, server, first, last = sys.argv[1].split(":"), sys.argv[2].split(":"), int(sys.argv[3]), int(sys.argv[4])
+gets = itertools.count(1)
+
+def copy(behind, client):
+    while data := behind.recv(65536):
+        client.sendall(data)
+
+def serve(client):
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with client, socket.create_connection((server[0], int(server[1]))) as behind:
+        behind.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=copy, args=(behind, client), daemon=True).start()
+        while data := client.recv(65536):
+            # One request at a time: nothing else is outstanding.
+            if data.startswith(b"get ") and first <= next(gets) <= last:
+                client.sendall(b"SERVER_ERROR planted\\r\\n")
+            else:
+                behind.sendall(data)
+
+listener = socket.create_server((listen[0], int(listen[1])))
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"""
+
+
+@needs_programs
+def test_few_error_replies_are_counted_and_told_and_many_end_the_comparison(tmp_path: Path) -> None:
+    """A single error reply ended a comparison of hours."""
+    relay = tmp_path / "relay.py"
+    relay.write_text(RELAY)
+
+    def line(first: int, last: int) -> str:
+        return f"{sys.executable} {relay} {{listen}} {{server}} {first} {last}"
+
+    def life(name: str, side: str) -> LifeRecord:
+        made = bench("direct", side)
+        settings = made.settings.model_copy(update={"servers": 1})
+        return make_life(dataclasses.replace(made, settings=settings, piece_s=0.08), 1, tmp_path / name)
+
+    few = life("few", line(3, 5))
+    assert few.errors == {"B": {"SERVER_ERROR planted": 3}}
+    assert few.asked["B"] > 3
+    assert errors_sentence([few, few]) == (
+        f"B answered 6 of {2 * few.asked['B']:,} requests with an error: 6 times 'SERVER_ERROR planted'."
+    )
+    assert errors_sentence([few.model_copy(update={"errors": {}})]) == ""
+    many = (
+        rf"B \(.*\) answered .* requests of a life with errors: .*planted.* More than {ERRORS_ALLOWED} and 0\.1 % end"
+    )
+    with pytest.raises(TestbedError, match=many):
+        life("many", line(3, 1_000_000_000))
+    assert processes_writing_into(tmp_path / "many") == []
 
 
 @needs_programs

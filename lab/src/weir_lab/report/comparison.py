@@ -67,7 +67,7 @@ def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> 
         f"servers and were loaded in turn, {1000.0 * record.piece_s:g} ms each, in random order.",
         pace=f"{lives_text(len(lives))} of {record.pairs} pairs in {significant(record.took_s)} s",
         testbed="local",
-        summary=tuple(level.sentence for level in record.levels),
+        summary=(*(level.sentence for level in record.levels), *([record.errors] if record.errors else [])),
         sections=(section,),
         under=f"{lives_text(len(lives)).capitalize()} of {record.pairs} pairs in {significant(record.took_s)} s, testbed local,",
         facts=_facts(record),

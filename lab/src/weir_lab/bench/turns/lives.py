@@ -7,7 +7,8 @@
                 `------ pair 0 ------'           `------ pair 1 ------'
 
 Both sides are alive all the time; one works and the other sleeps. A piece is one run of ``weir load``, which takes 2 to 5 ms to start: its
-connections are made and its first requests answered in a warm-up that is not counted. No request is outstanding when a piece ends, so that
+connections are made and its first requests answered in a warm-up that is not counted. Error replies are counted; a side with too many of
+them ends the comparison, because no verdict is made of errors (`ERRORS_MAX_SHARE`). No request is outstanding when a piece ends, so that
 none is charged with the other side's piece. In a gap nobody works, and the yardstick is read.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import random
 import subprocess
 import time
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -35,6 +37,7 @@ from weir_lab.records.comparisons import LifeRecord, PieceRecord
 from weir_lab.records.formats import LoadRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from typing import Literal
 
@@ -43,12 +46,16 @@ if TYPE_CHECKING:
 
     Name = Literal["A", "B"]
 
-__all__ = ["Bench", "load_argv", "make_life"]
+__all__ = ["ERRORS_ALLOWED", "ERRORS_MAX_SHARE", "Bench", "load_argv", "make_life"]
 
 _GRACE_S = 30.0
 # What the generator says, with status 1, where nothing came back in its short time: a piece without answers, as a busy machine makes them.
 _NOTHING = "no request was ever answered"
 _NS = 1e9
+ERRORS_MAX_SHARE = 0.001
+"""A side that answers more of the requests of a life than this with errors ends the comparison: far below any difference that matters."""
+ERRORS_ALLOWED = 10
+"""So few of a life do not, whatever their share: the first pieces have few requests."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,8 @@ def make_life(bench: Bench, number: int, folder: Path) -> LifeRecord:
         first=first,
         pieces=life.pieces,
         yardstick_ns=life.yardstick_ns,
+        asked=dict(life.asked),
+        errors={name: dict(texts) for name, texts in life.errors.items()},
     )
 
 
@@ -169,6 +178,8 @@ class _Life:
     began: float
     pieces: list[PieceRecord] = field(default_factory=list)
     yardstick_ns: list[dict[str, int]] = field(default_factory=list)
+    asked: Counter[Name] = field(default_factory=Counter)
+    errors: dict[Name, Counter[str]] = field(default_factory=dict)
 
     def fill(self) -> None:
         """Set every key through each side: where its placement looks for it, and on the direct path on every server."""
@@ -176,7 +187,11 @@ class _Life:
             for target in side.targets:
                 seed = self.bench.seed + place
                 argv = prefill_argv(self.bench.executables.weir, self.bench.settings, target, seed)
-                self._load(side, [*argv, *self.bench.load_flags, "--json", "-"])
+                record = self._load(side, [*argv, *self.bench.load_flags, "--json", "-"])
+                if record.errors:  # what is not set is missed later
+                    raise TestbedError(
+                        f"{self._called(side)} answered with errors: {_told(record.errors)}. Mend that first."
+                    )
 
     def run(self) -> None:
         """The pair 0 and those that count."""
@@ -198,6 +213,7 @@ class _Life:
         before = side.cpu_ns()
         record = self._load(side, load_argv(self.bench, ",".join(side.targets), clients, seed))
         after = side.cpu_ns()
+        self._count(side, record)
         times = record.response_times()
         answered, asked = record.response_time_count, record.requests_of_all_phases
         spent = (after - before) / asked if before is not None and after is not None and asked else None
@@ -237,13 +253,28 @@ class _Life:
         if record.failures.count:
             told = "; ".join(record.failures.first[:1]) or "(nothing told)"
             raise TestbedError(f"{self._called(side)} failed verification {record.failures.count} times: {told}")
-        if record.errors:
-            told = ", ".join(f"{count} times {text!r}" for text, count in record.errors.items())
-            raise TestbedError(f"{self._called(side)} answered with errors: {told}. Mend that first.")
         return record
+
+    def _count(self, side: _Started, record: LoadRecord) -> None:
+        """Error replies so far, which end the comparison if they are too many."""
+        self.asked[side.name] += record.requests_of_all_phases
+        if not record.errors:
+            return
+        texts = self.errors.setdefault(side.name, Counter())
+        texts.update(record.errors)
+        count, asked = texts.total(), self.asked[side.name]
+        if count > max(ERRORS_ALLOWED, ERRORS_MAX_SHARE * asked):
+            raise TestbedError(
+                f"{self._called(side)} answered {count:,} of {asked:,} requests of a life with errors: {_told(texts)}. More than "
+                f"{ERRORS_ALLOWED} and {100 * ERRORS_MAX_SHARE:g} % end the comparison. Mend that first."
+            )
 
     def _called(self, side: _Started) -> str:
         return f"{side.name} ({self.bench.sides[side.name].asked})"
 
     def _limit_s(self) -> float:
         return self.bench.warmup_s + self.bench.piece_s + _GRACE_S
+
+
+def _told(errors: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} times {text!r}" for text, count in errors.items())

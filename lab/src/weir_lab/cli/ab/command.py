@@ -142,6 +142,8 @@ def ab(
     write_json(folder / _RECORD, record)
     for level in record.levels:
         console.print(level.sentence, markup=False)
+    if record.errors:
+        console.print(record.errors, markup=False)
     place = page or folder / "comparison.html"
     write_text(place, html_page(comparison_report(record, next(iter(outcomes.values())).lives)))
     console.print(str(place), markup=False)

@@ -24,6 +24,7 @@ from weir_lab.records.comparisons.sentences import (
     METRIC_WORDS,
     change_words,
     ended_record,
+    errors_sentence,
     lives_text,
     verdict_sentence,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "append_life",
     "change_words",
     "ended_record",
+    "errors_sentence",
     "has_value",
     "lives_text",
     "pairs_of",

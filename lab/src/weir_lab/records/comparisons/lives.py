@@ -87,6 +87,10 @@ class LifeRecord(Record):
     """Which side was started first."""
     pieces: list[PieceRecord]
     yardstick_ns: list[dict[str, int]]
+    asked: dict[Literal["A", "B"], Count] = Field(default_factory=dict)
+    """Requests that each side answered in all pieces, their warm-ups included."""
+    errors: dict[Literal["A", "B"], dict[str, Count]] = Field(default_factory=dict)
+    """Of these, error replies by their text."""
 
 
 class SideRecord(Record):
@@ -139,6 +143,8 @@ class ComparisonRecord(Record):
     begun_unix_ns: int
     took_s: float
     levels: list[LevelRecord]
+    errors: str = ""
+    """Which side answered with errors, and how often; empty where none did."""
     verdict: str
     """Over all levels: the worst, where slower is worse than cannot tell."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from weir_lab.records.comparisons.lives import LevelRecord, Metric
@@ -11,10 +12,12 @@ from weir_lab.theory.stats.stopping import Verdict
 from weir_lab.theory.units import count_text, signed_percent, significant
 
 if TYPE_CHECKING:
-    from weir_lab.records.comparisons.lives import ComparisonRecord
+    from collections.abc import Sequence
+
+    from weir_lab.records.comparisons.lives import ComparisonRecord, LifeRecord
     from weir_lab.records.comparisons.looking import Outcome, Outcomes, Rule
 
-__all__ = ["METRIC_WORDS", "change_words", "ended_record", "lives_text", "verdict_sentence"]
+__all__ = ["METRIC_WORDS", "change_words", "ended_record", "errors_sentence", "lives_text", "verdict_sentence"]
 
 METRIC_WORDS = {
     Metric.THROUGHPUT: "throughput",
@@ -46,6 +49,20 @@ def change_words(percent: float, low: float, high: float, level: float) -> str:
     return f"{signed_percent(percent)} % ({100.0 * level:g} % interval {ends})"
 
 
+def errors_sentence(lives: Sequence[LifeRecord]) -> str:
+    """Which side answered with errors, how often and which; empty where none did."""
+    parts = []
+    for side in ("A", "B"):
+        texts: Counter[str] = Counter()
+        for life in lives:
+            texts.update(life.errors.get(side, {}))
+        if texts:
+            asked = sum(life.asked.get(side, 0) for life in lives)
+            told = ", ".join(f"{count:,} times {text!r}" for text, count in texts.most_common())
+            parts.append(f"{side} answered {texts.total():,} of {asked:,} requests with an error: {told}")
+    return f"{'; '.join(parts)}." if parts else ""
+
+
 def ended_record(record: ComparisonRecord, outcomes: Outcomes, rule: Rule, took_s: float) -> ComparisonRecord:
     """The record of a comparison that has ended so."""
     several = len(outcomes) > 1
@@ -59,7 +76,8 @@ def ended_record(record: ComparisonRecord, outcomes: Outcomes, rule: Rule, took_
         for clients, outcome in outcomes.items()
     ]
     verdict = worst(outcome.verdict for outcome in outcomes.values())
-    return record.model_copy(update={"took_s": took_s, "levels": levels, "verdict": verdict.value})
+    errors = errors_sentence(next(iter(outcomes.values())).lives)
+    return record.model_copy(update={"took_s": took_s, "levels": levels, "errors": errors, "verdict": verdict.value})
 
 
 def lives_text(count: int) -> str:
