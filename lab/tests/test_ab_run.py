@@ -60,7 +60,7 @@ def test_half_the_throughput_is_slower_with_status_3(tmp_path: Path) -> None:
     """The direct path against one more hop: a difference of half, whatever else the machine does."""
     slower = ab(tmp_path / "1", "direct", "weir", "--lives", "30", "--budget", "10m", "--error", "20%", "--json")
     record = read_json(tmp_path / "1" / "comparison.json", ComparisonRecord)
-    assert (record.verdict, slower.exit_code) == ("slower", 3), slower.output
+    assert (record.verdict, slower.exit_code) == ("slower", 3), f"{slower.output}{slower.exception!r}"
     assert record.levels[0].sentence in slower.output
     assert len(read_lives(tmp_path / "1")) == record.levels[0].looks[-1].lives
     assert record.levels[0].looks[-1].high_percent < 0.0
@@ -75,7 +75,7 @@ def test_half_the_throughput_is_slower_with_status_3(tmp_path: Path) -> None:
 @needs_programs
 def test_too_small_a_budget_cannot_tell_with_status_4(tmp_path: Path) -> None:
     found = ab(tmp_path / "1", "weir", "weir", "--budget", "1ms")
-    assert found.exit_code == 4
+    assert found.exit_code == 4, f"{found.output}{found.exception!r}"
     assert "Cannot tell: 1 process life" in found.output
     again = ab(tmp_path / "1", "weir", "weir", "--budget", "1ms")
     assert isinstance(again.exception, TestbedError)

@@ -10,11 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from synthetic_whole import Truth, write_whole
 from synthetic_whole import testbed as a_testbed
 from weir_lab.bench.sweep.run import Wanted
 from weir_lab.bench.sweep.sets import Part, part_of, plan_parts, take_files
 from weir_lab.bench.testbeds import TestbedKind
+from weir_lab.cli import app
 from weir_lab.design import Kind, Settings, load_study, parse_study
 from weir_lab.design.topology import Links
 from weir_lab.design.whole.sets import Claim, SectionSpec, StudySet, known_sets, load_set
@@ -28,6 +31,7 @@ from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel, draw
 from weir_lab.report.sections import claims
 from weir_lab.report.sections.claims import RULES
 
+DATA = Path(__file__).parent / "data" / "whole"
 STUDIES = Path(__file__).parents[2] / "studies"
 SETS = ["s1", "s2", "s3", "s4", "s5"]
 DESIGNS = list(csv.DictReader((Path(__file__).parent / "oracles" / "experiments.csv").read_text().splitlines()))
@@ -111,6 +115,25 @@ def test_parts_are_whole_sweeps_and_together_everything(name: str, pace: str, tm
     assert alone == ({"s2-local.toml"} if name == "s2" else set())
     events = [part for part in parts if part.event]
     assert (len(events) == 0) == (study_set.engine == "event")
+
+
+def test_a_list_writes_nothing_and_says_what_is_left(tmp_path: Path) -> None:
+    """The list copied the study files into the folder, and did not say what was there."""
+    root = tmp_path / "root"
+    asked = ["study", "small", "--list", "--studies", str(DATA), "--out", str(root)]
+    before = CliRunner().invoke(app, asked)
+    assert before.exit_code == 0, before.output
+    assert not root.exists()
+    lines = before.output.splitlines()
+    assert all(re.search(r"  0 of \d+ runs? made$", line) for line in lines[:-1])
+    assert re.fullmatch(r"in all (.+) or more, of which about \1 are left", lines[-1])
+    write_whole(root, take_files(DATA / "small.set.toml", root), Truth())
+    kept = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    after = CliRunner().invoke(app, asked).output.splitlines()
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == kept
+    made = [re.search(r"(\d+) of (\d+) runs? made$", line) for line in after[:-1]]
+    assert any(found and int(found[1]) == int(found[2]) > 0 for found in made)
+    assert after[-1] != lines[-1]
 
 
 @pytest.mark.parametrize("file", sorted(STUDIES.glob("s[1-5]-*.toml")), ids=lambda file: str(file.stem))

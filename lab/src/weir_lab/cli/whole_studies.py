@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from weir_lab.bench.planning import duration_text
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
 from weir_lab.bench.sweep.run import Wanted
-from weir_lab.bench.sweep.sets import part_of, plan_parts, read_reasons, run_parts, take_files
+from weir_lab.bench.sweep.sets import listed, part_of, plan_parts, read_reasons, run_parts, take_files
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli.studies import PACE_HELP
 from weir_lab.design.whole.sets import known_sets
@@ -57,14 +56,13 @@ def study(
     if not set_path.exists():
         raise StudyError(f"{set_path}: no such set. There are: {', '.join(known_sets(studies)) or 'none'}.")
     root = out or Path("runs") / f"{name}-{pace}-{testbed}"
+    console = Console(highlight=False, soft_wrap=True)
+    if list_parts:
+        for line in listed(set_path, root, pace):
+            console.print(line, markup=False)
+        return
     study_set = take_files(set_path, root)
     parts = plan_parts(study_set, root, pace)
-    console = Console(highlight=False)
-    if list_parts:
-        for one in parts:
-            console.print(f"{one.name:16} {duration_text(one.seconds)}", markup=False)
-        console.print(f"in all {duration_text(sum(one.seconds for one in parts))}")
-        return
     left: tuple[str, ...] = ()
     if not report_only:
         chosen = part_of(parts, part, _PART_S) if part is not None else parts

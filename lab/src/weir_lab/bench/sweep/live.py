@@ -73,7 +73,8 @@ class Shown:
         if not verdict.valid:
             self._say(f"{place}: invalid: {'; '.join(verdict.reasons)} ({folder})")
         elif self._live is None or verdict.flags:
-            self._say(f"{place}: valid" + (f"; flagged: {'; '.join(verdict.flags)}" if verdict.flags else ""))
+            left = f", about {self._left()} left" if self._live is None and self._done < self._total else ""
+            self._say(f"{place}: valid{left}" + (f"; flagged: {'; '.join(verdict.flags)}" if verdict.flags else ""))
         self._show()
 
     def progressed(self, cell: CellProgress, decision: Decision) -> None:

@@ -6,11 +6,13 @@ A part that cannot run here is passed over with its reason, which the report the
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weir_lab.bench.planning import estimate
+from weir_lab.bench.planning import duration_text, estimate
 from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import cells_of, load_study, parse_study
@@ -18,15 +20,15 @@ from weir_lab.design.whole.sets import EVENT_SUFFIX, StudySet, load_set, sweep_f
 from weir_lab.design.whole.variants import with_event_engine
 from weir_lab.errors import LabError, RecordError, StudyError, TestbedError
 from weir_lab.records import read_run_metas, read_sweep, write_text
+from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from weir_lab.bench.running import Executables
     from weir_lab.bench.sweep.run import Observer
 
-__all__ = ["Part", "Progress", "part_of", "plan_parts", "read_reasons", "run_parts", "take_files"]
+__all__ = ["Part", "Progress", "listed", "part_of", "plan_parts", "read_reasons", "run_parts", "take_files"]
 
 _REASONS = "reasons.json"
 
@@ -91,6 +93,22 @@ def plan_parts(study_set: StudySet, root: Path, pace: str) -> list[Part]:
     return parts
 
 
+def listed(set_path: Path, root: Path, pace: str) -> list[str]:
+    """Every sweep with what it takes from nothing and how many of its runs are in `root` by now. Nothing is written."""
+    # Files of variants are made from those of the set: somewhere else, so that the folder of the study stays as it is.
+    with tempfile.TemporaryDirectory(prefix="weir-list-") as folder:
+        scratch = Path(folder)
+        parts = plan_parts(take_files(set_path, scratch), scratch, pace)
+        lines, left_s = [], 0.0
+        for part in parts:
+            runs = estimate(load_study(part.path, pace)).runs_min
+            there = min(runs, _valid_runs(root / part.folder.relative_to(scratch)))
+            left_s += part.seconds * (1.0 - there / runs)
+            lines.append(f"{part.name:16} {duration_text(part.seconds):>8}  {there} of {count_text(runs, 'run')} made")
+    whole = duration_text(sum(part.seconds for part in parts))
+    return [*lines, f"in all {whole} or more, of which about {duration_text(left_s)} are left"]
+
+
 def part_of(parts: Sequence[Part], number: int, seconds: float) -> list[Part]:
     """The parts of one share of the work, counted from 1: shares hold whole sweeps and at most `seconds` each, if a sweep fits."""
     shares: list[list[Part]] = [[]]
@@ -119,15 +137,19 @@ def run_parts(
     reasons = read_reasons(root)
     made: list[str] = []
     left: list[str] = []
-    for part in parts:
+    waiting = [part for part in parts if not _complete(part, part.wanted(wanted))]
+    for done in set(map(_reason_key, parts)) - set(map(_reason_key, waiting)):
+        reasons.pop(done, None)
+    for place, part in enumerate(waiting):
         asked = part.wanted(wanted)
-        if _complete(part, asked):
-            reasons.pop(_reason_key(part), None)
-            continue
         if minutes is not None and made and now() - began + part.seconds > 60.0 * minutes:
             left.append(part.name)
             continue
-        say(f"{part.name}: about {part.seconds / 60:.0f} min")
+        rest = duration_text(sum(one.seconds for one in waiting[place:]))
+        say(
+            f"{part.name}: sweep {place + 1} of {len(waiting)}, {duration_text(part.seconds)} if none of it is there; {rest} left at most "
+            "in all, retries apart"
+        )
         try:
             outcome = run_study(part.path, part.folder, executables, ["weir-lab", "study"], observer, asked)
         except (TestbedError, StudyError) as error:
@@ -152,6 +174,10 @@ def read_reasons(root: Path) -> dict[str, str]:
     except ValueError as error:
         raise RecordError(f"{file}: not JSON ({error}). Delete it, and run the study again.") from error
     return {str(name): str(reason) for name, reason in found.items()}
+
+
+def _valid_runs(folder: Path) -> int:
+    return len({(meta.cell, meta.repetition) for _, meta in read_run_metas(folder) if meta.verdict.valid})
 
 
 def _reason_key(part: Part) -> str:
