@@ -32,7 +32,7 @@ STARTS_PROCESSES = {
         "test_subjects_run",
         "test_sweep",
     ),
-    *("test_ab_run", "test_skeletons", "test_targets", "test_testbeds", "test_unloaded"),
+    *("test_ab_run", "test_obeyed", "test_skeletons", "test_targets", "test_testbeds", "test_unloaded"),
 }
 
 

@@ -85,6 +85,7 @@ class Settings(Strict):
     engine: Annotated[Engine, Field(title="engine of the proxy")] = Engine.EVENT
     workers: Annotated[int | None, Field(ge=1, le=1024, title="workers per proxy (engine pool)")] = None
     readers: Annotated[int | None, Field(ge=1, le=1024, title="readers per memcached server (engine split)")] = None
+    crew: Annotated[Literal["fixed", "adaptive"] | None, Field(title="how many of a crew serve at once")] = None
     replicas: Annotated[int, Field(ge=1, le=64, title="replicas of each key")] = 1
     placement: Annotated[str | None, Field(pattern=r"^[a-z0-9/-]{1,60}$", title="placement of keys")] = None
     generator: Annotated[Literal["weir", "memcaslap"], Field(title="load generator")] = "weir"

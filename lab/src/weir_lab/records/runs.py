@@ -33,6 +33,8 @@ __all__ = [
     "RoleCpu",
     "Run",
     "RunMeta",
+    "ServerSettings",
+    "ServersRecord",
     "SweepMeta",
     "Verdict",
     "placed_name",
@@ -102,6 +104,21 @@ class Command(Record):
     exit_status: int | None
 
 
+class ServerSettings(Record):
+    """What a memcached server said of itself (``stats settings``) behind the load."""
+
+    address: str
+    threads: Count
+    memory_bytes: Count
+
+
+class ServersRecord(Record):
+    """``weir.servers/1``."""
+
+    schema_: Annotated[Literal["weir.servers/1"], Field(alias="schema")] = "weir.servers/1"
+    servers: list[ServerSettings]
+
+
 class RunMeta(Record):
     """``weir.run/1``: everything about a run that is not a measurement."""
 
@@ -154,6 +171,8 @@ class Run:
     """Each load generator's own record; ``load`` is their sum."""
     peer: PeerCounts | None = None
     """Counters of a proxy that is not ours, at the end."""
+    servers: ServersRecord | None = None
+    """What was in force in the memcached servers; ``None`` of targets, and of runs before it was asked."""
 
 
 def runs_folder(sweep: Path) -> Path:
@@ -208,6 +227,7 @@ def read_measurements(folder: Path, meta: RunMeta) -> Run:
         end=_read_snapshots(folder, "end", meta.settings.proxies),
         generators=tuple(generators),
         peer=_read_peer(folder, meta.settings.proxies),
+        servers=_read_optional(folder / "servers.json", ServersRecord),
     )
 
 

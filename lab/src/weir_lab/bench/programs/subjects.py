@@ -65,6 +65,7 @@ _OWN_FLAGS = {
     "--workers": "workers",
     "--readers": "readers",
     "--replicas": "replicas",
+    "--crew": "crew",
     "--multiget": "multiget",
     "--placement": "placement",
 }
@@ -179,6 +180,8 @@ def _weir_proxy(weir: Path, settings: Settings, place: ProxyPlace) -> list[str]:
         argv += ["--engine", "pool", "--workers", str(settings.workers)]
     else:
         argv += ["--engine", "split", "--readers", str(settings.readers)]
+    if settings.crew is not None and settings.engine is not Engine.EVENT:
+        argv += ["--crew", settings.crew]
     if settings.replicas > 1:
         argv += ["--replicas", str(settings.replicas)]
     if settings.placement is not None:
@@ -219,6 +222,7 @@ def _settings_of_weir_alone(cell: Settings) -> list[str]:
     others = {
         "engine": cell.engine is not Engine.EVENT,
         "replicas": cell.replicas > 1,
+        "crew": cell.crew is not None,
         "multiget": cell.multiget is not None,
         "placement": cell.placement is not None and cell.subject != NUTCRACKER,
     }

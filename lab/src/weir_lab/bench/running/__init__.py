@@ -11,7 +11,7 @@ Where the machines come from, `testbeds` says.
 `targets`      servers and proxies that run already; keys of our own among theirs
 `profiling`    a CPU profile of the proxies, where asked for
 `unloaded`     runs without load: keys per server, and what links carry
-`verdict`      gates: whether a run counts
+`verdict`      gates: whether a run counts, and whether it had in force what its cell sets
 `attempts`     measurements, verdict and record of one attempt
 =============  ========================================================================
 """

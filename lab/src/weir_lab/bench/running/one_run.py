@@ -19,13 +19,14 @@ from weir_lab.bench.running.edges import Edge, cpu_between, take_edge
 from weir_lab.bench.running.loads import Fleet, fill, start_loads, watch
 from weir_lab.bench.running.profiling import Profiling
 from weir_lab.bench.running.proxies import RunningProxy, save_all, save_ends, start_proxies
-from weir_lab.bench.running.starting import Executables, Running, Starter, start_servers
+from weir_lab.bench.running.starting import Executables, Running, Starter, read_settings, start_servers
 from weir_lab.bench.running.targets import delete_keys, own_keys
 from weir_lab.design import RequestPath, Role
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.records import Command, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from weir_lab.bench.programs.subjects import Abilities
@@ -91,7 +92,7 @@ def _measure(starter: Starter, job: Job, problems: list[str]) -> None:
         proxies = start_proxies(starter, settings, job.subject, job.abilities, addresses)
         roles[Role.PROXY] = [proxy.running for proxy in proxies]
         targets = [proxy.listen for proxy in proxies]
-    _load(starter, job, roles, proxies, targets, problems)
+    _load(starter, job, roles, proxies, targets, problems, addresses)
 
 
 def _measure_targets(starter: Starter, job: Job, problems: list[str]) -> None:
@@ -110,6 +111,7 @@ def _load(
     proxies: list[RunningProxy],
     targets: list[str],
     problems: list[str],
+    addresses: Sequence[str] = (),
 ) -> None:
     """Fill, load, watch, and write down what was seen."""
     settings = job.settings
@@ -122,6 +124,9 @@ def _load(
             one.process.require_alive()
     problems += fleet.collect()
     save_ends(proxies, fleet.answered())
+    if Role.SERVERS in roles:
+        # Not where targets run already: their settings are not ours.
+        write_json(starter.folder / "servers.json", read_settings(roles[Role.SERVERS], addresses))
     for proxy in proxies:
         proxy.collect()
     if len(edges) == 2:

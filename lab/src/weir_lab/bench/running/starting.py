@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from weir_lab.bench.machine.processes import Process, wait_until
 from weir_lab.design import Engine, RequestPath, Role
+from weir_lab.errors import TestbedError
+from weir_lab.records import ServerSettings, ServersRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +19,16 @@ if TYPE_CHECKING:
     from weir_lab.bench.testbeds import Machine, Testbed
     from weir_lab.design import Settings
 
-__all__ = ["Executables", "Running", "Starter", "accepts", "memcached_argv", "start_servers", "wait_for_memcached"]
+__all__ = [
+    "Executables",
+    "Running",
+    "Starter",
+    "accepts",
+    "memcached_argv",
+    "read_settings",
+    "start_servers",
+    "wait_for_memcached",
+]
 
 READY_S = 10.0
 _CONNECT_S = 1.0
@@ -89,6 +100,33 @@ def start_servers(starter: Starter, settings: Settings) -> tuple[list[Running], 
     for running, port in zip(started, ports, strict=True):
         wait_for_memcached(running.machine, port, running.process)
     return started, [f"{machine.address}:{port}" for machine, port in zip(machines, ports, strict=True)]
+
+
+def read_settings(servers: Sequence[Running], addresses: Sequence[str]) -> ServersRecord:
+    """What each memcached server says it was run with; `TestbedError` if one does not answer."""
+    found = []
+    for running, address in zip(servers, addresses, strict=True):
+        told = _stats_settings(running.machine, int(address.rpartition(":")[2]))
+        try:
+            found.append(
+                ServerSettings(address=address, threads=int(told["num_threads"]), memory_bytes=int(told["maxbytes"]))
+            )
+        except (KeyError, ValueError) as error:
+            raise TestbedError(f"memcached at {address} did not tell its settings ({error})") from error
+    return ServersRecord(servers=found)
+
+
+def _stats_settings(machine: Machine, port: int) -> dict[str, str]:
+    text = b""
+    try:
+        with machine.connect(port, _CONNECT_S) as connection:
+            connection.sendall(b"stats settings\r\n")
+            while not text.endswith(b"END\r\n") and (part := connection.recv(65_536)):
+                text += part
+    except OSError as error:
+        raise TestbedError(f"memcached at {machine.address}:{port} did not tell its settings: {error}") from error
+    rows = [line.split(" ", 2) for line in text.decode("ascii", errors="replace").splitlines()]
+    return {row[1]: row[2] for row in rows if len(row) == 3 and row[0] == "STAT"}
 
 
 def _connections(settings: Settings) -> int:

@@ -25,11 +25,14 @@ __all__ = [
     "LoadCpu",
     "LoadFailures",
     "LoadOperation",
+    "LoadPacing",
     "LoadRecord",
     "LoadSchedule",
     "LoadWindow",
     "MergedDistribution",
     "Phase",
+    "ProxyConfig",
+    "ProxyStation",
     "Record",
     "Snapshot",
     "SnapshotDifference",
@@ -119,13 +122,27 @@ class LoadOperation(Record):
     response_time: Distribution
 
 
+class LoadPacing(Record):
+    """Whether requests come at a rate of their own, and at which."""
+
+    loop: str
+    rate: str | None = None
+    arrivals: str | None = None
+
+
 class LoadConfig(Record):
-    """The part of the generator's configuration that the lab checks against the cell."""
+    """The part of the generator's configuration that the lab checks against the cell. Other generators do not tell what may be absent."""
 
     targets: list[str]
     connections: int
     depth: int
     threads: int
+    keys: int | None = None
+    key_size_bytes: int | None = None
+    value_size_bytes: int | None = None
+    multiget_keys: int | None = None
+    write_ratio: float | None = None
+    pacing: LoadPacing | None = None
 
 
 class LoadWindow(Record):
@@ -232,6 +249,25 @@ class SnapshotProcess(Record):
     cpu_system_ns: Count
 
 
+class ProxyConfig(Record):
+    """What was in force in a proxy, as far as studies set it."""
+
+    engine: str | None = None
+    threads: int | None = None
+    replicas: int | None = None
+    servers: list[str] | None = None
+    placement: str | None = None
+    multiget: str | None = None
+    crew: str | None = None
+
+
+class ProxyStation(Record):
+    """Those who serve, or wait, in a threaded engine."""
+
+    station: str
+    threads: Count
+
+
 class Snapshot(Record):
     """``weir.proxy/1``."""
 
@@ -241,6 +277,10 @@ class Snapshot(Record):
     uptime_ns: Count
     process: SnapshotProcess
     operations: dict[str, SnapshotOperation]
+    config: ProxyConfig | None = None
+    stations: list[ProxyStation] = Field(default_factory=list)
+    beside: tuple[Snapshot, ...] = ()
+    """Of several proxies as one, the snapshots of the others."""
 
     @property
     def requests(self) -> int:
@@ -272,6 +312,7 @@ def merge_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
     names = dict.fromkeys(name for snapshot in snapshots for name in snapshot.operations)
     return first.model_copy(
         update={
+            "beside": tuple(snapshots[1:]),
             "process": SnapshotProcess(
                 cpu_user_ns=sum(snapshot.process.cpu_user_ns for snapshot in snapshots),
                 cpu_system_ns=sum(snapshot.process.cpu_system_ns for snapshot in snapshots),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.programs.subjects import NUTCRACKER, WEIR
+from weir_lab.bench.running.verdict.obeyed import disobeyed
 from weir_lab.design import RequestPath
 from weir_lab.records import Run, Verdict
 from weir_lab.records.formats import LoadRecord, subtract_snapshots
@@ -39,6 +40,8 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
         reasons.append("no load.json: the load generator did not finish")
     elif run.load is not None:
         reasons += _client_faults(run.load, settings, gates)
+        if not reasons:
+            reasons += disobeyed(run)
         if not reasons:
             flags += _client_flags(run, run.load, gates)
     if run.cpu is None and not problems:
