@@ -22,7 +22,7 @@ from weir_lab.cli import app
 from weir_lab.design import Role, parse_study, schedule
 from weir_lab.records import CpuRecord, RoleCpu, SweepMeta, read_measurements, runs_folder, write_json
 from weir_lab.report.numbers.readings import read_cells
-from weir_lab.report.single.open_loops import answer
+from weir_lab.report.single.open_answers import answer
 from weir_lab.report.single.report import build_report, verify_sweep
 
 if TYPE_CHECKING:

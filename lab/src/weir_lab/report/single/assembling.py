@@ -28,7 +28,7 @@ from weir_lab.report.sections import (
     traces,
 )
 from weir_lab.report.sets.assembling import facts_of
-from weir_lab.report.single import capacities, levels, listing, open_loops, overhead, roles
+from weir_lab.report.single import capacities, levels, listing, open_answers, open_loops, overhead, roles
 from weir_lab.report.single.offered import curves_of
 from weir_lab.theory.units import count_text
 
@@ -200,7 +200,7 @@ def _kinds(readings: SweepReadings) -> list[tuple[_Kind, str]]:
 def _summary(readings: SweepReadings) -> str:
     """The answer of an open loop or a search; one sentence on a study without load, or on a single trace."""
     if offers_rates(readings.study):
-        return capacities.answer(readings) if readings.study.find is not None else open_loops.answer(readings)
+        return capacities.answer(readings) if readings.study.find is not None else open_answers.answer(readings)
     if readings.study.kind is Kind.HASH:
         return placement.summary(_task("hash", readings))
     if readings.study.kind is Kind.TRACE:

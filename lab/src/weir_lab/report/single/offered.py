@@ -15,7 +15,7 @@ from weir_lab.records.tables.found import kept_up, sent_late
 from weir_lab.report.common import level_name
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import bottleneck, usages
-from weir_lab.theory.units import count_text, duration_text
+from weir_lab.theory.units import count_text, duration_text, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,13 +33,18 @@ __all__ = [
     "axis_of",
     "busy_note",
     "curves_of",
+    "label_of",
     "late_percent",
     "late_runs",
+    "levels_along",
     "limit_of",
     "links_of",
     "longest_growth",
+    "mean",
+    "nominal_rate",
     "offered_rate",
     "percentile_of",
+    "rate_words",
     "station_shares",
     "stations_of",
     "unsent_percent",
@@ -220,6 +225,36 @@ def busy_note(readings: SweepReadings) -> str:
         f"The machine was busy: in {len(above)} of {count_text(len(shares), 'run')} up to {100 * max(above):.0f} % of its CPU time went "
         "elsewhere. These numbers are of a busy machine."
     )
+
+
+def levels_along(name: str, curves: Sequence[Curve]) -> list[object]:
+    """Levels of the axis over all curves: numbers ascending, words as they come."""
+    found = dict.fromkeys(cell.level(name) for one in curves for cell in one.cells)
+    return (
+        list(found)
+        if any(isinstance(level, str) for level in found)
+        else sorted(found, key=lambda one: float(str(one)))
+    )
+
+
+def nominal_rate(cell: CellReadings) -> float:
+    """The rate that the study asked for."""
+    return float(cell.settings.rate or 0.0)
+
+
+def rate_words(value: float) -> str:
+    """``12,000 requests/s``."""
+    return f"{rate(value)} requests/s"
+
+
+def label_of(cell: CellReadings, name: str) -> str:
+    """``12,000 requests/s``, or ``engine pool`` where that is the axis."""
+    return rate_words(nominal_rate(cell)) if name == "rate" else f"{name.replace('_', ' ')} {cell.level(name)}"
+
+
+def mean(values: Sequence[float]) -> float:
+    """Of at least one value."""
+    return sum(values) / len(values)
 
 
 def links_of(readings: SweepReadings) -> Links | None:

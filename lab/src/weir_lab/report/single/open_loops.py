@@ -1,6 +1,6 @@
 """Sections of a sweep whose requests come at a rate of their own: what is kept up with, what limits, and what a response takes.
 
-Start with `sections`; `answer` is the paragraph at the head of the page.
+Start with `sections`; the paragraph at the head of the page is in `open_answers`.
 """
 
 from __future__ import annotations
@@ -30,18 +30,23 @@ from weir_lab.report.single.offered import (
     axis_of,
     busy_note,
     curves_of,
+    label_of,
     late_percent,
     late_runs,
+    levels_along,
     limit_of,
     longest_growth,
+    mean,
+    nominal_rate,
     offered_rate,
     percentile_of,
+    rate_words,
     station_shares,
     stations_of,
     unsent_percent,
     with_all,
 )
-from weir_lab.theory.units import change_text, count_text, duration_text, rate
+from weir_lab.theory.units import change_text, count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
     from weir_lab.report.single.offered import Curve
     from weir_lab.theory.linear import Change
 
-__all__ = ["answer", "sections"]
+__all__ = ["sections"]
 
 # More curves than this are not told one by one in a sentence.
 _TOLD_MAX = 4
@@ -60,16 +65,6 @@ _PANELS_MAX = 6
 _STATIONS_MAX = 6
 _PERCENTS = (50.0, 99.0, 99.9)
 _OFFERED = "Offered rate (requests/s)"
-
-
-def answer(readings: SweepReadings) -> str:
-    """At most three sentences: which rate is kept up with, what a response takes there, and what limits."""
-    curves = curves_of(readings)
-    return " ".join(
-        one
-        for one in (_kept_sentence(readings, curves), _time_sentence(readings, curves), _why_sentence(readings, curves))
-        if one
-    )
 
 
 def sections(task: Task) -> list[tuple[str, str, list[Block]]]:
@@ -81,112 +76,6 @@ def sections(task: Task) -> list[tuple[str, str, list[Block]]]:
         ("kept", "What was offered, and what was answered", _kept_up(task, curves)),
         ("compared", "The other factors compared", _compared(readings, curves)),
     ]
-
-
-def _kept_sentence(readings: SweepReadings, curves: Sequence[Curve]) -> str:
-    if axis_of(readings) != "rate":
-        return _kept_share(curves, axis_of(readings))
-    if len(curves) == 1:
-        return _one_kept(curves[0])
-    found = [(one.name, _rate_kept(one)) for one in curves]
-    if len(found) <= _TOLD_MAX:
-        parts = "; ".join(_up_to(highest, one) for (_, highest), one in zip(found, curves, strict=True))
-        return f"The highest offered rate that was kept up with: {parts}."
-    best, worst = max(found, key=lambda one: one[1]), min(found, key=lambda one: one[1])
-    return (
-        f"The highest offered rate that was kept up with is {_rate_words(best[1])} ({best[0]}), the lowest of {len(found)} such rates "
-        f"{_rate_words(worst[1])} ({worst[0]})."
-    )
-
-
-def _one_kept(curve: Curve) -> str:
-    kept, above = curve.highest_kept, curve.first_above
-    if above is None and kept is not None:
-        return f"Every offered rate was kept up with, up to {_rate_words(_nominal(kept))}: the capacity lies above."
-    share = _share_text(above) if above is not None else ""
-    if above is not None and kept is None:
-        return (
-            f"Not even {_rate_words(_nominal(above))}, the lowest rate, was kept up with: {share} % of it was answered."
-        )
-    if above is None or kept is None:
-        return ""
-    return (
-        f"Up to {_rate_words(_nominal(kept))} were kept up with; of {_rate_words(_nominal(above))} offered, {share} % were answered, "
-        "so the capacity lies between."
-    )
-
-
-def _kept_share(curves: Sequence[Curve], axis: str) -> str:
-    """Where the rate is the same everywhere."""
-    cells = [cell for one in curves for cell in one.cells]
-    kept = [cell for one in curves for cell in one.kept]
-    offered = _rate_words(_nominal(cells[0]))
-    if len(kept) == len(cells):
-        return f"The offered {offered} were kept up with at every level."
-    least = min(cells, key=lambda cell: _mean(cell.of(answered_percent)))
-    return (
-        f"The offered {offered} were kept up with at {len(kept)} of {len(cells)} levels; {_label(least, axis)} answered least, "
-        f"{_share_text(least)} % of them."
-    )
-
-
-def _up_to(kept: float, curve: Curve) -> str:
-    if kept == 0.0:
-        return f"{curve.name} none, not even {_rate_words(_nominal(curve.cells[0]))}"
-    return f"{curve.name} {_rate_words(kept)}" + (
-        " (the highest that was offered)" if curve.first_above is None else ""
-    )
-
-
-def _time_sentence(readings: SweepReadings, curves: Sequence[Curve]) -> str:
-    """Of all curves at the highest rate that all kept up with, so that they can be compared; one curve beside its lowest rate."""
-    cells, over_rates = _common(readings, curves), axis_of(readings) == "rate"
-    if not cells:
-        return ""
-    where = f"At {_label(cells[0][1], axis_of(readings))}"
-    lowest = curves[0].cells[0]
-    beside = [lowest] if len(cells) == 1 and over_rates and lowest.cell != cells[0][1].cell else []
-    value, what = percentile_of(99.0), "99 of 100 requests were answered within"
-    if not all(with_all(cell, value) for cell in [*(cell for _, cell in cells), *beside]):
-        value, what = response_of, "a request took on average"
-    if len(cells) == 1:
-        against = f", against {_time_text(lowest, value)} at {_rate_words(_nominal(lowest))}" if beside else ""
-        return f"{where}, {what} {_time_text(cells[0][1], value)}{against}."
-    shown = cells[:_TOLD_MAX]
-    told = "; ".join(f"{_time_text(cell, value)} ({name})" for name, cell in shown)
-    more = f", and {len(cells) - len(shown)} more below" if len(cells) > len(shown) else ""
-    highest = ", the highest that all of them kept up with" if over_rates else ""
-    return f"{where}{highest}, {what} {told}{more}."
-
-
-def _why_sentence(readings: SweepReadings, curves: Sequence[Curve]) -> str:
-    """What is full where the first curve that fell behind did so; else what is busiest at its highest rate."""
-    curve = next((one for one in curves if one.above), curves[0])
-    cell = curve.first_above or curve.cells[-1]
-    said, late = limit_of(readings, cell).sentence.split(". ")[0].rstrip("."), late_runs(cell)
-    own = f"; the load generator itself was late in {late} of {count_text(len(cell.runs), 'run')} there" if late else ""
-    where = f"At {_label(cell, axis_of(readings))}"
-    which = "" if len(curves) == 1 else f" ({curve.name})"
-    return f"{where}{which}: {said[0].lower()}{said[1:]}{own}."
-
-
-def _common(readings: SweepReadings, curves: Sequence[Curve]) -> list[tuple[str, CellReadings]]:
-    """The cells of the highest level of the axis at which every curve kept up."""
-    name = axis_of(readings)
-    for level in reversed(_levels(name, curves)):
-        cells = [(one.name, cell) for one in curves for cell in one.kept if cell.level(name) == level]
-        if len(cells) == len(curves):
-            return cells
-    return []
-
-
-def _levels(name: str, curves: Sequence[Curve]) -> list[object]:
-    found = dict.fromkeys(cell.level(name) for one in curves for cell in one.cells)
-    return (
-        list(found)
-        if any(isinstance(level, str) for level in found)
-        else sorted(found, key=lambda one: float(str(one)))
-    )
 
 
 def _limits(task: Task, curves: Sequence[Curve]) -> list[Block]:
@@ -203,7 +92,7 @@ def _limits(task: Task, curves: Sequence[Curve]) -> list[Block]:
 
 def _curve_points(readings: SweepReadings, curve: Curve) -> list[str]:
     cell = curve.first_above or curve.cells[-1]
-    head = f"{curve.name[:1].upper()}{curve.name[1:]}, {_label(cell, axis_of(readings))}"
+    head = f"{curve.name[:1].upper()}{curve.name[1:]}, {label_of(cell, axis_of(readings))}"
     points = [f"{head}: {limit_of(readings, cell).sentence}"]
     late = late_runs(cell)
     if late:
@@ -215,16 +104,14 @@ def _curve_points(readings: SweepReadings, curve: Curve) -> list[str]:
     if len(kept) >= 2 and axis_of(readings) == "rate":
         growth = longest_growth(kept[0], kept[-1])
         if growth is not None:
-            points.append(
-                f"{curve.name[:1].upper()}{curve.name[1:]}, from {_rate_words(_nominal(kept[0]))} to {_rate_words(_nominal(kept[-1]))}: "
-                f"{growth.text}."
-            )
+            ends = " to ".join(rate_words(nominal_rate(one)) for one in (kept[0], kept[-1]))
+            points.append(f"{curve.name[:1].upper()}{curve.name[1:]}, from {ends}: {growth.text}.")
     return points
 
 
 def _axis(readings: SweepReadings, curves: Sequence[Curve]) -> Axis:
     name = axis_of(readings)
-    levels = _levels(name, curves)
+    levels = levels_along(name, curves)
     label = _OFFERED if name == "rate" else name.replace("_", " ").capitalize()
     if any(isinstance(level, str) for level in levels):
         return Axis(label, names=tuple(map(str, levels)))
@@ -235,7 +122,7 @@ def _axis(readings: SweepReadings, curves: Sequence[Curve]) -> Axis:
 
 def _place(readings: SweepReadings, curves: Sequence[Curve]) -> Callable[[CellReadings], float]:
     name = axis_of(readings)
-    levels = _levels(name, curves)
+    levels = levels_along(name, curves)
     if any(isinstance(level, str) for level in levels):
         return lambda cell: float(levels.index(cell.level(name)))
     return lambda cell: float(str(cell.level(name)))
@@ -369,7 +256,7 @@ def _level_entry(level: object) -> Entry:
 def _percent(cell: CellReadings, value: Callable[[Reading], float | None]) -> Entry:
     """A mean of shares: near its ends the logarithm of a share says nothing, so that no interval is given."""
     found = cell.of(value)
-    return Value(_mean(found), digits=1) if found else "not told"
+    return Value(mean(found), digits=1) if found else "not told"
 
 
 def _kept_up(task: Task, curves: Sequence[Curve]) -> list[Block]:
@@ -427,7 +314,7 @@ def _shares(task: Task, curves: Sequence[Curve], value: Callable[[Reading], floa
 
 def _plain_mark(x: float, cell: CellReadings, value: Callable[[Reading], float | None]) -> Mark:
     runs = tuple((run.run.meta.repetition, found) for run in cell.runs if (found := value(run)) is not None)
-    return Mark(x, _mean([one for _, one in runs]), note=count_text(len(runs), "run"), runs=runs)
+    return Mark(x, mean([one for _, one in runs]), note=count_text(len(runs), "run"), runs=runs)
 
 
 def _stations_figure(task: Task, curves: Sequence[Curve]) -> Block | None:
@@ -530,7 +417,7 @@ def _differences(
     told = []
     for (one, base, cell, _), change in zip(pairs, means, strict=True):
         if change is not None and change.shown:
-            told.append(f"{_label(cell, name)}: {one.name} against {base.name}, {change_text(change)}.")
+            told.append(f"{label_of(cell, name)}: {one.name} against {base.name}, {change_text(change)}.")
     if not told:
         return [Text("No difference in the mean response time is shown where both kept up.")]
     return [Text("Differences in the mean response time that are shown:", tuple(told))]
@@ -540,35 +427,6 @@ def _change(change: Change | None) -> Entry:
     return "too few" if change is None else Value(change.percent, change.low, change.high, 1, signed=True)
 
 
-def _nominal(cell: CellReadings) -> float:
-    """The rate that the study asked for."""
-    return float(cell.settings.rate or 0.0)
-
-
-def _rate_kept(curve: Curve) -> float:
-    return _nominal(curve.highest_kept) if curve.highest_kept is not None else 0.0
-
-
-def _rate_words(value: float) -> str:
-    return f"{rate(value)} requests/s"
-
-
-def _label(cell: CellReadings, name: str) -> str:
-    return _rate_words(_nominal(cell)) if name == "rate" else f"{name.replace('_', ' ')} {cell.level(name)}"
-
-
 def _short(readings: SweepReadings, cell: CellReadings) -> str:
     level = cell.level(axis_of(readings))
     return level if isinstance(level, str) else f"{float(level):,.6g}"
-
-
-def _time_text(cell: CellReadings, value: Callable[[Reading], float | None]) -> str:
-    return duration_text(_mean(cell.of(value)))
-
-
-def _share_text(cell: CellReadings) -> str:
-    return f"{_mean(cell.of(answered_percent)):.0f}"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
