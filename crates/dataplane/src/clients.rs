@@ -205,7 +205,7 @@ impl Clients {
     }
 
     /// The next request of this input, if it may be taken now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_request<'a>(
         &mut self,
         id: SessionId,
@@ -242,7 +242,7 @@ impl Clients {
     }
 
     /// No more is taken of this input: what is `left` of it is kept.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep(&mut self, id: SessionId, input: Input<'_>, left: usize, now: Instant) {
         let intake = &mut self.sessions[id].intake;
         if intake.keep(input, left) && self.held.is_pressed() {
@@ -326,7 +326,7 @@ impl Clients {
 
     /// `count` bytes were handed to the kernel; calls `answered` for each request whose reply is complete there. Returns whether the session is
     /// there, and memory is counted for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn handle_written(
         &mut self,
         id: SessionId,

@@ -126,6 +126,7 @@ impl Requests {
     // ── the beginning ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Takes a request into service.
+    #[inline(always)]
     pub(crate) fn begin(
         &mut self,
         base: &mut Base,

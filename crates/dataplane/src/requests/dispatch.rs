@@ -42,6 +42,7 @@ use weir_routing::REPLICAS_MAX;
 use weir_timing::{Instant, Operation};
 
 /// Sends a request on its way.
+#[inline(always)]
 pub(crate) fn dispatch(requests: &mut Requests, base: &mut Base, request: Request<'_>, context: Context) {
     base.meter.counters().requests += 1;
     carry_out(requests, base, request, context);

@@ -128,7 +128,7 @@ impl Service {
     }
 
     /// The place is nobody's any more.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end(&mut self) {
         // Every field is named, so that none is forgotten.
         let Self {

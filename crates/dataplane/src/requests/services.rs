@@ -34,11 +34,14 @@ impl Services {
     }
 
     /// The request is answered, and forgotten when no replica owes it anything.
+    #[inline(always)]
     pub(crate) fn retire(&mut self, key: RequestKey) {
-        if self[key].outstanding == 0 {
-            self.remove(key);
+        let service = &mut self.places[key];
+        if service.outstanding == 0 {
+            service.end();
+            self.free.push(key);
         } else {
-            self[key].stage = Stage::Lingering;
+            service.stage = Stage::Lingering;
         }
     }
 

@@ -339,7 +339,7 @@ impl Backend {
         self.pipeline.expect_echo(echo);
     }
 
-    /// The message that was begun last is a part's of another one that is asked for again, for the so-manieth time.
+    /// The message that was begun last asks again for a part of another one, which was tried so often.
     pub(crate) fn note_try(&mut self, tries: u8) {
         self.pipeline.note_try(tries);
     }

@@ -136,6 +136,7 @@ impl Pipeline {
     }
 
     /// Adds a key to the message that was begun last: to its bytes and to what its reply is checked against.
+    #[inline(always)]
     pub(super) fn push_key(&mut self, key: &[u8]) {
         if self.parts.back().is_some_and(Part::may_be_joined) {
             self.note_in_line(key);
@@ -162,7 +163,7 @@ impl Pipeline {
         self.last_mut().set_repeated(repeated);
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_key(&mut self, key: &[u8]) {
         let keys = self.keys.end();
         keys.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
@@ -221,7 +222,7 @@ impl Pipeline {
         self.last_mut().set_index(mark);
     }
 
-    /// The message that was begun last is a part's of another one that is asked for again, for the so-manieth time.
+    /// The message that was begun last asks again for a part of another one, which was tried so often.
     pub(super) fn note_try(&mut self, tries: u8) {
         self.last_mut().set_tries(tries);
     }

@@ -201,7 +201,7 @@ impl Replies {
     }
 
     /// Takes the head's keys from those that are noted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_keys_of_head(&mut self, pipeline: &mut Pipeline) {
         let Cursor { mut at, ordinal } = mem::take(&mut self.cursor);
         let keys = pipeline.keys();

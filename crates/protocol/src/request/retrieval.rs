@@ -80,6 +80,7 @@ impl<'a> Retrieval<'a> {
     }
 
     /// Appends the request up to its keys: `get`, or `gat 10`. The keys follow, each after a space, and then a line ending.
+    #[inline]
     pub fn write_head(&self, out: &mut Vec<u8>) {
         if self.exptime.is_empty() {
             out.extend_from_slice(self.verb.as_bytes());
