@@ -94,7 +94,7 @@ impl<'a> Courier<'a> {
         created: Begun,
         compose: impl FnOnce(&mut Backend),
     ) {
-        let part = NewPart { request: Some(self.ticket.request), expected, decides, index, created };
+        let part = NewPart::of(self.ticket.request, expected, created).deciding(decides).at(index);
         let backend = &mut self.fleet.servers[server];
         backend.begin_message(part, &self.fleet.config, self.now);
         compose(backend);

@@ -53,8 +53,7 @@ pub(crate) fn ask_alone(
         return false;
     }
     let backend = &mut fleet.servers[server];
-    let (decides, index) = (part.decides(), part.index());
-    let new = NewPart { request: Some(key), expected: Expected::Retrieval, decides, index, created };
+    let new = NewPart::of(key, Expected::Retrieval, created).deciding(part.decides()).at(part.index());
     ask_again(backend, &fleet.config, (new, b"get"), Names(keys), now);
     backend.note_try(part.tries() + 1);
     // What was sent first is a part of the time at the servers.

@@ -168,7 +168,7 @@ fn ask_meta_elsewhere(
 ) -> bool {
     let Some(server) = next_reader(base, &meta.name, tried) else { return false };
     let (expected, decides, index) = (asked.part.expected(), asked.part.decides(), asked.part.index());
-    let part = NewPart { request: Some(asked.key), expected, decides, index, created: service.begun() };
+    let part = NewPart::of(asked.key, expected, service.begun()).deciding(decides).at(index);
     let backend = &mut base.fleet.servers[server];
     backend.begin_message(part, &base.fleet.config, now);
     backend.message().extend_from_slice(&meta.bytes);
@@ -201,8 +201,7 @@ fn ask_elsewhere(
     service.outstanding += u32::try_from(servers.len()).expect("a key has few replicas") - 1;
     let created = service.begun();
     for (index, &server) in (first.unwrap_or(part.index())..).zip(&servers) {
-        let (request, decides) = (Some(key), part.decides());
-        let part = NewPart { request, expected: Expected::Retrieval, decides, index, created };
+        let part = NewPart::of(key, Expected::Retrieval, created).deciding(part.decides()).at(index);
         let mine = Names(keys).zip(&readers).filter(|(_, reader)| **reader == Some(server));
         let backend = &mut base.fleet.servers[server];
         ask_again(backend, &base.fleet.config, (part, verb), mine.map(|(name, _)| name), now);

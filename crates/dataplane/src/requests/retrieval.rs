@@ -49,8 +49,7 @@ fn send_whole(
         return note_refusal(services, base, (key, 0), (fault, server));
     }
     let service = &mut services[key];
-    let (request, created) = (Some(key), service.begun());
-    let part = NewPart { request, expected: Expected::Retrieval, decides: true, index: 0, created };
+    let part = NewPart::of(key, Expected::Retrieval, service.begun()).deciding(true);
     backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &base.fleet.config, now);
     retrieval.keys().for_each(|key| backend.push_key(key));
     base.meter.counters().gets_joined += u64::from(backend.finish_retrieval());
@@ -84,8 +83,7 @@ fn send_parts(
     let service = &mut services[key];
     let gather = service.gather.as_ref().expect("it was put there");
     for (index, server) in gather.asked() {
-        let (request, created) = (Some(key), service.begun());
-        let part = NewPart { request, expected: Expected::Retrieval, decides: true, index, created };
+        let part = NewPart::of(key, Expected::Retrieval, service.begun()).deciding(true).at(index);
         let key_count = gather.keys_of(index) as usize;
         fleet.servers[server].begin_retrieval(part, (retrieval, key_count), &fleet.config, now);
         service.outstanding += 1;

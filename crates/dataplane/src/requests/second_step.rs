@@ -41,8 +41,7 @@ pub(crate) fn ask_deciders(services: &mut Services, base: &mut Base, key: Reques
         Some((next, fleet.replicas.is_doubted(server)))
     });
     for (index, server) in again.asked() {
-        let (request, expected) = (Some(key), Expected::Retrieval);
-        let part = NewPart { request, expected, decides: true, index, created };
+        let part = NewPart::of(key, Expected::Retrieval, created).deciding(true).at(index);
         fleet.servers[server].begin_message(part, &fleet.config, now);
         fleet.servers[server].message().extend_from_slice(again.verb());
         service.outstanding += 1;

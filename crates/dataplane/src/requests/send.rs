@@ -32,7 +32,7 @@ pub(crate) fn send(
     match backend.admit(&base.fleet.config) {
         Ok(()) => {
             let service = &mut services[key];
-            let part = NewPart { request: Some(key), expected, decides, index: 0, created: service.begun() };
+            let part = NewPart::of(key, expected, service.begun()).deciding(decides);
             backend.begin_message(part, &base.fleet.config, now);
             compose(backend);
             backend.finish_message();

@@ -13,7 +13,7 @@
 //!
 //! It is given messages, bytes and instants. It answers what is to be written, whose a reply is, what is late, and what is lost when
 //! the connection ends. It decides nothing about its server: what follows from silence or from a lost connection is decided by those who
-//! own all of them (`connection.rs`).
+//! own all of them (`lifecycle.rs`).
 
 pub(crate) use crate::servers::{
     deadlines::sooner,
@@ -278,17 +278,16 @@ impl Backend {
         config: &Config,
         now: Instant,
     ) {
-        let part = NewPart { request: None, expected, decides: false, index: 0, created: Begun::at(now) };
-        self.begin_part(part, purpose, config, now);
+        self.begin_part(NewPart::of_nobody(expected, Begun::at(now)), purpose, config, now);
     }
 
     // As a call of its own it costs every message some twenty instructions.
     #[inline(always)]
     fn begin_part(&mut self, part: NewPart, purpose: Purpose, config: &Config, now: Instant) {
         let is_silent = self.health.is_silent(config.timeout_ns, now);
-        let deadline = part.created.deadline(config.timeout_ns, is_silent);
+        let deadline = part.created().deadline(config.timeout_ns, is_silent);
         let moves_after = self.has_copies.then_some(config.timeout_ns);
-        self.deadlines.add(deadline, part.request.is_some(), moves_after);
+        self.deadlines.add(deadline, part.is_awaited(), moves_after);
         self.pipeline.begin(part, purpose, deadline, now);
     }
 

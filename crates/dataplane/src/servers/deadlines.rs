@@ -263,8 +263,7 @@ mod tests {
     fn waiting(deadlines: &[u64]) -> (Pipeline, Deadlines) {
         let (mut pipeline, mut times) = (Pipeline::default(), Deadlines::new(at(0)));
         for (request, &deadline) in deadlines.iter().enumerate() {
-            let (expected, created) = (Expected::Retrieval, Begun::at(at(0)));
-            let part = NewPart { request: Some(request), expected, decides: true, index: 0, created };
+            let part = NewPart::of(request, Expected::Retrieval, Begun::at(at(0)));
             times.add(at(deadline), true, Some(TIMEOUT_NS));
             pipeline.begin(part, Purpose::Request, at(deadline), at(0));
             pipeline.message().push(b'x');

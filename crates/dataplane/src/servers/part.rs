@@ -46,11 +46,11 @@ pub(crate) struct Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewPart {
     /// `None` if nobody waits for the reply.
-    pub(crate) request: Option<RequestKey>,
-    pub(crate) expected: Expected,
-    pub(crate) decides: bool,
-    pub(crate) index: u32,
-    pub(crate) created: Begun,
+    request: Option<RequestKey>,
+    expected: Expected,
+    decides: bool,
+    index: u32,
+    created: Begun,
 }
 
 /// Who waits for a reply.
@@ -115,6 +115,43 @@ pub(super) enum GivenUp {
 
 /// Longer messages than this have time to leave as long as they make progress: any socket takes as much at once.
 const LONG_MESSAGE_BYTES: u64 = 64 << 10;
+
+impl NewPart {
+    /// What this request wants, whose deadline runs from `created` on: a part that does not decide the answer, and the only one.
+    #[inline(always)]
+    pub(crate) const fn of(request: RequestKey, expected: Expected, created: Begun) -> Self {
+        Self { request: Some(request), expected, decides: false, index: 0, created }
+    }
+
+    /// What nobody waits for.
+    pub(super) const fn of_nobody(expected: Expected, created: Begun) -> Self {
+        Self { request: None, expected, decides: false, index: 0, created }
+    }
+
+    /// The same as a part whose reply decides the answer, or not.
+    #[inline(always)]
+    pub(crate) const fn deciding(self, decides: bool) -> Self {
+        Self { decides, ..self }
+    }
+
+    /// The same as this part of several.
+    #[inline(always)]
+    pub(crate) const fn at(self, index: u32) -> Self {
+        Self { index, ..self }
+    }
+
+    /// Whether somebody waits for the reply.
+    #[inline(always)]
+    pub(super) const fn is_awaited(&self) -> bool {
+        self.request.is_some()
+    }
+
+    /// From when its deadline runs.
+    #[inline(always)]
+    pub(super) const fn created(&self) -> Begun {
+        self.created
+    }
+}
 
 impl Part {
     /// A part whose message begins at `start`. Nothing of it is composed.

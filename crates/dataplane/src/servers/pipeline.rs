@@ -552,8 +552,7 @@ mod tests {
     }
 
     fn new_part(request: RequestKey) -> NewPart {
-        let expected = Expected::Retrieval;
-        NewPart { request: Some(request), expected, decides: true, index: 0, created: Begun::at(at(0)) }
+        NewPart::of(request, Expected::Retrieval, Begun::at(at(0)))
     }
 
     /// A get that is joined to the one before, if that may be.
@@ -639,8 +638,11 @@ mod tests {
     fn errands_and_begun_writes_are_at_stake_and_reads_are_not() {
         let mut pipeline = Pipeline::default();
         let mut send = |purpose, expected| {
-            let request = (purpose == Purpose::Request).then_some(1);
-            let part = NewPart { request, expected, ..new_part(1) };
+            let created = Begun::at(at(0));
+            let part = match purpose {
+                Purpose::Request => NewPart::of(1, expected, created),
+                _ => NewPart::of_nobody(expected, created),
+            };
             pipeline.begin(part, purpose, at(100), at(0));
             pipeline.message().extend_from_slice(b"1234");
             pipeline.finish();

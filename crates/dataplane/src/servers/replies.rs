@@ -333,8 +333,7 @@ mod tests {
     fn asked(gets: &[&[&str]]) -> Pipeline {
         let mut pipeline = Pipeline::default();
         for (request, keys) in gets.iter().enumerate() {
-            let (expected, created) = (Expected::Retrieval, Begun::at(Instant::ZERO));
-            let part = NewPart { request: Some(request), expected, decides: true, index: 0, created };
+            let part = NewPart::of(request, Expected::Retrieval, Begun::at(Instant::ZERO));
             let joins = pipeline.open_line();
             pipeline.begin(part, Purpose::Request, Instant::ZERO, Instant::ZERO);
             let text = keys.join(" ");

@@ -16,8 +16,7 @@ fn connected() -> Backend {
 /// Gets of these keys leave, in one message if the configuration says so.
 fn ask(backend: &mut Backend, keys: &[&str], config: &Config) {
     for (request, key) in keys.iter().enumerate() {
-        let (request, created) = (Some(request), Begun::at(at(0)));
-        let part = NewPart { request, expected: Expected::Retrieval, decides: true, index: 0, created };
+        let part = NewPart::of(request, Expected::Retrieval, Begun::at(at(0))).deciding(true);
         let retrieval = Retrieval::of(RetrievalVerb::Get, key.as_bytes(), 1);
         backend.begin_retrieval(part, (retrieval, 1), config, at(0));
         backend.push_key(key.as_bytes());

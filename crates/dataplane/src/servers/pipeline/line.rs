@@ -94,6 +94,7 @@ pub(super) fn is_plain(key: &[u8]) -> bool {
 }
 
 /// Whether no byte is a control character or a space, all eight at once. (Hacker's Delight, 6-1.)
+#[inline(always)]
 const fn is_plain_word(word: u64) -> bool {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHEST: u64 = ONES << 7;
@@ -103,6 +104,7 @@ const fn is_plain_word(word: u64) -> bool {
 }
 
 /// Up to eight bytes in front of those of `others` behind them.
+#[inline]
 fn last_word(bytes: &[u8], mut others: [u8; 8]) -> u64 {
     others.iter_mut().zip(bytes).for_each(|(other, byte)| *other = *byte);
     u64::from_le_bytes(others)
