@@ -77,23 +77,29 @@ def _solve(
     sizes: NDArray[np.int64], away_s: NDArray[np.float64], token_s: NDArray[np.float64], free: int, phases: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Throughput and mean number waiting; `free` phases may be missing before anybody waits."""
-    last = free + int(sizes.max()) * phases
-    missing = np.arange(last + 1)
+    solved = [
+        _solve_one(size, away, token / phases, free, phases)
+        for size, away, token in zip(sizes.tolist(), away_s.tolist(), token_s.tolist(), strict=True)
+    ]
+    return np.array([x for x, _ in solved]), np.array([waiting for _, waiting in solved])
+
+
+def _solve_one(size: int, away_s: float, phase_s: float, free: int, phases: int) -> tuple[float, float]:
+    """One population. State by state with plain numbers: arrays of a few of them cost more than all of the arithmetic."""
+    missing = np.arange(free + size * phases + 1)
     queued = np.maximum(0, -((free - missing) // phases))  # ceil((missing - free) / phases)
-    arrivals = np.maximum(0.0, sizes[:, None] - queued[None, :]) / away_s[:, None]
-    weights = np.zeros((sizes.size, last + 1))
-    weights[:, 0] = 1.0
-    per_phase = token_s / phases
-    for state in range(1, last + 1):
-        # Arrivals that cross the cut below `state` come from the `phases` states before it.
-        before = slice(max(0, state - phases), state)
-        weights[:, state] = (weights[:, before] * arrivals[:, before]).sum(axis=1) * per_phase
-        top = weights[:, state]
-        if top.max() > _LARGE:
-            weights /= np.where(top > _LARGE, top, 1.0)[:, None]
-    weights /= weights.sum(axis=1, keepdims=True)
-    throughput = (weights * arrivals).sum(axis=1)
-    return throughput, (weights * queued).sum(axis=1)
+    rates = ((size - queued) / away_s).tolist()
+    weights, flows = [1.0], [rates[0]]
+    for rate in rates[1:]:
+        # Arrivals that cross the cut below a state come from the `phases` states before it.
+        weight = sum(flows[-phases:]) * phase_s
+        if weight > _LARGE:
+            weights, flows = [one / weight for one in weights], [one / weight for one in flows]
+            weight = 1.0
+        weights.append(weight)
+        flows.append(weight * rate)
+    known = np.array(weights)
+    return float(np.sum(flows) / known.sum()), float((known * queued).sum() / known.sum())
 
 
 def _check(
