@@ -8,15 +8,17 @@
 //! | room | holds |
 //! |---|---|
 //! | `dataplane` | [`Dataplane`]: the driver's border |
-//! | `clients` | sessions: bytes become requests (`intake`), the order of the replies (`outbox`, `sequence`), clients that take too long |
-//! | `requests` | what each request asks of which servers, and what becomes of the replies: `dispatch`, `multiget`, `deliver`, `gather`; tries on other servers |
-//! | `replication` | keys with several servers: who decides (`owner`), what the others hear (`follow`), what they missed (`journal`), who is fresh (`freshness`) and may be read (`readers`) |
-//! | `servers` | connections: their lives (`lifecycle`), and of each server its `link`, `pipeline`, `deadlines`, `replies` and `health`; bulk connections |
+//! | `requests` | `Requests`: what each request asks of which servers, and what becomes of the replies: `admission`, `dispatch`, `deliver`, `turn`, `plan`, `failover`, `verdict` |
+//! | `clients` | `Clients`: sessions: bytes become requests (`intake`), the order of the replies (`replies`, `sequence`), clients that take too long |
+//! | `replication` | `Fleet`, `Replication`: keys with several servers: who decides (`fleet`), what the others hear (`write`, `follow`), what they missed (`journal`), who is fresh (`freshness`) and may be read (`readers`) |
+//! | `servers` | `Servers`: connections: what is queued and in flight, deadlines, health, greeting, bulk connections |
 //! | `routes` | which servers there are, where keys go, and how both change |
-//! | `meter` | counters, windows of a second, reports, sampled requests |
+//! | `meter` | `Meter`: counters, windows of a second, reports, sampled requests |
 //! | `memory` | how much all buffers may take together, and what is given back |
 //! | `config` | every limit and policy |
-//! | `wire` | keys, requests and faults as they are written |
+//! | `wire` | keys, requests, questions and faults as they are written |
+//!
+//! A room names those below it alone. `scripts/check-walls` holds them to that.
 
 mod clients;
 mod config;
@@ -45,6 +47,7 @@ pub use dataplane::Dataplane;
 pub use memory::budget::{Budget, Charge, SCARCE_LOOK_NS};
 pub use meter::counters::Counters;
 pub use meter::report::{Report, ServerReport, StationEntry};
+pub use meter::server_window::ServerWindow;
 pub use meter::trace::{Arrivals, TraceRow};
 pub use meter::window::LoopWindow;
 pub use replication::freshness::Freshness;
@@ -52,9 +55,8 @@ pub use replication::mailbox::Mail;
 pub use replication::owner::owner_of;
 pub use requests::lent::Unsent;
 pub use servers::changes::{Change, DownReason, ReplacedReason, ServerChange};
-pub use servers::version::Version;
-pub use servers::window::ServerWindow;
 pub use wire::fault::Fault;
 pub use wire::kept::{KeptRequest, parse_whole};
 pub use wire::stats::StatsTopic;
+pub use wire::version::Version;
 pub use wire::written::{read_key, written_key};

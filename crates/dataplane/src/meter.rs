@@ -5,6 +5,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod report;
+pub(crate) mod server_window;
 pub(crate) mod trace;
 pub(crate) mod window;
 

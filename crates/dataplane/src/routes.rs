@@ -3,7 +3,6 @@
 //! A table that comes later finds the servers that stay by address and name and leaves them their slots, with connection, queue and counts
 //! (`servers/slots.rs`). Requests keep the routes with which they were begun.
 
-use crate::servers::slots::index;
 use std::sync::Arc;
 use weir_routing::Table;
 
@@ -120,4 +119,9 @@ impl Routes {
     pub(crate) fn servers(&self) -> &[u16] {
         &self.servers
     }
+}
+
+/// The number of a slot, as tables of routes keep it.
+pub(crate) fn index(slot: usize) -> u16 {
+    u16::try_from(slot).expect("there are no more slots than SLOTS_MAX")
 }

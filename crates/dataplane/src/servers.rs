@@ -42,8 +42,6 @@ mod second_opinion;
 mod slot_set;
 pub(crate) mod slots;
 pub(crate) mod tally;
-pub(crate) mod version;
-pub(crate) mod window;
 
 use crate::{
     config::Config,
@@ -142,9 +140,9 @@ impl Servers {
                 self.lifecycle.slots_mut().serve(slot);
                 self.lifecycle.doubt_if_silent(slot, now);
             }
-            return slots::index(slot);
+            return crate::routes::index(slot);
         }
-        slots::index(self.lifecycle.take_slot(server, now))
+        crate::routes::index(self.lifecycle.take_slot(server, now))
     }
 
     /// From now on keys go by these routes: servers that they do not name leave.

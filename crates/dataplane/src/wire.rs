@@ -8,5 +8,6 @@ pub(crate) mod meta_line;
 pub(crate) mod names;
 pub(crate) mod stats;
 pub(crate) mod tagged;
+pub(crate) mod version;
 pub(crate) mod write;
 pub(crate) mod written;

@@ -1,6 +1,6 @@
 //! What a dataplane tells about itself.
 
-use crate::{meter::counters::Counters, servers::version::Version, servers::window::worse_state};
+use crate::{meter::counters::Counters, meter::server_window::worse_state, wire::version::Version};
 use weir_timing::{Distribution, QueueReport, StationReport};
 
 /// Everything that one dataplane measured and counted, or the sum over several.

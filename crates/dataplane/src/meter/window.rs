@@ -1,6 +1,6 @@
 //! What one dataplane tells about one second.
 
-use crate::{meter::counters::Counters, servers::window::ServerWindow};
+use crate::{meter::counters::Counters, meter::server_window::ServerWindow};
 use weir_timing::Measurements;
 
 /// One second of one dataplane. Requests belong to the second in which they were answered; counters, and the messages of servers, to

@@ -4,10 +4,17 @@
 //! It is given tables. It answers where a key is, and who of its servers decides or may be read.
 
 use crate::{
-    Config, Fault, ReadPolicy, meter::report::ServerReport, replication::freshness::Freshness,
-    replication::readers::Readers, replication::replica::Replicas, routes::Routes, servers::Servers,
-    servers::deadlines::sooner, servers::slots::index, servers::version::Version,
-    servers::window::ServerWindow, wire::tagged::Tagged,
+    Config, Fault, ReadPolicy,
+    meter::report::ServerReport,
+    meter::server_window::ServerWindow,
+    replication::freshness::Freshness,
+    replication::readers::Readers,
+    replication::replica::Replicas,
+    routes::{Routes, index},
+    servers::Servers,
+    servers::deadlines::sooner,
+    wire::tagged::Tagged,
+    wire::version::Version,
 };
 use std::{mem, sync::Arc};
 use weir_protocol::{Expected, Reply, Status};

@@ -7,7 +7,7 @@
 //!
 //! Servers are known by their names, so that the mark outlives a reload. The lock is taken when a table comes, never for a request.
 
-use crate::{replication::emptied::Doubt, servers::version::Versions};
+use crate::{replication::emptied::Doubt, wire::version::Versions};
 use std::{
     collections::HashMap,
     sync::{

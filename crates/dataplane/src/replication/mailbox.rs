@@ -22,8 +22,8 @@ use std::collections::VecDeque;
 use weir_protocol::{Limits, Parsed};
 use weir_timing::{Instant, Stamps};
 
-/// Something that one dataplane of a proxy tells another: to be handed to [`Dataplane::handle_mail`] of the one that
-/// [`Dataplane::poll_mail`] has named, in the order in which it was handed out.
+/// Something that one dataplane of a proxy tells another: to be handed to [`Dataplane::handle_mail`](crate::Dataplane::handle_mail) of the one that
+/// [`Dataplane::poll_mail`](crate::Dataplane::poll_mail) has named, in the order in which it was handed out.
 #[derive(Debug)]
 pub struct Mail(Content);
 

@@ -2,10 +2,10 @@
 //!
 //! | request | to whom | whose reply counts |
 //! |---|---|---|
-//! | retrieval | as `multiget.rs` plans, one message per server | all, merged in the order of the request |
-//! | `set`, `delete`, `touch` | all R replicas at once (`replicate.rs`) | the decider's |
+//! | retrieval | as `plan.rs` plans, one message per server | all, merged in the order of the request |
+//! | `set`, `delete`, `touch` | all R replicas at once (`replication/write.rs`) | the decider's |
 //! | other writes | the decider; the other replicas follow (`follow.rs`) | the decider's |
-//! | `mg`, `me` | the decider: the first of the key's replicas that may be read (`read.rs`) | its |
+//! | `mg`, `me` | the decider: the first of the key's replicas that may be read (`replication/fleet.rs`) | its |
 //! | `ms`, `md`, `ma` | as `set`, `delete` and other writes, by their flags | the decider's |
 //! | a value above the limit | for `set` and `ms`, a `delete` to all R servers | none: the refusal |
 //! | `flush_all`, if allowed | every server | all must agree |
@@ -324,7 +324,7 @@ fn command_servers(requests: &mut Requests, base: &mut Base, request: Request<'_
     requests.finish_if_nothing_is_outstanding(base, key, context.now);
 }
 
-/// Asks the driver, which alone can see all loops. It answers by [`Dataplane::handle_stats`].
+/// Asks the driver, which alone can see all loops. It answers by [`crate::Dataplane::handle_stats`].
 fn stats(requests: &mut Requests, base: &mut Base, arguments: &[u8], context: Context) {
     let Some(topic) = StatsTopic::parse(arguments) else {
         let (answer, is_error) = StatsTopic::fixed(arguments);

@@ -6,7 +6,7 @@
 //! left or lost, so it ends. Parts of a multi-get are asked again key by key; what was answered stays.
 //!
 //! Only what changes nothing is asked twice: `get`, `gets`, and `mg` without `T`, `N`, `R` and flags that are not known. As in
-//! `again.rs`, a session that has sent a change behind its read is not asked for again, because it would read what it did later; nor is
+//! `second_step.rs`, a session that has sent a change behind its read is not asked for again, because it would read what it did later; nor is
 //! one that another table sent on its way.
 
 use crate::{

@@ -9,7 +9,7 @@
 //!                     └───────────────────────────── finish_hosted, or abandon_hosted ◀──────────────────┘
 //! ```
 //!
-//! One request at a time is in service on a lent session. What it went through before comes along as [`Taken`], so that its stamps
+//! One request at a time is in service on a lent session. What it went through before comes along as [`crate::Taken`], so that its stamps
 //! and its deadline are those of its whole life.
 
 use crate::{Charge, SessionId, TraceRow, clients::outbox::Outbox, requests::Requests, requests::base::Base};

@@ -1,6 +1,6 @@
 //! What becomes of a request of which a part failed: the error, or misses.
 //!
-//! Here alone failures become what clients are told. The texts are [`Service::failure_line`]'s; what counts as a miss says `degrade.rs`.
+//! Here alone failures become what clients are told. The texts are those of `verdict.rs`; what counts as a miss says `degrade.rs`.
 
 use crate::{
     Fault, requests::base::Base, requests::degrade::Degrades, requests::service::Service,

@@ -25,6 +25,7 @@ mod tests;
 
 use crate::{
     Config, Fault, JoinGets,
+    meter::server_window::ServerWindow,
     servers::begun::Begun,
     servers::deadlines::{Deadlines, LateRead, Terms},
     servers::greeting::Questions,
@@ -35,7 +36,6 @@ use crate::{
     servers::pipeline::{LostErrands, PART_KEYS_MAX, Pipeline},
     servers::replies::Replies,
     servers::tally::Tally,
-    servers::window::ServerWindow,
     wire::key::Echo,
     wire::tagged::Tagged,
 };

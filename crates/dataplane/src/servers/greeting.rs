@@ -20,7 +20,7 @@
 //! [`Greeting`] owns one question on one connection; [`Questions`] what a server has shown of the questions that it knows, over all its
 //! connections.
 
-use crate::servers::version::Version;
+use crate::wire::version::Version;
 use weir_protocol::{Expected, ReplyScanner, Status};
 
 /// One connection's, with the question that is open.

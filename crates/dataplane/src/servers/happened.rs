@@ -3,8 +3,8 @@
 pub(crate) use crate::servers::pipeline::LostErrands;
 use crate::{
     servers::part::{Part, RequestKey},
-    servers::version::Version,
     wire::fault::Fault,
+    wire::version::Version,
 };
 use weir_timing::Distribution;
 

@@ -17,8 +17,8 @@
 use crate::{
     servers::changes::DownReason,
     servers::greeting::{Greeted, Greeting, Question},
-    servers::version::Version,
     wire::fault::Fault,
+    wire::version::Version,
 };
 use weir_timing::Instant;
 

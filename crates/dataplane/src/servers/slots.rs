@@ -126,8 +126,3 @@ impl Slots {
         (0..self.0.len()).filter(|&slot| self.0[slot].state != SlotState::Free)
     }
 }
-
-/// The number of a slot, as tables of routes keep it.
-pub(crate) fn index(slot: usize) -> u16 {
-    u16::try_from(slot).expect("there are no more slots than SLOTS_MAX")
-}

@@ -3,7 +3,7 @@
 //! [`Tally`] owns the counts since the beginning, what of them was reported with earlier windows, and the times of the open window. It is
 //! told when a message is queued, taken, answered or lost; it answers with totals, and with what a window adds to them.
 
-use crate::servers::window::ServerWindow;
+use crate::meter::server_window::ServerWindow;
 use std::{mem, sync::Arc};
 use weir_timing::{Distribution, Instant, QueueGauge, QueueReport};
 

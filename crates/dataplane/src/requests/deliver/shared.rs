@@ -121,7 +121,7 @@ fn separate(
     }
 }
 
-/// As [`Dataplane::deliver`], for a part of a message that others share; `values` if they are not where the scanner has found them.
+/// As `deliver_one`, for a part of a message that others share; `values` if they are not where the scanner has found them.
 #[inline(never)]
 fn deliver_part(
     requests: &mut Requests,
