@@ -110,7 +110,8 @@ pub(crate) struct Outcome {
     pub(crate) reply: Vec<u8>,
     pub(crate) stamps: Stamps,
     pub(crate) first_sent: bool,
-    pub(crate) error: bool,
+    /// How it went, in a word, if it is an error.
+    pub(crate) error: Option<&'static str>,
     /// A server is to blame for the error, and why, unless it said so itself.
     pub(crate) blame: Option<Option<Fault>>,
 }

@@ -28,6 +28,8 @@ enum Failure {
     Fault(Fault, Arc<str>),
     /// A server answered with an error line.
     Line { line: Vec<u8>, status: Status },
+    /// Another loop has carried it out, and says in a word how it went. What the client is told came with that.
+    Elsewhere(&'static str),
 }
 
 impl Verdict {
@@ -81,6 +83,12 @@ impl Verdict {
         self.failure.get_or_insert_with(|| Failure::Line { line: line.to_vec(), status });
     }
 
+    /// Another loop has carried it out and got an error: how it went there, in a word.
+    pub(crate) fn fail_elsewhere(&mut self, word: &'static str) {
+        self.is_error = true;
+        self.failure = Some(Failure::Elsewhere(word));
+    }
+
     /// What the client is told instead of an answer, if anything failed.
     pub(crate) fn line(&self) -> Option<Vec<u8>> {
         if let Some(refusal) = self.refusal {
@@ -93,6 +101,7 @@ impl Verdict {
                 fault.write_to(server, &mut line);
                 line
             }
+            Failure::Elsewhere(_) => return None,
         })
     }
 
@@ -106,7 +115,7 @@ impl Verdict {
         match &self.failure {
             Some(Failure::Fault(fault, _)) => Some(Some(*fault)),
             Some(Failure::Line { status: Status::ServerError, .. }) => Some(None),
-            Some(Failure::Line { .. }) | None => None,
+            Some(Failure::Line { .. } | Failure::Elsewhere(_)) | None => None,
         }
     }
 
@@ -123,6 +132,7 @@ impl Verdict {
             Some(Failure::Fault(fault, _)) => fault.name(),
             Some(Failure::Line { status: Status::ServerError, .. }) => "server-error",
             Some(Failure::Line { .. }) => "client-error",
+            Some(Failure::Elsewhere(word)) => word,
             None => "refused",
         }
     }

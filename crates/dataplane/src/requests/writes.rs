@@ -85,7 +85,7 @@ pub(crate) fn answer_by_mail(
         (None, None, kept) => kept.as_slice().to_vec(),
     };
     let (stamps, first_sent) = (*service.clock.stamps(), service.clock.is_first_sent());
-    let error = service.verdict.is_error();
+    let error = service.verdict.is_error().then(|| service.verdict.word());
     services.retire(key);
     base.replication.mail_outcome(sender, Outcome { reply, stamps, first_sent, error, blame });
 }
@@ -100,8 +100,8 @@ pub(crate) fn take_outcome(
     let service = &mut services[request];
     service.outstanding = 0;
     service.clock.take_over(stamps, first_sent);
-    if error {
-        service.verdict.set_error(true);
+    if let Some(word) = error {
+        service.verdict.fail_elsewhere(word);
     }
     service.answer = Answer::Owned(reply);
     blame

@@ -165,6 +165,22 @@ fn the_deadline_of_a_mailed_write_runs_from_its_creation() {
 }
 
 #[test]
+fn the_row_of_a_mailed_write_says_why_it_failed() {
+    let mut pair = Pair::new(2, 2);
+    pair.loops[0].dataplane.trace(1.0, 1);
+    let client = pair.loops[0].client();
+    pair.loops[0].send(client, &format!("set {} 0 0 1\r\nx\r\n", key_of_the_other(0)));
+    pair.carry_from(0);
+    (0..2).for_each(|server| _ = pair.loops[1].server_gets(server));
+    pair.pass(TIMEOUT);
+    pair.carry_from(1);
+    assert!(pair.loops[0].client_gets(client).starts_with("SERVER_ERROR timeout "));
+    let mut outcomes = Vec::new();
+    assert_eq!(pair.loops[0].dataplane.take_traces(|row| outcomes.push(row.outcome)), 0);
+    assert_eq!(outcomes, ["timeout"]);
+}
+
+#[test]
 fn no_more_writes_than_allowed_are_under_way_to_one_loop() {
     let mut pair = Pair::with(2, 2, &Config { mail_requests_max: 2, ..Config::default() });
     let client = pair.loops[0].client();
