@@ -9,6 +9,7 @@
 
 use crate::{
     servers::backend::{Backend, sooner},
+    servers::link::State,
     servers::part::RequestKey,
     servers::slot_set::SlotSet,
     wire::fault::Fault,
@@ -111,7 +112,11 @@ impl Connections {
             if backend.waits_for_nothing() {
                 return;
             }
-            let connection = backend.link().due(connect_timeout_ns);
+            let connection = match backend.state() {
+                // It is needed first now: it is connected to as soon as the time is told.
+                State::Idle => Some(Instant::ZERO),
+                _ => backend.link().due(connect_timeout_ns),
+            };
             earliest = sooner(sooner(earliest, connection), backend.next_deadline(timeout_ns));
         });
         earliest
@@ -130,7 +135,7 @@ impl Connections {
     /// Whether anything is to be written to any.
     #[inline]
     pub(super) fn wants_write(&self) -> bool {
-        self.greetings > 0 || self.next_to_write(0).is_some()
+        self.next_output(0).is_some()
     }
 
     /// The first server from `from` on to which something is to be written, and whether that is the proxy's own question.

@@ -1,7 +1,9 @@
 //! Nothing of a client goes to a server before it has shown that it serves us.
 
-use crate::world::{MS, World};
-use weir_dataplane::{Config, Event, ServerChange};
+use crate::world::{MS, World, router};
+use std::sync::Arc;
+use weir_dataplane::{Config, Dataplane, Event, ServerChange};
+use weir_timing::Instant;
 
 const SET: &str = "set auth 0 0 3\r\nu p\r\n";
 
@@ -237,4 +239,18 @@ fn the_second_question_has_as_long_as_a_request() {
     assert_eq!(world.events, []);
     world.server_says(0, "END\r\n");
     assert_eq!(world.report().servers[0].state, "up");
+}
+
+#[test]
+fn nothing_is_to_be_written_while_the_answer_to_a_greeting_is_awaited() {
+    let config = Config { greets_servers: true, ..Config::default() };
+    let now = Instant::ZERO;
+    let mut dataplane = Dataplane::new(config, Arc::new(router(&["a:1"], 1).into()), now);
+    assert_eq!(dataplane.poll_event(), Some(Event::Connect(0)));
+    dataplane.handle_server_connected(0, now);
+    assert!(dataplane.has_server_output());
+    assert_eq!(dataplane.poll_server_output(None, now), Some(0));
+    let length = dataplane.server_output(0).len();
+    dataplane.handle_server_written(0, length, now);
+    assert_eq!((dataplane.poll_server_output(None, now), dataplane.has_server_output()), (None, false));
 }

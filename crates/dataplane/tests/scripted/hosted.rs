@@ -2,7 +2,7 @@
 
 use crate::world::{TIMEOUT, World, router};
 use std::sync::Arc;
-use weir_dataplane::{Config, Dataplane, Fault, SessionId, Taken, parse_whole};
+use weir_dataplane::{Config, Dataplane, Event, Fault, SessionId, Taken, parse_whole};
 use weir_protocol::{Limits, Parsed, Refusal, door::Foreign};
 use weir_timing::{Instant, Operation};
 
@@ -311,4 +311,19 @@ fn a_server_tells_what_it_stores_to_those_who_cut_requests() {
     assert_eq!(world.server_gets(0), "stats settings\r\n");
     world.server_says(0, "STAT item_size_max 4194304\r\nEND\r\n");
     assert_eq!(world.dataplane.value_bytes_max(), 4 << 20);
+}
+
+#[test]
+fn a_server_that_is_needed_after_the_time_was_told_is_connected_to_at_once() {
+    let config = Config { connects_when_needed: true, ..Config::default() };
+    let (table, now) = (Arc::new(router(&["a:1"], 1).into()), Instant::ZERO);
+    let mut dataplane = Dataplane::new(config, table, now);
+    let session = dataplane.lend_session(now);
+    dataplane.handle_time(now);
+    assert_eq!((dataplane.poll_event(), dataplane.poll_timeout()), (None, None));
+    let taken = Taken { enqueued: now, dequeued: now, ..Taken::default() };
+    dataplane.serve(session, parse_whole(b"get a\r\n", Limits::default()), taken, None);
+    assert_eq!(dataplane.poll_timeout(), Some(now), "nobody else may wake the driver");
+    dataplane.handle_time(now);
+    assert_eq!(dataplane.poll_event(), Some(Event::Connect(0)));
 }
