@@ -50,6 +50,8 @@ pub(super) struct Client {
     /// Its connection at the proxy, while there is one.
     pub(super) session: Option<SessionId>,
     pub(super) ending: Ending,
+    /// Its number in the rows of sampled requests, once it is connected.
+    pub(super) row_number: Option<u64>,
     /// Its connection has ended, one way or the other.
     pub(super) gone: bool,
     /// Requests that it will still send.
@@ -116,8 +118,12 @@ enum From {
 pub(super) struct Tally {
     pub(super) replies: u64,
     pub(super) failures: u64,
-    /// The longest time from a request read by the proxy until its reply stood in the output.
-    pub(super) wait_max_ns: u64,
+    /// Of them, what may be a miss because no server answered.
+    pub(super) degraded: u64,
+    /// Replies that a value is too large. What is at its key is erased, which may fail, too.
+    pub(super) refusals_large: u64,
+    /// By how much the reply that was latest stood in the output later than servers may take, from when the proxy had read the request.
+    pub(super) overdue_max_ns: u64,
 }
 
 /// A request that is not answered.
@@ -126,13 +132,23 @@ struct Pending {
     asked: Asked,
     /// Where in the client's stream it ends.
     end: u64,
-    /// When the proxy read its last byte, and by which table it was sent on its way.
-    read: Option<(u64, Arc<Table>)>,
+    /// What held when the proxy read its last byte.
+    read: Option<Read>,
     /// The same as a moment of the history.
     began: Moment,
     /// What it is there, if it writes a shared key.
     write: Option<WriteId>,
     stake: Stake,
+}
+
+/// When a request was read, and what held then.
+#[derive(Clone, Debug)]
+struct Read {
+    at_ns: u64,
+    /// Until when servers may take.
+    due_ns: u64,
+    /// By which table it was sent on its way.
+    table: Arc<Table>,
 }
 
 impl Client {
@@ -148,6 +164,7 @@ impl Client {
             home,
             session: None,
             gone: false,
+            row_number: None,
             ending: *endings.choose(rng).expect("some endings"),
             remaining: requests,
             link: Link::default(),
@@ -194,13 +211,13 @@ impl Client {
     pub(super) fn note_read(
         &mut self,
         count: usize,
-        (now_ns, table): (u64, &Arc<Table>),
+        (now_ns, due_ns, table): (u64, u64, &Arc<Table>),
         history: &mut History,
     ) {
         self.read_bytes += count as u64;
         for pending in self.pending.iter_mut().rev().take_while(|pending| pending.read.is_none()) {
             if pending.end <= self.read_bytes {
-                pending.read = Some((now_ns, Arc::clone(table)));
+                pending.read = Some(Read { at_ns: now_ns, due_ns, table: Arc::clone(table) });
                 pending.began = history.moment();
                 pending.write.iter().for_each(|write| history.begin(write));
             }
@@ -219,8 +236,8 @@ impl Client {
             };
             // A value that is too large may be refused before it was read.
             let may_be_early = matches!(pending.asked.expected, Expected::Exactly(_)).then_some(now_ns);
-            let read_ns = pending.read.as_ref().map(|(read_ns, _)| *read_ns);
-            let Some(read_ns) = read_ns.or(may_be_early) else {
+            let due_ns = pending.read.as_ref().map(|read| read.due_ns);
+            let Some(due_ns) = due_ns.or(may_be_early) else {
                 return Err(format!("{:?} is answered before it was read", pending.asked));
             };
             let (asked, table, began) = (pending.asked.clone(), pending.table(), pending.began);
@@ -240,7 +257,7 @@ impl Client {
             self.partial.drain(..taken);
             self.pending.pop_front();
             self.tally.replies += 1;
-            self.tally.wait_max_ns = self.tally.wait_max_ns.max(now_ns - read_ns);
+            self.tally.overdue_max_ns = self.tally.overdue_max_ns.max(now_ns.saturating_sub(due_ns));
         }
         Ok(())
     }
@@ -263,7 +280,7 @@ impl Client {
         }
         let untaken = |pending: &Pending| {
             drained_ns.is_some_and(|drained_ns| {
-                paused || pending.read.as_ref().is_none_or(|(read, _)| *read >= drained_ns)
+                paused || pending.read.as_ref().is_none_or(|read| read.at_ns >= drained_ns)
             })
         };
         match self.pending.front() {
@@ -302,6 +319,7 @@ impl Client {
                 check_failure(&line, self.nature.odd)?;
             }
             self.tally.failures += 1;
+            self.tally.degraded += u64::from(is_degraded);
             self.fail(asked, table)?;
             return Ok(Some(line.len()));
         }
@@ -382,6 +400,7 @@ impl Client {
             at += line.len();
         }
         self.tally.failures += failures;
+        self.tally.refusals_large += u64::from(answer.starts_with(b"SERVER_ERROR object too large"));
         Ok(Some(at))
     }
 
@@ -489,7 +508,7 @@ impl Client {
 
 impl Pending {
     fn table(&self) -> Option<Arc<Table>> {
-        self.read.as_ref().map(|(_, table)| Arc::clone(table))
+        self.read.as_ref().map(|read| Arc::clone(&read.table))
     }
 }
 

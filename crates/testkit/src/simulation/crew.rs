@@ -14,15 +14,17 @@ use std::sync::Arc;
 
 use rand::Rng;
 use weir_dataplane::{
-    Config, Dataplane, Event, Fault, Intake, KeptRequest, Report, SessionId, Taken, Unsent,
+    Arrivals, Budget, Config, Dataplane, Event, Fault, Intake, KeptRequest, Report, SessionId, Taken, Unsent,
 };
 use weir_protocol::{Parsed, Request};
 use weir_routing::Table;
 use weir_timing::Instant;
 
 use super::client::Arrival;
+use super::rows::{self, Rows};
 use super::scenario::Lent;
 use super::script;
+use super::watch::{Watch, Watching};
 use super::world::{Happening, World};
 
 /// A session takes so many requests beside the one in service.
@@ -30,9 +32,11 @@ const WAITING_MAX: usize = 8;
 
 pub(super) struct Crew {
     lent: Lent,
+    watching: Watching,
     config: Config,
     /// Where requests are answered that nobody serves.
     desk: Dataplane,
+    watch: Watch,
     desk_session: SessionId,
     visitors: Vec<Visitor>,
     queue: VecDeque<Job>,
@@ -43,6 +47,7 @@ pub(super) struct Crew {
 /// One client as the driver knows it.
 struct Visitor {
     intake: Intake,
+    arrivals: Arrivals,
     waiting: VecDeque<Job>,
     /// It has a request in the queue or in service, or its reply is not all with the kernel.
     busy: bool,
@@ -54,13 +59,22 @@ struct Job {
     client: usize,
     request: KeptRequest,
     taken: Taken,
+    /// How long servers might take when it was put into the queue.
+    timeout_ns: u64,
 }
 
 impl Crew {
-    pub(super) fn new(lent: Lent, clients: usize, config: &Config, table: &Arc<Table>) -> Self {
+    pub(super) fn new(
+        (lent, watching): (Lent, Watching),
+        clients: usize,
+        (config, budget): (&Config, &Arc<Budget>),
+        table: &Arc<Table>,
+    ) -> Self {
         let mut desk = Dataplane::without_servers(config.clone(), Arc::clone(table), Instant::ZERO);
+        desk.share_budget(budget);
         let visitor = |_| Visitor {
             intake: Intake::new(config.limits, Instant::ZERO),
+            arrivals: Arrivals::default(),
             waiting: VecDeque::new(),
             busy: false,
             unsent: None,
@@ -68,8 +82,10 @@ impl Crew {
         };
         Self {
             lent,
+            watching,
             config: config.clone(),
             desk_session: desk.lend_session(Instant::ZERO),
+            watch: Watch::new(watching, &mut desk, config.seed ^ 1),
             desk,
             visitors: (0..clients).map(visitor).collect(),
             queue: VecDeque::new(),
@@ -80,6 +96,11 @@ impl Crew {
 
     pub(super) fn take_table(&mut self, table: &Arc<Table>, now: Instant) {
         self.desk.handle_table_unconnected(Arc::clone(table), now);
+    }
+
+    pub(super) fn take_timeout(&mut self, timeout_ns: u64) {
+        self.config.timeout_ns = timeout_ns;
+        self.desk.set_timeout(timeout_ns);
     }
 
     /// Whether a client may connect.
@@ -99,17 +120,41 @@ impl Crew {
 
     /// When the time of the first request in the queue is up, or the desk wants to be told the time.
     pub(super) fn timeout_ns(&self) -> Option<u64> {
-        let front = self.queue.front().map(|job| self.due(job).as_nanos());
+        let front = self.queue.front().map(|job| Self::due(job).as_nanos());
         front.into_iter().chain(self.desk.poll_timeout().map(Instant::as_nanos)).min()
     }
 
-    fn due(&self, job: &Job) -> Instant {
-        job.taken.enqueued.plus(self.config.timeout_ns)
+    fn due(job: &Job) -> Instant {
+        job.taken.enqueued.plus(job.timeout_ns)
     }
 
     /// What stands in the output for a client.
     pub(super) fn output(&self, client: usize) -> &[u8] {
         self.visitors[client].unsent.as_ref().map_or(&[], Unsent::output)
+    }
+
+    /// Requests that were handed in and are not answered.
+    pub(super) fn in_service(&self) -> usize {
+        self.serving.len()
+    }
+
+    /// A turn is over.
+    pub(super) fn end_turn(&mut self, now: Instant) -> Result<(), String> {
+        self.watch.end_turn(&mut self.desk, now)
+    }
+
+    /// The driver ends.
+    pub(super) fn finish(&mut self, now: Instant) -> Result<(), String> {
+        self.watch.finish(&mut self.desk, now)
+    }
+
+    /// What the desk has said of itself is what it reports.
+    pub(super) fn verdict(&self, now: Instant) -> Result<(), String> {
+        self.watch.verdict(&self.desk.report(now), true)
+    }
+
+    pub(super) fn rows(&self) -> &Rows {
+        self.watch.rows()
     }
 
     /// What was answered without a server.
@@ -132,11 +177,16 @@ impl Crew {
 
     /// Cuts a client's bytes into requests; those whose turn it is go to the queue. `None`: those that were kept.
     fn cut(&mut self, client: usize, bytes: Option<&[u8]>, value_bytes_max: usize, now: Instant) {
-        let Self { visitors, desk, .. } = self;
-        let Visitor { intake, waiting, .. } = &mut visitors[client];
+        let Self { visitors, desk, watching, .. } = self;
+        let Visitor { intake, arrivals, waiting, .. } = &mut visitors[client];
         intake.set_value_bytes_max(value_bytes_max);
         let input = match bytes {
-            Some(bytes) => intake.read(bytes, now),
+            Some(bytes) => {
+                if watching.arrivals {
+                    arrivals.note(intake.since(), now, rows::arrival(now));
+                }
+                intake.read(bytes, now)
+            }
             None => intake.reread(),
         };
         let rest = input.rest();
@@ -151,9 +201,14 @@ impl Crew {
                 desk.counters_mut().requests += 1;
                 intake.close();
             } else if let Some(request) = KeptRequest::new(&parsed, bytes) {
-                let taken =
-                    Taken { first_byte: since, created: now, client: client as u64, ..Taken::default() };
-                waiting.push_back(Job { client, request, taken });
+                let taken = Taken {
+                    first_byte: since,
+                    created: now,
+                    client: client as u64,
+                    arrived: arrivals.of(since),
+                    ..Taken::default()
+                };
+                waiting.push_back(Job { client, request, taken, timeout_ns: 0 });
                 if waiting.len() >= WAITING_MAX {
                     intake.pause();
                     desk.counters_mut().sessions_paused += 1;
@@ -173,6 +228,7 @@ impl Crew {
         let mut job = visitor.waiting.pop_front()?;
         visitor.busy = true;
         job.taken.enqueued = now;
+        job.timeout_ns = self.config.timeout_ns;
         job.taken.queue_length = self.queue.len() as u64;
         if self.queue.len() >= self.lent.length_max {
             return Some(job);
@@ -295,7 +351,7 @@ impl World {
 
     fn next_late(&mut self, now: Instant) -> Option<Job> {
         let crew = self.crew();
-        let is_late = crew.queue.front().is_some_and(|job| crew.due(job) <= now);
+        let is_late = crew.queue.front().is_some_and(|job| Crew::due(job) <= now);
         is_late.then(|| crew.queue.pop_front()).flatten()
     }
 
@@ -379,7 +435,7 @@ impl World {
             None => (&crew.desk, crew.desk_session),
         };
         let reply = dataplane.hosted_reply(id).map(<[u8]>::to_vec);
-        let due = crew.due(job);
+        let due = Crew::due(job);
         let is_gone = crew.visitors[client].gone;
         let Some(reply) = reply else { return self.ensure(false, || "a denied request waits".to_owned()) };
         self.was_in_time(job, due);
@@ -417,8 +473,9 @@ impl World {
             if self.cut_off || self.scenario.replicas > 1 && !self.scenario.is_calm() { 2 } else { 1 };
         let longest_ns =
             (deadlines - 1) * self.scenario.config.timeout_ns + 2 * self.scenario.conduct.delay_max_ns;
-        let has_held = self.loops[0].dataplane.report(self.now()).counters.writes_held > 0;
-        self.ensure(has_held || self.now() <= due.plus(longest_ns), || {
+        let due = due.max(Instant::from_nanos(self.loops[0].former_until_ns));
+        let has_held = || self.loops[0].dataplane.report(self.now()).counters.writes_held > 0;
+        self.ensure(self.now() <= due.plus(longest_ns) || has_held(), || {
             let Taken { enqueued, dequeued, .. } = job.taken;
             format!(
                 "client {}: put into the queue at {enqueued:?}, taken at {dequeued:?}, answered now: {:?}",
@@ -444,7 +501,8 @@ impl World {
                 None => return,
                 Some(Arrival::Bytes(bytes)) => {
                     self.note(1, &bytes);
-                    let arrived = (self.now_ns, &self.loops[0].table);
+                    let due_ns = self.due_ns();
+                    let arrived = (self.now_ns, due_ns, &self.loops[0].table);
                     self.clients[number].note_read(bytes.len(), arrived, &mut self.history);
                     self.visitor_sends(number, Some(&bytes));
                 }

@@ -14,6 +14,9 @@ impl World {
         for home in 0..self.loops.len() {
             self.turn_of(home);
         }
+        let now = self.now();
+        let is_told = self.crew.as_mut().map_or(Ok(()), |crew| crew.end_turn(now));
+        self.must(is_told);
     }
 
     fn turn_of(&mut self, home: usize) {
@@ -22,11 +25,7 @@ impl World {
         self.carry_out_events(home);
         self.crew_works();
         self.see_all();
-        let mut last = None;
-        while let Some(slot) = self.loops[home].dataplane.poll_server_output(last, now) {
-            self.write_server(home, slot);
-            last = Some(slot);
-        }
+        self.write_servers(home);
         while let Some(session) = self.loops[home].dataplane.poll_client_output() {
             self.write_client(home, session);
         }
@@ -34,6 +33,48 @@ impl World {
         self.crew_works();
         self.send_mail(home);
         self.note_silent(home);
+        self.is_connected_as_wanted(home);
+        self.serves_what_is_lent(home);
+        let is_kept = self.loops[home].end_turn(now);
+        self.must(is_kept);
+    }
+
+    /// The driver has no connection, and makes none, but to servers that are to be connected. One that has none is not up: it is tried
+    /// again later, or was not needed yet.
+    fn is_connected_as_wanted(&self, home: usize) {
+        let Loop { dataplane, slots, .. } = &self.loops[home];
+        let open = || slots.iter().flatten().filter_map(|slot| *slot);
+        let is_wanted = |slot: usize| dataplane.connected_servers().any(|wanted| wanted == slot);
+        let is_open = |slot: usize| open().any(|it| it == slot);
+        let is_right = open().all(is_wanted)
+            && dataplane.connected_servers().all(|slot| is_open(slot) || !dataplane.server_is_up(slot));
+        self.ensure(is_right, || {
+            let wanted: Vec<_> = dataplane.connected_servers().collect();
+            format!("loop {home} is connected to {:?}, and wants {wanted:?}", open().collect::<Vec<_>>())
+        });
+    }
+
+    /// Where nothing lingers after its answer, what is in service of lent sessions is what was handed in and is not answered.
+    fn serves_what_is_lent(&self, home: usize) {
+        let Some(crew) = self.crew.as_ref().filter(|_| self.scenario.replicas == 1) else { return };
+        let (found, expected) = (self.loops[home].dataplane.in_service(), crew.in_service());
+        self.ensure(found == expected, || {
+            format!("{found} requests are in service, {expected} were handed in")
+        });
+    }
+
+    /// Writes to every server for which there is something; whether there is any is said before.
+    fn write_servers(&mut self, home: usize) {
+        let now = self.now();
+        let is_any = self.loops[home].dataplane.has_server_output();
+        let mut last = None;
+        while let Some(slot) = self.loops[home].dataplane.poll_server_output(last, now) {
+            self.write_server(home, slot);
+            last = Some(slot);
+        }
+        self.ensure(is_any == last.is_some(), || {
+            format!("there is something to write to servers: {is_any}, the last was {last:?}")
+        });
     }
 
     /// Which connections are silent and owe the kernel nothing when a turn ends.
@@ -72,9 +113,10 @@ impl World {
         }
     }
 
-    fn carry_out_events(&mut self, home: usize) {
+    pub(super) fn carry_out_events(&mut self, home: usize) {
         let Loop { told, dataplane, .. } = &mut self.loops[home];
-        told.take(dataplane);
+        let is_told = told.take(dataplane);
+        self.must(is_told);
         while let Some(event) = self.loops[home].dataplane.poll_event() {
             self.note(3, format!("{home} {event:?}").as_bytes());
             match event {

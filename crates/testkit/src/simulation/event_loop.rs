@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_dataplane::{Config, Dataplane, Freshness};
+use weir_dataplane::{Budget, Config, Dataplane, Freshness};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -10,12 +10,21 @@ use super::link::Link;
 use super::scenario::Scenario;
 use super::server::LINES;
 use super::told::Told;
+use super::watch::Watch;
 
 pub(super) struct Loop {
     pub(super) dataplane: Dataplane,
     /// The table that it goes by.
     pub(super) table: Arc<Table>,
     table_number: usize,
+    /// How long servers may take.
+    pub(super) timeout_ns: u64,
+    /// Until when requests may wait that came before that was changed, and others behind them.
+    pub(super) former_until_ns: u64,
+    /// How many clients it has accepted.
+    pub(super) accepted: u64,
+    /// The world's servers to which it has connected.
+    pub(super) tried: Vec<bool>,
     /// The numbers that each of the world's servers has in the dataplane, while it is to be connected: that of its connection, and
     /// those of others.
     pub(super) slots: Vec<[Option<usize>; LINES]>,
@@ -25,6 +34,8 @@ pub(super) struct Loop {
     pub(super) mail: Vec<Link>,
     /// What it has told of its servers.
     pub(super) told: Told,
+    /// What else it says of itself.
+    pub(super) watch: Watch,
     /// When it was told to end.
     pub(super) drained_ns: Option<u64>,
 }
@@ -34,7 +45,7 @@ impl Loop {
         index: usize,
         scenario: &Scenario,
         table: &Arc<Table>,
-        freshness: &Arc<Freshness>,
+        (freshness, budget): (&Arc<Freshness>, &Arc<Budget>),
     ) -> Self {
         let config = Config {
             loop_index: index,
@@ -42,10 +53,23 @@ impl Loop {
             seed: scenario.config.seed.wrapping_add(index as u64),
             ..scenario.config.clone()
         };
+        let seed = config.seed;
+        let (table, now) = (Arc::clone(table), Instant::ZERO);
+        // One that is alone shares its knowledge with nobody.
+        let mut dataplane = match scenario.loops {
+            1 => Dataplane::new(config, Arc::clone(&table), now),
+            _ => Dataplane::sharing(config, Arc::clone(&table), Arc::clone(freshness), now),
+        };
+        dataplane.share_budget(budget);
         Self {
-            dataplane: Dataplane::sharing(config, Arc::clone(table), Arc::clone(freshness), Instant::ZERO),
-            table: Arc::clone(table),
+            watch: Watch::new(scenario.watching, &mut dataplane, seed),
+            dataplane,
+            table,
             table_number: 0,
+            timeout_ns: scenario.config.timeout_ns,
+            former_until_ns: 0,
+            accepted: 0,
+            tried: vec![false; scenario.servers],
             slots: vec![[None; LINES]; scenario.servers],
             silent: vec![None; scenario.servers],
             mail: (0..scenario.loops).map(|_| Link::default()).collect(),
@@ -57,6 +81,23 @@ impl Loop {
     /// When its dataplane wants to be told the time.
     pub(super) fn timeout_ns(&self) -> Option<u64> {
         self.dataplane.poll_timeout().map(Instant::as_nanos)
+    }
+
+    /// A turn is over.
+    pub(super) fn end_turn(&mut self, now: Instant) -> Result<(), String> {
+        self.watch.end_turn(&mut self.dataplane, now)
+    }
+
+    /// The driver ends.
+    pub(super) fn finish(&mut self, now: Instant) -> Result<(), String> {
+        self.watch.finish(&mut self.dataplane, now)
+    }
+
+    /// A reload has changed how long servers may take.
+    pub(super) fn take_timeout(&mut self, timeout_ns: u64, now_ns: u64) {
+        self.former_until_ns = self.former_until_ns.max(now_ns + self.timeout_ns);
+        self.timeout_ns = timeout_ns;
+        self.dataplane.set_timeout(timeout_ns);
     }
 
     /// Tables come in the order in which they were given out.

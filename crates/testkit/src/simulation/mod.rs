@@ -26,6 +26,7 @@ mod event_loop;
 mod history;
 mod link;
 mod replies;
+mod rows;
 mod scenario;
 mod script;
 mod server;
@@ -34,6 +35,8 @@ mod tokens;
 mod told;
 mod verdict;
 mod visits;
+mod watch;
+mod windows;
 mod wires;
 mod world;
 

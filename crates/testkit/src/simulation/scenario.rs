@@ -7,6 +7,7 @@ use weir_dataplane::{Config, Multiget, OnFailure, ReadPolicy, ReadRepair, Replic
 use weir_routing::Placement;
 
 use super::link::Conduct;
+use super::watch::Watching;
 use crate::memcached::VERSION;
 
 const MICROSECOND: u64 = 1_000;
@@ -42,10 +43,14 @@ pub(super) struct Scenario {
     /// How often another table is taken, and how often a server's name gets other addresses.
     pub(super) reloads: usize,
     pub(super) moves: usize,
+    /// How often it is changed how long servers may take.
+    pub(super) timeouts: usize,
     /// The proxy is told to end while clients are asking.
     pub(super) drains: bool,
     /// The servers are other proxies, which close a connection at `stats settings`.
     pub(super) before_proxies: bool,
+    /// What the driver asks of dataplanes besides.
+    pub(super) watching: Watching,
     /// How the driver serves clients itself, if it does.
     pub(super) lent: Option<Lent>,
 }
@@ -113,6 +118,8 @@ impl Scenario {
             drains: rng.random_bool(0.2),
             odd: faults > 0 && replicas == 1 && rng.random_bool(0.4),
             before_proxies: rng.random_bool(0.15),
+            watching: watching(rng),
+            timeouts: if faults > 0 && rng.random_bool(0.3) { rng.random_range(1..=3) } else { 0 },
             lent: None,
         }
     }
@@ -124,7 +131,10 @@ impl Scenario {
         // Where nothing is wrong nothing fails but what there was no room for in the queue; a miss would not tell that it did.
         let is_short = !scenario.is_calm() || scenario.config.on_failure == OnFailure::Strict;
         let length_max = if is_short { rng.random_range(1..=scenario.clients) } else { scenario.clients };
-        Self { loops: 1, drains: false, lent: Some(Lent { capacity, length_max }), ..scenario }
+        let mut scenario =
+            Self { loops: 1, drains: false, lent: Some(Lent { capacity, length_max }), ..scenario };
+        scenario.config.connects_when_needed = rng.random_bool(0.4);
+        scenario
     }
 
     /// Where a session is paused, it cannot be seen from outside by which table its requests will go. And what copies hold that an
@@ -152,6 +162,15 @@ impl Scenario {
 
     pub(super) fn is_calm(&self) -> bool {
         self.faults == 0 && !self.tight
+    }
+}
+
+/// What the driver asks of dataplanes besides.
+fn watching(rng: &mut SmallRng) -> Watching {
+    Watching {
+        windows: rng.random_bool(0.6),
+        share: *[None, None, Some(0.2), Some(1.0), Some(1.0)].choose(rng).expect("some shares"),
+        arrivals: rng.random_bool(0.5),
     }
 }
 
@@ -203,6 +222,7 @@ fn config(rng: &mut SmallRng, tight: bool, timeout_ns: u64) -> Config {
         config.session_requests_max = rng.random_range(1..=8);
         config.session_buffer_bytes_max = rng.random_range(200..=10_000);
         config.server_requests_max = rng.random_range(1..=20);
+        config.buffer_bytes_max = *[30_000, 100_000, 1 << 30, 1 << 30].choose(rng).expect("some budgets");
         config.mail_requests_max = config.server_requests_max.min(2);
         config.server_buffer_bytes_max = rng.random_range(5_000..=20_000);
     }

@@ -13,9 +13,15 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Takes what is told.
-    pub(super) fn take(&mut self, dataplane: &mut Dataplane) {
-        while let Some(change) = dataplane.poll_change() {
+    /// Takes what is told. [`Dataplane::has_changes`] says before whether there is anything.
+    pub(super) fn take(&mut self, dataplane: &mut Dataplane) -> Result<(), String> {
+        loop {
+            let is_promised = dataplane.has_changes();
+            let change = dataplane.poll_change();
+            if change.is_some() != is_promised {
+                return Err(format!("a change is promised: {is_promised}, and told: {change:?}"));
+            }
+            let Some(change) = change else { return Ok(()) };
             let slot = change.slot;
             match change.what {
                 ServerChange::Up => _ = self.down.remove(&slot),

@@ -1,10 +1,14 @@
 //! What must hold when all is quiet.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_dataplane::Report;
 use weir_timing::Stage;
 
+use super::client::Ending;
+use super::crew::Crew;
+use super::rows::Rows;
 use super::tables;
 use super::world::World;
 
@@ -13,6 +17,11 @@ impl World {
     pub(super) fn verdict(&self, report: &Report) -> Result<(), String> {
         self.nothing_is_left(report)?;
         self.what_was_told_is_so()?;
+        self.what_was_watched_is_so()?;
+        self.rows_know_when_requests_arrived(report)?;
+        self.rows_know_why_requests_failed(report)?;
+        self.rows_know_who_failed(report)?;
+        self.nothing_is_held()?;
         self.counts_agree(report)?;
         stages_add_up(report)?;
         self.nobody_waited_too_long(report)?;
@@ -46,7 +55,8 @@ impl World {
                 0,
             )?;
             equal(&format!("in flight at {}", server.server), server.in_flight.length, 0)?;
-            if server.state != "up" {
+            let is_needed = !self.scenario.config.connects_when_needed || server.requests > 0;
+            if server.state != if is_needed { "up" } else { "idle" } && server.state != "up" {
                 return Err(format!("{} is {} though nothing hinders it", server.server, server.state));
             }
         }
@@ -64,6 +74,97 @@ impl World {
             let servers = it.dataplane.report(self.now()).servers;
             it.told.verdict(servers.iter().filter(|server| server.unread.is_some()).count())
         })
+    }
+
+    /// Windows, rows and turns are what each dataplane reports.
+    fn what_was_watched_is_so(&self) -> Result<(), String> {
+        let now = self.now();
+        for (number, it) in self.loops.iter().enumerate() {
+            let report = it.dataplane.report(now);
+            let is_so = it.watch.verdict(&report, self.scenario.reloads == 0);
+            is_so.map_err(|reason| format!("loop {number}: {reason}"))?;
+            equal("in service", it.dataplane.in_service() as u64, 0)?;
+        }
+        self.crew
+            .as_ref()
+            .map_or(Ok(()), |crew| crew.verdict(now))
+            .map_err(|reason| format!("desk: {reason}"))
+    }
+
+    /// A request that did not wait unread arrived when the kernel has said so of the read that brought its first byte.
+    fn rows_know_when_requests_arrived(&self, report: &Report) -> Result<(), String> {
+        if has_waited_unread(report) {
+            return Ok(());
+        }
+        match self.rows().filter_map(Rows::timeless).next() {
+            Some(row) => Err(format!("it is not known when a request arrived: {row:?}")),
+            None => Ok(()),
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Rows> {
+        self.loops.iter().map(|it| it.watch.rows()).chain(self.crew.as_ref().map(Crew::rows))
+    }
+
+    /// Why requests failed is counted, too, as soon as that is known. Those whose clients were gone have no row.
+    fn rows_know_why_requests_failed(&self, report: &Report) -> Result<(), String> {
+        let counters = &report.counters;
+        let counted = [
+            ("connect", counters.requests_failed_connect),
+            ("down", counters.requests_failed_down),
+            ("unauthenticated", counters.requests_failed_unauthenticated),
+            ("stale", counters.requests_failed_stale),
+            ("queue-full", counters.requests_failed_full + counters.requests_failed_queue),
+            ("timeout", counters.requests_failed_timeout),
+            ("closed", counters.requests_failed_closed),
+            ("protocol", counters.requests_failed_protocol),
+            ("buffer-full", counters.requests_failed_buffer),
+            ("server-error", counters.requests_failed_by_reply),
+        ];
+        let Some(outcomes) = self.rows().map(Rows::outcomes).collect::<Option<Vec<_>>>() else {
+            return Ok(());
+        };
+        for (outcome, counted) in counted {
+            let rows = outcomes.iter().filter_map(|of| of.get(outcome)).sum::<u64>();
+            if rows > counted || rows + counters.requests_orphaned < counted {
+                return Err(format!("rows of {outcome}: {rows}, expected {counted}"));
+            }
+        }
+        let mut found = outcomes.iter().flat_map(|of| of.keys());
+        match found.find(|outcome| counted.iter().all(|(name, _)| name != *outcome)) {
+            Some(outcome) => Err(format!("{outcome} is no outcome")),
+            None => Ok(()),
+        }
+    }
+
+    /// Of a client that has seen all its replies, as many failed as the rows say. A reply for which there was no room is a refusal in its row;
+    /// a value that was too large is one for its client, though a server may have failed that was to erase what is there.
+    fn rows_know_who_failed(&self, report: &Report) -> Result<(), String> {
+        let no_room = report.counters.session_refusals_full + report.counters.buffer_refusals_full;
+        for client in self.clients.iter().filter(|client| client.ending != Ending::Vanish) {
+            let Some(number) = client.row_number else { continue };
+            let home = self.loops[client.home].watch.rows().failures(number);
+            let desk = self.crew.as_ref().map(|crew| crew.rows().failures(number));
+            let (Some(home), Some(desk)) = (home, desk.unwrap_or(Some(&[]))) else { continue };
+            let found = (home.len() + desk.len()) as u64;
+            let tally = client.tally;
+            let failures = tally.failures - tally.degraded;
+            if found + no_room < failures || found > failures + tally.refusals_large {
+                return Err(format!(
+                    "client {} met {} failures, and there are rows of {home:?} and {desk:?}",
+                    client.number, client.tally.failures
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// All loops share one budget, and what they have needed they have given back.
+    fn nothing_is_held(&self) -> Result<(), String> {
+        if self.loops.iter().any(|it| !Arc::ptr_eq(it.dataplane.budget(), &self.budget)) {
+            return Err("a loop has a budget of its own".to_owned());
+        }
+        equal("bytes held", self.budget.held() as u64, 0)
     }
 
     fn counts_agree(&self, report: &Report) -> Result<(), String> {
@@ -105,23 +206,16 @@ impl World {
     fn nobody_waited_too_long(&self, report: &Report) -> Result<(), String> {
         // A reply that is cut off in the middle has that time again.
         let deadlines = if self.cut_off { 2 } else { 1 };
-        let longest_ns = deadlines * self.scenario.config.timeout_ns + 2 * self.scenario.conduct.delay_max_ns;
-        let counters = &report.counters;
-        let waits = [
-            counters.sessions_paused,
-            counters.session_order_waits,
-            counters.writes_held,
-            counters.bulk_read_waits,
-            counters.bulk_read_slices,
-        ];
+        let longest_ns =
+            (deadlines - 1) * self.scenario.config.timeout_ns + 2 * self.scenario.conduct.delay_max_ns;
         // A driver that takes requests itself has said so of each (`crew`).
-        if waits.iter().sum::<u64>() > 0 || self.crew.is_some() {
+        if has_waited_unread(report) || self.crew.is_some() {
             return Ok(());
         }
-        match self.clients.iter().find(|client| client.tally.wait_max_ns > longest_ns) {
+        match self.clients.iter().find(|client| client.tally.overdue_max_ns > longest_ns) {
             Some(client) => Err(format!(
-                "client {} waited {} ns, at most {longest_ns} are allowed",
-                client.number, client.tally.wait_max_ns
+                "client {} waited {} ns longer than servers may take, at most {longest_ns} are allowed",
+                client.number, client.tally.overdue_max_ns
             )),
             None => Ok(()),
         }
@@ -191,6 +285,19 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Whether requests may have waited unread, because their session was paused or for others before them.
+fn has_waited_unread(report: &Report) -> bool {
+    let counters = &report.counters;
+    let waits = [
+        counters.sessions_paused,
+        counters.session_order_waits,
+        counters.writes_held,
+        counters.bulk_read_waits,
+        counters.bulk_read_slices,
+    ];
+    waits.iter().sum::<u64>() > 0
 }
 
 fn stages_add_up(report: &Report) -> Result<(), String> {

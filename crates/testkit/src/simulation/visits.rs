@@ -1,9 +1,11 @@
 //! Clients come, ask, look at their replies, and go.
 
 use rand::Rng;
-use weir_dataplane::SessionId;
+use weir_dataplane::{Report, SessionId};
 
 use super::client::{Arrival, Ending};
+use super::event_loop::Loop;
+use super::rows;
 use super::scenario::Scenario;
 use super::script::{self, Asked, Expected};
 use super::world::{Happening, World};
@@ -22,6 +24,13 @@ impl World {
             };
             let Some(session) = accepted else { return };
             self.clients[number].session = Some(session);
+            self.clients[number].row_number = Some(match self.crew {
+                Some(_) => number as u64,
+                None => {
+                    self.loops[home].accepted += 1;
+                    self.loops[home].accepted
+                }
+            });
         }
         let Scenario { config, conduct, races, .. } = self.scenario.clone();
         let client = &mut self.clients[number];
@@ -83,8 +92,12 @@ impl World {
                 None => return,
                 Some(Arrival::Bytes(bytes)) => {
                     self.note(1, &bytes);
-                    let arrived = (self.now_ns, &self.loops[home].table);
+                    let due_ns = self.due_ns();
+                    let arrived = (self.now_ns, due_ns, &self.loops[home].table);
                     self.clients[number].note_read(bytes.len(), arrived, &mut self.history);
+                    if self.scenario.watching.arrivals {
+                        self.loops[home].dataplane.note_arrival(session, now, rows::arrival(now));
+                    }
                     self.loops[home].dataplane.handle_client_bytes(session, &bytes, now);
                 }
                 Some(Arrival::Finished) => {
@@ -93,6 +106,13 @@ impl World {
                 Some(Arrival::Vanished) => return self.lose_client(number, session),
             }
         }
+    }
+
+    /// Until when servers may take for a request that is read now, whichever loop it comes to: not all have heard of the last change. Behind
+    /// one that came before the change it may wait as long as that.
+    pub(super) fn due_ns(&self) -> u64 {
+        let due = |it: &Loop| it.former_until_ns.max(self.now_ns + it.timeout_ns);
+        self.loops.iter().map(due).max().expect("a proxy has a loop")
     }
 
     pub(super) fn lose_client(&mut self, number: usize, session: SessionId) {
@@ -111,7 +131,9 @@ impl World {
         let Some(number) = self.client_of(home, session) else { return };
         let dataplane = &self.loops[home].dataplane;
         let left = dataplane.client_output(session).len();
-        let counters = dataplane.report(self.now()).counters;
+        let report = dataplane.report(self.now());
+        self.nothing_is_lost(home, &report);
+        let counters = report.counters;
         let paused = counters.sessions_paused + counters.session_order_waits > 0;
         self.ensure(left == 0, || format!("client {number} is closed with {left} bytes to write"));
         let drained_ns = self.loops[home].drained_ns;
@@ -119,6 +141,23 @@ impl World {
         self.quits += u64::from(matches!(quit, Ok(true)));
         self.must(quit.map(|_| ()).map_err(|error| format!("client {number}: {error}")));
         self.lose_client(number, session);
+    }
+
+    /// Of one loop, and where nothing lingers after its answer: what was taken is answered, orphaned, a `quit`, or in service.
+    fn nothing_is_lost(&self, home: usize, report: &Report) {
+        if self.loops.len() > 1 || self.scenario.replicas > 1 {
+            return;
+        }
+        let answered: u64 = report.timing.operations().iter().map(|(_, operation)| operation.requests).sum();
+        let in_service = self.loops[home].dataplane.in_service() as u64;
+        let known = answered + report.counters.requests_orphaned + self.quits + in_service;
+        // It may have taken those of clients that are connected, too.
+        let quits =
+            self.clients.iter().filter(|client| client.ending == Ending::Quit && client.session.is_some());
+        let most = known + quits.count() as u64;
+        self.ensure((known..=most).contains(&report.counters.requests), || {
+            format!("{} requests were taken, {known} are answered or in service", report.counters.requests)
+        });
     }
 
     pub(super) fn client_of(&self, home: usize, session: SessionId) -> Option<usize> {

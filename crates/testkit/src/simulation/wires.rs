@@ -20,6 +20,7 @@ impl World {
         let line = Line { home, place: place.expect("a loop has few connections to a server") };
         self.forget(server, line);
         self.loops[home].slots[server][line.place] = Some(slot);
+        self.loops[home].tried[server] |= line.place == 0;
         let (conduct, now_ns) = (self.scenario.conduct, self.now_ns);
         let wire = Wire { server, line, attempt: self.servers[server].attempt(line) };
         let at_ns = self.servers[server].way_there(line).arrival(now_ns, conduct, &mut self.rng);
@@ -30,8 +31,21 @@ impl World {
     pub(super) fn disconnect(&mut self, home: usize, slot: usize) {
         if let Some((server, line)) = self.line_of(home, slot) {
             self.forget(server, line);
-            self.loops[home].slots[server][line.place] = None;
+            let it = &mut self.loops[home];
+            it.slots[server][line.place] = None;
+            it.tried[server] &= line.place > 0 || it.dataplane.connected_servers().any(|kept| kept == slot);
         }
+    }
+
+    /// Somebody wants one of a loop's servers to be connected to: if it was not needed yet, that is done now.
+    pub(super) fn want(&mut self, home: usize) {
+        let now = self.now();
+        let it = &mut self.loops[home];
+        let server = it.table.servers()[self.rng.random_range(0..it.table.servers().len())].clone();
+        it.dataplane.handle_server_wanted(&server, now);
+        self.carry_out_events(home);
+        let is_tried = self.loops[home].tried[tables::number_of(&server)];
+        self.ensure(is_tried, || format!("{server} is wanted, and loop {home} does not connect"));
     }
 
     /// Which server a slot of a loop is, and which connection to it.

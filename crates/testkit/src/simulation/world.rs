@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use weir_dataplane::{Mail, OnFailure, Report, SessionId};
+use weir_dataplane::{Budget, Mail, OnFailure, Report, SessionId};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -52,6 +52,12 @@ pub(super) enum Happening {
     Table,
     /// One of its loops takes the table that was given out with this number.
     TakeTable(usize, usize),
+    /// A reload changes how long servers may take.
+    Timeout(u64),
+    /// One of the loops hears of that.
+    TakeTimeout(usize, u64),
+    /// Somebody wants a server to be connected to before it is needed.
+    Want(usize),
     /// A server's name has other addresses.
     Move(usize),
     /// The proxy is told to end.
@@ -71,6 +77,8 @@ pub(super) struct World {
     pub(super) loops: Vec<Loop>,
     /// Who serves the clients through lent sessions, if that is done.
     pub(super) crew: Option<Crew>,
+    /// What all of them may hold together.
+    pub(super) budget: Arc<Budget>,
     /// All tables that were given out.
     pub(super) tables: Vec<Arc<Table>>,
     pub(super) clients: Vec<Client>,
@@ -111,12 +119,18 @@ impl World {
             })
             .collect();
         let freshness = Arc::default();
-        let crew = scenario.lent.map(|lent| Crew::new(lent, scenario.clients, &scenario.config, &table));
+        let budget = Budget::new(scenario.config.buffer_bytes_max);
+        let crew = scenario.lent.map(|lent| {
+            let config = (&scenario.config, &budget);
+            Crew::new((lent, scenario.watching), scenario.clients, config, &table)
+        });
+        let shared = (&freshness, &budget);
         let mut world = Self {
             seed,
             crew,
             now_ns: 0,
-            loops: (0..scenario.loops).map(|index| Loop::new(index, &scenario, &table, &freshness)).collect(),
+            loops: (0..scenario.loops).map(|index| Loop::new(index, &scenario, &table, shared)).collect(),
+            budget,
             tables: vec![table],
             clients,
             servers: (0..scenario.servers)
@@ -159,6 +173,7 @@ impl World {
             let at_ns = self.rng.random_range(0..=length_ns);
             self.happens(at_ns, Happening::Move(server));
         }
+        self.plan_reloads(length_ns);
         // Always the same one, so that the others have what it lacks.
         let server = self.rng.random_range(0..self.servers.len());
         for _ in 0..self.scenario.evictions {
@@ -176,6 +191,24 @@ impl World {
             };
             let at_ns = self.rng.random_range(0..=length_ns);
             self.happens(at_ns, Happening::Fault(server, fault));
+        }
+    }
+
+    /// What operators change while clients ask.
+    fn plan_reloads(&mut self, length_ns: u64) {
+        let mut timeout_ns = self.scenario.config.timeout_ns;
+        let mut times: Vec<_> =
+            (0..self.scenario.timeouts).map(|_| self.rng.random_range(0..=length_ns)).collect();
+        times.sort_unstable();
+        for at_ns in times {
+            // Shorter each time: who asks later never waits longer.
+            timeout_ns = timeout_ns / 4 * 3;
+            self.happens(at_ns, Happening::Timeout(timeout_ns));
+        }
+        for _ in 0..if self.scenario.config.connects_when_needed { 3 } else { 0 } {
+            let (home, at_ns) =
+                (self.rng.random_range(0..self.loops.len()), self.rng.random_range(0..=length_ns));
+            self.happens(at_ns, Happening::Want(home));
         }
     }
 
@@ -200,7 +233,8 @@ impl World {
             }
             self.turn();
         }
-        // Close the window in which the last request was answered.
+        self.finish();
+        // What nobody uses is given back meanwhile.
         self.now_ns += 2_000_000_000;
         let report = self.report();
         self.must(self.verdict(&report));
@@ -212,10 +246,25 @@ impl World {
         }
     }
 
+    /// The drivers end: what dataplanes have not told yet they tell now.
+    fn finish(&mut self) {
+        let now = self.now();
+        for home in 0..self.loops.len() {
+            let is_told = self.loops[home].finish(now);
+            self.must(is_told);
+        }
+        let is_told = self.crew.as_mut().map_or(Ok(()), |crew| crew.finish(now));
+        self.must(is_told);
+    }
+
     /// What all loops have measured together.
     fn report(&mut self) -> Report {
         let now = self.now();
-        self.loops.iter_mut().for_each(|it| it.dataplane.handle_time(now));
+        for home in 0..self.loops.len() {
+            self.loops[home].dataplane.handle_time(now);
+            let is_told = self.loops[home].end_turn(now);
+            self.must(is_told);
+        }
         let mut reports = self.loops.iter().map(|it| it.dataplane.report(now));
         let first = reports.next().expect("a proxy has a loop");
         let crew = self.crew.as_mut().map(|crew| crew.report(now));
@@ -277,6 +326,19 @@ impl World {
                     crew.take_table(&self.loops[home].table, now);
                 }
             }
+            Happening::Timeout(timeout_ns) => {
+                for home in 0..self.loops.len() {
+                    let at_ns = self.now_ns + self.loop_delay_ns(home);
+                    self.happens(at_ns, Happening::TakeTimeout(home, timeout_ns));
+                }
+            }
+            Happening::TakeTimeout(home, timeout_ns) => {
+                self.loops[home].take_timeout(timeout_ns, self.now_ns);
+                if let Some(crew) = &mut self.crew {
+                    crew.take_timeout(timeout_ns);
+                }
+            }
+            Happening::Want(home) => self.want(home),
             Happening::Move(server) => {
                 for it in &mut self.loops {
                     if let Some(slot) = it.slots[server][0] {
