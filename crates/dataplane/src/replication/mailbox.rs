@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(write_by_mail.written_key().as_deref(), Some(&b"k"[..]));
         let stamps = Stamps::at(complete);
         let reply = b"STORED\r\n".to_vec();
-        let outcome = Outcome { reply, stamps, first_sent: true, error: false, blame: None };
+        let outcome = Outcome { reply, stamps, first_sent: true, error: None, blame: None };
         owner.reply(write_by_mail.sender(), outcome);
         let (to, mail) = owner.poll().expect("a reply");
         assert!(!home.is_quiet() && owner.is_quiet());

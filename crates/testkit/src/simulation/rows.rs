@@ -38,7 +38,7 @@ struct OfOperation {
 /// When the kernel received what was read at `read`. It does not always say so.
 pub(super) fn arrival(read: Instant) -> Option<Instant> {
     let read_ns = read.as_nanos();
-    (read_ns % 3 > 0).then(|| Instant::from_nanos(read_ns - read_ns.min(read_ns % 1_000)))
+    (!read_ns.is_multiple_of(3)).then(|| Instant::from_nanos(read_ns - read_ns.min(read_ns % 1_000)))
 }
 
 impl Rows {

@@ -168,8 +168,8 @@ impl Scenario {
 /// What the driver asks of dataplanes besides.
 fn watching(rng: &mut SmallRng) -> Watching {
     Watching {
-        windows: rng.random_bool(0.6),
-        share: *[None, None, Some(0.2), Some(1.0), Some(1.0)].choose(rng).expect("some shares"),
+        windows: rng.random_bool(0.4),
+        share: *[None, None, None, Some(0.2), Some(1.0)].choose(rng).expect("some shares"),
         arrivals: rng.random_bool(0.5),
     }
 }
