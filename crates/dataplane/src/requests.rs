@@ -423,6 +423,45 @@ impl Requests {
 
     /// Appends the answer to the client's bytes if it is its turn, or parks it in the service.
     fn answer(&mut self, base: &mut Base, key: RequestKey, reply: Option<Deciding<'_>>) {
+        if reply.is_none_or(|reply| !self.answer_at_once(base, key, reply)) {
+            self.answer_with_care(base, key, reply);
+        }
+    }
+
+    /// Appends a reply that needs nothing else and is not large, if it is its turn. Returns whether it was.
+    #[inline(always)]
+    fn answer_at_once(&mut self, base: &mut Base, key: RequestKey, reply: Deciding<'_>) -> bool {
+        let Base { clients, fleet: Fleet { config, .. }, .. } = base;
+        let service = &mut self.services[key];
+        let (session, held) = clients.with_held(service.session);
+        let replies = &mut session.replies;
+        let end = if reply.lacks_end { END } else { b"" };
+        let len = reply.bytes.len() + end.len();
+        let is_usual = (len <= SMALL_REPLY_BYTES
+            || len < config.large_value_bytes && held.admits(len, false))
+            && !service.verdict.is_error()
+            && service.gather.is_none()
+            && self.large_input.is_none()
+            && !replies.is_blocked()
+            && replies.buffered_bytes() + len <= config.session_buffer_bytes_max
+            && replies.next_to_append() == Some(key);
+        if is_usual {
+            if let Some(traced) = &mut service.traced {
+                traced.note_reply(len);
+            }
+            replies.append(|out| {
+                out.append(len, |out| {
+                    out.extend_from_slice(reply.bytes);
+                    out.extend_from_slice(end);
+                });
+            });
+        }
+        is_usual
+    }
+
+    /// The same, whatever the answer is.
+    #[inline(never)]
+    fn answer_with_care(&mut self, base: &mut Base, key: RequestKey, reply: Option<Deciding<'_>>) {
         let Base { clients, fleet: Fleet { config, .. }, meter, .. } = base;
         let Self { services, answers: spare_answers, large_input, .. } = self;
         let service = &mut services[key];
