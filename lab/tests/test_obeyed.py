@@ -11,6 +11,7 @@ import pytest
 
 from test_run import WEIR, needs_programs
 from test_unloaded import Silent
+from weir_lab.bench.programs.subjects import abilities_of
 from weir_lab.bench.running import Executables
 from weir_lab.bench.running.verdict import judge
 from weir_lab.bench.running.verdict.obeyed import disobeyed
@@ -128,6 +129,25 @@ def test_a_rate_of_several_generators_is_read_back_as_one(open_sweep: Path) -> N
     assert told_with(folder, arrivals="fixed") == [
         "the load generator ran with arrivals poisson, and the cell sets fixed"
     ]
+
+
+@needs_programs
+def test_a_crew_that_is_asked_to_be_fixed_is_held_to_it(tmp_path: Path) -> None:
+    """An adaptive crew undoes the number of workers where threads wait for processors; no run and no page said it."""
+    if "--crew" not in abilities_of(WEIR).flags:
+        pytest.skip("this weir has no --crew")
+    file = tmp_path / "crew.toml"
+    text = STUDY.replace('"event", ', "").replace("proxies = [2]", 'crew = ["fixed", "adaptive"]')
+    file.write_text(text)
+    outcome = run_study(file, tmp_path / "sweep", Executables(WEIR, "memcached"), ["test"], Silent())
+    assert outcome.given_up == [], [run.meta.verdict.reasons for run in read_runs(tmp_path / "sweep")[0]]
+    for run in read_runs(tmp_path / "sweep")[0]:
+        if run.meta.verdict.valid:
+            other = {"fixed": "adaptive", "adaptive": "fixed"}[run.meta.settings.crew or ""]
+            assert told_with(run.folder) == []
+            assert told_with(run.folder, crew=other) == [
+                f"the proxy ran with crew {run.meta.settings.crew}, and the cell sets {other}"
+            ]
 
 
 @needs_programs

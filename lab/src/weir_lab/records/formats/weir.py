@@ -32,6 +32,7 @@ __all__ = [
     "MergedDistribution",
     "Phase",
     "ProxyConfig",
+    "ProxySettings",
     "ProxyStation",
     "Record",
     "Snapshot",
@@ -249,6 +250,12 @@ class SnapshotProcess(Record):
     cpu_system_ns: Count
 
 
+class ProxySettings(Record):
+    """Settings by the names of their flags, as far as only these tell them."""
+
+    crew: str | None = None
+
+
 class ProxyConfig(Record):
     """What was in force in a proxy, as far as studies set it."""
 
@@ -258,7 +265,7 @@ class ProxyConfig(Record):
     servers: list[str] | None = None
     placement: str | None = None
     multiget: str | None = None
-    crew: str | None = None
+    settings: ProxySettings = ProxySettings()
 
 
 class ProxyStation(Record):

@@ -105,7 +105,7 @@ def _of_proxy(snapshot: Snapshot, settings: Settings) -> list[tuple[str, object,
     if settings.engine is Engine.EVENT:
         return [*told, ("threads", settings.proxy_threads, config.threads)]
     if settings.crew is not None:
-        told.append(("crew", settings.crew, config.crew or "not told"))
+        told.append(("crew", settings.crew, config.settings.crew or "not told"))
     name, setting = _CREWS[settings.engine]
     crews = {one.threads for one in snapshot.stations if one.station == name}
     return [*told, *((name, getattr(settings, setting), threads) for threads in sorted(crews))]
