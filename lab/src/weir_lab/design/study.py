@@ -49,7 +49,7 @@ _TARGET = re.compile(r"(\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65_535
 STARTED_SETTINGS = (
     *("path", "subject", "servers", "server_threads", "server_memory_mib", "proxies", "proxy_threads", "engine"),
-    *("workers", "readers", "replicas", "placement", "multiget"),
+    *("workers", "readers", "crew", "replicas", "placement", "multiget"),
 )
 """Settings of what a study with targets does not start."""
 SEARCH_RUNS_MIN = 8

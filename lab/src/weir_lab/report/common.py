@@ -64,6 +64,7 @@ _OF_PROXIES = {
     "proxy_threads",
     "workers",
     "readers",
+    "crew",
     "replicas",
     "placement",
     "multiget",

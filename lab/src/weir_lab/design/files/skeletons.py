@@ -38,6 +38,7 @@ _EXAMPLES = {
     "multiget": "sharded",
     "workers": 8,
     "readers": 8,
+    "crew": "fixed",
     "placement": "twemproxy/ketama",
 }
 

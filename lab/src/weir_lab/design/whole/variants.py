@@ -11,7 +11,7 @@ from weir_lab.errors import StudyError
 __all__ = ["with_event_engine"]
 
 # Threads that only the threaded engines have.
-_THREADS = ("workers", "readers")
+_THREADS = ("workers", "readers", "crew")
 
 
 def with_event_engine(text: str) -> str | None:
