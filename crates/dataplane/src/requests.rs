@@ -20,6 +20,7 @@ pub(crate) mod bulk_reads;
 pub(crate) mod bulk_writes;
 pub(crate) mod clock;
 pub(crate) mod context;
+pub(crate) mod deciding;
 pub(crate) mod degrade;
 pub(crate) mod deliver;
 pub(crate) mod dispatch;
@@ -54,6 +55,7 @@ use crate::{
     requests::base::Base,
     requests::bulk_reads::BulkReads,
     requests::context::Context,
+    requests::deciding::{Deciding, END, write_answer},
     requests::failover::{Asked, rescue_meta},
     requests::gather::Gather,
     requests::outcome::{fail_part, fail_with_line},
@@ -653,21 +655,6 @@ impl Requests {
     }
 }
 
-/// The reply that decides a request, where it was read.
-#[derive(Clone, Copy, Debug)]
-struct Deciding<'a> {
-    bytes: &'a [u8],
-    /// It has no `END` of its own: it came with those to others (`pipeline/line.rs`).
-    lacks_end: bool,
-}
-
-impl Deciding<'_> {
-    fn to_vec(self) -> Vec<u8> {
-        let end = if self.lacks_end { END } else { b"" };
-        [self.bytes, end].concat()
-    }
-}
-
 impl Index<RequestKey> for Requests {
     type Output = Service;
 
@@ -683,28 +670,3 @@ impl IndexMut<RequestKey> for Requests {
         &mut self.services[key]
     }
 }
-
-/// Appends an answer: these bytes, or what was gathered.
-fn write_answer(
-    out: &mut Outbox,
-    (bytes, end): (Option<&[u8]>, &[u8]),
-    gather: &mut Option<Box<Gather>>,
-    large_input: Option<&Arc<Vec<u8>>>,
-) {
-    let Some(bytes) = bytes else {
-        return gather.iter_mut().for_each(|gather| gather.merge_into(out));
-    };
-    match large_input.and_then(|all| SharedBytes::of(all, bytes)) {
-        Some(large) => {
-            out.push(large);
-            out.append(end.len(), |out| out.extend_from_slice(end));
-        }
-        None => out.append(bytes.len() + end.len(), |out| {
-            out.extend_from_slice(bytes);
-            out.extend_from_slice(end);
-        }),
-    }
-}
-
-/// What ends the answer to a retrieval.
-const END: &[u8] = b"END\r\n";
