@@ -150,8 +150,8 @@ impl Clients {
         }
     }
 
-    /// The connection is gone. Hands out every request that is owed a reply, with whether that was appended; how many of them are done is what
-    /// `orphaned` counts. Returns whether the session was there.
+    /// The connection is gone. Hands out every request that is owed a reply, with whether that was appended; `orphaned` says of each whether it
+    /// is done. Returns whether the session was there.
     pub(crate) fn close(
         &mut self,
         id: SessionId,

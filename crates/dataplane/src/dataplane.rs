@@ -65,7 +65,7 @@ impl Dataplane {
         self.base.clients.recharge(id);
     }
 
-    /// Whether the driver should read from this client. Turns true again with [`Event::Resume`].
+    /// Whether the driver should read from this client. Claims true again with [`Event::Resume`].
     pub fn wants_read(&self, id: SessionId) -> bool {
         self.base.clients.get(id).is_some_and(|session| session.intake.wants_read())
     }
@@ -279,19 +279,19 @@ impl Dataplane {
     }
 
     /// The reply, as soon as the request needs nothing more; empty where the client asked for silence. Of a large one what is to be written
-    /// next: after [`Dataplane::finish_hosted`] the rest is handed out.
-    pub fn hosted_reply(&self, id: SessionId) -> Option<&[u8]> {
+    /// next: after [`Dataplane::finish_lent`] the rest is handed out.
+    pub fn lent_reply(&self, id: SessionId) -> Option<&[u8]> {
         lent::reply(&self.base, id)
     }
 
     /// `count` bytes of the reply were handed to the kernel by `now`. The session is free again; what is left of the reply is
     /// handed out, for [`Dataplane::finish_unsent`].
-    pub fn finish_hosted(&mut self, id: SessionId, count: usize, now: Instant) -> Option<Unsent> {
+    pub fn finish_lent(&mut self, id: SessionId, count: usize, now: Instant) -> Option<Unsent> {
         lent::finish(&mut self.requests, &mut self.base, id, count, now)
     }
 
     /// The client is gone. The session is free again.
-    pub fn abandon_hosted(&mut self, id: SessionId) {
+    pub fn abandon_lent(&mut self, id: SessionId) {
         lent::abandon(&mut self.requests, &mut self.base, id);
     }
 

@@ -3,14 +3,15 @@
 //! A driver moves bytes and tells the time; everything else happens here: requests are parsed, placed, sent to one or
 //! more servers, and answered in each client's order, whatever the servers do. [`Dataplane`] is the first type to read. What
 //! goes in are calls named `handle_*`, with the instant at which the thing happened; what comes out is asked for by calls named
-//! `poll_*`. One event loop owns one dataplane; dataplanes share nothing but the immutable [`weir_routing::Table`].
+//! `poll_*`. One event loop owns one dataplane; dataplanes share only the immutable
+//! [`weir_routing::Table`], the memory budget, and what is known of copies that are missing.
 //!
 //! | room | holds |
 //! |---|---|
 //! | `dataplane` | [`Dataplane`]: the driver's border |
 //! | `requests` | `Requests`: what each request asks of which servers, and what becomes of the replies: `admission`, `dispatch`, `deliver`, `turn`, `plan`, `failover`, `verdict` |
-//! | `clients` | `Clients`: sessions: bytes become requests (`intake`), the order of the replies (`replies`, `sequence`), clients that take too long |
-//! | `replication` | `Fleet`, `Replication`: keys with several servers: who decides (`fleet`), what the others hear (`write`, `follow`), what they missed (`journal`), who is fresh (`freshness`) and may be read (`readers`) |
+//! | `clients` | `Clients`: sessions: bytes become requests (`intake`), the order of the replies (`replies`) and of requests that are served at different places (`sequence`), clients that take too long |
+//! | `replication` | `Fleet`, `Replication`: keys with several servers: who decides (`readers`, asked by `fleet` for reads and `write` for writes), what the others hear (`write`, `follow`), what they missed (`journal`), who is fresh (`freshness`) and may be read (`readers`) |
 //! | `servers` | `Servers`: connections: what is queued and in flight, deadlines, health, greeting, bulk connections |
 //! | `routes` | which servers there are, where keys go, and how both change |
 //! | `meter` | `Meter`: counters, windows of a second, reports, sampled requests |

@@ -1,13 +1,15 @@
 //! Requests in service: what each asks of which servers, and what becomes of the replies.
 //!
 //! [`Requests`] owns the requests in service, what plans retrievals, the reads that bring much, and memory that is kept to be used again. It is
-//! given replies and losses, part by part, and answers clients by their sessions. Arrows go one way:
+//! given replies and losses, part by part, and answers clients by their sessions. No file below names one above it:
 //!
 //! ```text
-//!   turn, admission, deliver ──▶ dispatch ──▶ Requests ──▶ writes, second_step, failover, ask_alone, bulk_reads
-//!   time, bytes    replies       requests     answers         │  say whether there is something to wait for
-//!                                                             ▼
-//!                                     plan, retrieval, send, outcome ──▶ service, gather, again, reread, answer ──▶ Base
+//!   turn (time, losses, tables), deliver (replies)
+//!      └▶ admission (what is read becomes requests), lent ──▶ dispatch (requests become messages)
+//!            └▶ Requests (begin, take_reply, finish, answers)
+//!                  └▶ writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
+//!                        └▶ plan, auto, retrieval, send, outcome
+//!                              └▶ services, service: clock, verdict, degrade, answer, gather, again, reread ──▶ Base
 //! ```
 
 pub(crate) mod admission;
@@ -62,7 +64,7 @@ use crate::{
     requests::plan::Planner,
     requests::second_step::ask_deciders,
     requests::send::{Message, send},
-    requests::service::{Care, Service, Stage},
+    requests::service::{Kind, Service, Stage},
     requests::services::Services,
     requests::writes::{
         answer_by_mail, learn_from_second_step, leave_line, put_back_missed, take_write_loss,
@@ -154,7 +156,7 @@ impl Requests {
         if !silent {
             session.replies.owe(key);
         }
-        service.claim = session.turns.enter();
+        service.claim = session.claims.enter();
         if let Some(stalled) = session.stalled.take() {
             if !session.is_lent() {
                 service.clock.set_created(stalled.created());
@@ -328,10 +330,10 @@ impl Requests {
         let service = &mut self.services[key];
         service.clock.receive(now);
         let id = service.session;
-        if service.care == Care::DecidedAlone {
+        if service.kind == Kind::DecidedAlone {
             base.clients[id].end_deciding();
         }
-        if service.care == Care::Bulk {
+        if service.kind == Kind::Bulk {
             let Requests { services, planner, bulk_reads, .. } = self;
             let reply_len = reply.map(|reply| reply.bytes.len());
             if bulk_reads.come_back(base, planner, (key, &mut services[key]), reply_len) {
@@ -346,7 +348,7 @@ impl Requests {
         self.conclude(base, key, blame, reply, now);
     }
 
-    /// A request of a client is done. `blame`: a server is to blame for that it failed, and why, unless it said so itself.
+    /// A request of a client is done. `blame`: which server is to blame for a failure: why it gave no answer, or nothing if it said so itself.
     fn conclude(
         &mut self,
         base: &mut Base,
@@ -365,7 +367,7 @@ impl Requests {
             self.note_result(base, key, reply.map(|reply| reply.bytes));
         }
         if !claim.is_empty() {
-            self.leave_turn(base, id, claim);
+            self.leave_claim(base, id, claim);
         }
         if base.clients[id].is_gone() || self.services[key].silent {
             return self.finish_silently(base, key, now);
@@ -385,8 +387,8 @@ impl Requests {
     }
 
     #[cold]
-    fn leave_turn(&mut self, base: &mut Base, id: SessionId, claim: Claim) {
-        if base.clients[id].turns.leave(claim) {
+    fn leave_claim(&mut self, base: &mut Base, id: SessionId, claim: Claim) {
+        if base.clients[id].claims.leave(claim) {
             base.clients.let_go_on(id);
         }
     }
@@ -500,7 +502,9 @@ impl Requests {
         let refusal;
         if let Some(whose) = whose {
             service.verdict.set_error(true);
-            refusal = format!("SERVER_ERROR {} {whose}\r\n", Fault::Buffer.name()).into_bytes();
+            let mut line = Vec::new();
+            Fault::Buffer.write_to(whose, &mut line);
+            refusal = line;
             len = refusal.len();
             (bytes, end) = (Some(refusal.as_slice()), b"");
         }

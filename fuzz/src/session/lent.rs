@@ -157,22 +157,22 @@ impl World {
     fn next_answerable(&mut self) -> Option<(SessionId, Job)> {
         let Self { dataplane, crew: Some(crew), .. } = self else { return None };
         let place =
-            crew.serving.iter().position(|(session, _)| dataplane.hosted_reply(*session).is_some())?;
+            crew.serving.iter().position(|(session, _)| dataplane.lent_reply(*session).is_some())?;
         Some(crew.serving.swap_remove(place))
     }
 
     fn answer_lent(&mut self, session: SessionId, job: &Job) {
-        let reply = self.dataplane.hosted_reply(session).expect("it is answerable").len();
+        let reply = self.dataplane.lent_reply(session).expect("it is answerable").len();
         assert!(
             !self.dataplane.is_given_up() || self.dataplane.is_owed_replies(),
             "what is given up is owed"
         );
         let is_gone = self.crew().clients[job.client].as_ref().is_some_and(|it| it.gone);
         if is_gone && reply > 0 {
-            self.dataplane.abandon_hosted(session);
+            self.dataplane.abandon_lent(session);
         } else {
             let count = self.clients[job.client].accepts(reply);
-            let unsent = self.dataplane.finish_hosted(session, count, self.now);
+            let unsent = self.dataplane.finish_lent(session, count, self.now);
             assert!(count == reply || unsent.is_some(), "what the kernel did not take is lost");
             if let Some(visitor) = &mut self.crew().clients[job.client] {
                 visitor.unsent = unsent;

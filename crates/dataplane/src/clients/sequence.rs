@@ -79,7 +79,7 @@ impl Default for Sequence {
 
 /// The order of one session's requests.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct Claims {
     sequence: Option<Box<Sequence>>,
     /// What the request that is being taken claims.
     claim: Claim,
@@ -87,8 +87,8 @@ pub(crate) struct Turns {
     is_waiting: bool,
 }
 
-impl Turns {
-    /// Whether a request must wait for earlier ones. If not, what it claims is noted for [`Turns::enter`].
+impl Claims {
+    /// Whether a request must wait for earlier ones. If not, what it claims is noted for [`Claims::enter`].
     pub(crate) fn waits(&mut self, claim: Claim) -> bool {
         if self.sequence.as_ref().is_some_and(|sequence| !sequence.admits(claim)) {
             self.is_waiting = true;

@@ -9,7 +9,7 @@ use crate::{
     clients::bulk::{Bulk, Slicing},
     clients::patience::Doing,
     clients::replies::Replies,
-    clients::sequence::Turns,
+    clients::sequence::Claims,
     config::Config,
     memory::budget::Held,
     memory::buffer::beyond_idle,
@@ -29,7 +29,7 @@ pub(crate) struct Session {
     /// Its large requests.
     pub(crate) bulk: Bulk,
     /// The order of its requests where they are served at different places.
-    pub(crate) turns: Turns,
+    pub(crate) claims: Claims,
     /// Its next request waits for a key.
     pub(crate) stalled: Option<Box<Stalled>>,
     origin: Origin,
@@ -82,7 +82,7 @@ impl Session {
             intake: Intake::new(config.limits, now),
             replies: Replies::default(),
             bulk: Bulk::new(config),
-            turns: Turns::default(),
+            claims: Claims::default(),
             stalled: None,
             origin,
             stage: Stage::Open,
@@ -298,7 +298,7 @@ impl Session {
     pub(crate) fn give_memory_back(&mut self) {
         self.intake.give_memory_back();
         self.replies.give_memory_back();
-        self.turns.give_memory_back();
+        self.claims.give_memory_back();
     }
 }
 

@@ -65,7 +65,7 @@ fn is_spread(base: &Base) -> bool {
 /// Whether a request must wait for earlier ones of its session. If not, what it claims is noted when it is taken.
 fn waits_for_earlier(base: &mut Base, id: SessionId, parsed: &Parsed<'_>) -> bool {
     let claim = Claim::of(parsed, |name| other_owner(base, name).is_some());
-    let waits = base.clients[id].turns.waits(claim);
+    let waits = base.clients[id].claims.waits(claim);
     base.meter.counters().session_order_waits += u64::from(waits);
     waits
 }

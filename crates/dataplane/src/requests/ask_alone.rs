@@ -57,7 +57,7 @@ pub(crate) fn ask_alone(
     ask_again(backend, &fleet.config, (new, b"get"), Names(keys), now);
     backend.note_try(part.tries() + 1);
     // What was sent first is a part of the time at the servers.
-    service.clock.follow_if_sent();
+    service.clock.begin_second_try();
     meter.counters().gets_asked_alone += 1;
     true
 }

@@ -1,6 +1,6 @@
-//! Reads that bring much: over a server's bulk connection, in slices, a few at a time.
+//! Reads that may return much data: over a server's bulk connection, in slices, a few at a time.
 //!
-//! A reply of megabytes keeps a connection busy, and every reply behind it waits, whoever asked. Who asks for many of them and reads none
+//! A reply of megabytes keeps a connection busy, and every reply behind it waits, whoever asked. A client that asks for many and reads none
 //! makes servers and proxy work for nothing. How long a reply will be is not known when it is asked for; what the session's last reads
 //! brought is. A read that is expected to bring much, or names many keys, is carried out like this:
 //!
@@ -27,7 +27,7 @@ use crate::{
     clients::session::Session,
     requests::base::Base,
     requests::plan::{Asker, Plan, Planner},
-    requests::service::{Care, Service},
+    requests::service::{Kind, Service},
     servers::backend::RequestKey,
 };
 use std::{
@@ -225,7 +225,7 @@ impl BulkReads {
         now: Instant,
     ) {
         service.clock.set_created(now);
-        service.clock.follow();
+        service.clock.begin_second_step();
         self.note_sent(&base.clients[service.session], (key, service), slice, Some(before.without(slice)));
     }
 
@@ -238,7 +238,7 @@ impl BulkReads {
     ) {
         let keys = slice.key_count();
         let bytes = keys.saturating_mul(session.bulk.habits.bytes_per_key());
-        service.care = Care::Bulk;
+        service.kind = Kind::Bulk;
         self.reads.insert(key, BulkRead { keys, bytes, slices });
         self.bytes_in_service += bytes;
     }
@@ -284,7 +284,7 @@ impl BulkReads {
         reply_len: Option<usize>,
     ) -> bool {
         let session = &mut base.clients[service.session];
-        service.care = Care::Nothing;
+        service.kind = Kind::Nothing;
         let Some(read) = self.reads.get(&key) else {
             session.bulk.writes -= 1;
             return false;

@@ -2,7 +2,7 @@
 
 use crate::{
     requests::base::Base,
-    requests::service::{Care, Service},
+    requests::service::{Kind, Service},
     wire::write::value_len,
     wire::written::written_key,
 };
@@ -38,7 +38,7 @@ fn goes_bulk(base: &Base, parsed: &Parsed<'_>) -> bool {
 /// A request went over a bulk connection: its session waits for it.
 pub(crate) fn note_bulk(service: &mut Service, base: &mut Base, bulk: usize, mark: u32) {
     if service.outstanding > 0 {
-        service.care = Care::Bulk;
+        service.kind = Kind::Bulk;
         base.clients[service.session].bulk.writes += 1;
         base.fleet.servers.note_bulk(bulk, mark);
     }

@@ -10,7 +10,7 @@
 use crate::{clients::taken::Taken, servers::begun::Begun};
 use weir_timing::{Instant, Stamps};
 
-/// When what happened to a request.
+/// When each thing happened to a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     stamps: Stamps,
@@ -64,7 +64,7 @@ impl Clock {
         self.stamps.created
     }
 
-    /// It has waited since then for something that nobody of this request can be blamed for.
+    /// Its time counts from then on: it has waited before for something outside of its control.
     pub(crate) fn set_created(&mut self, created: Instant) {
         self.stamps.created = created;
     }
@@ -100,12 +100,12 @@ impl Clock {
     }
 
     /// Servers are asked for more because of what others have answered.
-    pub(crate) fn follow(&mut self) {
+    pub(crate) fn begin_second_step(&mut self) {
         self.is_following = true;
     }
 
     /// They are asked for what others did not answer: what was sent first is a part of the time at the servers.
-    pub(crate) fn follow_if_sent(&mut self) {
+    pub(crate) fn begin_second_try(&mut self) {
         self.is_following |= self.is_first_sent;
     }
 

@@ -1,4 +1,4 @@
-//! What becomes of a request of which a part failed: the error, or misses.
+//! Which failures are answered as misses, and what such a miss looks like.
 //!
 //! With [`OnFailure::Degrade`] a retrieval is answered whatever servers do: the keys of a part that failed are misses. What a
 //! miss is answered with lies in the service from the start, and stays the answer where no server gives a better one; in a

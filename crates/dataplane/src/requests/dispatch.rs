@@ -24,7 +24,7 @@ use crate::{
     requests::plan::{Asker, Plan},
     requests::retrieval::send_plan,
     requests::send::Message,
-    requests::service::{Care, retrieval_operation},
+    requests::service::{Kind, retrieval_operation},
     requests::writes::{mail_write, other_owner, replicate},
     requests::{Context, Requests, auto, reread},
     servers::backend::RequestKey,
@@ -170,9 +170,9 @@ fn begin_meta(requests: &mut Requests, base: &mut Base, meta: Meta<'_>, context:
             }
             if base.fleet.routes.is_replicated() {
                 if base.fleet.routes.replicates(name) {
-                    service.care = Care::Replicated;
+                    service.kind = Kind::Replicated;
                 }
-                remember(service, base, reread::Message::of_meta(meta, name, expected));
+                remember(service, base, reread::Question::of_meta(meta, name, expected));
             }
             match base.fleet.decider(name) {
                 Ok(server) => requests.send(
@@ -297,7 +297,7 @@ fn flush_all(requests: &mut Requests, base: &mut Base, request: Request<'_>, con
                 message.write_to(backend.message());
             },
         );
-        if server != own && requests.services[key].care != Care::Bulk {
+        if server != own && requests.services[key].kind != Kind::Bulk {
             note_bulk(&mut requests.services[key], base, server, FLUSH_MARK);
         }
     }
@@ -345,7 +345,7 @@ fn retrieve(requests: &mut Requests, base: &mut Base, retrieval: Retrieval<'_>, 
     let degrades = Degrades::of(&base.fleet.config);
     service.answer_failures_with(degrades, || Answer::Fixed(b"END\r\n"));
     if base.fleet.routes.is_replicated() {
-        remember(service, base, reread::Message::of(retrieval.verb));
+        remember(service, base, reread::Question::of(retrieval.verb));
     }
     if is_bulk_read(&base.clients[context.session], &retrieval) {
         let Requests { services, bulk_reads, .. } = requests;

@@ -13,7 +13,7 @@ use crate::{
     requests::base::Base,
     requests::degrade::Degrades,
     requests::outcome::degrade_part,
-    requests::reread::{Message, MetaMessage, Reread},
+    requests::reread::{MetaQuestion, Question, Reread},
     requests::retrieval::ask_again,
     requests::service::Service,
     requests::services::Services,
@@ -35,7 +35,7 @@ pub(crate) struct Asked<'a> {
 
 /// The request may be asked for again.
 #[inline]
-pub(crate) fn remember(service: &mut Service, base: &Base, message: Option<Message>) {
+pub(crate) fn remember(service: &mut Service, base: &Base, message: Option<Question>) {
     let changes = base.clients[service.session].changes();
     service.reread = message.map(|message| Reread::new(message, changes, base.fleet.generation()));
 }
@@ -87,14 +87,14 @@ fn ask_another(
         let tried = reread.tried.get_or_insert_default();
         tried.push(asked.server);
         match &reread.message {
-            Message::Meta(meta) => ask_meta_elsewhere(service, base, (asked, meta, tried), now),
-            Message::Get => ask_elsewhere(service, base, b"get", (asked, tried), now),
-            Message::Gets => ask_elsewhere(service, base, b"gets", (asked, tried), now),
+            Question::Meta(meta) => ask_meta_elsewhere(service, base, (asked, meta, tried), now),
+            Question::Get => ask_elsewhere(service, base, b"get", (asked, tried), now),
+            Question::Gets => ask_elsewhere(service, base, b"gets", (asked, tried), now),
         }
     };
     // What was sent first is a part of the time at the servers.
     if is_asked {
-        service.clock.follow_if_sent();
+        service.clock.begin_second_try();
     }
     is_asked
 }
@@ -123,7 +123,7 @@ pub(crate) fn rescue_meta(
     let Some(mut reread) = service.reread.take_if(|it| it.concerns(is_doubted)) else {
         return Rescue::default();
     };
-    let Message::Meta(meta) = &reread.message else { return Rescue::default() };
+    let Question::Meta(meta) = &reread.message else { return Rescue::default() };
     let mut rescue = Rescue::default();
     if let Some(doubted) = reread.missed_by {
         base.fleet.replicas.learn_of_doubted(doubted, 1, u32::from(!is_miss));
@@ -144,7 +144,7 @@ pub(crate) fn rescue_meta(
         if rescue.is_asked {
             reread.missed_by = Some(asked.server);
             service.outstanding += 1;
-            service.clock.follow();
+            service.clock.begin_second_step();
             base.meter.counters().keys_asked_again += 1;
         }
     }
@@ -163,7 +163,7 @@ fn may_ask_elsewhere(service: &Service, base: &Base, reread: &Reread, now: Insta
 fn ask_meta_elsewhere(
     service: &Service,
     base: &mut Base,
-    (asked, meta, tried): (Asked<'_>, &MetaMessage, &[usize]),
+    (asked, meta, tried): (Asked<'_>, &MetaQuestion, &[usize]),
     now: Instant,
 ) -> bool {
     let Some(server) = next_reader(base, &meta.name, tried) else { return false };

@@ -4,9 +4,9 @@
 //! that it borrows a session that belongs to no connection:
 //!
 //! ```text
-//!   lend_session ─▶ serve ─▶ (as always: poll_server_output, handle_server_bytes, handle_time, …) ─▶ hosted_reply
+//!   lend_session ─▶ serve ─▶ (as always: poll_server_output, handle_server_bytes, handle_time, …) ─▶ lent_reply
 //!                     ▲                                                                                  │ written
-//!                     └───────────────────────────── finish_hosted, or abandon_hosted ◀──────────────────┘
+//!                     └───────────────────────────── finish_lent, or abandon_lent ◀──────────────────┘
 //! ```
 //!
 //! One request at a time is in service on a lent session. What it went through before comes along as [`crate::Taken`], so that its stamps

@@ -1,6 +1,6 @@
-//! What becomes of a request of which a part failed: the error, or misses.
+//! What a part of a request that failed means: an error, or misses (`degrade.rs`).
 //!
-//! Here alone failures become what clients are told. The texts are those of `verdict.rs`; what counts as a miss says `degrade.rs`.
+//! Of several failures `verdict.rs` keeps the first, and `wire/fault.rs` has the words. A refusal for lack of room is decided where it arises.
 
 use crate::{
     Fault, requests::base::Base, requests::degrade::Degrades, requests::service::Service,

@@ -10,7 +10,7 @@ pub(crate) struct Reread {
     changes_before: u64,
     /// The table by which it was sent.
     generation: u64,
-    pub(super) message: Message,
+    pub(super) message: Question,
     /// Servers that were lost with it.
     #[expect(
         clippy::box_collection,
@@ -23,14 +23,14 @@ pub(crate) struct Reread {
 
 /// What the server was asked, but for the keys that its connection knows.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum Question {
     Get,
     Gets,
-    Meta(Box<MetaMessage>),
+    Meta(Box<MetaQuestion>),
 }
 
 #[derive(Debug)]
-pub(crate) struct MetaMessage {
+pub(crate) struct MetaQuestion {
     /// The key by which it is placed.
     pub(super) name: Box<[u8]>,
     pub(super) bytes: Vec<u8>,
@@ -39,7 +39,7 @@ pub(crate) struct MetaMessage {
     pub(super) shows_token: bool,
 }
 
-impl Message {
+impl Question {
     /// That of a retrieval; `None` if it writes.
     pub(crate) const fn of(verb: RetrievalVerb) -> Option<Self> {
         match verb {
@@ -60,13 +60,13 @@ impl Message {
             bytes.extend_from_slice(b"mn\r\n");
         }
         let shows_token = meta.flags().any(|word| word[0] == b'c');
-        Some(Self::Meta(Box::new(MetaMessage { name: name.into(), bytes, echo, shows_token })))
+        Some(Self::Meta(Box::new(MetaQuestion { name: name.into(), bytes, echo, shows_token })))
     }
 }
 
 impl Reread {
     /// Of a session that has sent so many changes, by the table with this number.
-    pub(crate) const fn new(message: Message, changes_before: u64, generation: u64) -> Self {
+    pub(crate) const fn new(message: Question, changes_before: u64, generation: u64) -> Self {
         Self { changes_before, generation, message, tried: None, missed_by: None }
     }
 
@@ -77,6 +77,6 @@ impl Reread {
 
     /// Whether an answer to an `mg` is to be looked at, which this server has given.
     pub(crate) fn concerns(&self, is_doubted: bool) -> bool {
-        is_doubted && matches!(self.message, Message::Meta(_)) || self.missed_by.is_some()
+        is_doubted && matches!(self.message, Question::Meta(_)) || self.missed_by.is_some()
     }
 }

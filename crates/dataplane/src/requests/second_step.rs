@@ -55,7 +55,7 @@ pub(crate) fn ask_deciders(services: &mut Services, base: &mut Base, key: Reques
     gather.again = again;
     let is_asked = service.outstanding > 0;
     if is_asked {
-        service.clock.follow();
+        service.clock.begin_second_step();
     }
     is_asked
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use weir_protocol::RetrievalVerb;
 use weir_timing::{Instant, Operation, Outcome};
 
-/// One request's.
+/// The state of one request in service.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(super) session: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Service {
     pub(super) reread: Option<Reread>,
     /// The write goes to several replicas.
     pub(super) write: Option<Box<Replicated>>,
-    pub(super) care: Care,
+    pub(super) kind: Kind,
     pub(super) stage: Stage,
     /// What is noted of it, if it is sampled.
     pub(super) traced: Option<Box<Traced>>,
@@ -61,7 +61,7 @@ pub(crate) struct Service {
 
 /// What is special about a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Care {
+pub(crate) enum Kind {
     #[default]
     Nothing,
     /// It reads one key by a meta command, and the key has several servers: tokens in the reply are shown as Weir's.
@@ -84,7 +84,7 @@ pub(crate) enum Stage {
 }
 
 impl Service {
-    /// Nobody's.
+    /// A free place.
     pub(super) const VACANT: Self = Self {
         session: usize::MAX,
         silent: false,
@@ -101,7 +101,7 @@ impl Service {
         chosen: None,
         reread: None,
         write: None,
-        care: Care::Nothing,
+        kind: Kind::Nothing,
         stage: Stage::InService,
         traced: None,
         sender: None,
@@ -148,7 +148,7 @@ impl Service {
             chosen,
             reread,
             write,
-            care,
+            kind,
             stage,
             traced,
             sender,
@@ -156,8 +156,8 @@ impl Service {
         } = self;
         *session = usize::MAX;
         (*outstanding, *hits, *gathered_bytes) = (0, 0, 0);
-        (*care, *stage, *chosen, *sender, *claim) =
-            (Care::Nothing, Stage::InService, None, None, Claim::NONE);
+        (*kind, *stage, *chosen, *sender, *claim) =
+            (Kind::Nothing, Stage::InService, None, None, Claim::NONE);
         *verdict = Verdict::NONE;
         *answer = Answer::None;
         (*gather, *reread, *write, *traced) = (None, None, None, None);
@@ -187,7 +187,7 @@ impl Service {
     /// Whether it is a request for one key, and that has several servers.
     #[inline]
     pub(super) const fn is_of_replicated_key(&self) -> bool {
-        self.write.is_some() || matches!(self.care, Care::Replicated)
+        self.write.is_some() || matches!(self.kind, Kind::Replicated)
     }
 
     /// A message of it left the queue of a server, which is named so; so many had left before it.

@@ -77,7 +77,7 @@ fn lose(requests: &mut Requests, base: &mut Base, lost: Lost, now: Instant) {
     }
 }
 
-/// Gives up what is late, server by server.
+/// Server by server: moves late reads to other replicas, then gives up what is late.
 #[cold]
 fn expire_all(requests: &mut Requests, base: &mut Base, now: Instant) {
     let mut next = 0;

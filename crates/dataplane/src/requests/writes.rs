@@ -15,7 +15,7 @@ use crate::{
     requests::clock::Clock,
     requests::context::Context,
     requests::outcome::{fail_part, fail_with_line, note_refusal},
-    requests::service::{Care, Stage},
+    requests::service::{Kind, Stage},
     requests::services::Services,
     servers::backend::RequestKey,
     wire::write::Write,
@@ -90,7 +90,7 @@ pub(crate) fn answer_by_mail(
     base.replication.mail_outcome(sender, Outcome { reply, stamps, first_sent, error, blame });
 }
 
-/// The owner has answered. Returns whether a server is to blame for that it failed, and why.
+/// The owner has answered. Returns why a server is to blame, if one is.
 pub(crate) fn take_outcome(
     services: &mut Services,
     request: RequestKey,
@@ -125,7 +125,7 @@ pub(crate) fn replicate(
             service.outstanding = replicated.owed();
             service.write = Some(replicated);
             if write.is_conditional {
-                service.care = Care::DecidedAlone;
+                service.kind = Kind::DecidedAlone;
                 clients[service.session].begin_deciding();
             }
             return false;
@@ -174,7 +174,7 @@ fn carry_out(services: &mut Services, base: &mut Base, key: RequestKey, mut adva
     let_go_on(base, advanced.next());
     let service = &mut services[key];
     if advanced.has_sent() {
-        service.clock.follow();
+        service.clock.begin_second_step();
     }
     let owed = service.write.as_ref().map_or(0, |write| write.owed());
     service.outstanding = owed;

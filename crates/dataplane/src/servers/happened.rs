@@ -46,7 +46,7 @@ pub(crate) struct Lost {
 /// How a part that was lost may be asked for again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// Its time is up.
+    /// It may not be asked again: its time is up.
     Never,
     /// Of another server.
     Elsewhere,

@@ -477,6 +477,7 @@ impl Lifecycle {
             asks |= in_step.is_doubted_by(&part);
             late.push((request, part));
         });
+        // Only where the rule is switched off, for a test (`Mutation::Barrier`).
         let is_given_up = !self.config.has_barrier();
         let count = late.len() + moved;
         if count > 0 {

@@ -1,4 +1,4 @@
-//! Why a server did not answer, and what the client is told: the one place that turns faults into replies.
+//! Why a server did not answer, and what the client is told: the words for it.
 
 use std::fmt::Write as _;
 

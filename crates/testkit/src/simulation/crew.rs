@@ -1,7 +1,7 @@
 //! The second door: clients whose requests the driver takes itself, lets wait in a queue, and hands in on lent sessions.
 //!
 //! ```text
-//!   client ─▶ Intake ─▶ waiting (one at a time) ─▶ queue ─▶ lend_session, serve ─▶ hosted_reply ─▶ client
+//!   client ─▶ Intake ─▶ waiting (one at a time) ─▶ queue ─▶ lend_session, serve ─▶ lent_reply ─▶ client
 //!                                                   │ too many wait, or too long        │ what the kernel did not take
 //!                                                   └─▶ a dataplane without servers      └─▶ Unsent
 //! ```
@@ -383,7 +383,7 @@ impl World {
         loop {
             let Self { crew: Some(crew), loops, .. } = self else { return any };
             let Some(&(session, _)) = crew.serving.get(place) else { return any };
-            if loops[0].dataplane.hosted_reply(session).is_none() {
+            if loops[0].dataplane.lent_reply(session).is_none() {
                 place += 1;
                 continue;
             }
@@ -434,7 +434,7 @@ impl World {
             Some(session) => (&self.loops[0].dataplane, session),
             None => (&crew.desk, crew.desk_session),
         };
-        let reply = dataplane.hosted_reply(id).map(<[u8]>::to_vec);
+        let reply = dataplane.lent_reply(id).map(<[u8]>::to_vec);
         let due = Crew::due(job);
         let is_gone = crew.visitors[client].gone;
         let Some(reply) = reply else { return self.ensure(false, || "a denied request waits".to_owned()) };
@@ -448,11 +448,11 @@ impl World {
         let Self { crew: Some(crew), loops, .. } = self else { return };
         let dataplane = if session.is_some() { &mut loops[0].dataplane } else { &mut crew.desk };
         if is_gone && !reply.is_empty() {
-            dataplane.abandon_hosted(id);
+            dataplane.abandon_lent(id);
             crew.visitors[client].busy = false;
             return self.visitor_goes_on(client);
         }
-        let unsent = dataplane.finish_hosted(id, count, now);
+        let unsent = dataplane.finish_lent(id, count, now);
         self.clients[client].note_written(count);
         match unsent {
             None => {

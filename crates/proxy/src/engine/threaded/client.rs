@@ -239,7 +239,7 @@ impl Client {
         (session, keys): (SessionId, usize),
         clock: Clock,
     ) -> Option<Next> {
-        let reply = dataplane.hosted_reply(session)?;
+        let reply = dataplane.lent_reply(session)?;
         let mut turn = self.turn();
         let offered = reply.len();
         // A failure says nothing of what there is.
@@ -252,7 +252,7 @@ impl Client {
         };
         match written {
             Some(count) => {
-                let unsent = dataplane.finish_hosted(session, count, clock.now());
+                let unsent = dataplane.finish_lent(session, count, clock.now());
                 turn.habits.note(keys, count + unsent.as_ref().map_or(0, Unsent::len));
                 if let Some(mut unsent) = unsent {
                     // Of a large reply one piece after the other is written.
@@ -274,7 +274,7 @@ impl Client {
                 }
             }
             None => {
-                dataplane.abandon_hosted(session);
+                dataplane.abandon_lent(session);
                 turn.broken = true;
             }
         }

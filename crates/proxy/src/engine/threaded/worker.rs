@@ -154,7 +154,7 @@ impl Worker {
     /// The place of the first request in service from this place on whose reply is complete.
     fn next_answerable(&self, from: usize) -> Option<usize> {
         let dataplane = self.event_loop.dataplane();
-        (from..self.serving.len()).find(|&place| dataplane.hosted_reply(self.serving[place].0).is_some())
+        (from..self.serving.len()).find(|&place| dataplane.lent_reply(self.serving[place].0).is_some())
     }
 
     /// Returns whether no more may be taken; otherwise nothing waits.

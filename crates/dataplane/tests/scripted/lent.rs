@@ -21,9 +21,9 @@ impl World {
         self.turn();
     }
 
-    fn hosted_reply(&mut self, session: SessionId) -> Option<String> {
-        let reply = self.dataplane.hosted_reply(session)?.to_vec();
-        self.dataplane.finish_hosted(session, reply.len(), self.now);
+    fn lent_reply(&mut self, session: SessionId) -> Option<String> {
+        let reply = self.dataplane.lent_reply(session)?.to_vec();
+        self.dataplane.finish_lent(session, reply.len(), self.now);
         Some(String::from_utf8(reply).expect("text"))
     }
 }
@@ -36,9 +36,9 @@ fn a_request_that_waited_behind_its_own_clients_others_has_its_whole_time() {
     world.serve(session, "set a 0 0 1 noreply\r\nx\r\n", created);
     assert_eq!(world.server_gets(0), "set a 0 0 1\r\nx\r\n");
     world.pass(TIMEOUT - 1);
-    assert_eq!(world.hosted_reply(session), None);
+    assert_eq!(world.lent_reply(session), None);
     world.server_says(0, "STORED\r\n");
-    assert_eq!(world.hosted_reply(session).as_deref(), Some(""));
+    assert_eq!(world.lent_reply(session).as_deref(), Some(""));
     assert_eq!(world.report().counters.requests_failed, 0);
 }
 
@@ -51,30 +51,30 @@ fn it_does_not_wait_for_a_silent_server_again_and_again() {
     world.serve(session, &format!("get {silent}\r\n"), created);
     world.server_gets(0);
     world.pass(TIMEOUT);
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("SERVER_ERROR timeout s:1\r\n"));
+    assert_eq!(world.lent_reply(session).as_deref(), Some("SERVER_ERROR timeout s:1\r\n"));
     // It may have been a hiccup.
     world.serve(session, &format!("get {silent}\r\n"), created);
     world.pass(TIMEOUT - 1);
-    assert_eq!(world.hosted_reply(session), None);
+    assert_eq!(world.lent_reply(session), None);
     world.pass(1);
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("SERVER_ERROR timeout s:1\r\n"));
+    assert_eq!(world.lent_reply(session).as_deref(), Some("SERVER_ERROR timeout s:1\r\n"));
     world.serve(session, &format!("get {silent}\r\n"), created);
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("SERVER_ERROR timeout s:1\r\n"));
+    assert_eq!(world.lent_reply(session).as_deref(), Some("SERVER_ERROR timeout s:1\r\n"));
     // Another client's request, and those of other servers, have their time.
     world.serve(session, &format!("get {other}\r\n"), created);
-    assert_eq!(world.hosted_reply(session), None);
+    assert_eq!(world.lent_reply(session), None);
     world.server_gets(1);
     world.server_says(1, "END\r\n");
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("END\r\n"));
+    assert_eq!(world.lent_reply(session).as_deref(), Some("END\r\n"));
     world.serve(session, &format!("get {silent}\r\n"), world.now);
     world.pass(TIMEOUT - 1);
-    assert_eq!(world.hosted_reply(session), None);
+    assert_eq!(world.lent_reply(session), None);
     world.server_gets(0);
     world.server_says(0, "END\r\nEND\r\nVERSION 1.6.18\r\nEND\r\nEND\r\n");
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("END\r\n"));
+    assert_eq!(world.lent_reply(session).as_deref(), Some("END\r\n"));
     // It has spoken: who waited behind others waits for it, too.
     world.serve(session, &format!("get {silent}\r\n"), created);
-    assert_eq!(world.hosted_reply(session), None);
+    assert_eq!(world.lent_reply(session), None);
 }
 
 /// A whole request that has waited for nothing.
@@ -100,15 +100,15 @@ fn a_value_that_is_too_large_for_a_key_that_is_held_is_refused_when_the_key_is_f
     };
     world.dataplane.serve(second, too_large, taken_at(world.now), None);
     world.turn();
-    assert_eq!(world.hosted_reply(second), None, "the key is held");
+    assert_eq!(world.lent_reply(second), None, "the key is held");
     world.server_says(0, "STORED\r\n");
     // The other server is told what was decided, and then both that the value is gone.
     assert_eq!(world.server_gets(0), format!("delete {key}\r\n"));
     assert_eq!(world.server_gets(1), format!("set {key} 0 0 1\r\nx\r\ndelete {key}\r\n"));
     world.server_says(1, "STORED\r\nDELETED\r\n");
     world.server_says(0, "DELETED\r\n");
-    assert_eq!(world.hosted_reply(first).as_deref(), Some("STORED\r\n"));
-    assert_eq!(world.hosted_reply(second).as_deref(), Some("SERVER_ERROR object too large for cache\r\n"));
+    assert_eq!(world.lent_reply(first).as_deref(), Some("STORED\r\n"));
+    assert_eq!(world.lent_reply(second).as_deref(), Some("SERVER_ERROR object too large for cache\r\n"));
     assert!(world.dataplane.is_quiet());
 }
 
@@ -120,7 +120,7 @@ fn a_large_value_that_another_worker_has_learned_of_is_stored_though_its_key_was
     let [first, second] = [0; 2].map(|_| world.dataplane.lend_session(world.now));
     world.serve(first, &format!("add {key} 0 0 1\r\nx\r\n"), world.now);
     world.serve(second, &format!("set {key} 0 0 8\r\n01234567\r\n"), world.now);
-    assert_eq!(world.hosted_reply(second), None);
+    assert_eq!(world.lent_reply(second), None);
     world.server_gets(0);
     world.server_says(0, "NOT_STORED\r\n");
     assert_eq!(world.server_gets(0), format!("set {key} 0 0 8\r\n01234567\r\n"));
@@ -146,12 +146,12 @@ fn the_stages_of_a_write_that_waited_for_its_key_are_in_order() {
     world.server_gets(0);
     world.pass(30);
     world.server_says(0, "NOT_STORED\r\n");
-    assert_eq!(world.hosted_reply(first).as_deref(), Some("NOT_STORED\r\n"));
+    assert_eq!(world.lent_reply(first).as_deref(), Some("NOT_STORED\r\n"));
     world.server_gets(0);
     world.server_gets(1);
     world.server_says(0, "NOT_FOUND\r\n");
     world.server_says(1, "NOT_FOUND\r\n");
-    assert_eq!(world.hosted_reply(second).as_deref(), Some("NOT_FOUND\r\n"));
+    assert_eq!(world.lent_reply(second).as_deref(), Some("NOT_FOUND\r\n"));
     let mut rows = Vec::new();
     world.dataplane.take_traces(|row| rows.push(row));
     let row = rows.iter().find(|row| row.client == 5).expect("all are sampled");
@@ -175,7 +175,7 @@ fn a_denied_request_asks_nobody_and_denies_no_other() {
         let parsed = parse_whole(request.as_bytes(), Limits::default());
         world.dataplane.serve(session, parsed, taken_at(world.now), Some(Fault::Queue));
         world.turn();
-        assert_eq!(world.hosted_reply(session).as_deref(), Some(reply), "{request}");
+        assert_eq!(world.lent_reply(session).as_deref(), Some(reply), "{request}");
         assert!(!world.dataplane.has_server_output(), "{request}");
     }
     world.serve(session, &format!("get {key}\r\n"), world.now);
@@ -188,10 +188,10 @@ fn another_protocol_is_answered_in_its_words() {
     let session = world.dataplane.lend_session(world.now);
     let parsed = Parsed::Foreign { foreign: Foreign::Http };
     world.dataplane.serve(session, parsed, taken_at(world.now), None);
-    assert!(world.hosted_reply(session).expect("at once").starts_with("HTTP/1.1 400 "));
+    assert!(world.lent_reply(session).expect("at once").starts_with("HTTP/1.1 400 "));
     assert!(world.events.is_empty(), "its connection is not this dataplane's to close");
     world.serve(session, "mn\r\n", world.now);
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("MN\r\n"), "the session is free again");
+    assert_eq!(world.lent_reply(session).as_deref(), Some("MN\r\n"), "the session is free again");
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn what_the_kernel_did_not_take_is_recorded_when_it_has() {
     world.serve(session, "get a\r\n", world.now);
     world.server_gets(0);
     world.server_says(0, "VALUE a 0 5\r\nabcde\r\nEND\r\n");
-    let reply = world.dataplane.hosted_reply(session).expect("it is complete").to_vec();
-    let mut unsent = world.dataplane.finish_hosted(session, 10, world.now).expect("some is left");
+    let reply = world.dataplane.lent_reply(session).expect("it is complete").to_vec();
+    let mut unsent = world.dataplane.finish_lent(session, 10, world.now).expect("some is left");
     assert_eq!((unsent.output(), unsent.len()), (&reply[10..], reply.len() - 10));
     assert_eq!(budget.held(), reply.len() - 10);
     // The session is another request's already.
@@ -222,7 +222,7 @@ fn what_the_kernel_did_not_take_is_recorded_when_it_has() {
     world.dataplane.take_traces(|row| rows.push(row.stamps.answered));
     assert_eq!(rows, [world.now], "once");
     world.server_says(0, "END\r\n");
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("END\r\n"));
+    assert_eq!(world.lent_reply(session).as_deref(), Some("END\r\n"));
     assert_eq!(recorded(&world), 2);
     assert!(world.dataplane.is_quiet());
 }
@@ -234,12 +234,12 @@ fn a_client_that_is_gone_is_counted_and_its_session_serves_others() {
     world.serve(session, "get a\r\n", world.now);
     world.server_gets(0);
     world.server_says(0, "VALUE a 0 1\r\nx\r\nEND\r\n");
-    assert!(world.dataplane.hosted_reply(session).is_some());
-    world.dataplane.abandon_hosted(session);
+    assert!(world.dataplane.lent_reply(session).is_some());
+    world.dataplane.abandon_lent(session);
     world.serve(session, "get b\r\n", world.now);
     world.server_gets(0);
     world.server_says(0, "END\r\n");
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("END\r\n"));
+    assert_eq!(world.lent_reply(session).as_deref(), Some("END\r\n"));
     let report = world.report();
     assert_eq!((report.counters.requests, report.counters.requests_orphaned), (2, 1));
     assert_eq!(report.timing.operation(Operation::Get).requests, 1);
@@ -254,14 +254,14 @@ fn a_request_is_given_up_while_the_server_of_its_last_message_owes_the_reply() {
     world.serve(session, &format!("set {one} 0 0 1\r\nx\r\n"), world.now);
     world.server_gets(0);
     world.pass(TIMEOUT);
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("SERVER_ERROR timeout s:1\r\n"));
+    assert_eq!(world.lent_reply(session).as_deref(), Some("SERVER_ERROR timeout s:1\r\n"));
     assert!(world.dataplane.is_given_up() && world.dataplane.is_owed_replies());
     // The next one has nothing to do with that server.
     world.serve(session, &format!("set {other} 0 0 1\r\nx\r\n"), world.now);
-    assert!(world.dataplane.hosted_reply(session).is_none());
+    assert!(world.dataplane.lent_reply(session).is_none());
     world.server_gets(1);
     world.server_says(1, "STORED\r\n");
-    assert_eq!(world.hosted_reply(session).as_deref(), Some("STORED\r\n"));
+    assert_eq!(world.lent_reply(session).as_deref(), Some("STORED\r\n"));
     assert!(!world.dataplane.is_given_up() && world.dataplane.is_owed_replies());
     world.server_says(0, "STORED\r\nVERSION 1.6.18\r\n");
     assert!(!world.dataplane.is_owed_replies());
@@ -279,9 +279,9 @@ fn a_dataplane_without_servers_wants_no_connection_whatever_table_comes() {
         assert_eq!((dataplane.poll_event(), dataplane.poll_change()), (None, None));
         let parsed = parse_whole(b"get k\r\n", Limits::default());
         dataplane.serve(session, parsed, taken_at(now), Some(Fault::Timeout));
-        let reply = dataplane.hosted_reply(session).expect("at once").to_vec();
+        let reply = dataplane.lent_reply(session).expect("at once").to_vec();
         assert_eq!(String::from_utf8_lossy(&reply), format!("SERVER_ERROR timeout {name}\r\n"));
-        assert!(dataplane.finish_hosted(session, reply.len(), now).is_none());
+        assert!(dataplane.finish_lent(session, reply.len(), now).is_none());
         while dataplane.poll_client_output().is_some() {}
         assert!(!dataplane.has_server_output() && dataplane.is_quiet());
     };
