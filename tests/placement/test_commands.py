@@ -77,7 +77,7 @@ def test_proxy_takes_servers_from_a_file(
 @pytest.mark.parametrize(
     ("before", "after", "line", "reason"),
     [
-        ('placement = "twemproxy/ketama"', "placement = 3", 3, "invalid type: integer `3`, expected a string"),
+        ('placement = "twemproxy/ketama"', "placement = 3", 3, "placement: expected text in quotes"),
         ("placement", "placment", 3, "unknown field `placment`"),
         ("replicas = 2", "replicas = ", 4, ""),
         (":2 blue", ":2 red", 2, "pool main: server red is in the pool twice"),

@@ -117,8 +117,9 @@ def test_in_front_of_a_proxy_that_closes_at_version(
     wire = connect(proxy.address)
 
     def every_connection_is_used() -> bool:
-        stored = [wire.store(key, b"value") for key in KEYS]
-        missed = [wire.ask(b"get missing-" + key) for key in KEYS]
+        # A pool has several workers, and each has to learn it by itself.
+        stored = [wire.store(key, b"value") for key in KEYS * 20]
+        missed = [wire.ask(b"get missing-" + key) for key in KEYS * 20]
         return set(stored) == {b"STORED"} and set(missed) == {b"END"}
 
     eventually(every_connection_is_used, "it is asked something that it knows")
