@@ -227,7 +227,7 @@ impl Servers {
     }
 
     /// The first server from `from` on to which something is to be written, and whether that is the proxy's own question.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_output(&self, from: usize) -> Option<(usize, bool)> {
         self.lifecycle.connections().next_output(from)
     }

@@ -101,6 +101,7 @@ impl Fleet {
     }
 
     /// When the first of them can be ended at the latest.
+    #[inline]
     pub(crate) fn next_settled(&self) -> Option<Instant> {
         self.servers.next_settled(|slot| is_pledged(&self.former, slot))
     }
@@ -116,6 +117,7 @@ impl Fleet {
     }
 
     /// When something of any server is late, or is to be tried, ended or sent.
+    #[inline]
     pub(crate) fn due(&self) -> Option<Instant> {
         let earliest = sooner(self.next_settled(), self.servers.due());
         if self.replicas.is_empty() { earliest } else { sooner(earliest, self.replicas.due(&self.servers)) }

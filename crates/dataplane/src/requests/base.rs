@@ -5,7 +5,7 @@
 use crate::{
     clients::Clients, config::Config, memory::budget::Budget, meter::Meter, meter::counters::Counters,
     meter::report::Report, meter::window::LoopWindow, replication::Replication, replication::fleet::Fleet,
-    replication::freshness::Freshness,
+    replication::freshness::Freshness, servers::deadlines::sooner,
 };
 use std::sync::Arc;
 use weir_routing::Table;
@@ -58,7 +58,7 @@ impl Base {
             return Some(Instant::ZERO);
         }
         let window = self.meter.used_window().map(|(_, ends)| ends);
-        [self.memory_due, self.clients.due(), window, self.fleet.due()].into_iter().flatten().min()
+        sooner(sooner(sooner(self.memory_due, self.clients.due()), window), self.fleet.due())
     }
 
     // ── servers and other loops ────────────────────────────────────────────────────────────────────────────────────────────

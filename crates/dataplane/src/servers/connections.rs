@@ -135,11 +135,11 @@ impl Connections {
     /// Whether anything is to be written to any.
     #[inline]
     pub(super) fn wants_write(&self) -> bool {
-        self.next_output(0).is_some()
+        self.next_to_write(0).is_some() || self.greetings > 0 && self.next_greeted(0).is_some()
     }
 
     /// The first server from `from` on to which something is to be written, and whether that is the proxy's own question.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_output(&self, from: usize) -> Option<(usize, bool)> {
         if self.greetings > 0
             && let Some(server) = self.next_greeted(from)
@@ -150,7 +150,7 @@ impl Connections {
     }
 
     /// The first slot from `from` on of a server to which requests are to be written.
-    #[inline]
+    #[inline(always)]
     fn next_to_write(&self, mut from: usize) -> Option<usize> {
         loop {
             let slot = self.busy.next(from)?;
