@@ -3,8 +3,8 @@
 //! Input: two lines, then the server's bytes. The first line says what the replies are expected to be, one letter each (see
 //! [`expected`]), again and again; the second where the bytes are cut (see [`ends`]).
 //!
-//! Checked: nothing panics; the same replies, values and violations come out however the bytes are cut, and whatever the scanner
-//! remembers; every part of a reply lies within it, and its values fill it up to its last line.
+//! Checked: nothing panics. The same replies, values and violations come out however the bytes are cut, and whatever the scanner remembers.
+//! Every part of a reply lies within it, and its values fill it up to its last line.
 
 use crate::input::{ends, split};
 use weir_protocol::{Expected, KEY_BYTES_MAX, Reply, ReplyScanner, Status, ValueSpan, Violation};

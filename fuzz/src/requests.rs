@@ -3,9 +3,9 @@
 //! Input: one line, then the client's bytes. The line says where they are cut (see [`ends`]); an `s` at its front makes the limits
 //! small.
 //!
-//! Checked: nothing panics; the same messages come out however the bytes are cut, and whatever the parser remembers; no message
-//! is longer than what is there; what a request is composed to is parsed to the same request, and is no line on which a server
-//! would close a connection.
+//! Checked: nothing panics. The same messages come out however the bytes are cut, and whatever the parser remembers. No message is longer
+//! than what is there. What a request is composed to is parsed to the same request, and is no line on which a server would close a
+//! connection.
 
 use crate::input::{ends, split};
 use weir_protocol::{KEY_BYTES_MAX, Limits, Meta, Parsed, Request, RequestParser};
@@ -27,7 +27,7 @@ const ROOMY: Limits = Limits {
     server_commands_allowed: true,
 };
 
-/// memcached closes a connection on which so many bytes have come without a line feed, unless they begin a `get` or `gets`.
+/// memcached closes a connection on which this many bytes have come without a line feed, unless they begin a `get` or `gets`.
 const SERVER_LINE_BYTES_MAX: usize = 2048;
 
 /// Runs one input.

@@ -9,7 +9,7 @@ pub(crate) mod event;
 pub(crate) mod habits;
 pub(crate) mod intake;
 pub(crate) mod outbox;
-pub(crate) mod patience;
+pub(crate) mod overdue;
 pub(crate) mod replies;
 pub(crate) mod sequence;
 pub(crate) mod session;
@@ -18,13 +18,13 @@ pub(crate) mod taken;
 use crate::{
     clients::event::Event,
     clients::intake::{Input, Rest},
-    clients::patience::Overdue,
+    clients::overdue::Overdue,
     clients::replies::Written,
     clients::session::Session,
     config::Config,
     memory::budget::{Budget, Held, SCARCE_LOOK_NS},
     meter::counters::Counters,
-    servers::backend::RequestKey,
+    wire::ids::{RequestKey, SessionId},
 };
 use slab::Slab;
 use std::{
@@ -34,10 +34,6 @@ use std::{
 };
 use weir_protocol::Parsed;
 use weir_timing::Instant;
-
-/// Names one client connection until [`crate::Dataplane::handle_client_closed`] was called for it and its requests are done; the
-/// number is used again after that.
-pub type SessionId = usize;
 
 /// The clients of one dataplane.
 #[derive(Debug)]
@@ -54,7 +50,7 @@ pub(crate) struct Clients {
     /// When the first client may be overdue; `None` if none can be.
     due: Option<Instant>,
     held: Held,
-    /// What the driver was not told yet.
+    /// What was not reported to the driver yet.
     events: VecDeque<Event>,
     is_draining: bool,
 }
@@ -94,20 +90,21 @@ impl Clients {
             return None;
         }
         self.counters.sessions_accepted += 1;
-        self.watch(self.config.patience.idle_ns, now);
-        Some(self.sessions.insert(Session::new(&self.config, self.counters.sessions_accepted, now)))
+        self.watch(self.config.client_timeouts.idle_ns, now);
+        let session = Session::new(&self.config, self.counters.sessions_accepted, now);
+        Some(SessionId::from_index(self.sessions.insert(session)))
     }
 
     /// A session for requests that somebody else reads.
     pub(crate) fn lend(&mut self, now: Instant) -> SessionId {
         self.lent += 1;
-        self.sessions.insert(Session::lent(&self.config, now))
+        SessionId::from_index(self.sessions.insert(Session::lent(&self.config, now)))
     }
 
     /// A session, and what all buffers hold.
     #[inline]
     pub(crate) fn with_held(&mut self, id: SessionId) -> (&mut Session, &Held) {
-        (&mut self.sessions[id], &self.held)
+        (&mut self.sessions[id.index()], &self.held)
     }
 
     /// How many clients are connected here, or were and have requests in service.
@@ -117,13 +114,13 @@ impl Clients {
 
     /// A session, if it is there.
     pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
-        self.sessions.get(id)
+        self.sessions.get(id.index())
     }
 
     /// The client will send no more.
-    pub(crate) fn finish(&mut self, id: SessionId) {
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.intake.finish();
+    pub(crate) fn end_input(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(id.index()) {
+            session.intake.end_input();
         }
         self.close_if_settled(id);
     }
@@ -132,19 +129,21 @@ impl Clients {
     pub(crate) fn drain(&mut self) {
         self.is_draining = true;
         let clients = self.sessions.iter().filter(|(_, session)| !session.is_lent());
-        let ids: Vec<_> = clients.map(|(id, _)| id).collect();
-        ids.into_iter().for_each(|id| self.finish(id));
+        let ids: Vec<_> = clients.map(|(index, _)| SessionId::from_index(index)).collect();
+        ids.into_iter().for_each(|id| self.end_input(id));
     }
 
     /// Takes nothing more from this client, and closes its connection when all replies are out.
     pub(crate) fn hang_up(&mut self, id: SessionId) {
-        self.sessions[id].intake.close();
+        self.sessions[id.index()].intake.close();
         self.close_if_settled(id);
     }
 
     /// Asks the driver to close a connection of which everything is answered, and that is to be closed then.
     pub(crate) fn close_if_settled(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(id).filter(|session| !session.is_lent()) else { return };
+        let Some(session) = self.sessions.get_mut(id.index()).filter(|session| !session.is_lent()) else {
+            return;
+        };
         if session.intake.is_closed() && session.is_settled() && session.ask_to_close() {
             self.events.push_back(Event::Close(id));
         }
@@ -157,7 +156,7 @@ impl Clients {
         id: SessionId,
         mut orphaned: impl FnMut(RequestKey, bool) -> bool,
     ) -> bool {
-        let Some(session) = self.sessions.get_mut(id).filter(|session| !session.is_gone()) else {
+        let Some(session) = self.sessions.get_mut(id.index()).filter(|session| !session.is_gone()) else {
             return false;
         };
         self.counters.sessions_closed += 1;
@@ -173,21 +172,27 @@ impl Clients {
 
     /// A session outlives its connection until its requests are done, so that no reply can meet another client.
     pub(crate) fn free_if_done(&mut self, id: SessionId) {
-        if self.sessions.get(id).is_some_and(Session::is_done) {
+        if self.sessions.get(id.index()).is_some_and(Session::is_done) {
             self.release(id);
-            self.sessions.remove(id);
+            self.sessions.remove(id.index());
         }
     }
 
     /// The request of a lent session is done, or its client is gone: the session is as new. Hands out the request that is owed a reply.
     pub(crate) fn renew_lent(&mut self, id: SessionId) -> Option<RequestKey> {
         self.release(id);
-        self.sessions[id].renew(&self.config)
+        self.sessions[id.index()].renew(&self.config)
     }
 
     /// What the driver is to do next.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Whether [`Clients::poll_event`] has one.
+    #[inline]
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// Asks the driver for something.
@@ -201,7 +206,7 @@ impl Clients {
     #[inline]
     pub(crate) fn read<'a>(&mut self, id: SessionId, bytes: &'a [u8], now: Instant) -> Input<'a> {
         self.counters.client_bytes_read += bytes.len() as u64;
-        self.sessions[id].intake.read(bytes, now)
+        self.sessions[id.index()].intake.read(bytes, now)
     }
 
     /// The next request of this input, if it may be taken now.
@@ -213,7 +218,7 @@ impl Clients {
         now: Instant,
     ) -> Option<Parsed<'a>> {
         let Self { sessions, config, held, counters, .. } = self;
-        let session = &mut sessions[id];
+        let session = &mut sessions[id.index()];
         if !session.intake.skip(rest, now) {
             return None;
         }
@@ -232,7 +237,7 @@ impl Clients {
 
     /// The session has as much in service as it may, or leaves too much unread.
     fn pause(&mut self, id: SessionId, now: Instant) {
-        let session = &mut self.sessions[id];
+        let session = &mut self.sessions[id.index()];
         session.intake.pause();
         self.counters.sessions_paused += 1;
         if session.replies.is_blocked() && self.held.is_pressed() {
@@ -244,18 +249,18 @@ impl Clients {
     /// No more is taken of this input: what is `left` of it is kept.
     #[inline(always)]
     pub(crate) fn keep(&mut self, id: SessionId, input: Input<'_>, left: usize, now: Instant) {
-        let intake = &mut self.sessions[id].intake;
+        let intake = &mut self.sessions[id.index()].intake;
         if intake.keep(input, left) && self.held.is_pressed() {
             intake.give_all_memory_back();
         }
         if intake.is_within_request() {
-            self.watch(self.config.patience.request_ns, now);
+            self.watch(self.config.client_timeouts.request_ns, now);
         }
     }
 
     /// A session that was paused goes on with what was kept.
     pub(crate) fn go_on<'a>(&mut self, id: SessionId) -> Input<'a> {
-        let session = &mut self.sessions[id];
+        let session = &mut self.sessions[id.index()];
         session.intake.resume();
         session.bulk.habits.grow(self.config.session_requests_max);
         session.intake.reread()
@@ -263,11 +268,11 @@ impl Clients {
 
     /// A session that was paused has gone on with what was kept: if it is not paused again, the driver reads from it.
     pub(crate) fn read_on(&mut self, id: SessionId) {
-        let intake = &self.sessions[id].intake;
+        let intake = &self.sessions[id.index()].intake;
         if intake.is_paused() {
             return;
         }
-        if intake.is_finished() {
+        if intake.has_ended_input() {
             self.hang_up(id);
         } else {
             self.events.push_back(Event::Resume(id));
@@ -295,7 +300,7 @@ impl Clients {
     /// A request of this session is done: if it is paused, it may perhaps go on.
     #[inline]
     pub(crate) fn look_at_paused(&mut self, id: SessionId) {
-        let session = &self.sessions[id];
+        let session = &self.sessions[id.index()];
         if session.intake.is_paused() && session.may_go_on(&self.config, &self.held) {
             self.resumable.push_back(id);
         }
@@ -306,7 +311,7 @@ impl Clients {
     /// There are bytes to write to this client.
     #[inline]
     pub(crate) fn list(&mut self, id: SessionId) {
-        if self.sessions[id].list() {
+        if self.sessions[id.index()].list() {
             self.listed.push_back(id);
         }
     }
@@ -316,7 +321,7 @@ impl Clients {
     pub(crate) fn poll_output(&mut self) -> Option<SessionId> {
         loop {
             let id = self.listed.pop_front()?;
-            let Some(session) = self.sessions.get_mut(id) else { continue };
+            let Some(session) = self.sessions.get_mut(id.index()) else { continue };
             session.unlist();
             if !session.replies.is_blocked() && !session.replies.output().is_empty() {
                 return Some(id);
@@ -335,7 +340,7 @@ impl Clients {
         mut answered: impl FnMut(RequestKey),
     ) -> Option<bool> {
         self.counters.client_bytes_written += count as u64;
-        let session = self.sessions.get_mut(id)?;
+        let session = self.sessions.get_mut(id.index())?;
         let mut done = 0;
         let written = session.replies.handle_written(count, now, |key| {
             answered(key);
@@ -346,18 +351,18 @@ impl Clients {
             self.resumable.push_back(id);
         }
         match written {
-            Written::Blocked => self.watch(self.config.patience.unread_ns, now),
+            Written::Blocked => self.watch(self.config.client_timeouts.unread_ns, now),
             Written::More => self.list(id),
             Written::All if self.held.is_pressed() => session.replies.give_bytes_back(),
             Written::All => {}
         }
         self.recharge(id);
-        Some(self.sessions[id].charged() > 0)
+        Some(self.sessions[id.index()].charged() > 0)
     }
 
     /// The kernel takes bytes for this client again.
     pub(crate) fn handle_writable(&mut self, id: SessionId) {
-        if self.sessions.get_mut(id).is_some_and(|session| session.replies.unblock()) {
+        if self.sessions.get_mut(id.index()).is_some_and(|session| session.replies.unblock()) {
             self.list(id);
         }
     }
@@ -390,19 +395,21 @@ impl Clients {
     #[cold]
     fn look_for_overdue(&mut self, now: Instant) {
         let mut are_paused = false;
-        for (id, session) in &self.sessions {
+        for (index, session) in &self.sessions {
             if session.intake.is_paused() && session.replies.is_blocked() {
                 // Perhaps because of what all buffers held.
                 if session.may_go_on(&self.config, &self.held) {
-                    self.resumable.push_back(id);
+                    self.resumable.push_back(SessionId::from_index(index));
                 } else {
                     are_paused = true;
                 }
             }
         }
-        let doing = |(id, session): (usize, &Session)| Some((id, session.doing()?, session.held_bytes()));
+        let doing = |(index, session): (usize, &Session)| {
+            Some((SessionId::from_index(index), session.doing()?, session.held_bytes()))
+        };
         let clients = self.sessions.iter().filter_map(doing);
-        let found = self.config.patience.look(clients, self.held.excess(), now);
+        let found = self.config.client_timeouts.look(clients, self.held.excess(), now);
         self.due = found.next_look;
         if are_paused && self.held.is_pressed() {
             self.watch(SCARCE_LOOK_NS, now);
@@ -412,7 +419,7 @@ impl Clients {
 
     fn close_for(&mut self, id: SessionId, why: Overdue) {
         self.counters.note_overdue(why);
-        self.sessions[id].ask_to_close();
+        self.sessions[id.index()].ask_to_close();
         self.events.push_back(Event::Close(id));
     }
 
@@ -452,7 +459,7 @@ impl Clients {
     /// A session may hold more or less than it did.
     #[inline]
     pub(crate) fn recharge(&mut self, id: SessionId) {
-        let session = &mut self.sessions[id];
+        let session = &mut self.sessions[id.index()];
         let bytes = session.held_bytes();
         if bytes != session.charged() {
             self.held.recharge(session.charge(bytes), bytes);
@@ -461,7 +468,7 @@ impl Clients {
 
     /// A session is dropped, or is about to be.
     fn release(&mut self, id: SessionId) {
-        self.held.recharge(self.sessions[id].charge(0), 0);
+        self.held.recharge(self.sessions[id.index()].charge(0), 0);
     }
 
     /// Frees the buffers that are empty. `servers`: what connections to servers hold after that.
@@ -483,13 +490,13 @@ impl Index<SessionId> for Clients {
 
     #[inline]
     fn index(&self, id: SessionId) -> &Session {
-        &self.sessions[id]
+        &self.sessions[id.index()]
     }
 }
 
 impl IndexMut<SessionId> for Clients {
     #[inline]
     fn index_mut(&mut self, id: SessionId) -> &mut Session {
-        &mut self.sessions[id]
+        &mut self.sessions[id.index()]
     }
 }

@@ -5,7 +5,7 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Change, Event, Fault, Mail, SessionId, Unsent,
+    Change, Event, Fault, LoopId, Mail, RequestKey, SessionId, Slot, Unsent,
     clients::taken::Taken,
     config::Config,
     memory::budget::Budget,
@@ -72,10 +72,10 @@ impl Dataplane {
 
     /// The client will send no more. What it sent is answered, then its connection is closed by [`Event::Close`].
     pub fn handle_client_finished(&mut self, id: SessionId) {
-        self.base.clients.finish(id);
+        self.base.clients.end_input(id);
     }
 
-    /// The client's connection is gone, or was closed by the driver. Its requests are carried out, and nobody is told.
+    /// The client's connection is gone, or was closed by the driver. Its requests are carried out, and nobody learns the outcome.
     pub fn handle_client_closed(&mut self, id: SessionId) {
         self.requests.close(&mut self.base, id);
     }
@@ -112,25 +112,25 @@ impl Dataplane {
     // ── servers ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The connection that [`Event::Connect`] asked for is there.
-    pub fn handle_server_connected(&mut self, server: usize, now: Instant) {
+    pub fn handle_server_connected(&mut self, server: Slot, now: Instant) {
         self.base.fleet.servers.handle_connected(server, now);
         take_happened(&mut self.requests, &mut self.base, now);
     }
 
     /// The connection could not be made, or the server closed it: nothing of what was sent is carried out any more.
-    pub fn handle_server_disconnected(&mut self, server: usize, now: Instant) {
+    pub fn handle_server_disconnected(&mut self, server: Slot, now: Instant) {
         self.base.fleet.servers.handle_disconnected(server, now);
         take_happened(&mut self.requests, &mut self.base, now);
     }
 
     /// An established connection broke without the server's doing: it may still carry out what was sent.
-    pub fn handle_server_broken(&mut self, server: usize, now: Instant) {
+    pub fn handle_server_broken(&mut self, server: Slot, now: Instant) {
         self.base.fleet.servers.handle_broken(server, now);
         take_happened(&mut self.requests, &mut self.base, now);
     }
 
     /// Bytes were read from a server; `now` is when that read returned.
-    pub fn handle_server_bytes(&mut self, server: usize, bytes: &[u8], now: Instant) {
+    pub fn handle_server_bytes(&mut self, server: Slot, bytes: &[u8], now: Instant) {
         deliver(&mut self.requests, &mut self.base, server, bytes, now);
     }
 
@@ -140,9 +140,9 @@ impl Dataplane {
     }
 
     /// The next server after `after` for which there are bytes to write. What is queued for it now counts as taken from the queue.
-    pub fn poll_server_output(&mut self, after: Option<usize>, now: Instant) -> Option<usize> {
+    pub fn poll_server_output(&mut self, after: Option<Slot>, now: Instant) -> Option<Slot> {
         let servers = &mut self.base.fleet.servers;
-        let (server, is_greeting) = servers.next_output(after.map_or(0, |server| server + 1))?;
+        let (server, is_greeting) = servers.next_output(after.map_or(0, |server| server.index() + 1))?;
         if !is_greeting {
             servers.dequeue(server, now, |key, queue_length, name| {
                 self.requests[key].note_dequeued(name, queue_length, now);
@@ -152,41 +152,41 @@ impl Dataplane {
     }
 
     /// Bytes for this server.
-    pub fn server_output(&self, server: usize) -> &[u8] {
+    pub fn server_output(&self, server: Slot) -> &[u8] {
         self.base.fleet.servers.output(server)
     }
 
     /// Whether this server's connection is established.
-    pub fn server_is_up(&self, server: usize) -> bool {
+    pub fn server_is_up(&self, server: Slot) -> bool {
         self.base.fleet.servers.is_up(server)
     }
 
     /// The kernel takes bytes for this server again.
-    pub fn handle_server_writable(&mut self, server: usize) {
+    pub fn handle_server_writable(&mut self, server: Slot) {
         self.base.fleet.servers.unblock(server);
     }
 
     /// `count` bytes of [`Dataplane::server_output`] were handed to the kernel by `now`. If that is less than all, the server is
     /// not named again before [`Dataplane::handle_server_writable`].
-    pub fn handle_server_written(&mut self, server: usize, count: usize, now: Instant) {
+    pub fn handle_server_written(&mut self, server: Slot, count: usize, now: Instant) {
         self.base.meter.counters().server_bytes_written += count as u64;
         let servers = &mut self.base.fleet.servers;
         servers.handle_written(server, count, now, |key| self.requests[key].note_forwarded(now));
     }
 
     /// Where the server is that has this number: to be asked when [`Event::Connect`] names it.
-    pub fn server(&self, slot: usize) -> &Server {
+    pub fn server(&self, slot: Slot) -> &Server {
         self.base.fleet.servers.slots().server(slot)
     }
 
     /// The numbers of the servers that are to be connected, leaving ones included.
-    pub fn connected_servers(&self) -> impl Iterator<Item = usize> {
+    pub fn connected_servers(&self) -> impl Iterator<Item = Slot> {
         self.base.fleet.servers.slots().in_use()
     }
 
     /// The server's name has other addresses than the one that it is connected to. The connection is made anew when all that was
     /// sent on it is answered; what comes meanwhile waits. One that leaves keeps its connection until it has answered.
-    pub fn handle_server_moved(&mut self, slot: usize) {
+    pub fn handle_server_moved(&mut self, slot: Slot) {
         self.base.fleet.servers.move_server(slot);
     }
 
@@ -196,12 +196,12 @@ impl Dataplane {
     }
 
     /// Whether this is a further connection to a server that has one: for tests.
-    pub fn is_second(&self, slot: usize) -> bool {
+    pub fn is_second(&self, slot: Slot) -> bool {
         self.base.fleet.servers.is_second(slot)
     }
 
     /// How many requests on a connection that is in use were late since anything was heard of it: for tests.
-    pub fn late_in_a_row(&self, slot: usize) -> u32 {
+    pub fn late_in_a_row(&self, slot: Slot) -> u32 {
         self.base.fleet.servers.late_in_a_row(slot)
     }
 
@@ -219,9 +219,9 @@ impl Dataplane {
 
     // ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// From now on keys go where `table` says. Nothing that is in service fails because of it: servers that the table does not name
-    /// answer what they were asked, then their connections are dropped. Where so many servers of earlier tables have not answered yet
-    /// that there is no room for more, the table is taken as soon as there is.
+    /// From now on keys go where `table` says. Nothing that is in service fails because of it: servers that the table does not name answer
+    /// what they were asked, then their connections are dropped. Servers of earlier tables keep their places until they have answered.
+    /// Where they leave too little room for the table, it is taken as soon as there is enough.
     pub fn handle_table(&mut self, table: Arc<Table>, now: Instant) {
         self.base.fleet.offer(table);
         take_coming_table(&mut self.requests, &mut self.base, now);
@@ -249,7 +249,7 @@ impl Dataplane {
     // ── other loops ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Mail for another dataplane of the same proxy, and the number of its loop.
-    pub fn poll_mail(&mut self) -> Option<(usize, Mail)> {
+    pub fn poll_mail(&mut self) -> Option<(LoopId, Mail)> {
         self.base.replication.poll_mail()
     }
 
@@ -279,15 +279,15 @@ impl Dataplane {
     }
 
     /// The reply, as soon as the request needs nothing more; empty where the client asked for silence. Of a large one what is to be written
-    /// next: after [`Dataplane::finish_lent`] the rest is handed out.
+    /// next: after [`Dataplane::release_lent`] the rest is handed out.
     pub fn lent_reply(&self, id: SessionId) -> Option<&[u8]> {
         lent::reply(&self.base, id)
     }
 
     /// `count` bytes of the reply were handed to the kernel by `now`. The session is free again; what is left of the reply is
-    /// handed out, for [`Dataplane::finish_unsent`].
-    pub fn finish_lent(&mut self, id: SessionId, count: usize, now: Instant) -> Option<Unsent> {
-        lent::finish(&mut self.requests, &mut self.base, id, count, now)
+    /// handed out, for [`Dataplane::note_unsent_written`].
+    pub fn release_lent(&mut self, id: SessionId, count: usize, now: Instant) -> Option<Unsent> {
+        lent::release(&mut self.requests, &mut self.base, id, count, now)
     }
 
     /// The client is gone. The session is free again.
@@ -296,8 +296,8 @@ impl Dataplane {
     }
 
     /// The last byte of what was left of a reply is with the kernel.
-    pub fn finish_unsent(&mut self, unsent: &mut Unsent, now: Instant) {
-        lent::finish_unsent(&mut self.base, unsent, now);
+    pub fn note_unsent_written(&mut self, unsent: &mut Unsent, now: Instant) {
+        lent::note_unsent_written(&mut self.base, unsent, now);
     }
 
     /// Whether the request that was handed in last was answered without all its replies: some server may still carry it out.
@@ -315,6 +315,7 @@ impl Dataplane {
 
     /// Time has passed: gives up what is late, tries dead servers again, lets paused clients go on, closes windows. To be
     /// called once per turn.
+    #[inline]
     pub fn handle_time(&mut self, now: Instant) {
         take_turn(&mut self.requests, &mut self.base, now);
     }
@@ -324,11 +325,17 @@ impl Dataplane {
         self.base.due()
     }
 
-    /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is told to
+    /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is reported to
     /// the others.
     pub fn record_turn(&mut self, nanos: u64) {
         self.base.clients.tell_held();
         self.base.meter.record_turn(nanos);
+    }
+
+    /// Whether [`Dataplane::poll_event`] has one.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        self.base.fleet.servers.has_orders() || self.base.clients.has_events()
     }
 
     /// What the driver is to do next.
@@ -355,7 +362,7 @@ impl Dataplane {
     }
 
     /// The answer to [`Event::Stats`], as it goes to the client.
-    pub fn handle_stats(&mut self, request: usize, text: Vec<u8>, now: Instant) {
+    pub fn handle_stats(&mut self, request: RequestKey, text: Vec<u8>, now: Instant) {
         self.requests.answer_stats(&mut self.base, request, text, now);
     }
 

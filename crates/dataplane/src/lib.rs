@@ -3,8 +3,8 @@
 //! A driver moves bytes and tells the time; everything else happens here: requests are parsed, placed, sent to one or
 //! more servers, and answered in each client's order, whatever the servers do. [`Dataplane`] is the first type to read. What
 //! goes in are calls named `handle_*`, with the instant at which the thing happened; what comes out is asked for by calls named
-//! `poll_*`. One event loop owns one dataplane; dataplanes share only the immutable
-//! [`weir_routing::Table`], the memory budget, and what is known of copies that are missing.
+//! `poll_*`. One event loop owns one dataplane; dataplanes share only the immutable [`weir_routing::Table`], the memory budget, what is
+//! known of copies that are missing, and what servers say to `version`.
 //!
 //! | room | holds |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | `meter` | `Meter`: counters, windows of a second, reports, sampled requests |
 //! | `memory` | how much all buffers may take together, and what is given back |
 //! | `config` | every limit and policy |
-//! | `wire` | keys, requests, questions and faults as they are written |
+//! | `wire` | keys, requests, questions and faults as they are written, and the types of the numbers that all rooms use |
 //!
 //! A room names those below it alone. `scripts/check-walls` holds them to that.
 
@@ -32,22 +32,20 @@ mod routes;
 mod servers;
 mod wire;
 
-pub use clients::SessionId;
 pub use clients::event::Event;
 pub use clients::intake::{Input, Intake};
-pub use clients::patience::{Doing, Overdue};
+pub use clients::overdue::{Doing, Overdue};
 pub use clients::taken::Taken;
 pub use config::Config;
-#[cfg(feature = "mutations")]
-pub use config::Mutation;
+pub use config::client_timeouts::ClientTimeouts;
 pub use config::multiget::{Multiget, NotWhole, OnFailure};
-pub use config::patience::Patience;
+pub use config::mutation::Mutation;
 pub use config::policy::{JoinGets, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
 pub use config::words::{UnknownWord, Word};
 pub use dataplane::Dataplane;
 pub use memory::budget::{Budget, Charge, SCARCE_LOOK_NS};
 pub use meter::counters::Counters;
-pub use meter::report::{Report, ServerReport, StationEntry};
+pub use meter::report::{CrewSize, Report, ServerReport, StationEntry};
 pub use meter::server_window::ServerWindow;
 pub use meter::trace::{Arrivals, TraceRow};
 pub use meter::window::LoopWindow;
@@ -57,6 +55,7 @@ pub use replication::owner::owner_of;
 pub use requests::lent::Unsent;
 pub use servers::changes::{Change, DownReason, ReplacedReason, ServerChange};
 pub use wire::fault::Fault;
+pub use wire::ids::{LoopId, RequestKey, SessionId, Slot};
 pub use wire::kept::{KeptRequest, parse_whole};
 pub use wire::stats::StatsTopic;
 pub use wire::version::Version;

@@ -5,4 +5,4 @@
 
 pub(crate) mod budget;
 pub(crate) mod buffer;
-pub(crate) mod spare;
+pub(crate) mod buffer_pool;

@@ -1,7 +1,7 @@
 //! What is counted, timed and reported.
 //!
-//! [`Meter`] owns the counters of requests and clients, the histograms, the seconds that are over, and the rows of sampled requests. It is told
-//! what happened. It answers with windows, rows and totals. What servers and replicas count they count themselves.
+//! [`Meter`] owns the counters of requests and clients, the histograms, the seconds that are over, and the rows of sampled requests. It
+//! learns what happened. It answers with windows, rows and totals. What servers and replicas count they count themselves.
 
 pub(crate) mod counters;
 pub(crate) mod report;
@@ -9,6 +9,7 @@ pub(crate) mod server_window;
 pub(crate) mod trace;
 pub(crate) mod window;
 
+use crate::wire::ids::Slot;
 use counters::Counters;
 use trace::{TraceRow, Tracer};
 use weir_timing::{Distribution, EndedWindow, Instant, Operation, Outcome, Recorder, Stamps};
@@ -20,7 +21,7 @@ pub(crate) struct Meter {
     tracer: Tracer,
     counters: Counters,
     /// All counters as they were when the last window was handed out.
-    told: Counters,
+    reported: Counters,
 }
 
 impl Meter {
@@ -29,7 +30,7 @@ impl Meter {
             recorder: Recorder::new(now, 0),
             tracer: Tracer::default(),
             counters: Counters::default(),
-            told: Counters::default(),
+            reported: Counters::default(),
         }
     }
 
@@ -78,18 +79,18 @@ impl Meter {
     // ── servers ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A server begins in this slot.
-    pub(crate) fn begin_server(&mut self, slot: usize) {
-        self.recorder.begin_server(slot);
+    pub(crate) fn begin_server(&mut self, slot: Slot) {
+        self.recorder.begin_server(slot.index());
     }
 
     /// These times belong to the server of this slot, and to the open window.
-    pub(crate) fn add_server_times(&mut self, slot: usize, times: &Distribution) {
-        self.recorder.add_server_times(slot, times);
+    pub(crate) fn add_server_times(&mut self, slot: Slot, times: &Distribution) {
+        self.recorder.add_server_times(slot.index(), times);
     }
 
     /// How long a server took, but for what it has not handed over.
-    pub(crate) fn server_time(&self, slot: usize) -> Distribution {
-        self.recorder.server_time(slot)
+    pub(crate) fn server_time(&self, slot: Slot) -> Distribution {
+        self.recorder.server_time(slot.index())
     }
 
     // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,8 +140,8 @@ impl Meter {
 
     /// What was counted since the last window, if this is the total now.
     pub(crate) fn counted_since(&mut self, total: Counters) -> Counters {
-        let since = total.since(&self.told);
-        self.told = total;
+        let since = total.since(&self.reported);
+        self.reported = total;
         since
     }
 

@@ -6,8 +6,8 @@
 //!       └─▶ key_lock, repair ─▶ mailbox ─▶ owner
 //! ```
 //!
-//! [`Replication`] owns the locks of keys, what goes to other loops, and which repairs are under way. It is told which writes begin, and what
-//! replicas reply. It answers what clients are told, and who may go on. It knows requests and sessions by number alone.
+//! [`Replication`] owns the locks of keys, what goes to other loops, and which repairs are under way. It learns which writes begin, and
+//! what replicas reply. It answers what clients get, and who may go on. It knows requests and sessions by number alone.
 
 pub(crate) mod courier;
 pub(crate) mod emptied;
@@ -37,9 +37,9 @@ use crate::{
     replication::repair::Repairs,
     replication::write::{Answered, Declined, Replicated},
     routes::Routes,
-    servers::backend::RequestKey,
     servers::begun::Begun,
     wire::fault::Fault,
+    wire::ids::{LoopId, RequestKey, SessionId, Slot},
     wire::write::Write,
     wire::written::written_key,
 };
@@ -89,7 +89,7 @@ impl Replication {
     #[cold]
     pub(crate) fn waits_for_key(
         &mut self,
-        session: usize,
+        session: SessionId,
         parsed: &Parsed<'_>,
         stalled: &mut Option<Box<Stalled>>,
         now: Instant,
@@ -102,7 +102,7 @@ impl Replication {
     }
 
     /// A session that had waited for a key has begun its write, or is gone. Returns the session that may go on, if one may.
-    pub(crate) fn leave_line(&mut self, session: usize, stalled: &Stalled) -> Option<usize> {
+    pub(crate) fn leave_line(&mut self, session: SessionId, stalled: &Stalled) -> Option<SessionId> {
         self.locks.leave(session, stalled)
     }
 
@@ -119,14 +119,14 @@ impl Replication {
     }
 
     /// The session that may go on because nobody locks the key, if one may.
-    pub(crate) fn next_after(&mut self, freed: &Freed) -> Option<usize> {
+    pub(crate) fn next_after(&mut self, freed: &Freed) -> Option<SessionId> {
         self.locks.next(freed.key())
     }
 
     // ── mail ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// There are other dataplanes beside this one. `session`: the number of the one to which belongs what is served for them.
-    pub(crate) fn open_mailbox(&mut self, config: &Config, session: usize) {
+    pub(crate) fn open_mailbox(&mut self, config: &Config, session: SessionId) {
         self.mailbox = Some(Box::new(Mailbox::new(config, session)));
     }
 
@@ -137,12 +137,12 @@ impl Replication {
     }
 
     /// The session to which belongs what is served for others.
-    pub(crate) fn mail_session(&self) -> usize {
+    pub(crate) fn mail_session(&self) -> SessionId {
         self.mailbox.as_ref().expect("mail comes where there is a mailbox").session()
     }
 
     /// Mail for another dataplane of the same proxy, and the number of its loop.
-    pub(crate) fn poll_mail(&mut self) -> Option<(usize, Mail)> {
+    pub(crate) fn poll_mail(&mut self) -> Option<(LoopId, Mail)> {
         self.mailbox.as_mut()?.poll()
     }
 
@@ -152,7 +152,7 @@ impl Replication {
     }
 
     /// Who owns this key, if it has replicas and another loop does.
-    pub(crate) fn other_owner(&self, routes: &Routes, name: &[u8]) -> Option<usize> {
+    pub(crate) fn other_owner(&self, routes: &Routes, name: &[u8]) -> Option<LoopId> {
         let mailbox = self.mailbox.as_ref()?;
         if !routes.is_replicated() || !routes.replicates(name) {
             return None;
@@ -164,7 +164,7 @@ impl Replication {
     /// complete.
     pub(crate) fn mail_write(
         &mut self,
-        owner: usize,
+        owner: LoopId,
         (request, message): (RequestKey, Vec<u8>),
         times: (Instant, Instant),
     ) -> Result<(), Fault> {
@@ -190,7 +190,7 @@ impl Replication {
         &mut self,
         fleet: &mut Fleet,
         ticket: Ticket,
-        (name, replicas): (&[u8], &[u16]),
+        (name, replicas): (&[u8], &[Slot]),
         write: Write<'_>,
         now: Instant,
     ) -> Result<Box<Replicated>, Declined> {
@@ -204,7 +204,7 @@ impl Replication {
         &mut self,
         fleet: &mut Fleet,
         (write, ticket): (&mut Replicated, Ticket),
-        from: (usize, u32),
+        from: (Slot, u32),
         (reply, bytes): (Reply, &[u8]),
         now: Instant,
     ) -> Advanced {
@@ -220,7 +220,7 @@ impl Replication {
         &mut self,
         fleet: &mut Fleet,
         (write, ticket): (&mut Replicated, Ticket),
-        from: (usize, u32),
+        from: (Slot, u32),
         fault: Fault,
         now: Instant,
     ) -> Advanced {
@@ -241,7 +241,7 @@ impl Replication {
         if write.owed() == 0
             && let Some(repair) = write.end(&mut self.repairs)
         {
-            self.finish_repair_for(repair.home());
+            self.end_repair_for(repair.home());
         }
         Advanced { answered, next, has_sent }
     }
@@ -267,17 +267,17 @@ impl Replication {
     pub(crate) fn begin_repair(
         &mut self,
         fleet: &mut Fleet,
-        (name, home): (&[u8], Option<usize>),
+        (name, home): (&[u8], Option<LoopId>),
         number: impl FnOnce() -> RequestKey,
         now: Instant,
     ) -> Option<(RequestKey, Box<Replicated>)> {
         let repair = self.repairs.begin(name, home);
-        let mut replicas = [0; REPLICAS_MAX];
+        let mut replicas = [Slot::FIRST; REPLICAS_MAX];
         let count = fleet.routes.replicas_of(name, &mut replicas);
         let replicas = &replicas[..count];
         let (Some(repair), Some(source)) = (repair, fleet.readers().source(replicas)) else {
             self.counters.repairs_dropped += 1;
-            self.finish_repair_for(home);
+            self.end_repair_for(home);
             return None;
         };
         let request = number();
@@ -286,16 +286,16 @@ impl Replication {
         Some((request, Replicated::begin_repair((name, replicas), source, repair, &mut courier)))
     }
 
-    fn finish_repair_for(&mut self, home: Option<usize>) {
+    fn end_repair_for(&mut self, home: Option<LoopId>) {
         match home {
             Some(home) => self.mail().send_repaired(home),
-            None => self.repairs.finish_one(),
+            None => self.repairs.note_done(),
         }
     }
 
     /// A repair that this dataplane had asked another for is done, or could not be.
-    pub(crate) fn finish_repair(&mut self) {
-        self.repairs.finish_one();
+    pub(crate) fn end_repair(&mut self) {
+        self.repairs.note_done();
     }
 
     /// Whether no write and no repair is under way, no key is locked, and no mail waits: for tests.
@@ -311,18 +311,18 @@ impl Replication {
 #[must_use]
 pub(crate) struct Advanced {
     answered: Option<Answered>,
-    next: Option<usize>,
+    next: Option<SessionId>,
     has_sent: bool,
 }
 
 impl Advanced {
-    /// What the client is told, if it can be told now.
+    /// What the client gets, if it can be answered now.
     pub(crate) fn take_answer(&mut self) -> Option<Answered> {
         self.answered.take()
     }
 
     /// The session that may go on, because the key is free, if one waits.
-    pub(crate) const fn next(&self) -> Option<usize> {
+    pub(crate) const fn next(&self) -> Option<SessionId> {
         self.next
     }
 
@@ -336,15 +336,17 @@ impl Advanced {
 mod tests {
     use super::*;
     use crate::replication::freshness::Freshness;
+    use crate::wire::ids::slot;
     use std::sync::Arc;
     use weir_protocol::{Limits, Request, RequestParser, Status};
     use weir_routing::{Placement, Router, Server};
 
     const NOW: Instant = Instant::ZERO;
+    const WAITING: SessionId = SessionId::from_index(9);
     const ADD: &[u8] = b"add k 0 0 1\r\nx\r\n";
 
     /// Three servers that hold every key and are connected, and those of the key `k` in its order.
-    fn fleet() -> (Replication, Fleet, [u16; 3]) {
+    fn fleet() -> (Replication, Fleet, [Slot; 3]) {
         let config = Config::default();
         let servers = ["a", "b", "c"].map(|host| Server::new(host, 1)).to_vec();
         let table =
@@ -353,8 +355,8 @@ mod tests {
         fleet.offer(table);
         fleet.take_coming_table(NOW);
         fleet.prepare();
-        (0..3).for_each(|slot| fleet.servers.handle_connected(slot, NOW));
-        let mut replicas = [0; REPLICAS_MAX];
+        (0..3).for_each(|it| fleet.servers.handle_connected(slot(it), NOW));
+        let mut replicas = [Slot::FIRST; REPLICAS_MAX];
         assert_eq!(fleet.routes.replicas_of(b"k", &mut replicas), 3);
         (Replication::new(&config), fleet, [replicas[0], replicas[1], replicas[2]])
     }
@@ -369,10 +371,10 @@ mod tests {
     }
 
     fn ticket() -> Ticket {
-        Ticket::new(7, Begun::at(NOW))
+        Ticket::new(RequestKey::from_index(7), Begun::at(NOW))
     }
 
-    fn begin(replication: &mut Replication, fleet: &mut Fleet, replicas: &[u16]) -> Box<Replicated> {
+    fn begin(replication: &mut Replication, fleet: &mut Fleet, replicas: &[Slot]) -> Box<Replicated> {
         let write = Write::classic(request(ADD));
         let begun = replication.begin_write(fleet, ticket(), (b"k", replicas), write, NOW);
         begun.expect("all are connected")
@@ -383,22 +385,22 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_locked_until_the_others_are_told_what_its_decider_did() {
+    fn a_key_is_locked_until_the_others_are_sent_what_its_decider_did() {
         let (mut replication, mut fleet, replicas) = fleet();
         let mut write = begin(&mut replication, &mut fleet, &replicas);
         assert_eq!(write.owed(), 1, "the decider alone is asked");
         let mut stalled = None;
-        assert!(replication.waits_for_key(9, &parse(ADD), &mut stalled, NOW));
-        for (rank, server) in replicas.map(usize::from).into_iter().enumerate() {
+        assert!(replication.waits_for_key(WAITING, &parse(ADD), &mut stalled, NOW));
+        for (rank, server) in replicas.into_iter().enumerate() {
             let reply = line(Status::Stored, b"STORED\r\n");
             let mut advanced =
                 replication.take_reply(&mut fleet, (&mut write, ticket()), (server, 0), reply, NOW);
             let answer = advanced.take_answer();
-            assert_eq!((advanced.has_sent(), advanced.next()), (rank == 0, (rank == 0).then_some(9)));
+            assert_eq!((advanced.has_sent(), advanced.next()), (rank == 0, (rank == 0).then_some(WAITING)));
             assert_eq!((answer.is_some(), write.owed()), (rank == 2, [2, 1, 0][rank]));
         }
-        assert!(!replication.waits_for_key(9, &parse(ADD), &mut stalled, NOW));
-        assert_eq!(replication.leave_line(9, &stalled.expect("it had waited")), None);
+        assert!(!replication.waits_for_key(WAITING, &parse(ADD), &mut stalled, NOW));
+        assert_eq!(replication.leave_line(WAITING, &stalled.expect("it had waited")), None);
         assert!(replication.is_quiet());
     }
 
@@ -406,7 +408,7 @@ mod tests {
     fn what_the_decider_refuses_nobody_else_hears_of() {
         let (mut replication, mut fleet, replicas) = fleet();
         let mut write = begin(&mut replication, &mut fleet, &replicas);
-        let (server, reply) = (usize::from(replicas[0]), line(Status::NotStored, b"NOT_STORED\r\n"));
+        let (server, reply) = (replicas[0], line(Status::NotStored, b"NOT_STORED\r\n"));
         let mut advanced =
             replication.take_reply(&mut fleet, (&mut write, ticket()), (server, 0), reply, NOW);
         let Some(Answered::Done(reply)) = advanced.take_answer() else { panic!("it is decided") };
@@ -418,14 +420,14 @@ mod tests {
     fn where_the_decider_is_lost_the_others_forget_the_key() {
         let (mut replication, mut fleet, replicas) = fleet();
         let mut write = begin(&mut replication, &mut fleet, &replicas);
-        let server = usize::from(replicas[0]);
+        let server = replicas[0];
         let mut advanced =
             replication.take_loss(&mut fleet, (&mut write, ticket()), (server, 0), Fault::Timeout, NOW);
         let Some(Answered::Failed(_, why)) = advanced.take_answer() else { panic!("nobody knows") };
         assert!(matches!(why, write::Failure::Fault(Fault::Timeout, it) if it == server), "{why:?}");
         assert_eq!((advanced.has_sent(), write.owed()), (true, 2));
         assert_eq!((replication.counters().replicas_invalidated, fleet.replicas.missed(server)), (2, 1));
-        assert!(!replication.has_locks(), "the others are told");
+        assert!(!replication.has_locks(), "the others have been sent it");
     }
 
     #[test]
@@ -434,15 +436,16 @@ mod tests {
         let mut write = begin(&mut replication, &mut fleet, &replicas);
         let ask = |replication: &mut Replication, fleet: &mut Fleet| {
             assert!(replication.wants_repair(&fleet.routes, b"k", 1));
-            replication.begin_repair(fleet, (b"k", None), || 8, NOW)
+            replication.begin_repair(fleet, (b"k", None), || RequestKey::from_index(8), NOW)
         };
         assert!(ask(&mut replication, &mut fleet).is_none());
         assert_eq!(replication.counters().repairs_dropped, 1);
-        let (server, reply) = (usize::from(replicas[0]), line(Status::NotStored, b"NOT_STORED\r\n"));
+        let (server, reply) = (replicas[0], line(Status::NotStored, b"NOT_STORED\r\n"));
         let _ = replication.take_reply(&mut fleet, (&mut write, ticket()), (server, 0), reply, NOW);
         let (_, mut repair) = ask(&mut replication, &mut fleet).expect("no write is under way");
         assert!(!replication.is_quiet());
-        let (ticket, reply) = (Ticket::new(8, Begun::at(NOW)), line(Status::MetaMiss, b"EN\r\n"));
+        let (ticket, reply) =
+            (Ticket::new(RequestKey::from_index(8), Begun::at(NOW)), line(Status::MetaMiss, b"EN\r\n"));
         let advanced = replication.take_reply(&mut fleet, (&mut repair, ticket), (server, 0), reply, NOW);
         assert!(!advanced.has_sent() && repair.owed() == 0 && replication.is_quiet());
     }

@@ -8,7 +8,7 @@
 //!      └▶ admission (what is read becomes requests), lent ──▶ dispatch (requests become messages)
 //!            └▶ Requests (begin, take_reply, finish, answers)
 //!                  └▶ writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
-//!                        └▶ plan, auto, retrieval, send, outcome
+//!                        └▶ plan, chooser, retrieval, send, outcome
 //!                              └▶ services, service: clock, verdict, degrade, answer, gather, again, reread ──▶ Base
 //! ```
 
@@ -16,10 +16,10 @@ pub(crate) mod admission;
 pub(crate) mod again;
 pub(crate) mod answer;
 pub(crate) mod ask_alone;
-pub(crate) mod auto;
 pub(crate) mod base;
 pub(crate) mod bulk_reads;
 pub(crate) mod bulk_writes;
+pub(crate) mod chooser;
 pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod deciding;
@@ -43,13 +43,12 @@ pub(crate) mod writes;
 
 use crate::{
     Fault,
-    clients::SessionId,
     clients::bulk::Slicing,
     clients::outbox::{Outbox, SharedBytes},
     clients::sequence::Claim,
     config::Config,
     memory::budget::SMALL_REPLY_BYTES,
-    memory::spare::SpareAnswers,
+    memory::buffer_pool::BufferPool,
     meter::counters::has_result,
     meter::trace::Traced,
     replication::fleet::Fleet,
@@ -71,7 +70,8 @@ use crate::{
         take_write_reply,
     },
     servers::backend::Backend,
-    servers::part::{Part, RequestKey},
+    servers::part::Part,
+    wire::ids::{RequestKey, SessionId, Slot},
 };
 use std::{
     mem,
@@ -87,7 +87,7 @@ pub(crate) struct Requests {
     services: Services,
     planner: Planner,
     /// Memory of answers that were parked, to be used again.
-    answers: SpareAnswers,
+    answers: BufferPool,
     /// Reads that bring much.
     bulk_reads: BulkReads,
     /// What is being delivered of a server, where that is kept because it is large.
@@ -99,7 +99,7 @@ impl Requests {
         Self {
             services: Services::default(),
             planner: Planner::new(config.seed),
-            answers: SpareAnswers::default(),
+            answers: BufferPool::default(),
             bulk_reads: BulkReads::default(),
             large_input: None,
         }
@@ -225,7 +225,7 @@ impl Requests {
     pub(crate) fn take_reply(
         &mut self,
         base: &mut Base,
-        server: usize,
+        server: Slot,
         (key, part): (RequestKey, Part),
         (reply, bytes, values): (Reply, &[u8], Option<&[ValueSpan]>),
         now: Instant,
@@ -298,7 +298,7 @@ impl Requests {
         base: &mut Base,
         (key, part): (RequestKey, u32),
         fault: Fault,
-        server: usize,
+        server: Slot,
         now: Instant,
     ) {
         base.fleet.note_failed(server);
@@ -393,7 +393,7 @@ impl Requests {
         }
     }
 
-    // Apart, so that what a retrieval needs stays in registers.
+    // Separate, so that what a retrieval needs stays in registers.
     #[cold]
     fn note_result(&mut self, base: &mut Base, key: RequestKey, reply: Option<&[u8]>) {
         let service = &self.services[key];
@@ -467,7 +467,7 @@ impl Requests {
     #[inline(never)]
     fn answer_with_care(&mut self, base: &mut Base, key: RequestKey, reply: Option<Deciding<'_>>) {
         let Base { clients, fleet: Fleet { config, .. }, meter, .. } = base;
-        let Self { services, answers: spare_answers, large_input, .. } = self;
+        let Self { services, answers: buffer_pool, large_input, .. } = self;
         let service = &mut services[key];
         let (session, held) = clients.with_held(service.session);
         let mut gather = service.gather.take();
@@ -522,7 +522,7 @@ impl Requests {
         } else if is_next {
             session.replies.append(|out| write_answer(out, (bytes, end), &mut gather, large_input.as_ref()));
         } else {
-            let mut parked = spare_answers.take();
+            let mut parked = buffer_pool.take();
             if let Some(bytes) = bytes.filter(|_| large_input.is_none()) {
                 parked.reserve(len);
                 parked.extend_from_slice(bytes);
@@ -575,7 +575,7 @@ impl Requests {
         &mut self,
         base: &mut Base,
         key: RequestKey,
-        (server, part): (usize, Part),
+        (server, part): (Slot, Part),
         status: Status,
         now: Instant,
     ) -> bool {
@@ -627,7 +627,7 @@ impl Requests {
         base.clients.close_if_settled(id);
     }
 
-    /// A client's connection is gone. Its requests are carried out, and nobody is told.
+    /// A client's connection is gone. Its requests are carried out, and nobody learns the outcome.
     pub(crate) fn close(&mut self, base: &mut Base, id: SessionId) {
         let services = &mut self.services;
         let Some(slicing) = base.clients.get(id).map(|session| session.bulk.slicing) else { return };

@@ -3,17 +3,18 @@
 //! A table that comes later finds the servers that stay by address and name and leaves them their slots, with connection, queue and counts
 //! (`servers/slots.rs`). Requests keep the routes with which they were begun.
 
+use crate::wire::ids::Slot;
 use std::sync::Arc;
-use weir_routing::Table;
+use weir_routing::{REPLICAS_MAX, Table};
 
 /// A table, with the slots that its servers have in this dataplane.
 #[derive(Debug)]
 pub(crate) struct Routes {
     table: Arc<Table>,
     /// For each pool, the slots of its servers in the pool's order.
-    pools: Vec<Vec<u16>>,
+    pools: Vec<Vec<Slot>>,
     /// The slots of all servers, in the table's order.
-    servers: Vec<u16>,
+    servers: Vec<Slot>,
     /// Whether any key has more than one server.
     replicated: bool,
 }
@@ -22,7 +23,7 @@ pub(crate) struct Routes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolSlots<'a> {
     /// The slots of its servers.
-    pub(crate) servers: &'a [u16],
+    pub(crate) servers: &'a [Slot],
     /// How many of them hold each key.
     pub(crate) replicas: usize,
 }
@@ -33,7 +34,7 @@ impl Routes {
         Self { table: Arc::clone(table), pools: Vec::new(), servers: Vec::new(), replicated: false }
     }
 
-    pub(crate) fn new(table: Arc<Table>, servers: Vec<u16>) -> Self {
+    pub(crate) fn new(table: Arc<Table>, servers: Vec<Slot>) -> Self {
         let slot = |place: &u16| servers[usize::from(*place)];
         let pools = table.pools().iter().map(|pool| pool.places().iter().map(slot).collect()).collect();
         let replicated = table.pools().iter().any(|pool| pool.router().replicas() > 1);
@@ -42,37 +43,40 @@ impl Routes {
 
     /// The slot of the key's first server.
     #[inline]
-    pub(crate) fn primary(&self, key: &[u8]) -> usize {
+    pub(crate) fn primary(&self, key: &[u8]) -> Slot {
         let pool = self.table.pool_of(key);
-        usize::from(self.pools[pool][self.table.pools()[pool].router().primary(key)])
+        self.pools[pool][self.table.pools()[pool].router().primary(key)]
     }
 
     /// Writes the slots of the key's servers into `out`, the primary first, and returns how many.
-    pub(crate) fn replicas_of(&self, key: &[u8], out: &mut [u16]) -> usize {
+    pub(crate) fn replicas_of(&self, key: &[u8], out: &mut [Slot]) -> usize {
         let pool = self.table.pool_of(key);
-        let count = self.table.pools()[pool].router().replicas_of(key, out);
-        out[..count].iter_mut().for_each(|place| *place = self.pools[pool][usize::from(*place)]);
-        count
+        let mut places = [0; REPLICAS_MAX];
+        let count = self.table.pools()[pool].router().replicas_of(key, &mut places);
+        let slots = places[..count].iter().map(|&place| self.pools[pool][usize::from(place)]);
+        out.iter_mut().zip(slots).for_each(|(out, slot)| *out = slot);
+        count.min(out.len())
     }
 
-    /// Calls `each` with the slots of the servers of each of `keys`, in their order: the first `out.len()` of them. Cheaper than as
-    /// many calls of [`Self::replicas_of`] where all are of one pool.
-    pub(crate) fn replicas_of_each<'a>(
+    /// Calls `each` with the slots of the servers of each of `keys`, in their order: the first `N` of them. Cheaper than as many calls of
+    /// [`Self::replicas_of`] where all belong to one pool.
+    pub(crate) fn replicas_of_each<'a, const N: usize>(
         &self,
         keys: impl Iterator<Item = &'a [u8]> + Clone,
-        out: &mut [u16],
-        mut each: impl FnMut(&[u16]),
+        mut each: impl FnMut(&[Slot]),
     ) {
+        let mut out = [Slot::FIRST; N];
         let Some(number) = self.number_of_all(keys.clone()) else {
             return keys.for_each(|key| {
-                let count = self.replicas_of(key, out);
+                let count = self.replicas_of(key, &mut out);
                 each(&out[..count]);
             });
         };
         let (router, slots) = (self.table.pools()[number].router(), &self.pools[number]);
-        router.replicas_of_each(keys, out, |places| {
-            places.iter_mut().for_each(|place| *place = slots[usize::from(*place)]);
-            each(places);
+        router.replicas_of_each(keys, &mut [0; N], |places| {
+            let found = places.iter().map(|&place| slots[usize::from(place)]);
+            out.iter_mut().zip(found).for_each(|(out, slot)| *out = slot);
+            each(&out[..places.len()]);
         });
     }
 
@@ -97,17 +101,17 @@ impl Routes {
     }
 
     /// Each pool that this server belongs to.
-    pub(crate) fn pools_with(&self, slot: usize) -> impl Iterator<Item = PoolSlots<'_>> {
+    pub(crate) fn pools_with(&self, slot: Slot) -> impl Iterator<Item = PoolSlots<'_>> {
         let pools = self.table.pools().iter().zip(&self.pools);
         let pools = pools.map(|(pool, servers)| PoolSlots { servers, replicas: pool.router().replicas() });
-        pools.filter(move |pool| pool.servers.contains(&index(slot)))
+        pools.filter(move |pool| pool.servers.contains(&slot))
     }
 
     /// The slots of servers whose keys have others besides.
-    pub(crate) fn replicated_slots(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn replicated_slots(&self) -> impl Iterator<Item = Slot> {
         let replicated = self.table.pools().iter().zip(&self.pools);
         let replicated = replicated.filter(|(pool, _)| pool.router().replicas() > 1);
-        replicated.flat_map(|(_, slots)| slots).map(|&slot| usize::from(slot))
+        replicated.flat_map(|(_, slots)| slots).copied()
     }
 
     /// Whether this key has more than one server.
@@ -116,12 +120,7 @@ impl Routes {
     }
 
     /// The slots of all servers, in the table's order.
-    pub(crate) fn servers(&self) -> &[u16] {
+    pub(crate) fn servers(&self) -> &[Slot] {
         &self.servers
     }
-}
-
-/// The number of a slot, as tables of routes keep it.
-pub(crate) fn index(slot: usize) -> u16 {
-    u16::try_from(slot).expect("there are no more slots than SLOTS_MAX")
 }

@@ -47,7 +47,7 @@ use crate::{
     config::Config,
     meter::counters::Counters,
     routes::Routes,
-    servers::backend::{Backend, Purpose, RequestKey, sooner},
+    servers::backend::{Backend, Purpose, sooner},
     servers::bulk::{Bulk, Way, wants_bulk},
     servers::changes::{Change, ServerChange},
     servers::deadlines::LateRead,
@@ -57,6 +57,7 @@ use crate::{
     servers::order::Order,
     servers::slots::{SlotState, Slots},
     wire::fault::Fault,
+    wire::ids::{RequestKey, Slot},
 };
 use std::{
     ops::{Index, IndexMut},
@@ -99,50 +100,56 @@ impl Servers {
         self.lifecycle.connections().len()
     }
 
-    // ── what others are told ───────────────────────────────────────────────────────────────────────────────────────────────
+    // ── what others learn ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// What has happened and was not told yet, in its order.
+    /// What has happened and was not reported yet, in its order.
     #[inline]
     pub(crate) fn poll_happened(&mut self) -> Option<Happened> {
-        self.lifecycle.notices().poll_happened()
+        self.lifecycle.notices_mut().poll_happened()
     }
 
     /// What the driver is to do next.
     #[inline]
     pub(crate) fn poll_order(&mut self) -> Option<Order> {
-        self.lifecycle.notices().poll_order()
+        self.lifecycle.notices_mut().poll_order()
+    }
+
+    /// Whether [`Servers::poll_order`] has one.
+    #[inline]
+    pub(crate) fn has_orders(&self) -> bool {
+        self.lifecycle.notices().has_orders()
     }
 
     /// The next change of a server's state that the operator may want to know.
     #[inline]
     pub(crate) fn poll_change(&mut self) -> Option<Change> {
-        self.lifecycle.notices().poll_change()
+        self.lifecycle.notices_mut().poll_change()
     }
 
     /// Whether [`Servers::poll_change`] has one.
     #[inline]
     pub(crate) fn has_changes(&self) -> bool {
-        self.lifecycle.has_changes()
+        self.lifecycle.notices().has_changes()
     }
 
     /// Something has become of the server of this slot.
     #[cold]
-    pub(crate) fn note_change(&mut self, slot: usize, what: ServerChange) {
+    pub(crate) fn note_change(&mut self, slot: Slot, what: ServerChange) {
         self.lifecycle.note_change(slot, what);
     }
 
     // ── slots ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The slot of a server of a table, its old one if it has one. There is room for all of the table's.
-    pub(crate) fn assign(&mut self, server: &Server, now: Instant) -> u16 {
+    pub(crate) fn assign(&mut self, server: &Server, now: Instant) -> Slot {
         if let Some(slot) = self.slots().of(server) {
             for slot in [Some(slot), self.bulk_of(slot)].into_iter().flatten() {
                 self.lifecycle.slots_mut().serve(slot);
                 self.lifecycle.doubt_if_silent(slot, now);
             }
-            return crate::routes::index(slot);
+            return slot;
         }
-        crate::routes::index(self.lifecycle.take_slot(server, now))
+        self.lifecycle.take_slot(server, now)
     }
 
     /// From now on keys go by these routes: servers that they do not name leave.
@@ -159,7 +166,7 @@ impl Servers {
     }
 
     /// The server's name has other addresses than the one that it is connected to.
-    pub(crate) fn move_server(&mut self, slot: usize) {
+    pub(crate) fn move_server(&mut self, slot: Slot) {
         let renewing = self.is_up(slot) && self.slots().is_serving(slot);
         self[slot].link_mut().set_renewing(renewing);
         self.settling = true;
@@ -178,9 +185,9 @@ impl Servers {
 
     /// Once per turn: ends connections that have waited for their last replies. `is_pledged` says of a slot whether a write that is being
     /// decided may still be sent there. Returns whether a slot is free because of it.
-    pub(crate) fn settle_all(&mut self, is_pledged: impl Fn(usize) -> bool, now: Instant) -> bool {
+    pub(crate) fn settle_all(&mut self, is_pledged: impl Fn(Slot) -> bool, now: Instant) -> bool {
         let mut is_any_free = false;
-        for slot in 0..self.slots().len() {
+        for slot in self.slots().all() {
             if self.settled_at(slot, &is_pledged).is_some_and(|at| at <= now) {
                 is_any_free |= self.settle(slot, now);
             }
@@ -191,13 +198,13 @@ impl Servers {
     }
 
     /// When the first of them can be ended at the latest.
-    pub(crate) fn next_settled(&self, is_pledged: impl Fn(usize) -> bool) -> Option<Instant> {
-        let slots = if self.settling { 0..self.slots().len() } else { 0..0 };
+    pub(crate) fn next_settled(&self, is_pledged: impl Fn(Slot) -> bool) -> Option<Instant> {
+        let slots = self.slots().all().filter(|_| self.settling);
         slots.filter_map(|slot| self.settled_at(slot, &is_pledged)).min()
     }
 
     /// Returns whether the slot is free.
-    fn settle(&mut self, slot: usize, now: Instant) -> bool {
+    fn settle(&mut self, slot: Slot, now: Instant) -> bool {
         let is_free = !self.slots().is_serving(slot);
         if is_free {
             self.lifecycle.free_slot(slot, now);
@@ -209,7 +216,7 @@ impl Servers {
     }
 
     /// When nothing waits any more for a reply on a connection that is to be ended: at the latest then it can be.
-    fn settled_at(&self, slot: usize, is_pledged: impl Fn(usize) -> bool) -> Option<Instant> {
+    fn settled_at(&self, slot: Slot, is_pledged: impl Fn(Slot) -> bool) -> Option<Instant> {
         let backend = &self[slot];
         match self.slots().state(slot) {
             SlotState::Leaving if !is_pledged(slot) => backend.settled_at(false),
@@ -228,13 +235,13 @@ impl Servers {
 
     /// The first server from `from` on to which something is to be written, and whether that is the proxy's own question.
     #[inline(always)]
-    pub(crate) fn next_output(&self, from: usize) -> Option<(usize, bool)> {
+    pub(crate) fn next_output(&self, from: usize) -> Option<(Slot, bool)> {
         self.lifecycle.connections().next_output(from)
     }
 
     /// Bytes for this server.
     #[inline]
-    pub(crate) fn output(&self, server: usize) -> &[u8] {
+    pub(crate) fn output(&self, server: Slot) -> &[u8] {
         self.lifecycle.connections().output(server)
     }
 
@@ -242,7 +249,7 @@ impl Servers {
     #[inline]
     pub(crate) fn handle_written(
         &mut self,
-        server: usize,
+        server: Slot,
         count: usize,
         now: Instant,
         forwarded: impl FnMut(RequestKey),
@@ -253,8 +260,13 @@ impl Servers {
     }
 
     /// The kernel takes bytes for this server again.
-    pub(crate) fn unblock(&mut self, server: usize) {
-        self[server].link_mut().set_blocked(false);
+    #[inline]
+    pub(crate) fn unblock(&mut self, server: Slot) {
+        // The kernel says so with everything that it reports of a socket. A server that is looked at as if there were something to do costs
+        // the turn time.
+        if self.lifecycle.connections()[server].link().is_blocked() {
+            self[server].link_mut().set_blocked(false);
+        }
     }
 
     /// What is queued for a server is being taken by the driver; calls `taken` for each request, with how many left the queue before it,
@@ -262,7 +274,7 @@ impl Servers {
     #[inline]
     pub(crate) fn dequeue(
         &mut self,
-        server: usize,
+        server: Slot,
         now: Instant,
         taken: impl FnMut(RequestKey, u64, &Arc<str>),
     ) {
@@ -270,19 +282,19 @@ impl Servers {
     }
 
     /// Whether this server's connection is established.
-    pub(crate) fn is_up(&self, server: usize) -> bool {
+    pub(crate) fn is_up(&self, server: Slot) -> bool {
         self[server].link().is_established()
     }
 
     /// Whether a message may be added to those for this server now.
     #[inline]
-    pub(crate) fn admit(&self, server: usize) -> Result<(), Fault> {
+    pub(crate) fn admit(&self, server: Slot) -> Result<(), Fault> {
         self[server].admit(self.lifecycle.config())
     }
 
     /// Whether a server is connected and not marked down, or is connected to for what is sent there.
     #[inline]
-    pub(crate) fn answers(&self, server: usize) -> bool {
+    pub(crate) fn answers(&self, server: Slot) -> bool {
         match self[server].state() {
             State::Up => true,
             State::Idle => self.lifecycle.config().connects_when_needed,
@@ -295,30 +307,31 @@ impl Servers {
     }
 
     /// How long it took to answer of late, in nanoseconds; 0 before the first reply.
-    pub(crate) fn smoothed_ns(&self, server: usize) -> u64 {
+    pub(crate) fn smoothed_ns(&self, server: Slot) -> u64 {
         self[server].health().smoothed_ns()
     }
 
     /// Keys of this server have others, too. `is_stale`: it lacks a write of them, or may.
-    pub(crate) fn have_copies(&mut self, server: usize, is_stale: bool) {
+    pub(crate) fn have_copies(&mut self, server: Slot, is_stale: bool) {
         self[server].have_copies();
         self[server].keep_stale(is_stale);
     }
 
-    /// A server lacks a write, or may, and is to be told to forget it: it is connected to for that. Or it was told.
-    pub(crate) fn keep_stale(&mut self, server: usize, is_stale: bool) {
+    /// `is_stale`: the server lacks a write, or may, and is to be made to forget the key; it is connected to for that. Otherwise it has
+    /// forgotten.
+    pub(crate) fn keep_stale(&mut self, server: Slot, is_stale: bool) {
         self[server].keep_stale(is_stale);
     }
 
     /// Whether messages of the proxy's own may be sent to this server.
-    pub(crate) fn takes_errands(&self, server: usize) -> bool {
-        self[server].takes_errands()
+    pub(crate) fn takes_repair_messages(&self, server: Slot) -> bool {
+        self[server].takes_repair_messages()
     }
 
     /// Sends a message that no request asked for.
     pub(crate) fn send_own(
         &mut self,
-        server: usize,
+        server: Slot,
         what: (Purpose, Expected),
         now: Instant,
         compose: impl FnOnce(&mut Backend),
@@ -328,7 +341,7 @@ impl Servers {
 
     // ── large values ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Whether a request, or a value, of so many bytes may be one that goes over a bulk connection.
+    /// Whether a request, or a value, of this many bytes may be one that goes over a bulk connection.
     #[inline]
     pub(crate) fn may_go_bulk(&self, len: usize) -> bool {
         len >= self.lifecycle.config().large_value_bytes || self.bulk.is_busy()
@@ -340,17 +353,17 @@ impl Servers {
     }
 
     /// Whether this is a further connection to a server that has one.
-    pub(crate) fn is_second(&self, slot: usize) -> bool {
+    pub(crate) fn is_second(&self, slot: Slot) -> bool {
         self.slots().beside(slot).is_some()
     }
 
     /// The slot of a server's bulk connection, if it has one.
-    pub(crate) fn bulk_of(&self, server: usize) -> Option<usize> {
+    pub(crate) fn bulk_of(&self, server: Slot) -> Option<Slot> {
         self.bulk.of(server)
     }
 
     /// Whether a write of this key, with a value of this length, goes over the bulk connection of its server, or would if there were one.
-    pub(crate) fn goes_bulk(&self, server: usize, name: &[u8], len: usize) -> bool {
+    pub(crate) fn goes_bulk(&self, server: Slot, name: &[u8], len: usize) -> bool {
         let (connections, config) = (self.lifecycle.connections(), self.lifecycle.config());
         let way = self.bulk.way_of_write((server, name, len), connections, config);
         !matches!(way, Way::Own) || wants_bulk(&connections[server], len, config)
@@ -358,7 +371,7 @@ impl Servers {
 
     /// Where a write goes: `server` is where it goes otherwise.
     #[cold]
-    pub(crate) fn way_of_write(&mut self, server: usize, name: &[u8], len: usize, now: Instant) -> Way {
+    pub(crate) fn way_of_write(&mut self, server: Slot, name: &[u8], len: usize, now: Instant) -> Way {
         if self.lifecycle.routes().is_replicated() {
             return Way::Own;
         }
@@ -370,17 +383,17 @@ impl Servers {
     }
 
     /// Where `flush_all` goes: behind everything that it must not be overtaken by.
-    pub(crate) fn way_of_flush(&self, server: usize) -> usize {
+    pub(crate) fn way_of_flush(&self, server: Slot) -> Slot {
         self.bulk.way_of_flush(server, self.lifecycle.connections())
     }
 
     /// The connection over which a read that brings much is asked for: the bulk connection if it serves.
-    pub(crate) fn way_of_read(&self, server: usize) -> usize {
+    pub(crate) fn way_of_read(&self, server: Slot) -> Slot {
         self.bulk.way_of_read(server, self.lifecycle.connections(), self.lifecycle.config())
     }
 
     /// The message that was composed last, for this bulk connection, is known by `mark`.
-    pub(crate) fn note_bulk(&mut self, bulk: usize, mark: u32) {
+    pub(crate) fn note_bulk(&mut self, bulk: Slot, mark: u32) {
         self[bulk].pipeline_mut().mark_last(mark);
         self.lifecycle.counters_mut().requests_apart += 1;
         self.bulk.note_sent();
@@ -392,16 +405,16 @@ impl Servers {
         self.bulk.look(self.lifecycle.connections());
     }
 
-    fn open_bulk(&mut self, server: usize, now: Instant) {
+    fn open_bulk(&mut self, server: Slot, now: Instant) {
         let Some(slot) = self.lifecycle.take_slot_beside(server, now) else { return };
         self.bulk.note_opened(server, slot);
-        self.lifecycle.notices().tell(Happened::Begun(slot));
+        self.lifecycle.notices_mut().tell(Happened::Begun(slot));
         self.lifecycle.connect(slot, now);
     }
 
     /// Connects to every server of the table a second time that is up.
     pub(crate) fn open_all_bulk(&mut self, now: Instant) {
-        for server in 0..self.slots().len() {
+        for server in self.slots().all() {
             let is_own = !self.is_second(server) && self.slots().is_serving(server);
             if is_own && self[server].link().is_up() && self.bulk_of(server).is_none() {
                 self.open_bulk(server, now);
@@ -417,45 +430,45 @@ impl Servers {
     // ── what becomes of connections ────────────────────────────────────────────────────────────────────────────────────────
 
     /// The connection that was asked for is there.
-    pub(crate) fn handle_connected(&mut self, server: usize, now: Instant) {
+    pub(crate) fn handle_connected(&mut self, server: Slot, now: Instant) {
         self.lifecycle.handle_connected(server, now);
     }
 
     /// The connection could not be made, or the server closed it.
-    pub(crate) fn handle_disconnected(&mut self, server: usize, now: Instant) {
+    pub(crate) fn handle_disconnected(&mut self, server: Slot, now: Instant) {
         self.lifecycle.handle_disconnected(server, now);
     }
 
     /// An established connection broke without the server's doing.
-    pub(crate) fn handle_broken(&mut self, server: usize, now: Instant) {
+    pub(crate) fn handle_broken(&mut self, server: Slot, now: Instant) {
         self.lifecycle.handle_broken(server, now);
     }
 
     /// Whether nothing of a client goes to this server yet.
     #[inline]
-    pub(crate) fn is_greeting(&self, server: usize) -> bool {
+    pub(crate) fn is_greeting(&self, server: Slot) -> bool {
         self.lifecycle.connections().is_greeting(server)
     }
 
     /// What a server says to a greeting.
     #[cold]
-    pub(crate) fn take_greeting(&mut self, server: usize, bytes: &[u8], now: Instant) {
+    pub(crate) fn take_greeting(&mut self, server: Slot, bytes: &[u8], now: Instant) {
         self.lifecycle.take_greeting(server, bytes, now);
     }
 
     /// A server that was marked down has answered, and with that everything that was sent before.
     #[cold]
-    pub(crate) fn mark_up(&mut self, server: usize, now: Instant) {
+    pub(crate) fn mark_up(&mut self, server: Slot, now: Instant) {
         self.lifecycle.mark_up(server, now);
     }
 
     /// A reply cannot be read: the connection is made anew.
-    pub(crate) fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {
+    pub(crate) fn give_up_connection(&mut self, server: Slot, reason: Violation, now: Instant) {
         self.lifecycle.give_up_connection(server, reason, now);
     }
 
     /// How many requests on a connection that is in use were late since anything was heard of it.
-    pub(crate) fn late_in_a_row(&self, slot: usize) -> u32 {
+    pub(crate) fn late_in_a_row(&self, slot: Slot) -> u32 {
         let backend = &self[slot];
         if backend.link().is_connected() { backend.health().late_in_a_row() } else { 0 }
     }
@@ -483,12 +496,12 @@ impl Servers {
     }
 
     /// Time may have run out for this server: it is connected to, tried again, or given up. Returns the reads that may be asked of others.
-    pub(crate) fn look_at_time(&mut self, server: usize, now: Instant) -> Vec<LateRead> {
+    pub(crate) fn look_at_time(&mut self, server: Slot, now: Instant) -> Vec<LateRead> {
         self.lifecycle.look_at_time(server, now)
     }
 
     /// Gives up what of this server is late.
-    pub(crate) fn give_up_late(&mut self, server: usize, now: Instant) {
+    pub(crate) fn give_up_late(&mut self, server: Slot, now: Instant) {
         self.lifecycle.give_up_late(server, now);
     }
 
@@ -500,19 +513,19 @@ impl Servers {
 
     /// There may be something to do for this server.
     #[inline]
-    pub(crate) fn wake(&mut self, slot: usize) {
+    pub(crate) fn wake(&mut self, slot: Slot) {
         self.lifecycle.connections_mut().wake(slot);
     }
 
     /// A server that is busy.
     #[inline]
-    pub(crate) fn at(&mut self, slot: usize) -> &mut Backend {
+    pub(crate) fn at(&mut self, slot: Slot) -> &mut Backend {
         self.lifecycle.connections_mut().at(slot)
     }
 
     /// The first busy slot from `from` on.
     #[inline]
-    pub(crate) fn next_busy(&self, from: usize) -> Option<usize> {
+    pub(crate) fn next_busy(&self, from: usize) -> Option<Slot> {
         self.lifecycle.connections().next_busy(from)
     }
 
@@ -533,7 +546,7 @@ impl Servers {
     // ── all of them ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Hands out the times of all that have some, with the server whose they are, and forgets them.
-    pub(crate) fn take_times(&mut self, take: impl FnMut(usize, &Distribution)) {
+    pub(crate) fn take_times(&mut self, take: impl FnMut(Slot, &Distribution)) {
         self.lifecycle.connections_mut().take_times(take);
     }
 
@@ -554,25 +567,25 @@ impl Servers {
     }
 }
 
-impl Index<usize> for Servers {
+impl Index<Slot> for Servers {
     type Output = Backend;
 
     #[inline]
-    fn index(&self, slot: usize) -> &Backend {
+    fn index(&self, slot: Slot) -> &Backend {
         &self.lifecycle.connections()[slot]
     }
 }
 
-impl IndexMut<usize> for Servers {
+impl IndexMut<Slot> for Servers {
     #[inline]
-    fn index_mut(&mut self, slot: usize) -> &mut Backend {
+    fn index_mut(&mut self, slot: Slot) -> &mut Backend {
         &mut self.lifecycle.connections_mut()[slot]
     }
 }
 
 #[cfg(test)]
 impl Servers {
-    /// All slots that are free are of servers that are leaving.
+    /// All slots that are free belong to servers that are leaving.
     pub(crate) fn fill_with_leaving(&mut self, now: Instant) {
         self.lifecycle.fill_with_leaving(now);
         self.settling = true;
@@ -585,13 +598,13 @@ mod tests {
     use weir_routing::{Placement, Router, Table};
 
     #[test]
-    fn changes_without_room_are_counted_and_nothing_is_told_of_who_leaves() {
+    fn changes_without_room_are_counted_and_nothing_is_reported_of_who_leaves() {
         let router =
             Router::new(vec![Server::new("a", 1)], Placement::Modulo, 1).expect("one server is a pool");
         let table: Arc<Table> = Arc::new(router.into());
         let routes = Arc::new(Routes::nowhere(&table));
         let mut servers = Servers::new(&Config::default(), &routes);
-        let slot = usize::from(servers.assign(&table.servers()[0], Instant::ZERO));
+        let slot = servers.assign(&table.servers()[0], Instant::ZERO);
         assert!(!servers.has_changes(), "it is being connected to for the first time");
         let noted = 2 * changes::CHANGES_MAX;
         (0..noted).for_each(|_| servers.note_change(slot, ServerChange::Up));

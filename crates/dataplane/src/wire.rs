@@ -1,7 +1,8 @@
-//! Keys, requests, questions and faults as they are written on the wire.
+//! Keys, requests, questions and faults as they are written on the wire, and the types of the numbers that all rooms use.
 
 pub(crate) mod fault;
 pub(crate) mod hash;
+pub(crate) mod ids;
 pub(crate) mod kept;
 pub(crate) mod key;
 pub(crate) mod meta_line;

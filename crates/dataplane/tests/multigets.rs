@@ -1,5 +1,5 @@
-//! Every way to ask a multi-get, with every number of replicas, with servers that are up, down or fail on the way, and with
-//! either answer to failures, against an oracle that sees what each server was asked.
+//! Every way to ask a multi-get, with every number of replicas. Servers are up, down or fail on the way, and failures get either answer.
+//! All that is held against an oracle that sees what each server was asked.
 //!
 //! The oracle knows what is stored and who was asked for what; from that the reply follows to the byte. That the parts are
 //! as equal as can be, that nobody is asked twice, and that a key is only missed when its server failed is checked on the way.
@@ -11,7 +11,7 @@ use rand::{
     rngs::SmallRng,
     seq::{IndexedRandom, IteratorRandom},
 };
-use weir_dataplane::{Config, Dataplane, Event, Multiget, OnFailure, SessionId};
+use weir_dataplane::{Config, Dataplane, Event, Multiget, OnFailure, SessionId, Slot};
 use weir_routing::{Placement, Router, Server};
 use weir_testkit::memcached::{Connection, Memcached};
 use weir_timing::Instant;
@@ -138,11 +138,11 @@ impl Fleet {
         self.dataplane.handle_time(self.now);
         while let Some(event) = self.dataplane.poll_event() {
             match event {
-                Event::Connect(server) if self.down == Some(server) => {
+                Event::Connect(server) if self.down == Some(server.index()) => {
                     self.dataplane.handle_server_disconnected(server, self.now);
                 }
                 Event::Connect(server) => {
-                    self.connections[server] = Connection::default();
+                    self.connections[server.index()] = Connection::default();
                     self.dataplane.handle_server_connected(server, self.now);
                 }
                 other => panic!("nothing asks for {other:?}"),
@@ -203,8 +203,9 @@ impl Fleet {
         let mut outputs = vec![Vec::new(); SERVERS];
         let mut last = None;
         while let Some(server) = self.dataplane.poll_server_output(last, self.now) {
-            outputs[server] = self.dataplane.server_output(server).to_vec();
-            self.dataplane.handle_server_written(server, outputs[server].len(), self.now);
+            let output = self.dataplane.server_output(server).to_vec();
+            self.dataplane.handle_server_written(server, output.len(), self.now);
+            outputs[server.index()] = output;
             last = Some(server);
         }
         let keys_in = |output: &Vec<u8>| {
@@ -250,7 +251,7 @@ impl Fleet {
                 Some(Failure::Closed) => {
                     reply.truncate(self.rng.random_range(0..reply.len()));
                     self.hear(server, &reply);
-                    self.dataplane.handle_server_disconnected(server, self.now);
+                    self.dataplane.handle_server_disconnected(Slot::from_index(server), self.now);
                     self.connect();
                 }
             }
@@ -266,7 +267,7 @@ impl Fleet {
         let cut = self.rng.random_range(0..=reply.len());
         for piece in [&reply[..cut], &reply[cut..]] {
             if !piece.is_empty() {
-                self.dataplane.handle_server_bytes(server, piece, self.now);
+                self.dataplane.handle_server_bytes(Slot::from_index(server), piece, self.now);
             }
         }
     }
@@ -301,7 +302,7 @@ impl Fleet {
             while let Some(server) = self.dataplane.poll_server_output(last, self.now) {
                 let output = self.dataplane.server_output(server).to_vec();
                 self.dataplane.handle_server_written(server, output.len(), self.now);
-                asked.push((server, output));
+                asked.push((server.index(), output));
                 last = Some(server);
             }
             if asked.is_empty() {
@@ -315,7 +316,7 @@ impl Fleet {
                     self.have_closed.insert(server);
                     reply.truncate(self.rng.random_range(0..reply.len()));
                     self.hear(server, &reply);
-                    self.dataplane.handle_server_disconnected(server, self.now);
+                    self.dataplane.handle_server_disconnected(Slot::from_index(server), self.now);
                     self.connect();
                 } else {
                     self.hear(server, &reply);

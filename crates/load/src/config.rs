@@ -2,6 +2,7 @@
 
 mod content;
 
+use std::fmt::Debug;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -84,10 +85,10 @@ impl Config {
         within("--threads", settings.threads as u64, 1, THREADS_MAX.min(settings.connections as u64))?;
         within("--keys", settings.keys, 1, KEYS_MAX)?;
         content::check_content(&settings)?;
-        length("--duration", settings.duration, Duration::from_millis(1), DURATION_MAX)?;
-        length("--warmup", settings.warmup, Duration::ZERO, DURATION_MAX)?;
-        length("--timeout", settings.timeout, Duration::from_millis(1), TIMEOUT_MAX)?;
-        length("--late-after", settings.late_after, Duration::from_micros(1), TIMEOUT_MAX)?;
+        within("--duration", settings.duration, Duration::from_millis(1), DURATION_MAX)?;
+        within("--warmup", settings.warmup, Duration::ZERO, DURATION_MAX)?;
+        within("--timeout", settings.timeout, Duration::from_millis(1), TIMEOUT_MAX)?;
+        within("--late-after", settings.late_after, Duration::from_micros(1), TIMEOUT_MAX)?;
         if let Some(backlog) = settings.backlog {
             within("--backlog", backlog as u64, 1, BACKLOG_MAX)?;
         }
@@ -160,17 +161,17 @@ pub enum ConfigError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A number is outside its bounds.
+    /// A number or a duration is outside its bounds.
     #[error("{flag} {given}: must be between {least} and {most}")]
     Bounds {
         /// The flag.
         flag: &'static str,
-        /// The number given.
-        given: u64,
+        /// What was given.
+        given: String,
         /// The least it may be.
-        least: u64,
+        least: String,
         /// The most it may be.
-        most: u64,
+        most: String,
     },
     /// A distribution reaches outside its bounds.
     #[error("{flag} {given}: must lie between {least} and {most}")]
@@ -187,18 +188,6 @@ pub enum ConfigError {
     /// The content cannot be sent.
     #[error("{0}")]
     Content(String),
-    /// A duration is outside its bounds.
-    #[error("{flag} {given:?}: must be between {least:?} and {most:?}")]
-    Length {
-        /// The flag.
-        flag: &'static str,
-        /// The duration given.
-        given: Duration,
-        /// The least it may be.
-        least: Duration,
-        /// The most it may be.
-        most: Duration,
-    },
     /// The rate is no rate.
     #[error("--rate: {given} requests per second: must be above 0 and at most {RATE_MAX}")]
     Rate {
@@ -246,7 +235,7 @@ fn check_pacing(settings: &Settings) -> Result<(), ConfigError> {
     match &settings.pacing {
         Pacing::Closed { think_time: ThinkTime::None } => Ok(()),
         Pacing::Closed { think_time: ThinkTime::Fixed(time) | ThinkTime::Exponential(time) } => {
-            length("--think-time", *time, Duration::from_micros(1), TIMEOUT_MAX)
+            within("--think-time", *time, Duration::from_micros(1), TIMEOUT_MAX)
         }
         Pacing::Open { schedule, .. } => {
             let given = schedule.rps_max();
@@ -260,19 +249,12 @@ fn check_pacing(settings: &Settings) -> Result<(), ConfigError> {
     }
 }
 
-fn within(flag: &'static str, given: u64, least: u64, most: u64) -> Result<(), ConfigError> {
-    if (least..=most).contains(&given) {
+fn within<T: PartialOrd + Debug>(flag: &'static str, given: T, least: T, most: T) -> Result<(), ConfigError> {
+    if (&least..=&most).contains(&&given) {
         Ok(())
     } else {
+        let [given, least, most] = [given, least, most].map(|it| format!("{it:?}"));
         Err(ConfigError::Bounds { flag, given, least, most })
-    }
-}
-
-fn length(flag: &'static str, given: Duration, least: Duration, most: Duration) -> Result<(), ConfigError> {
-    if (least..=most).contains(&given) {
-        Ok(())
-    } else {
-        Err(ConfigError::Length { flag, given, least, most })
     }
 }
 

@@ -142,7 +142,7 @@ impl Connection {
         &mut self.pace
     }
 
-    /// From now on the socket is to be replaced after every so many requests, drawn from `every`.
+    /// From now on the socket is to be replaced after as many requests as are drawn from `every`, again and again.
     pub(crate) fn set_renewal(&mut self, every: Amount, rng: SmallRng) {
         let mut renewal = Renewal { every, rng, left: 0 };
         renewal.draw();
@@ -383,7 +383,7 @@ impl Connection {
         }
     }
 
-    /// What the recorder is told of a request that ended at `now`. In an open loop a request belongs to the moment at which it
+    /// What the recorder learns of a request that ended at `now`. In an open loop a request belongs to the moment at which it
     /// should have been sent, and its response time counts from there.
     fn times(&self, request: Outstanding, now: Instant) -> Times {
         let from_send_ns = now.saturating_since(request.sent_at);

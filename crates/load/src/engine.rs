@@ -118,7 +118,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Who is told of a run that is under way.
+/// Who hears of a run that is under way.
 struct Onlookers<'a> {
     progress: &'a mut Progress,
     log: Option<&'a mut HdrLog>,

@@ -1,5 +1,5 @@
-//! A load generator for memcached's protocols that can be trusted: every reply is verified, every request is accounted for,
-//! and in an open loop response times count from the moment at which a request should have been sent.
+//! A load generator for memcached's protocols that can be trusted. Every reply is verified, and every request is accounted for. In an open
+//! loop response times count from the moment at which a request should have been sent.
 //!
 //! Start at [`run`]: it connects, sets every key, warms up, measures, drains and hands out a [`Report`]. What decides and
 //! verifies knows neither sockets nor clock; `driver` alone talks to the kernel.

@@ -223,8 +223,8 @@ fn assert_within(found: f64, expected: f64, share: f64, what: &str) {
     assert!((found - expected).abs() <= share * expected, "{what}: {found} instead of {expected}");
 }
 
-/// A fifth of all requests fall into the two seconds in which the server does nothing, and wait evenly between nothing and
-/// two seconds: the 90th percentile is one second, the 99th 1.9, the 99.9th 1.99.
+/// A fifth of all requests fall into the two seconds in which the server does nothing, and wait evenly between nothing and two seconds. So
+/// the 90th percentile is one second, the 99th 1.9, the 99.9th 1.99.
 #[test]
 fn a_freeze_is_seen_by_all_requests_that_should_have_been_sent_meanwhile() {
     for connections in [1, 10, 100] {
@@ -387,8 +387,8 @@ fn a_steady_open_loop_asks_for_no_memory() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is offered and however slow or frozen the server: every arrival is answered or counted as never sent, every
-    /// answer has its times, nothing is answered before it should have been sent, and the generator is never to blame.
+    /// This holds whatever is offered, and however slow or frozen the server is. Every arrival is answered or counted as never sent. Every
+    /// answer has its times. Nothing is answered before it should have been sent, and the generator is never to blame.
     #[test]
     fn every_arrival_is_accounted_for(
         (from, to) in (0u32..3000, 1u32..3000),

@@ -27,7 +27,7 @@ pub enum Opening {
     Foreign(Foreign),
 }
 
-/// A protocol that is recognised, so that its client is told at once.
+/// A protocol that is recognised, so that its client gets an answer at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// memcached's binary protocol, with the header of the first request.
@@ -41,7 +41,7 @@ pub enum Foreign {
 /// What every record of a TLS handshake begins with: its type, and the version's first byte, which is 3 in SSL 3.0 and all of TLS.
 const TLS_HANDSHAKE: [u8; 2] = [0x16, 0x03];
 
-/// A fatal alert: unexpected message (RFC 8446, 6.2). Its record is of the version that every client reads.
+/// A fatal alert: unexpected message (RFC 8446, 6.2). Its record has the version that every client reads.
 const TLS_ALERT: &[u8] = &[0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x0a];
 
 const HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
@@ -99,7 +99,7 @@ fn may_be(method: &[u8], head: &[u8]) -> bool {
 }
 
 impl Foreign {
-    /// What a client of that protocol is told before its connection ends.
+    /// What a client of that protocol reads before its connection ends.
     pub fn answer(&self) -> Vec<u8> {
         match self {
             Self::Binary(header) => binary::refusal(header),

@@ -1,5 +1,5 @@
-//! Numbers in command lines, accepted exactly where memcached's `strtol` and `strtoul` wrappers accept them: leading white
-//! space and a sign may stand before the digits, white space ends them, and what follows that white space is ignored.
+//! Numbers in command lines, accepted exactly where memcached's `strtol` and `strtoul` wrappers accept them. White space and a sign may
+//! stand before the digits. White space ends them, and what follows it is ignored.
 
 /// A signed number that fits 64 bits (exptime).
 pub(crate) fn signed(word: &[u8]) -> Option<i64> {
@@ -61,7 +61,7 @@ pub(crate) fn next_digits(mut text: &[u8]) -> Option<(u64, &[u8])> {
     (len > 0 && rest.first().is_none_or(|&byte| byte == b' ')).then_some((sum, rest))
 }
 
-/// So many digits fit 64 bits, whatever they are.
+/// A number with this many digits fits 64 bits, whatever they are.
 const DIGITS_SAFE: usize = u64::MAX.ilog10() as usize;
 
 fn sign_and_magnitude(word: &[u8]) -> Option<(bool, u64)> {

@@ -451,7 +451,7 @@ fn acceptable_len(len: u64) -> Option<usize> {
     usize::try_from(len).ok().filter(|&len| len <= VALUE_BYTES_MAX)
 }
 
-/// The largest item that memcached can be told to store (`-I`) is 1 GiB.
+/// The largest item that memcached can be set to store (`-I`) is 1 GiB.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
 /// The reply to `mn`.

@@ -285,7 +285,7 @@ proptest! {
 }
 
 #[test]
-fn noreply_is_told() {
+fn noreply_is_recognised() {
     let mut parser = RequestParser::default();
     let Parsed::Request { request, .. } = parser.parse(b"touch a 1 noreply\r\n") else {
         panic!("not a request")

@@ -1,14 +1,10 @@
 //! What a proxy goes by, checked once.
 
-pub(crate) mod engine;
 mod error;
 pub(crate) mod settings;
 
 use crate::{
-    config::{
-        engine::{Engine, SPLIT_THREADS_MAX},
-        settings::{EngineName, Layer, PoolSettings, Setting, Settings, Table as _},
-    },
+    config::settings::{Engine, Layer, PoolSettings, SPLIT_THREADS_MAX, Setting, Settings, Table as _},
     connections::{
         names::{Resolve, SystemResolver},
         tcp_timeouts::TcpTimeouts,
@@ -24,7 +20,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use weir_dataplane::{Patience, ReadRepair};
+use weir_dataplane::{ClientTimeouts, LoopId, ReadRepair};
 use weir_routing::{Endpoint, Options, Server, Table};
 
 /// A proxy's configuration. Everything in it has been checked.
@@ -38,8 +34,6 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// Keys to servers.
     pub table: Arc<Table>,
-    /// How requests are served.
-    pub engine: Engine,
     /// Who looks names up.
     pub resolver: Arc<dyn Resolve>,
     /// Reads the configuration again, for a reload.
@@ -76,9 +70,9 @@ impl Config {
     /// A proxy in front of the table's servers: checks what can be wrong about settings together. Each for itself was checked before.
     pub fn new(table: Table, said: &Layer) -> Result<Self, ConfigError> {
         let settings = Settings::of(said);
-        let engine = Engine::of(&settings);
+        let engine = settings.engine;
         let is_stray = |row: &&Setting| {
-            said.get(row.name).is_some() && !row.engines.is_empty() && !row.engines.contains(&settings.engine)
+            said.get(row.name).is_some() && !row.engines.is_empty() && !row.engines.contains(&engine)
         };
         if let Some(row) = Settings::ROWS.iter().find(is_stray) {
             return Err(ConfigError::Stray { row, engine });
@@ -96,10 +90,9 @@ impl Config {
         }
         let config = Self {
             listen: listen(&settings)?,
-            admin: settings.admin.as_deref().map(|address| resolve("--admin", address)).transpose()?,
+            admin: settings.admin.as_deref().map(|address| resolve("admin", address)).transpose()?,
             settings,
             table: Arc::new(table),
-            engine,
             resolver: Arc::new(SystemResolver),
             reread: Arc::new(|| Err("there is nothing to read again".to_owned())),
         };
@@ -114,18 +107,18 @@ impl Config {
 
     /// Event loops, or workers, or readers and writers.
     pub fn serving_threads(&self) -> usize {
-        match self.engine {
+        match self.settings.engine {
             Engine::Event => self.settings.threads,
-            Engine::Pool { workers, .. } => workers,
-            Engine::Split { readers, .. } => split_threads(readers, &self.table),
+            Engine::Pool => self.settings.workers,
+            Engine::Split => split_threads(self.settings.readers, &self.table),
         }
     }
 
     fn too_many_threads(&self, table: &Table) -> Option<ConfigError> {
-        let Engine::Split { readers, .. } = self.engine else { return None };
-        let servers = table.servers().len();
-        (split_threads(readers, table) > SPLIT_THREADS_MAX)
-            .then_some(ConfigError::SplitThreads { readers, servers })
+        let (readers, servers) = (self.settings.readers, table.servers().len());
+        let is_too_many =
+            self.settings.engine == Engine::Split && split_threads(readers, table) > SPLIT_THREADS_MAX;
+        is_too_many.then_some(ConfigError::SplitThreads { readers, servers })
     }
 
     /// The server at which this proxy would ask itself.
@@ -144,10 +137,10 @@ impl Config {
     pub(crate) fn refusal(&self, read: &Self) -> Option<String> {
         let changes = self.is_replicated() != read.is_replicated();
         // Writes in service are in no order yet, or waited for by nobody; docs/engines.md.
-        if changes && self.engine != Engine::Event {
+        if changes && self.settings.engine != Engine::Event {
             return Some(format!(
                 "engine {} cannot change between one replica and several while it serves; restart the proxy",
-                self.engine
+                self.settings.engine
             ));
         }
         self.too_many_threads(&read.table).map(|refusal| refusal.to_string())
@@ -178,20 +171,20 @@ impl Config {
         Sampling::new(self.settings.trace_sample, self.settings.trace_seed)
     }
 
-    /// What the dataplane of loop number `index` is told.
+    /// The configuration of the dataplane of loop number `index`.
     pub(crate) fn dataplane(&self, index: usize) -> weir_dataplane::Config {
         let (settings, defaults) = (&self.settings, weir_dataplane::Config::default());
         let value_bytes_max = settings.max_value.unwrap_or(defaults.limits.value_bytes_max);
-        let is_event = self.engine == Engine::Event;
+        let is_event = settings.engine == Engine::Event;
         weir_dataplane::Config {
-            loop_index: index,
+            loop_index: LoopId::from_index(index),
             // Workers of a pool share nothing: the pool has its own order of writes.
             loop_count: if is_event { settings.threads } else { 1 },
             owns_keys: is_event,
             timeout_ns: nanos(settings.timeout),
             progress_bytes_min: settings.progress,
             connect_timeout_ns: nanos(settings.connect_timeout),
-            patience: Patience {
+            client_timeouts: ClientTimeouts {
                 idle_ns: nanos(settings.idle_timeout),
                 request_ns: nanos(settings.request_timeout),
                 unread_ns: nanos(settings.client_timeout),
@@ -224,22 +217,11 @@ impl Config {
             },
             greets_servers: true,
             asks_item_size: settings.max_value.is_none(),
-            connects_when_needed: matches!(self.engine, Engine::Split { .. }),
+            connects_when_needed: settings.engine == Engine::Split,
             session_buffer_bytes_max: settings.client_buffer,
             server_buffer_bytes_max: settings.server_buffer,
             seed: defaults.seed + index as u64,
             ..defaults
-        }
-    }
-}
-
-impl Engine {
-    fn of(settings: &Settings) -> Self {
-        let queue_len_max = settings.queue;
-        match settings.engine {
-            EngineName::Event => Self::Event,
-            EngineName::Pool => Self::Pool { workers: settings.workers, queue_len_max },
-            EngineName::Split => Self::Split { readers: settings.readers, queue_len_max },
         }
     }
 }
@@ -274,12 +256,12 @@ fn listen(settings: &Settings) -> Result<Listen, ConfigError> {
         Ok(Endpoint::Unix { path }) => {
             Ok(Listen::Unix { path: Path::new(&path).to_owned(), mode: settings.listen_mode })
         }
-        _ => resolve("--listen", text).map(Listen::Tcp),
+        _ => resolve("listen", text).map(Listen::Tcp),
     }
 }
 
-fn resolve(role: &'static str, address: &str) -> Result<SocketAddr, ConfigError> {
-    let failed = |source| ConfigError::Resolve { role, address: address.to_owned(), source };
+fn resolve(setting: &'static str, address: &str) -> Result<SocketAddr, ConfigError> {
+    let failed = |source| ConfigError::Resolve { setting, address: address.to_owned(), source };
     let found = std::net::ToSocketAddrs::to_socket_addrs(address).map_err(failed)?.next();
     found.ok_or_else(|| failed(std::io::Error::other("the name has no address")))
 }

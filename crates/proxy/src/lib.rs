@@ -15,13 +15,13 @@
 //! | room | holds |
 //! |---|---|
 //! | `run` | a proxy from its first to its last moment |
-//! | `config` | what a proxy is told |
+//! | `config` | how a proxy is configured |
 //! | `connections` | listeners, sockets, descriptors, addresses |
 //! | `mailbox` | what other threads ask of a thread that serves |
 //! | `engine` | the threads that serve: event loops, pool, split |
 //! | `reload` | a new configuration, and names that are looked up again |
 //! | `admin` | the admin port, and `stats` |
-//! | `notices` | what an operator is told |
+//! | `notices` | what an operator reads in the log |
 //! | `records` | windows, traces, and their files |
 //! | `process` | clock, threads, signals, and why a proxy ends |
 //!
@@ -38,13 +38,12 @@ mod records;
 mod reload;
 mod run;
 
-pub use config::engine::Engine;
 pub use config::settings::{
-    EngineName, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, Setting, Settings, Table,
+    Engine, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, Setting, Settings, Table,
 };
 pub use config::{Config, ConfigError, Listen, Reread};
 pub use connections::names::{Resolve, ResolveError, SystemResolver, unresolved};
 pub use notices::notice::{Notice, ServerNotice};
 pub use process::error::RunError;
-pub use reload::resolver::NAMES_PATIENCE;
+pub use reload::resolver::NAMES_WAIT_MAX;
 pub use run::run;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`LoopHandle`] owns the way in. It is asked to send or to wake, and answers whether the thread is still there. The box is bounded:
-//! whoever sends to a full one waits, or is told so by [`LoopHandle::try_send`].
+//! whoever sends to a full one waits, or gets an error from [`LoopHandle::try_send`].
 
 use crate::connections::{
     client_limit::{Admitted, Refused},
@@ -22,7 +22,7 @@ use std::{
         mpsc::{Receiver, Sender, SyncSender, sync_channel},
     },
 };
-use weir_dataplane::{Report, StatsTopic};
+use weir_dataplane::{Report, RequestKey, StatsTopic};
 use weir_routing::Table;
 
 /// What other threads ask of a loop.
@@ -36,7 +36,7 @@ pub(crate) enum Message {
     /// The answer to a client's `stats`.
     Stats {
         /// The request, as the dataplane named it.
-        request: usize,
+        request: RequestKey,
         /// What the client gets.
         text: Vec<u8>,
     },
@@ -134,12 +134,12 @@ pub(crate) struct Question {
     /// The loop that the client is connected to.
     pub(crate) from: usize,
     /// The request, as that loop's dataplane names it.
-    pub(crate) request: usize,
+    pub(crate) request: RequestKey,
     pub(crate) topic: StatsTopic,
 }
 
 /// Questions that may wait; a loop answers with an error beyond that.
 pub(crate) const QUESTIONS_MAX: usize = 256;
 
-/// What a client is told when statistics cannot be had.
+/// What a client gets when statistics cannot be had.
 pub(crate) const BUSY: &[u8] = b"SERVER_ERROR stats busy\r\n";

@@ -8,7 +8,7 @@ use crate::{
     engine::{
         self,
         acceptor::Acceptor,
-        event::server_links::Whereabouts,
+        event::server_links::AddressBookHandle,
         making::{Making, Started},
     },
     mailbox::{Message, QUESTIONS_MAX, Question},
@@ -66,9 +66,9 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
     let mut files = Files::open(config, clock, &tell, watch)?;
     let tracing = files.take_tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
-    let whereabouts =
-        Whereabouts::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp());
-    let making = Making::new(config, clock, watch, whereabouts, Arc::clone(&notices), questions, hub)
+    let addresses =
+        AddressBookHandle::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp());
+    let making = Making::new(config, clock, watch, addresses, Arc::clone(&notices), questions, hub)
         .with_tracing(tracing);
     let Started { reporting, doors, threads, queues } = engine::start(&making)?;
     // What collects, and what writes rows, ends when nobody is left who could hand over anything.

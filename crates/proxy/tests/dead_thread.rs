@@ -10,7 +10,7 @@ use weir_proxy::{Config, Layer, Notice, RunError, run};
 use weir_routing::{Placement, Router, Server};
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_proxy_whose_reader_of_configurations_has_died_ends_and_says_so() {
@@ -19,19 +19,19 @@ fn a_proxy_whose_reader_of_configurations_has_died_ends_and_says_so() {
     let said = Layer::default().with("listen", "127.0.0.1:0").expect("an address");
     let mut config = Config::new(router.into(), &said).expect("valid");
     config.reread = Arc::new(|| panic!("out of luck"));
-    let (told, notices) = channel();
+    let (ready, notices) = channel();
     let (ended, end) = channel();
     thread::spawn(move || {
         let ran = run(&config, move |notice, _| {
             if matches!(notice, Notice::Ready(_)) {
-                told.send(()).expect("the test hears");
+                ready.send(()).expect("the test hears");
             }
         });
         ended.send(ran).expect("the test hears");
     });
-    notices.recv_timeout(PATIENCE).expect("it serves");
+    notices.recv_timeout(WAIT_MAX).expect("it serves");
     raise(SIGHUP).expect("a signal that there is");
-    match end.recv_timeout(PATIENCE).expect("it ends") {
+    match end.recv_timeout(WAIT_MAX).expect("it ends") {
         Err(RunError::Thread { name, why }) => {
             assert_eq!(name, "weir-reloader");
             assert_eq!(why, "it panicked (out of luck); please report this");

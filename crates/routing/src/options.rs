@@ -1,4 +1,4 @@
-//! How a pool places keys, as its owner says it: the rule (`placement`), and what it may be told besides.
+//! How a pool places keys, as its owner says it: the rule (`placement`), and what else it may set.
 
 pub(crate) mod placement;
 

@@ -75,10 +75,10 @@ pub enum ServerError {
         "server {0:?} has no valid host: write host:port without spaces, the host at most {NAME_MAX} bytes long"
     )]
     InvalidHost(String),
-    /// An IPv6 address whose end cannot be told from the port, or brackets around something else.
+    /// An IPv6 address whose end cannot be distinguished from the port, or brackets around something else.
     #[error("server {0:?} has no valid IPv6 address: write [address]:port")]
     InvalidIpv6(String),
-    /// A path that no socket can have, or that could not be told from what stands around it.
+    /// A path that no socket can have, or that could not be distinguished from what stands around it.
     #[error(
         "server {0:?} has no valid path: write unix:/path without spaces, commas and colons, at most {PATH_MAX} bytes long"
     )]
@@ -132,9 +132,8 @@ impl Server {
         self.name != self.address()
     }
 
-    /// What stands for this server on libmemcached's and twemproxy's rings: its name if it was given one, so that a
-    /// server can move to another machine and keep its keys; otherwise `host:port`, or `host` alone for memcached's
-    /// own port.
+    /// What stands for this server on libmemcached's and twemproxy's rings. That is its name if it was given one, so that a server can move
+    /// to another machine and keep its keys. Otherwise it is `host:port`, or `host` alone for memcached's own port.
     pub(crate) fn label(&self) -> String {
         match &self.endpoint {
             _ if self.is_named() => self.name.clone(),
@@ -244,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_taken_apart_and_put_together() {
+    fn addresses_are_split_and_put_together() {
         let check = |text: &str, host: &str, port: u16| {
             let server: Server = text.parse().unwrap();
             let endpoint = Endpoint::Tcp { host: host.to_owned(), port };

@@ -119,7 +119,7 @@ impl Table {
         Ok(Self { servers, pools, routes })
     }
 
-    /// All servers of all pools, each once. What tells servers apart is address and name; the weight is that of its first pool.
+    /// All servers of all pools, each once. Servers differ by address and name; the weight is that of its first pool.
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
@@ -148,8 +148,8 @@ impl Table {
         count
     }
 
-    /// Every prefix of the key stands before it in the order, and behind the longest of them stand only prefixes that this one
-    /// begins: so the nearest one before the key is the longest of its prefixes, or begins with it.
+    /// Every prefix of the key stands before it in the order, and behind the longest of them stand only prefixes that this one begins. So
+    /// the nearest one before the key is the longest of its prefixes, or begins with it.
     fn routed(&self, key: &[u8]) -> Option<usize> {
         let behind = self.routes.partition_point(|route| *route.prefix <= *key);
         let mut nearest = behind.checked_sub(1);

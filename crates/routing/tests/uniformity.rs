@@ -43,9 +43,9 @@ fn distance(counts: &[f64], shares: &[f64]) -> f64 {
     counts.iter().zip(shares).map(|(count, share)| (count / total - share).abs()).sum::<f64>() / 2.0
 }
 
-/// The distance to expect of keys that fall independently, and its standard deviation's upper bound. A count is nearly
-/// normal, and the mean of |x - mean| is sqrt(2 / pi) of its standard deviation; the variance of a half sum of n such
-/// terms, which are negatively correlated, is at most n/4 of the largest one's (1 - 2 / pi).
+/// The distance to expect of keys that fall independently, and its standard deviation's upper bound. A count is nearly normal, and the mean
+/// of |x - mean| is sqrt(2 / pi) of its standard deviation. The variance of a half sum of n such terms, which are negatively correlated, is
+/// at most n/4 of the largest one's (1 - 2 / pi).
 fn expected_distance(shares: &[f64], keys: usize) -> (f64, f64) {
     let deviations = shares.iter().map(|share| (share * (1.0 - share) / keys as f64).sqrt());
     let mean = deviations.clone().sum::<f64>() * (2.0 / std::f64::consts::PI).sqrt() / 2.0;

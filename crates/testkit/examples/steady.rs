@@ -1,4 +1,4 @@
-//! Runs a dataplane in a steady state for so many turns, for callgrind: see `scripts/instructions`.
+//! Runs a dataplane in a steady state for a number of turns, for callgrind: see `scripts/instructions`.
 
 use std::env;
 

@@ -8,7 +8,7 @@
 //! | [`simulation`] | clients, network and servers around one dataplane, from one seed |
 //! | [`steady`] | the same requests over and over, for counting what one costs |
 //!
-//! Nothing here shares code with `weir-protocol`: what two authors wrote apart can check each other.
+//! Nothing here shares code with `weir-protocol`: what two authors wrote separately can check each other.
 
 pub mod differential;
 pub mod memcached;

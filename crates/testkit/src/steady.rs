@@ -16,7 +16,7 @@ pub struct Load {
     pub depth: usize,
     /// Keys of each get.
     pub keys: usize,
-    /// One request in so many is a `set`; 0: none.
+    /// One of this many requests is a `set`; 0: none.
     pub set_every: usize,
     /// Length of each value, in bytes.
     pub value_bytes: usize,

@@ -44,9 +44,10 @@ fn public_functions(text: &str) -> BTreeSet<&str> {
     names
 }
 
-/// Whether code, without white space, calls this function of a dataplane. They are called `dataplane` everywhere but at the desk of a crew.
+/// Whether code, without white space, calls this function of a dataplane. Dataplanes are called `dataplane` everywhere but in the network
+/// thread of a crew.
 fn calls(code: &str, name: &str) -> bool {
-    ["dataplane.", "desk.", "Dataplane::"].iter().any(|of| code.contains(&format!("{of}{name}(")))
+    ["dataplane.", "network.", "Dataplane::"].iter().any(|of| code.contains(&format!("{of}{name}(")))
 }
 
 /// Code without comments and white space.

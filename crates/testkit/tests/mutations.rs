@@ -8,101 +8,50 @@ use std::sync::{
 use weir_dataplane::Mutation;
 use weir_testkit::simulation::{self, Outcome};
 
-/// A rule whose absence is not seen in so many worlds is not tested.
+/// A rule whose absence is not seen in this number of worlds is not tested.
 const SEEDS: u64 = 10_000;
 
 /// Each test wants all threads.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-#[test]
-fn writes_of_one_key_by_several_loops_are_found() {
-    must_be_found(Mutation::Ownership);
+/// A test per rule: what is found in which worlds. A rule without a test does not compile.
+macro_rules! found {
+    ($($name:ident: $run:ident($rule:ident);)+) => {
+        $(#[test]
+        fn $name() {
+            must_be_found(Mutation::$rule, simulation::$run);
+        })+
+
+        const _: fn(Mutation) = |rule| match rule {
+            $(Mutation::$rule => (),)+
+        };
+    };
 }
 
-#[test]
-fn a_server_that_is_read_though_it_missed_writes_is_found() {
-    must_be_found(Mutation::Journal);
+found! {
+    writes_of_one_key_by_several_loops_are_found: run_without(KeyOwner);
+    a_server_that_is_read_though_it_missed_writes_is_found: run_without(Journal);
+    a_connection_that_is_given_up_with_writes_on_it_is_found: run_without(Barrier);
+    a_set_that_logs_in_a_connection_that_others_share_is_found: run_without(Greeting);
+    a_copy_that_refused_what_others_did_is_found: run_without(Disagreement);
+    a_read_that_is_asked_again_behind_a_change_is_found: run_without(Changes);
+    meta_commands_that_others_forget_instead_of_following_are_found: run_without(MetaFollow);
+    a_dead_connection_that_is_never_replaced_is_found: run_without(SecondOpinion);
+    a_dead_connection_whose_writes_are_believed_to_be_lost_is_found: run_without(DeadEnding);
+    a_silent_server_that_is_asked_because_its_keys_have_no_other_is_found: run_without(MarkDownAlone);
+    a_miss_that_is_answered_before_the_end_of_a_shared_reply_is_found: run_without(MissAtEnd);
+    slices_that_overtake_what_their_client_sent_before_are_found: run_without(BulkReadAlone);
+    a_server_that_is_asked_for_ever_what_it_does_not_know_is_found: run_without(ClosedQuestion);
+    a_write_of_a_lent_session_that_overtakes_one_of_its_key_is_found: run_lent_without(LentHold);
+    a_denial_that_outlasts_its_request_is_found: run_lent_without(LentDenial);
 }
 
-#[test]
-fn a_connection_that_is_given_up_with_writes_on_it_is_found() {
-    must_be_found(Mutation::Barrier);
-}
-
-#[test]
-fn a_set_that_logs_in_a_connection_that_others_share_is_found() {
-    must_be_found(Mutation::Greeting);
-}
-
-#[test]
-fn a_copy_that_refused_what_others_did_is_found() {
-    must_be_found(Mutation::Disagreement);
-}
-
-#[test]
-fn a_read_that_is_asked_again_behind_a_change_is_found() {
-    must_be_found(Mutation::Changes);
-}
-
-#[test]
-fn meta_commands_that_others_forget_instead_of_following_are_found() {
-    must_be_found(Mutation::MetaFollow);
-}
-
-#[test]
-fn a_dead_connection_that_is_never_replaced_is_found() {
-    must_be_found(Mutation::SecondOpinion);
-}
-
-#[test]
-fn a_dead_connection_whose_writes_are_believed_to_be_lost_is_found() {
-    must_be_found(Mutation::DeadEnding);
-}
-
-#[test]
-fn a_silent_server_that_is_asked_because_its_keys_have_no_other_is_found() {
-    must_be_found(Mutation::MarkDownAlone);
-}
-
-#[test]
-fn a_miss_that_is_told_before_the_end_of_a_shared_reply_is_found() {
-    must_be_found(Mutation::MissAtEnd);
-}
-
-#[test]
-fn slices_that_overtake_what_their_client_sent_before_are_found() {
-    must_be_found(Mutation::BulkReadAlone);
-}
-
-#[test]
-fn a_server_that_is_asked_for_ever_what_it_does_not_know_is_found() {
-    must_be_found(Mutation::ClosedQuestion);
-}
-
-#[test]
-fn a_write_of_a_lent_session_that_overtakes_one_of_its_key_is_found() {
-    must_be_found_lent(Mutation::LentHold);
-}
-
-#[test]
-fn a_denial_that_outlasts_its_request_is_found() {
-    must_be_found_lent(Mutation::LentDenial);
-}
-
-fn must_be_found(rule: Mutation) {
-    must_be_found_by(rule, simulation::run_without);
-}
-
-fn must_be_found_lent(rule: Mutation) {
-    must_be_found_by(rule, simulation::run_lent_without);
-}
-
-fn must_be_found_by(rule: Mutation, run_without: fn(Mutation, u64) -> Outcome) {
+fn must_be_found(rule: Mutation, run_without: fn(Mutation, u64) -> Outcome) {
     let guard = ONE_AT_A_TIME.lock();
-    let told = take_hook();
+    let hook = take_hook();
     set_hook(Box::new(|_| {}));
     let found = first_violation(rule, run_without);
-    set_hook(told);
+    set_hook(hook);
     drop(guard);
     println!("{rule:?}: found with seed {found:?}");
     assert!(found.is_some(), "{SEEDS} worlds end well without {rule:?}");

@@ -143,7 +143,7 @@ impl Distribution {
         self.buckets.settle();
     }
 
-    /// Records so many times of no length.
+    /// Records `count` times of no length.
     pub(crate) fn record_zeros(&mut self, count: u64) {
         self.buckets.record_zeros(count);
     }

@@ -1,7 +1,7 @@
 //! The stamps of a request, its stages, histograms, windows and queue gauges.
 //!
-//! The crate turns instants into numbers that can be trusted: it knows nothing of protocols, servers' addresses or
-//! sockets, and it never reads a clock, so that a simulated run and a real one are measured by the same code.
+//! The crate turns instants into numbers that can be trusted. It knows nothing of protocols, servers' addresses or sockets. It never reads
+//! a clock, so that a simulated run and a real one are measured by the same code.
 //!
 //! Start at [`Recorder`], which one event loop owns and tells of every answered request; it hands out a [`Report`],
 //! the reports of several loops merge into one, and its parts serialize as `docs/formats.md` says. Below it:

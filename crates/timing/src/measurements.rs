@@ -39,6 +39,11 @@ impl Measurements {
         self.server_times.get(server).unwrap_or(&NEVER)
     }
 
+    /// The same, which is empty from now on.
+    pub fn take_server_time(&mut self, server: usize) -> Distribution {
+        self.server_times.get_mut(server).map(std::mem::take).unwrap_or_default()
+    }
+
     /// How long each turn took, from the end of a wait to the beginning of the next, in nanoseconds.
     pub fn turn_time(&self) -> &Distribution {
         &self.turn_time

@@ -1,4 +1,4 @@
-/// What a request asks for, as far as measurements tell requests apart.
+/// What a request asks for, as far as measurements distinguish requests.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// `get` or `gets` of one key.
@@ -102,7 +102,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn operations_are_numbered_in_order_and_named_apart() {
+    fn operations_are_numbered_in_order_and_named_differently() {
         for (index, operation) in Operation::ALL.into_iter().enumerate() {
             assert_eq!(operation.index(), index, "{}", operation.name());
         }

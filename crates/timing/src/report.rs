@@ -135,8 +135,8 @@ impl OperationReport {
 
     /// How long it took.
     ///
-    /// Nothing is called here but for the rare cases: a stage that has no length, or is among the shortest or the longest, and
-    /// a stamp before its predecessor, whose stage would be longer than any.
+    /// Nothing is called here but for the rare cases. One is a stage that has no length, or is among the shortest or the longest. Another
+    /// is a stamp before its predecessor, whose stage would be longer than any.
     #[inline(always)]
     pub(crate) fn record(&mut self, stamps: &Stamps) {
         let (left, is_full) = self.settled_for.overflowing_sub(1);

@@ -2,9 +2,8 @@
 
 use serde::Serializer;
 
-/// Writes a whole number while it fits 64 bits, and the nearest float beyond: a sum of nanoseconds over many waiting
-/// requests leaves 64 bits after months, and a record with fifteen right digits is better than one that cannot be
-/// written.
+/// Writes a whole number while it fits 64 bits, and the nearest float beyond. A sum of nanoseconds over many waiting requests leaves 64
+/// bits after months. A record with fifteen right digits is better than one that cannot be written.
 pub(crate) fn serialize<S: Serializer>(value: &u128, serializer: S) -> Result<S::Ok, S::Error> {
     match u64::try_from(*value) {
         Ok(value) => serializer.serialize_u64(value),

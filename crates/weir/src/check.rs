@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use weir_proxy::{ConfigError, Layer, NAMES_PATIENCE, SystemResolver, unresolved};
+use weir_proxy::{ConfigError, Layer, NAMES_WAIT_MAX, SystemResolver, unresolved};
 
 use crate::config_file::{self, Config};
 use crate::pool::{self, Pool};
@@ -68,8 +68,7 @@ impl CheckArgs {
                 Err(error) => error,
             };
             let name = match error {
-                ConfigError::Resolve { role: "--listen", .. } => "listen",
-                ConfigError::Resolve { role: "--admin", .. } => "admin",
+                ConfigError::Resolve { setting, .. } => setting,
                 _ => return Err(error.into()),
             };
             if self.resolve || instead.get(name).is_some() {
@@ -78,8 +77,8 @@ impl CheckArgs {
             instead = instead.with(name, ANYWHERE)?;
             warnings.push(error.to_string());
         };
-        let patience = (!self.resolve).then_some(NAMES_PATIENCE);
-        for error in unresolved(&config.table, &SystemResolver, patience) {
+        let wait_max = (!self.resolve).then_some(NAMES_WAIT_MAX);
+        for error in unresolved(&config.table, &SystemResolver, wait_max) {
             if self.resolve {
                 return Err(format!("{}: {error}", self.file.display()).into());
             }
@@ -118,10 +117,12 @@ fn summary(config: &Config) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options_table::{line, rows, sample};
     use crate::{Cli, Command};
     use clap::{CommandFactory, FromArgMatches};
     use proptest::prelude::*;
     use std::path::Path;
+    use weir_proxy::{Place, Setting};
 
     /// A file with this text, removed at the end.
     struct Written(PathBuf);
@@ -160,72 +161,32 @@ mod tests {
         args.config(of_command).map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// Lines of `[proxy]`: some are good, some are not, some only with others.
-    const SETTINGS: [&str; 34] = [
-        "threads = 2",
-        "threads = 0",
-        "threads = 257",
-        "engine = \"event\"",
-        "engine = \"pool\"",
-        "engine = \"split\"",
-        "workers = 4",
-        "workers = 0",
-        "workers = 100000",
-        "readers = 2",
-        "readers = 0",
-        "queue = 100",
-        "queue = 0",
-        "batch_pause = \"100us\"",
-        "batch_pause = \"1s\"",
-        "timeout = \"1s\"",
-        "timeout = \"0\"",
-        "timeout = \"400\"",
-        "connect_timeout = \"0s\"",
-        "resolve_every = \"1ms\"",
-        "buffer_limit = \"1m\"",
-        "buffer_limit = \"64\"",
-        "max_connections = 0",
-        "client_buffer = \"0\"",
-        "multiget = \"whole\"",
-        "read_repair = \"on\"",
-        "allow_flush = true",
-        "mark_down_share = 101",
-        "admin = \"unix:/run/weir.sock\"",
-        "admin = \"127.0.0.1:21280\"",
-        "admin_host = \"a b\"",
-        "listen_mode = \"777\"",
-        "listen = \"unix:/run/weir.sock\"",
-        "trace_sample = 2.0",
-    ];
-
-    /// Lines of a pool.
-    const OF_POOL: [&str; 11] = [
-        "replicas = 2",
-        "replicas = 3",
-        "placement = \"ring\"",
-        "hash = \"md5\"",
-        "hash_tag = \"{}\"",
-        "timeout = \"1s\"",
-        "timeout = \"2s\"",
-        "multiget = \"whole\"",
-        "multiget = \"auto\"",
-        "on_failure = \"degrade\"",
-        "listen = \"127.0.0.1:22121\"",
-    ];
-
-    fn lines(of: &'static [&'static str]) -> impl Strategy<Value = String> {
-        proptest::sample::subsequence(of, 0..=3).prop_map(|lines| lines.join("\n"))
+    /// Lines that give some settings a value: the default, a bound, something else, or too little. Some are good, some are not, some only
+    /// with others.
+    fn lines(places: &'static [Place]) -> impl Strategy<Value = String> {
+        let said = |row: &'static Setting| {
+            let too_little = if row.least.is_empty() { "" } else { "0" };
+            let values = [row.default, row.least, row.most, sample(row), too_little];
+            let values: Vec<_> = values.into_iter().filter(|value| !value.is_empty()).collect();
+            proptest::sample::select(values).prop_map(|value| line(row, value))
+        };
+        let rows: Vec<_> = rows().filter(|row| places.contains(&row.place)).collect();
+        let some = proptest::sample::subsequence(rows, 0..=3);
+        let lines = some.prop_flat_map(move |rows| rows.into_iter().map(said).collect::<Vec<_>>());
+        lines.prop_map(|lines| lines.join("\n"))
     }
 
     fn files() -> impl Strategy<Value = String> {
+        use Place::{AllPools, DefaultPool, Pool, Proxy};
         let pool = |name: &'static str, servers: &'static str| {
-            lines(&OF_POOL).prop_map(move |lines| format!("[pools.{name}]\nservers = [{servers}]\n{lines}\n"))
+            lines(&[DefaultPool, AllPools, Pool])
+                .prop_map(move |lines| format!("[pools.{name}]\nservers = [{servers}]\n{lines}\n"))
         };
         let first = pool("main", "\"127.0.0.1:1\", \"127.0.0.1:2\"");
         let second = proptest::option::of(pool("users", "\"127.0.0.1:3\", \"127.0.0.1:2\""));
         let default = proptest::sample::select(vec!["", "default = \"main\"\n", "default = \"no\"\n"]);
         let routes = proptest::sample::select(vec!["", "[routes]\n\"u:\" = \"users\"\n"]);
-        (default, lines(&SETTINGS), first, second, routes).prop_map(
+        (default, lines(&[Proxy, DefaultPool, AllPools]), first, second, routes).prop_map(
             |(default, settings, first, second, routes)| {
                 format!("{default}[proxy]\n{settings}\n{first}{}{routes}", second.unwrap_or_default())
             },

@@ -112,7 +112,7 @@ struct Said {
 }
 
 impl Said {
-    /// The first mistake is what is told.
+    /// The first mistake is what is reported.
     fn of(entries: Entries, rows: &[&'static Setting], beside: &[&str]) -> Result<Self, Fault> {
         let mut entries: Vec<_> = entries.into_iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
@@ -194,7 +194,8 @@ pub(crate) fn text_of(opened: impl Read, name: &str, bytes_max: u64) -> Result<S
     })
 }
 
-fn parse(text: &str, file: &str) -> Result<Config, FileError> {
+/// Checks a text, and calls it `file` where it is wrong.
+pub(crate) fn parse(text: &str, file: &str) -> Result<Config, FileError> {
     config(text).map_err(|(span, reason)| {
         let line = span.map(|span| line_of(&text.as_bytes()[..span.start.min(text.len())]));
         FileError { file: file.to_owned(), line, reason }

@@ -48,13 +48,13 @@ pub(crate) struct ContentArgs {
     /// Set a key that a read does not find
     #[arg(long)]
     read_through: bool,
-    /// Close a connection after so many requests, a number or a distribution, and open it anew
+    /// Close a connection after this number of requests, or one drawn from a distribution, and open it anew
     #[arg(long, value_name = "N")]
     reconnect_after: Option<Amount>,
     /// Let each key be written by one connection only, so that outdated reads are found
     #[arg(long)]
     one_writer: bool,
-    /// End the run after so many requests over all connections; then there is no warm-up unless --warmup asks for one
+    /// End the run after this number of requests over all connections; then there is no warm-up unless --warmup asks for one
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
     /// Send the requests of a trace: Twitter's cache-trace CSV or the log of memcached's watch; `-` is standard input

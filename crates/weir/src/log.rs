@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Where standard error is systemd's journal, it has times of its own, and takes the level from `<4>` at the beginning of a line
-//! (sd-daemon(3)): so text has no time and no level there, and JSON keeps both.
+//! (sd-daemon(3)). So text has no time and no level there, and JSON keeps both.
 //!
 //! Nothing that a peer has said can begin a line, colour a terminal or turn text around: such characters are escaped.
 
@@ -81,7 +81,7 @@ impl Subscriber for Log {
         event.record(&mut fields);
         let line = Line { unix_ms: unix_ms(), level: *event.metadata().level(), fields };
         let line = line.write(self.format, self.is_journal);
-        // One call: lines of two processes that share the stream do not mix. Nobody can be told that it failed.
+        // One call: lines of two processes that share the stream do not mix. There is nowhere to report that it failed.
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
 

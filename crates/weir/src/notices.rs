@@ -8,10 +8,10 @@ use weir_proxy::{Config, Engine, Notice, ServerNotice};
 pub(crate) fn say(notice: &Notice, more: u64) {
     match notice {
         Notice::Ready(config) => say_ready(config),
-        Notice::Reloaded { generation, told } => {
+        Notice::Reloaded { generation, summary } => {
             info!(
                 event = "reloaded",
-                generation, "the configuration was read again; generation {generation}: {told}"
+                generation, "the configuration was read again; generation {generation}: {summary}"
             );
         }
         Notice::ReloadRefused(reason) => {
@@ -244,10 +244,10 @@ fn say_ready(config: &Config) {
         "weir proxy {version}: listening on {listen}, {servers} server{}{pools}, replicas {}, {}{admin}",
         if servers == 1 { "" } else { "s" },
         config.table.pools()[0].router().replicas(),
-        match config.engine {
+        match config.settings.engine {
             Engine::Event => format!("threads {}", config.settings.threads),
-            Engine::Pool { workers, .. } => format!("engine pool, workers {workers}"),
-            Engine::Split { readers, .. } => format!("engine split, readers {readers} for each server"),
+            Engine::Pool => format!("engine pool, workers {}", config.settings.workers),
+            Engine::Split => format!("engine split, readers {} for each server", config.settings.readers),
         },
     );
 }

@@ -23,7 +23,7 @@ fn options() -> Vec<Arg> {
     options.filter(|arg| !arg.is_hide_set()).cloned().collect()
 }
 
-fn rows() -> impl Iterator<Item = &'static Setting> {
+pub(crate) fn rows() -> impl Iterator<Item = &'static Setting> {
     Settings::ROWS.iter().chain(PoolSettings::ROWS)
 }
 
@@ -75,7 +75,7 @@ fn the_table_of_the_documentation_is_this_one() {
 }
 
 /// A value of the setting, another than its default where that is easy.
-fn sample(row: &Setting) -> &str {
+pub(crate) fn sample(row: &Setting) -> &str {
     match (row.value, row.words) {
         (_, [.., (word, _)]) => word,
         ("ADDRESS", _) => "127.0.0.1:1",
@@ -94,6 +94,14 @@ fn sample(row: &Setting) -> &str {
     }
 }
 
+/// The line of the file that says so.
+pub(crate) fn line(row: &Setting, value: &str) -> String {
+    match row.form {
+        Form::Number | Form::Share | Form::Truth => format!("{} = {value}", row.name),
+        Form::Text | Form::Time | Form::Size => format!("{} = \"{value}\"", row.name),
+    }
+}
+
 /// Flags and file go the same way: by name, with the same values.
 #[test]
 fn every_setting_can_be_said_by_a_flag_and_in_the_file() {
@@ -105,20 +113,14 @@ fn every_setting_can_be_said_by_a_flag_and_in_the_file() {
         let Command::Proxy(args) = Cli::from_arg_matches(&matches).expect("it was parsed").command else {
             panic!("this is weir proxy")
         };
-        let written = match row.form {
-            Form::Number | Form::Share | Form::Truth => value.to_owned(),
-            Form::Text | Form::Time | Form::Size => format!("\"{value}\""),
-        };
-        let (name, is_of_proxy) = (row.name, row.place != Place::Pool);
-        let (of_proxy, of_pool) = match is_of_proxy {
-            true => (format!("{name} = {written}\n"), String::new()),
+        let (name, line) = (row.name, line(row, value));
+        let (of_proxy, of_pool) = match row.place {
             // Few placements take salt.
-            false if name == "salt" => {
-                (String::new(), format!("placement = \"mcrouter/Ch3\"\n{name} = {written}\n"))
-            }
-            false => (String::new(), format!("{name} = {written}\n")),
+            Place::Pool if name == "salt" => (String::new(), format!("placement = \"mcrouter/Ch3\"\n{line}")),
+            Place::Pool => (String::new(), line),
+            _ => (line, String::new()),
         };
-        let file = format!("[proxy]\n{of_proxy}[pools.main]\nservers = [\"a:1\", \"b:1\"]\n{of_pool}");
+        let file = format!("[proxy]\n{of_proxy}\n[pools.main]\nservers = [\"a:1\", \"b:1\"]\n{of_pool}\n");
         let by_file = config_file::said_by(&file);
         assert_eq!(args.said().get(name), Some(value), "{flag}");
         assert_eq!(by_file.get(name), Some(value), "{file}");

@@ -91,7 +91,7 @@ impl Given {
     }
 }
 
-/// What a proxy goes by that was told this. `weir check` judges a file by it as well.
+/// The configuration of a proxy with these options. `weir check` judges a file by it as well.
 pub(crate) fn assembled(said: Layer, routed: Routed) -> Result<Config, ConfigError> {
     Config::new(routed.table, &said.over(routed.of_pools))
 }

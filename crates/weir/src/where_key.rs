@@ -44,16 +44,16 @@ impl WhereArgs {
             Ok((routed, _)) => routed.table,
             Err(error) => return crate::fail(2, &error),
         };
-        let told = match self.keys.as_slice() {
+        let written = match self.keys.as_slice() {
             [only] if only == "-" => tell_lines(&table, &mut io::stdin().lock(), &mut out),
             keys => keys.iter().try_for_each(|key| tell(&table, key.as_bytes(), &mut out)),
         };
-        end(told.and_then(|()| out.flush()))
+        end(written.and_then(|()| out.flush()))
     }
 }
 
-fn end(told: io::Result<()>) -> ExitCode {
-    match told {
+fn end(written: io::Result<()>) -> ExitCode {
+    match written {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads has read enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -110,7 +110,7 @@ mod tests {
             .into()
     }
 
-    fn told(keys: &[u8]) -> io::Result<String> {
+    fn printed(keys: &[u8]) -> io::Result<String> {
         let mut out = Vec::new();
         tell_lines(&table(), &mut &keys[..], &mut out)?;
         Ok(String::from_utf8(out).unwrap())
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn every_line_is_a_key() {
         // Of one character, the Java hash is its code: 'b' is 98, 'c' is 99, byte 255 is 255.
-        assert_eq!(told(b"b\nc\n\n\xff").unwrap(), "c a\na b\na b\na b\n");
-        assert_eq!(told(b"").unwrap(), "");
+        assert_eq!(printed(b"b\nc\n\n\xff").unwrap(), "c a\na b\na b\na b\n");
+        assert_eq!(printed(b"").unwrap(), "");
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_refused() {
         let long = vec![b'k'; LINE_BYTES_MAX as usize + 1];
-        let error = told(&long).unwrap_err().to_string();
+        let error = printed(&long).unwrap_err().to_string();
         assert_eq!(error, "line 1 of standard input is longer than 65536 bytes");
     }
 }

@@ -172,7 +172,7 @@ impl World {
             self.dataplane.abandon_lent(session);
         } else {
             let count = self.clients[job.client].accepts(reply);
-            let unsent = self.dataplane.finish_lent(session, count, self.now);
+            let unsent = self.dataplane.release_lent(session, count, self.now);
             assert!(count == reply || unsent.is_some(), "what the kernel did not take is lost");
             if let Some(visitor) = &mut self.crew().clients[job.client] {
                 visitor.unsent = unsent;
@@ -202,7 +202,7 @@ impl World {
             }
             let is_over = unsent.is_empty();
             if is_over {
-                self.dataplane.finish_unsent(&mut unsent, self.now);
+                self.dataplane.note_unsent_written(&mut unsent, self.now);
             }
             if let Some(visitor) = &mut self.crew().clients[client] {
                 visitor.busy = !is_over;

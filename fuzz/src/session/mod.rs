@@ -8,10 +8,9 @@
 //!   21|>0get a b\r\n|<0END\r\n|t6                 server 0 says `END`, server 1 nothing, and 500 ms pass
 //! ```
 //!
-//! Checked at every turn: nothing panics; no client is sent anything before it has sent a whole line; what waits for a client or
-//! a server stays within its limit; the dataplane comes to rest, and wants to be woken in the future. At the end, with servers
-//! that are silent: every session can be drained within its deadlines, nothing is left anywhere, and every request was counted
-//! once.
+//! Checked at every turn: nothing panics. No client is sent anything before it has sent a whole line. What waits for a client or a server
+//! stays within its limit. The dataplane comes to rest, and wants to be woken in the future. At the end, with servers that are silent:
+//! every session can be drained within its deadlines, nothing is left anywhere, and every request was counted once.
 
 mod lent;
 mod script;

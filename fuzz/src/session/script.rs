@@ -60,7 +60,7 @@ pub(super) enum Action<'a> {
     Pass { nanos: u64 },
     /// `p`: the statistics that were asked for are given.
     Statistics,
-    /// `g`: the proxy is told to stop.
+    /// `g`: the proxy is asked to stop.
     Drain,
 }
 

@@ -3,7 +3,7 @@
 use super::lent::Crew;
 use super::script::{Action, CLIENTS, Door, Setting};
 use std::{collections::VecDeque, sync::Arc};
-use weir_dataplane::{Config, Counters, Dataplane, Event, Multiget, OnFailure, SessionId};
+use weir_dataplane::{Config, Counters, Dataplane, Event, Multiget, OnFailure, RequestKey, SessionId, Slot};
 use weir_protocol::{
     Limits, binary,
     door::{self, Opening},
@@ -18,7 +18,7 @@ const TURNS_MAX: usize = 10_000;
 /// Longer than any message but for its value: a line, and what is added to it.
 const MESSAGE_ROOM_BYTES: usize = 100;
 
-/// The longest answer that is not a server's: a line, or what a client of another protocol is told.
+/// The longest answer that is not a server's: a line, or what a client of another protocol gets.
 const REFUSAL_BYTES_MAX: usize = 200;
 
 pub(super) struct World {
@@ -32,7 +32,7 @@ pub(super) struct World {
     answers_at_once: bool,
     statistics_wait: bool,
     /// Statistics that were asked for and not given.
-    questions: Vec<usize>,
+    questions: Vec<RequestKey>,
 }
 
 /// One client's connection, if it has one.
@@ -139,7 +139,7 @@ impl World {
             Action::ServerTakes { bytes, .. } => {
                 server.takes_bytes = bytes;
                 if server.link == Link::Up {
-                    self.dataplane.handle_server_writable(number);
+                    self.dataplane.handle_server_writable(Slot::from_index(number));
                 }
             }
             Action::Close { .. } if server.link == Link::Up => self.lose_server(number),
@@ -234,8 +234,8 @@ impl World {
     fn carry_out_events(&mut self) {
         while let Some(event) = self.dataplane.poll_event() {
             match event {
-                Event::Connect(server) => self.connect(server),
-                Event::Disconnect(server) => self.servers[server].hang_up(),
+                Event::Connect(server) => self.connect(server.index()),
+                Event::Disconnect(server) => self.servers[server.index()].hang_up(),
                 Event::Close(session) => {
                     let left = self.dataplane.client_output(session).len();
                     assert!(
@@ -285,7 +285,7 @@ impl World {
         }
         let message_max = limits.line_bytes_max + limits.value_bytes_max + MESSAGE_ROOM_BYTES;
         for server in 0..self.servers.len() {
-            let waiting = self.dataplane.server_output(server).len();
+            let waiting = self.dataplane.server_output(Slot::from_index(server)).len();
             assert!(waiting <= server_buffer_bytes_max + message_max, "{waiting} bytes wait for a server");
         }
     }
@@ -293,8 +293,9 @@ impl World {
     fn write_all(&mut self) {
         let mut last = None;
         while let Some(server) = self.dataplane.poll_server_output(last, self.now) {
-            assert_eq!(self.servers[server].link, Link::Up, "bytes for a server that is not connected");
-            let count = self.servers[server].take(self.dataplane.server_output(server));
+            let at = server.index();
+            assert_eq!(self.servers[at].link, Link::Up, "bytes for a server that is not connected");
+            let count = self.servers[at].take(self.dataplane.server_output(server));
             self.dataplane.handle_server_written(server, count, self.now);
             last = Some(server);
         }
@@ -366,7 +367,7 @@ impl World {
         self.clients
             .iter()
             .position(|client| client.session == Some(session))
-            .unwrap_or_else(|| panic!("session {session} belongs to nobody"))
+            .unwrap_or_else(|| panic!("session {session:?} belongs to nobody"))
     }
 
     // ── servers ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -389,7 +390,7 @@ impl World {
         match server.door {
             Door::Open => {
                 server.link = Link::Up;
-                self.dataplane.handle_server_connected(number, self.now);
+                self.dataplane.handle_server_connected(Slot::from_index(number), self.now);
             }
             Door::Closed => self.lose_server(number),
             Door::Silent => {}
@@ -398,14 +399,18 @@ impl World {
 
     fn lose_server(&mut self, server: usize) {
         self.servers[server].hang_up();
-        self.dataplane.handle_server_disconnected(server, self.now);
+        self.dataplane.handle_server_disconnected(Slot::from_index(server), self.now);
     }
 
     fn say(&mut self, server: usize, bytes: &[u8]) {
         let is_up = self.servers[server].link == Link::Up;
-        assert_eq!(is_up, self.dataplane.server_is_up(server), "driver and dataplane disagree");
+        assert_eq!(
+            is_up,
+            self.dataplane.server_is_up(Slot::from_index(server)),
+            "driver and dataplane disagree"
+        );
         if is_up && !bytes.is_empty() {
-            self.dataplane.handle_server_bytes(server, bytes, self.now);
+            self.dataplane.handle_server_bytes(Slot::from_index(server), bytes, self.now);
         }
     }
 
@@ -417,7 +422,10 @@ impl World {
         let closes = server.connection.is_closed() && server.answers.is_empty();
         self.say(number, &answer);
         // What the server said may have cost it the connection already.
-        if closes && self.servers[number].link == Link::Up && self.dataplane.server_is_up(number) {
+        if closes
+            && self.servers[number].link == Link::Up
+            && self.dataplane.server_is_up(Slot::from_index(number))
+        {
             self.lose_server(number);
         }
     }

@@ -3,7 +3,7 @@
 //! Owns: how many of its writes and reads in service may go over bulk connections, how far a read in slices is, and what is known of its
 //! reads (`habits.rs`). The rules are those of `requests/bulk_reads.rs` and `requests/bulk_writes.rs`.
 
-use crate::{clients::habits::Habits, config::Config, servers::backend::RequestKey};
+use crate::{clients::habits::Habits, config::Config, wire::ids::RequestKey};
 
 /// Whether a session's read is being carried out in slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! What is known of the reads of a session: what a key of them brings.
 //!
-//! It is told what slices and large replies brought. It says how many keys the next slice may have, from how many keys on a read is carried
+//! It learns what slices and large replies brought. It says how many keys the next slice may have, from how many keys on a read is carried
 //! out with care, and how many requests may be in service.
 
 use crate::Config;
 
-/// A read of so many keys is carried out with care, whatever the session's last ones brought.
+/// A read of this many keys is carried out with care, whatever the session's last ones brought.
 const KEYS_MIN: usize = 32;
 
 /// So is one that is expected to bring such a part of a slice.
@@ -14,21 +14,21 @@ const CARE_SHARE: usize = 8;
 /// How many keys the first slice of a new session has.
 const NEW_SLICE_KEYS: usize = 16;
 
-/// If a slice has brought less than expected, each of its keys halves what is expected, so many at most.
+/// If a slice has brought less than expected, each of its keys halves what is expected, at most this many of them.
 const HALVINGS_MAX: usize = 3;
 
-/// So many requests of a session may be in service while nothing is known of it. Each time that it waits for that, and its replies are
+/// This many requests of a session may be in service while nothing is known of it. Each time that it waits for that, and its replies are
 /// small, there may be twice as many.
 const NEW_REQUESTS_MAX: usize = 8;
 
 /// What is known of the reads of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
-    /// What a slice is expected to bring at most, unless it is of one key: [`Config::slice_bytes`].
+    /// What a slice is expected to bring at most, unless it has one key: [`Config::slice_bytes`].
     slice_bytes: usize,
     /// What a key brought of late. More counts at once, less by and by.
     bytes_per_key: usize,
-    /// A read of so many keys is carried out with care.
+    /// A read of this many keys is carried out with care.
     keys_min: usize,
     /// How many requests may be in service.
     requests_max: usize,
@@ -82,7 +82,7 @@ impl Habits {
         self.requests_max
     }
 
-    /// A reply is large, and brought so many bytes per key.
+    /// A reply is large, and brought this many bytes per key.
     #[cold]
     pub(crate) fn note_large(&mut self, bytes_per_key: usize) {
         if self.slice_bytes == usize::MAX {
@@ -94,7 +94,7 @@ impl Habits {
         self.requests_max = self.requests_max.min(NEW_REQUESTS_MAX);
     }
 
-    /// A slice of so many keys brought so many bytes.
+    /// A slice of this many keys brought this many bytes.
     pub(crate) fn note_slice(&mut self, keys: usize, bytes: usize) {
         self.is_known = true;
         let faded = self.bytes_per_key >> keys.min(HALVINGS_MAX);

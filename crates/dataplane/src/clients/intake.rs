@@ -40,7 +40,7 @@ pub struct Intake {
     /// Nothing is read or taken while this is set.
     is_paused: bool,
     /// The client said that it will send no more.
-    is_finished: bool,
+    has_ended_input: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Intake {
             expected: 0,
             state: State::New,
             is_paused: false,
-            is_finished: false,
+            has_ended_input: false,
         }
     }
 
@@ -235,8 +235,8 @@ impl Intake {
         true
     }
 
-    /// What becomes of a request that begins with `bytes` and for which there is no memory: what is still to come of a value is thrown
-    /// away; a line without end cannot be answered in its place and ends the connection.
+    /// What becomes of a request that begins with `bytes` and for which there is no memory. What is still to come of a value is thrown
+    /// away. A line without end cannot be answered in its place and ends the connection.
     #[cold]
     fn turn_away<'i>(&mut self, bytes: &'i [u8]) -> Parsed<'i> {
         let limits = self.parser.limits();
@@ -281,7 +281,7 @@ impl Intake {
         self.is_paused = false;
     }
 
-    /// Whether it was told to pause.
+    /// Whether it was asked to pause.
     #[inline]
     pub const fn is_paused(&self) -> bool {
         self.is_paused
@@ -303,16 +303,16 @@ impl Intake {
     }
 
     /// The client will send no more. Complete requests may wait because of a pause; they are still taken.
-    pub const fn finish(&mut self) {
-        self.is_finished = true;
+    pub const fn end_input(&mut self) {
+        self.has_ended_input = true;
         if !self.is_paused {
             self.close();
         }
     }
 
     /// Whether the client said that it will send no more.
-    pub const fn is_finished(&self) -> bool {
-        self.is_finished
+    pub const fn has_ended_input(&self) -> bool {
+        self.has_ended_input
     }
 
     /// Whether more should be read.

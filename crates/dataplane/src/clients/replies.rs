@@ -5,13 +5,13 @@
 //!            0                                     appended                                                        len
 //! ```
 //!
-//! A reply is appended to `out` when all before it are there; so the first one in service goes straight from the server's bytes
-//! into the client's, and only a reply that overtook another is kept aside (parked) in its request.
+//! A reply is appended to `out` when all before it are there. So the first one in service goes straight from the server's bytes into the
+//! client's, and only a reply that overtook another is kept aside (parked) in its request.
 //!
-//! [`Replies`] owns the order, the bytes, and the count of what waits elsewhere for this client. It is told what is owed, what is appended and
-//! what the kernel took. It answers whose turn it is, what is to be written, and which replies are out.
+//! [`Replies`] owns the order, the bytes, and the count of what waits elsewhere for this client. It learns what is owed, what is appended
+//! and what the kernel took. It answers whose turn it is, what is to be written, and which replies are out.
 
-use crate::{clients::outbox::Outbox, memory::buffer::beyond_idle, servers::backend::RequestKey};
+use crate::{clients::outbox::Outbox, memory::buffer::beyond_idle, wire::ids::RequestKey};
 use std::{collections::VecDeque, mem};
 use weir_timing::Instant;
 
@@ -83,7 +83,7 @@ impl Replies {
         write(&mut self.out);
     }
 
-    /// A reply of so many bytes waits in its request for earlier ones.
+    /// A reply of this many bytes waits in its request for earlier ones.
     #[inline]
     pub(crate) fn park(&mut self, bytes: usize) {
         self.parked_bytes += bytes;

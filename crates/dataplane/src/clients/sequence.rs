@@ -1,14 +1,13 @@
 //! The order of one client's requests where they are served at different places.
 //!
-//! A client that sends `set a` and `get a` in one go must find what it has set. Requests that go over the same connections keep their
-//! order by themselves; a write that is mailed to another loop does not. So a session counts which keys its requests in service read,
-//! and which they write elsewhere, and a request that would overtake one of them waits, and with it all that the client has sent behind
-//! it:
+//! A client that sends `set a` and `get a` in one go must find what it has set. Requests that go over the same connections keep their order
+//! by themselves; a write that is mailed to another loop does not. So a session counts which keys its requests in service read, and which
+//! they write elsewhere. A request that would overtake one of them waits, and with it all that the client has sent behind it:
 //!
 //! - a read waits for mailed writes of its keys,
 //! - a mailed write waits for reads of its key (other writes of that key are mailed to the same owner, in their order).
 //!
-//! Keys are told apart by six bits of their hash: one that shares them waits without need, which is harmless. There is nothing to count
+//! Keys are distinguished by six bits of their hash: one that shares them waits without need, which is harmless. There is nothing to count
 //! where no key has replicas, or where there is one loop.
 
 use crate::{wire::hash::hash, wire::key::WireKey, wire::written::writes};
@@ -21,7 +20,7 @@ pub(crate) struct Sequence {
     writes: [u32; SETS],
 }
 
-/// As many sets of keys are told apart: as there are bits in a word.
+/// As many sets of keys are distinguished as there are bits in a word.
 const SETS: usize = 64;
 
 /// What one request does to which sets of keys.

@@ -1,13 +1,13 @@
 //! One client connection, or what stands in its place: what it sends, what it is owed, and what of it is in service.
 //!
-//! [`Session`] owns the bytes of requests that have not all come (`intake.rs`), the replies (`replies.rs`), and the counts that say whether more
-//! may be taken from it and what its next request must wait for. It is told which requests begin and end. It answers whether it may go on,
-//! and whether it is settled.
+//! [`Session`] owns the bytes of requests that have not all come (`intake.rs`), the replies (`replies.rs`), and the counts that say whether
+//! more may be taken from it and what its next request must wait for. It learns which requests begin and end. It answers whether it may go
+//! on, and whether it is settled.
 
 use crate::{
     Arrivals, Intake, Taken,
     clients::bulk::{Bulk, Slicing},
-    clients::patience::Doing,
+    clients::overdue::Doing,
     clients::replies::Replies,
     clients::sequence::Claims,
     config::Config,
@@ -15,7 +15,7 @@ use crate::{
     memory::buffer::beyond_idle,
     replication::key_lock::Stalled,
     replication::mailbox::Sender,
-    servers::backend::RequestKey,
+    wire::ids::RequestKey,
 };
 use weir_timing::Instant;
 
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    // ── whose it is ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── of which client ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Whether somebody else reads and closes the connection.
     #[inline]
@@ -140,7 +140,7 @@ impl Session {
         self.in_service += 1;
     }
 
-    /// So many are done.
+    /// This many are done.
     #[inline]
     pub(crate) fn end_requests(&mut self, count: usize) {
         self.in_service -= count;

@@ -17,6 +17,6 @@ pub struct Taken {
     pub client: u64,
     /// How many waited already in that queue.
     pub queue_length: u64,
-    /// When the kernel received it, where it told.
+    /// When the kernel received it, where it said so.
     pub arrived: Option<Instant>,
 }

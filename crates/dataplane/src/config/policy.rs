@@ -3,8 +3,9 @@
 use crate::words;
 
 words! {
-    /// When a write to several replicas is answered. In every case all replicas are sent it at once (a conditional one when it is
-    /// decided), and one that does not do it is made to forget the key.
+    /// When a write to several replicas is answered. In every case it is sent at once to all that are not marked down; a conditional one at
+    /// once to the decider, and to the others when it is decided. A replica that does not do what another did is made to forget the key.
+    /// One that was marked down is not read before it has forgotten it.
     pub enum WritePolicy {
         /// When every replica that is not marked down has done it.
         #[default]

@@ -1,7 +1,9 @@
 //! What the border shows of memory that is given back.
 
 use super::Dataplane;
-use crate::{Config, Event, memory::buffer::IDLE_BYTES_MAX, requests::base::MEMORY_PAUSE_NS};
+use crate::{
+    Config, Event, memory::buffer::IDLE_BYTES_MAX, requests::base::MEMORY_PAUSE_NS, wire::ids::slot,
+};
 use std::sync::Arc;
 use weir_routing::{Placement, Router, Server, Table};
 use weir_timing::Instant;
@@ -23,7 +25,7 @@ fn a_second_after_a_large_reply_its_memory_is_free() {
     dataplane.handle_client_bytes(client, format!("get {} {}\r\n", keys[0], keys[1]).as_bytes(), start);
     let value = "x".repeat(100_000);
     for (server, key) in keys.iter().enumerate() {
-        let before = server.checked_sub(1);
+        let (before, server) = (server.checked_sub(1).map(slot), slot(server));
         assert_eq!(dataplane.poll_server_output(before, start), Some(server));
         let sent = dataplane.server_output(server).len();
         dataplane.handle_server_written(server, sent, start);
@@ -35,7 +37,7 @@ fn a_second_after_a_large_reply_its_memory_is_free() {
     let sent = dataplane.client_output(client).len();
     dataplane.handle_client_written(client, sent, start);
     let kept = |dataplane: &Dataplane| {
-        let servers = (0..2).map(|server| dataplane.base.fleet.servers[server].held_bytes());
+        let servers = (0..2).map(|server| dataplane.base.fleet.servers[slot(server)].held_bytes());
         let gathers = dataplane.requests.capacity();
         servers.sum::<usize>() + gathers + dataplane.base.clients[client].replies.capacity()
     };

@@ -8,11 +8,11 @@
 //!                     │                   │ half a second is closed   │
 //! ```
 //!
-//! Every dataplane counts what it holds itself, in plain numbers, and tells the others once per turn ([`Held::publish`]); so what is
-//! held may pass the limit by what one turn of each loop brings, which is bounded by the reads of a turn. What it gave back after that
-//! is told at the end of the turn ([`Held::tell`]): the next turn may be far. Before anything is refused, what the others hold is looked
-//! at anew; and while clients are not read because of it, that is looked at every 125 ms ([`SCARCE_LOOK_NS`]). What is counted is the memory
-//! that buffers keep, not the bytes in them. Buffers that are no larger than those of an idle client are not counted.
+//! Every dataplane counts what it holds itself, in plain numbers, and tells the others once per turn ([`Held::publish`]). So what is held
+//! may pass the limit by what one turn of each loop brings, which is bounded by the reads of a turn. What it gave back after that is
+//! reported at the end of the turn ([`Held::tell`]): the next turn may be far. Before anything is refused, what the others hold is looked
+//! at anew; and while clients are not read because of it, that is looked at every 125 ms ([`SCARCE_LOOK_NS`]). What is counted is the
+//! memory that buffers keep, not the bytes in them. Buffers that are no larger than those of an idle client are not counted.
 
 use std::sync::{
     Arc,
@@ -44,7 +44,7 @@ impl Budget {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Whether so many bytes more are within the limit.
+    /// Whether this many bytes more are within the limit.
     pub fn admits(&self, bytes: usize) -> bool {
         self.held().saturating_add(bytes) <= self.limit
     }
@@ -69,7 +69,7 @@ impl Budget {
 }
 
 impl Charge {
-    /// The memory is of another size now.
+    /// The memory has another size now.
     pub fn set(&mut self, bytes: usize) {
         if bytes >= self.bytes {
             self.budget.held.fetch_add(bytes - self.bytes, Ordering::Relaxed);
@@ -104,7 +104,7 @@ pub(crate) struct Held {
     sessions: usize,
     /// What connections to servers hold, as of the beginning of the turn.
     servers: usize,
-    /// What everybody else held when this was told last.
+    /// What everybody else held when this was reported last.
     others: usize,
 }
 
@@ -145,13 +145,13 @@ impl Held {
         self.charge.budget.excess_of(self.sessions + self.servers)
     }
 
-    /// Whether so many bytes more may be held, for a client that reads what it gets or for one that does not.
+    /// Whether this many bytes more may be held, for a client that reads what it gets or for one that does not.
     pub(crate) fn admits(&self, bytes: usize, is_unread: bool) -> bool {
         let limit = if is_unread { three_quarters(self.limit()) } else { self.limit() };
         self.is_within(bytes, limit)
     }
 
-    /// Whether so many bytes more of a reply of several megabytes may be held.
+    /// Whether this many bytes more of a reply of several megabytes may be held.
     pub(crate) fn admits_bulky(&self, bytes: usize) -> bool {
         self.is_within(bytes, self.limit() / BULKY_SHARE)
     }
@@ -222,7 +222,7 @@ mod tests {
         one.recharge(0, 400);
         one.publish(200);
         assert_eq!((budget.held(), one.total(), one.is_pressed()), (600, 600, true));
-        assert!(!other.is_pressed(), "nobody has told it yet");
+        assert!(!other.is_pressed(), "it has not been reported yet");
         other.publish(0);
         assert!(other.is_pressed());
         assert!(other.admits(400, false) && !other.admits(401, false));

@@ -16,7 +16,7 @@ pub(crate) const fn beyond_idle(capacity: usize) -> usize {
     if capacity > IDLE_BYTES_MAX { capacity } else { 0 }
 }
 
-/// Taken bytes are moved out of the way when there are at least so many.
+/// Taken bytes are moved out of the way when there are at least this many.
 const MOVED_BYTES_MIN: usize = 64 << 10;
 
 /// Queues that are no longer than this double when they grow.
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_gives_its_memory_back_when_it_is_told() {
+    fn an_empty_queue_gives_its_memory_back_when_asked() {
         let mut queue = ByteQueue::default();
         queue.end().resize(1 << 20, 0);
         queue.advance(1 << 20);

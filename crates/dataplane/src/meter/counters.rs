@@ -245,7 +245,7 @@ counters! {
     sessions_paused_memory,
     /// Requests for statistics that were answered `SERVER_ERROR stats busy`, because too many waited or a thread did not tell in time.
     stats_refused,
-    /// Changes of servers that were not told because too many waited.
+    /// Changes of servers that were not reported because too many waited.
     server_changes_dropped,
     /// Bytes read from clients.
     client_bytes_read,
@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_is_told_by_the_first_word() {
+    fn what_was_found_shows_in_the_first_word() {
         let mut counters = Counters::default();
         for (operation, reply) in [
             (Operation::Delete, "DELETED\r\n"),

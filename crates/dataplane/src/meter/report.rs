@@ -16,7 +16,7 @@ pub struct Report {
     pub buffered_bytes: u64,
     /// The longest value that clients may store now, in bytes; over several loops the largest of theirs.
     pub value_bytes_max: usize,
-    /// The lowest version that a server has told, if one has.
+    /// The lowest version that a server has reported, if one has.
     pub version: Option<Version>,
     /// Requests that wait for a worker, where the engine has such a queue.
     pub queue: Option<QueueReport>,
@@ -31,12 +31,25 @@ pub struct Report {
 pub struct StationEntry {
     /// `queue` and `workers`, or `read-queue`, `readers`, `write-queue` and `writer`.
     pub station: &'static str,
-    /// The server whose it is; none where there is one for all.
+    /// The server that it belongs to; none where there is one for all.
     pub server: Option<String>,
     /// Threads that serve; none of a queue.
     pub threads: u64,
+    /// Of a queue whose workers are counted: how many may serve at once.
+    pub crew: Option<CrewSize>,
     /// What was measured.
     pub measured: StationReport,
+}
+
+/// How many workers of a queue may serve at once. It changes where threads wait for processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrewSize {
+    /// At the last look.
+    pub now: u64,
+    /// The fewest since the start.
+    pub least: u64,
+    /// That number summed over time, in nanoseconds. What it grows by, divided by the time in which it does, is the mean number.
+    pub time_integral_ns: u64,
 }
 
 /// One server as the proxy sees it.
@@ -92,6 +105,7 @@ impl Report {
             match self.stations.iter_mut().find(same) {
                 Some(mine) => {
                     mine.threads += theirs.threads;
+                    mine.crew = mine.crew.or(theirs.crew);
                     mine.measured += theirs.measured;
                 }
                 None => self.stations.push(theirs.clone()),

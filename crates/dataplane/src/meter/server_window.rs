@@ -1,4 +1,4 @@
-//! What is told of a server with each second.
+//! What is reported of a server with each second.
 
 use std::sync::Arc;
 use weir_timing::{Distribution, QueueReport};

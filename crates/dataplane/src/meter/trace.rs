@@ -28,7 +28,7 @@ pub struct TraceRow {
     pub servers: Vec<Arc<str>>,
     /// How many waited already in the queue that it entered; of several queues the longest.
     pub queue_length: u64,
-    /// When the kernel received the last bytes of the read that brought its first byte, where the kernel told.
+    /// When the kernel received the last bytes of the read that brought its first byte, where the kernel said so.
     pub arrived: Option<Instant>,
     /// Its stamps, each at least its predecessor.
     pub stamps: Stamps,
@@ -85,7 +85,7 @@ pub(crate) struct Ended {
 }
 
 impl Traced {
-    /// A request of this client, of so many bytes, entered a queue that had been so long.
+    /// A request of this client, of this many bytes, entered a queue that had this length.
     pub(crate) fn of(client: u64, request_bytes: u64, queue_length: u64, arrived: Option<Instant>) -> Self {
         Self { client, request_bytes, queue_length, arrived, ..Self::default() }
     }
@@ -98,7 +98,7 @@ impl Traced {
         }
     }
 
-    /// Its reply has so many bytes.
+    /// Its reply has this many bytes.
     pub(crate) fn note_reply(&mut self, bytes: usize) {
         self.reply_bytes = bytes as u64;
     }

@@ -3,7 +3,7 @@
 use crate::{meter::counters::Counters, meter::server_window::ServerWindow};
 use weir_timing::Measurements;
 
-/// One second of one dataplane. Requests belong to the second in which they were answered; counters, and the messages of servers, to
+/// One second of one dataplane. Requests belong to the second in which they were answered. Counters, and the messages of servers, belong to
 /// the one that ended last before they were handed out, which is in the first turn after its end.
 #[derive(Debug)]
 pub struct LoopWindow {

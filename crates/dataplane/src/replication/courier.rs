@@ -6,10 +6,11 @@
 use crate::{
     meter::counters::Counters,
     replication::fleet::Fleet,
-    servers::backend::{Backend, RequestKey},
+    servers::backend::Backend,
     servers::begun::Begun,
     servers::part::NewPart,
     wire::fault::Fault,
+    wire::ids::{RequestKey, Slot},
 };
 use weir_protocol::Expected;
 use weir_timing::Instant;
@@ -59,7 +60,7 @@ impl<'a> Courier<'a> {
     #[inline]
     pub(super) fn send_first(
         &mut self,
-        (server, expected): (usize, Expected),
+        (server, expected): (Slot, Expected),
         (decides, index): (bool, u32),
         compose: impl FnOnce(&mut Backend),
     ) {
@@ -70,7 +71,7 @@ impl<'a> Courier<'a> {
     /// waits for the second, which has its own.
     pub(super) fn send_further(
         &mut self,
-        (server, expected, index): (usize, Expected, u32),
+        (server, expected, index): (Slot, Expected, u32),
         compose: impl FnOnce(&mut Backend),
     ) -> Result<(), Fault> {
         let config = &self.fleet.config;
@@ -82,14 +83,14 @@ impl<'a> Courier<'a> {
     }
 
     /// Sends what nobody waits for. Its deadline is its own.
-    pub(super) fn send_aside(&mut self, server: usize, compose: impl FnOnce(&mut Backend)) {
+    pub(super) fn send_aside(&mut self, server: Slot, compose: impl FnOnce(&mut Backend)) {
         self.queue(server, (Expected::Meta, false, 0), Begun::at(self.now), compose);
     }
 
     #[inline]
     fn queue(
         &mut self,
-        server: usize,
+        server: Slot,
         (expected, decides, index): (Expected, bool, u32),
         created: Begun,
         compose: impl FnOnce(&mut Backend),
@@ -98,7 +99,7 @@ impl<'a> Courier<'a> {
         let backend = &mut self.fleet.servers[server];
         backend.begin_message(part, &self.fleet.config, self.now);
         compose(backend);
-        backend.finish_message();
+        backend.end_message();
         self.sent += 1;
     }
 }

@@ -9,16 +9,17 @@
 //!                                                  └─┘ a question found something: counted anew
 //! ```
 //!
-//! What a read misses at a doubted server is asked of another that may be read, and that became doubted earlier, or is not: whoever was
-//! emptied last knows least. What is found is the answer, and is put back where it was missing (`repair.rs`), if this dataplane knows whose the
-//! key is and clients may not flush. Nothing else is different: a doubted server decides as before, and no request but a miss costs more.
+//! What a read misses at a doubted server is asked of another that may be read: one that is not doubted, or else the one that became
+//! doubted first. Whoever was emptied last knows least. So what the decider misses is asked only of one that is doubted less. What is found
+//! is the answer. It is put back where it was missing (`repair.rs`), if each key is written by one dataplane alone and clients may not
+//! flush. Nothing else is different: a doubted server decides as before, and no request but a miss costs more.
 //!
 //! All dataplanes of a process share the doubt (`freshness.rs`). It is read without a lock.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// After so many questions in a row that found nothing, a server is trusted again. Of what it is asked for then, less than one key in
-/// some thousands is one that another server has; and a load that mostly misses has paid for no more questions than these.
+/// After this number of questions in a row that found nothing, a server is trusted again. Of what it is asked for then, less than one key
+/// in some thousands is one that another server has; and a load that mostly misses has paid for no more questions than these.
 pub(crate) const IN_VAIN_MAX: u32 = 16_384;
 
 /// What is doubted of one server.
@@ -43,7 +44,7 @@ impl Doubt {
         self.since.load(Ordering::Relaxed)
     }
 
-    /// Of so many keys that it missed others had `found`. Returns whether it is trusted again.
+    /// Of this many keys that it missed, others had `found`. Returns whether it is trusted again.
     pub(crate) fn learn(&self, asked: u32, found: u32) -> bool {
         if found > 0 {
             self.in_vain.store(0, Ordering::Relaxed);

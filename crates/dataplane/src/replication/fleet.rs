@@ -1,19 +1,12 @@
 //! The servers, the table by which keys are placed on them, and what is known of their copies.
 //!
-//! [`Fleet`] owns the routes in force and those with which writes were begun that are being decided, the connections, and what replicas lack.
-//! It is given tables. It answers where a key is, and who of its servers decides or may be read.
+//! [`Fleet`] owns the routes in force, the connections, and what replicas lack. It keeps older routes while a write that was begun with
+//! them is being decided. It is given tables. It answers where a key is, and which of its servers decides or may be read.
 
 use crate::{
-    Config, Fault, ReadPolicy,
-    meter::report::ServerReport,
-    meter::server_window::ServerWindow,
-    replication::freshness::Freshness,
-    replication::readers::Readers,
-    replication::replica::Replicas,
-    routes::{Routes, index},
-    servers::Servers,
-    servers::deadlines::sooner,
-    wire::tagged::Tagged,
+    Config, Fault, ReadPolicy, meter::report::ServerReport, meter::server_window::ServerWindow,
+    replication::freshness::Freshness, replication::readers::Readers, replication::replica::Replicas,
+    routes::Routes, servers::Servers, servers::deadlines::sooner, wire::ids::Slot, wire::tagged::Tagged,
     wire::version::Version,
 };
 use std::{mem, sync::Arc};
@@ -126,12 +119,12 @@ impl Fleet {
     // ── reports ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// One entry for each server of the table in force, in its order. `time`: what was handed over of how long its slot took.
-    pub(crate) fn reports(&self, time: impl Fn(usize) -> Distribution, now: Instant) -> Vec<ServerReport> {
-        let slots = self.routes.servers().iter().map(|&slot| usize::from(slot));
+    pub(crate) fn reports(&self, time: impl Fn(Slot) -> Distribution, now: Instant) -> Vec<ServerReport> {
+        let slots = self.routes.servers().iter().copied();
         slots.map(|slot| self.report_of(slot, time(slot), now)).collect()
     }
 
-    fn report_of(&self, slot: usize, time: Distribution, now: Instant) -> ServerReport {
+    fn report_of(&self, slot: Slot, time: Distribution, now: Instant) -> ServerReport {
         let backend = &self.servers[slot];
         let mut it = ServerReport {
             server: self.servers.slots().server(slot).name.clone(),
@@ -163,11 +156,11 @@ impl Fleet {
     pub(crate) fn end_window(
         &mut self,
         index: u64,
-        time: impl Fn(usize) -> Distribution,
+        mut time: impl FnMut(Slot) -> Distribution,
     ) -> Vec<ServerWindow> {
         let Self { servers, routes, .. } = self;
-        let slots = routes.servers().iter().map(|&slot| usize::from(slot));
-        let of = |slot: usize| {
+        let slots = routes.servers().iter().copied();
+        let of = |slot: Slot| {
             let name = Arc::clone(servers.slots().name(slot));
             let mut window = servers[slot].end_window(index, name, time(slot));
             if let Some(bulk) = servers.bulk_of(slot) {
@@ -178,21 +171,21 @@ impl Fleet {
         slots.map(of).collect()
     }
 
-    /// A server has told its version.
+    /// A server has reported its version.
     #[cold]
-    pub(crate) fn note_version(&self, server: usize, version: Version) {
+    pub(crate) fn note_version(&self, server: Slot, version: Version) {
         let name = self.servers.slots().name(server);
         self.replicas.freshness().versions.note(name, version, self.names());
     }
 
-    /// The lowest version that a server has told, of those of the table in force.
+    /// The lowest version that a server has reported, of those of the table in force.
     #[cold]
     pub(crate) fn lowest_version(&self) -> Option<Version> {
         self.replicas.freshness().versions.lowest(self.names())
     }
 
     fn names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.routes.servers().iter().map(|&slot| &**self.servers.slots().name(usize::from(slot)))
+        self.routes.servers().iter().map(|&slot| &**self.servers.slots().name(slot))
     }
 
     // ── questions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,20 +197,20 @@ impl Fleet {
     }
 
     /// A server did not answer a part of a request.
-    pub(crate) fn note_failed(&mut self, server: usize) {
+    pub(crate) fn note_failed(&mut self, server: Slot) {
         let backend = &mut self.servers[server];
         backend.count_error();
         backend.observe(self.config.timeout_ns);
     }
 
     /// The server that decides what a key's value is.
-    pub(crate) fn decider(&mut self, name: &[u8]) -> Result<usize, (Fault, usize)> {
+    pub(crate) fn decider(&mut self, name: &[u8]) -> Result<Slot, (Fault, Slot)> {
         let primary = self.routes.primary(name);
         // Without replicas whoever sends finds out what is wrong with it.
         if !self.routes.is_replicated() || self.readers().is_readable(primary) {
             return Ok(primary);
         }
-        let mut replicas = [0; REPLICAS_MAX];
+        let mut replicas = [Slot::FIRST; REPLICAS_MAX];
         let count = self.routes.replicas_of(name, &mut replicas);
         if count == 1 {
             return Ok(primary);
@@ -232,7 +225,7 @@ impl Fleet {
     #[cold]
     pub(crate) fn tag_reply(
         &self,
-        (server, expected): (usize, Expected),
+        (server, expected): (Slot, Expected),
         (reply, bytes): (Reply, &[u8]),
         is_replicated: bool,
     ) -> Option<Tagged> {
@@ -251,13 +244,13 @@ impl Fleet {
     }
 
     /// The server that a `get` of one key is sent to, where another than the decider may be asked.
-    pub(crate) fn reader(&mut self, name: &[u8], decider: usize) -> usize {
-        let mut replicas = [0; REPLICAS_MAX];
+    pub(crate) fn reader(&mut self, name: &[u8], decider: Slot) -> Slot {
+        let mut replicas = [Slot::FIRST; REPLICAS_MAX];
         let count = self.routes.replicas_of(name, &mut replicas);
         self.turn = self.turn.wrapping_add(1);
         let readers = self.readers();
         let readable = || {
-            let servers = replicas[..count].iter().map(|&server| usize::from(server));
+            let servers = replicas[..count].iter().copied();
             servers.filter(|&server| readers.is_readable(server))
         };
         let in_turn = || readable().nth(self.turn % readable().count().max(1));
@@ -272,12 +265,12 @@ impl Fleet {
 }
 
 /// Whether a write that is being decided may still be sent to this server: it keeps the routes that it was begun with.
-fn is_pledged(former: &[Arc<Routes>], slot: usize) -> bool {
+fn is_pledged(former: &[Arc<Routes>], slot: Slot) -> bool {
     let mut undecided = former.iter().filter(|routes| Arc::strong_count(routes) > 1);
-    undecided.any(|routes| routes.servers().contains(&index(slot)))
+    undecided.any(|routes| routes.servers().contains(&slot))
 }
 
-/// One read in so many is a trial of whichever replica's turn it is, so that a server that became faster is noticed.
+/// One of this many reads is a trial of whichever replica's turn it is, so that a server that became faster is noticed.
 const TRIAL_EVERY: usize = 32;
 
 #[cfg(test)]
@@ -298,8 +291,7 @@ mod tests {
             fleet.offer(table(host));
             fleet.take_coming_table(Instant::ZERO)
         };
-        let first =
-            |fleet: &Fleet| fleet.servers.slots().name(usize::from(fleet.routes.servers()[0])).to_string();
+        let first = |fleet: &Fleet| fleet.servers.slots().name(fleet.routes.servers()[0]).to_string();
         assert!(!offer(&mut fleet, "a"), "it is the first");
         fleet.servers.fill_with_leaving(Instant::ZERO);
         assert_eq!(fleet.servers.slots().len(), SLOTS_MAX);

@@ -11,17 +11,17 @@
 //! | `ms`, `ma` | the same item, or what the decider then holds (`follow/meta.rs`) |
 //! | other meta commands, a long value, or nobody knows whether it was done | `delete` |
 //!
-//! A follower that answers otherwise than the decider is told to forget the key, behind that and before the client is answered: a
-//! missing copy is safe where another one is not.
+//! A follower that answers otherwise than the decider is made to forget the key, behind that and before the client is answered: a missing
+//! copy is safe where another one is not.
 //!
 //! [`Follow`] is what is kept of a request until it is decided. It knows requests alone; `write/followers.rs` sends it.
 
 pub(super) mod meta;
 
-use crate::{Config, replication::repair::Repair};
+use crate::{Config, Mutation, replication::repair::Repair};
 use weir_protocol::{Arithmetic, Expected, Request, Status, Storage, StorageVerb};
 
-/// What is told.
+/// What is sent.
 #[derive(Debug, Default)]
 pub(super) enum Follow {
     /// Nothing: all were asked at once.
@@ -69,11 +69,10 @@ impl Follow {
 impl Config {
     /// What the others learn of a write that one decides.
     pub(super) fn follow(&self, request: Request<'_>) -> Follow {
-        #[cfg(feature = "mutations")]
-        if self.mutation == Some(crate::Mutation::MetaFollow) && matches!(request, Request::Meta(_)) {
-            return Follow::Forget;
+        match request {
+            Request::Meta(_) if self.is_without(Mutation::MetaFollow) => Follow::Forget,
+            _ => Follow::of(request),
         }
-        Follow::of(request)
     }
 }
 

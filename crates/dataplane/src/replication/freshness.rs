@@ -1,9 +1,9 @@
 //! Which servers may be read where keys have several: what all dataplanes of one process know together.
 //!
-//! A server is *stale* to a dataplane from the moment at which it knows, or must fear, that the server lacks a write or may still
-//! carry out an old one, until it has made the server forget every such key (`journal.rs`). It becomes stale before the write is
-//! answered. A server is read only while it is stale to no dataplane: who was answered, and then reads through whichever loop or
-//! worker, finds the mark.
+//! A server is *stale* to a dataplane from the moment at which it knows, or must fear, that the server lacks a write or may still carry out
+//! an old one. It is stale until the dataplane has made the server forget every such key (`journal.rs`). It becomes stale before the write
+//! is answered. A server is read only while it is stale to no dataplane: who was answered, and then reads through whichever loop or worker,
+//! finds the mark.
 //!
 //! Servers are known by their names, so that the mark outlives a reload. The lock is taken when a table comes, never for a request.
 
@@ -29,9 +29,9 @@ pub struct Freshness {
 /// One server's.
 #[derive(Debug, Default)]
 struct ServerFreshness {
-    /// How many dataplanes are stale there.
+    /// To how many dataplanes it is stale.
     stale: AtomicU32,
-    /// How many of them do not go by it any more: whoever does so next must flush it.
+    /// How many of these dataplanes do not use it any more: whichever does so next must flush it.
     orphaned: AtomicU32,
     /// Whether it may have come back empty (`emptied.rs`).
     doubt: Doubt,
@@ -46,8 +46,8 @@ pub(crate) struct Share {
 }
 
 impl Freshness {
-    /// A share in the freshness of the server with this name, and whether a dataplane went away from it without having cleaned it; then
-    /// the share is stale.
+    /// A share in the freshness of the server with this name. And whether a dataplane went away from the server while it was stale: then it
+    /// is stale to the new share, too.
     pub(crate) fn share(&self, name: &str) -> (Share, bool) {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         // Names that no table has any more, and about which there is nothing to remember.
@@ -64,13 +64,13 @@ impl Freshness {
 }
 
 impl Share {
-    /// Whether no dataplane is stale there.
+    /// Whether the server is stale to no dataplane.
     #[inline]
     pub(crate) fn is_fresh(&self) -> bool {
         self.of.stale.load(Ordering::Acquire) == 0
     }
 
-    /// Whether this dataplane is stale there.
+    /// Whether the server is stale to this dataplane.
     pub(crate) const fn is_stale(&self) -> bool {
         self.is_stale
     }
@@ -85,7 +85,7 @@ impl Share {
         self.of.doubt.rank()
     }
 
-    /// Of so many keys that the server missed others had `found`. Returns whether it is trusted again.
+    /// Of this many keys that the server missed, others had `found`. Returns whether it is trusted again.
     pub(crate) fn learn(&self, asked: u32, found: u32) -> bool {
         self.of.doubt.learn(asked, found)
     }
@@ -110,7 +110,7 @@ impl Share {
 }
 
 impl Drop for Share {
-    /// What the dataplane knew is lost; that it was stale is not.
+    /// What the dataplane knew is lost; that the server was stale to it is not.
     fn drop(&mut self) {
         if self.is_stale {
             self.of.orphaned.fetch_add(1, Ordering::SeqCst);

@@ -54,7 +54,7 @@ pub(crate) struct Journal {
 
 /// What is to be sent next.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Errand {
+pub(crate) enum RepairMessage {
     Delete(Missed),
     Flush,
 }
@@ -128,18 +128,18 @@ impl Journal {
     }
 
     /// What is to be sent now, if anything. It counts as sent.
-    pub(crate) fn next(&mut self, now: Instant) -> Option<Errand> {
+    pub(crate) fn next(&mut self, now: Instant) -> Option<RepairMessage> {
         if self.due().is_none_or(|due| due > now) {
             return None;
         }
         if matches!(self.flush, Flush::Wanted | Flush::Refused(_)) {
             self.flush = Flush::InFlight;
             self.flushes_in_flight += 1;
-            return Some(Errand::Flush);
+            return Some(RepairMessage::Flush);
         }
         let missed = self.waiting.pop_first()?;
         self.in_flight.push_back(missed.clone());
-        Some(Errand::Delete(missed))
+        Some(RepairMessage::Delete(missed))
     }
 
     /// When there is something to be sent; it may have come already.
@@ -268,9 +268,9 @@ mod tests {
     }
 
     fn next(journal: &mut Journal, now: u64) -> Option<String> {
-        journal.next(at(now)).map(|errand| match errand {
-            Errand::Delete(missed) => String::from_utf8_lossy(&missed.key).into_owned(),
-            Errand::Flush => "flush".to_owned(),
+        journal.next(at(now)).map(|message| match message {
+            RepairMessage::Delete(missed) => String::from_utf8_lossy(&missed.key).into_owned(),
+            RepairMessage::Flush => "flush".to_owned(),
         })
     }
 

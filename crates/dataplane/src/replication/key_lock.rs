@@ -1,9 +1,9 @@
 //! A key between the two steps of a conditional write.
 //!
-//! The decider has been asked, the others have not been told. Another write to the key that went to all now would reach the decider behind
-//! the first and the others before it. So the key is locked, and the other write waits until the others are told (not until they have
-//! answered: each connection keeps its order from there). Whoever waits does so in the order in which they came, so each begins before
-//! its own deadline if the one before it keeps its.
+//! The decider has been asked, the others have not been sent the outcome. Another write to the key that went to all now would reach the
+//! decider behind the first and the others before it. So the key is locked, and the other write waits until the others have been sent the
+//! outcome (not until they have answered: each connection keeps its order from there). Whoever waits does so in the order in which they
+//! came, so each begins before its own deadline if the one before it keeps its.
 //!
 //! ```text
 //!   lock ─▶ KeyLock, which the write has ─▶ release ─▶ the session that is next, or mail that is ready
@@ -14,7 +14,7 @@
 //! ends. There are no more who wait than sessions, and what they sent waits where it would if they were paused. A write that another loop
 //! has read waits here itself; mail is bounded (`mailbox.rs`).
 
-use crate::{replication::mailbox::WriteByMail, wire::kept::KeptRequest};
+use crate::{replication::mailbox::WriteByMail, wire::ids::SessionId, wire::kept::KeptRequest};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
@@ -46,7 +46,7 @@ struct Line {
 #[derive(Debug)]
 enum Waiter {
     /// The next request of the session with this number.
-    Session(usize),
+    Session(SessionId),
     /// A write that another loop has read.
     Mail(Box<WriteByMail>),
 }
@@ -131,7 +131,7 @@ impl KeyLocks {
     /// Whether a session's next request, a write to this key, has to wait. `stalled` is what the session remembers of it.
     pub(super) fn waits(
         &mut self,
-        session: usize,
+        session: SessionId,
         key: Box<[u8]>,
         stalled: &mut Option<Box<Stalled>>,
         now: Instant,
@@ -191,8 +191,8 @@ impl KeyLocks {
         KeyLock { key: Some(key.into()), is_one_lost: Arc::clone(&self.is_one_lost) }
     }
 
-    /// Everybody was told, or there is nothing to tell. Returns the session that is next, if one is.
-    pub(super) fn release(&mut self, mut lock: KeyLock) -> Option<usize> {
+    /// Everybody was sent the outcome, or there is nothing to send. Returns the session that is next, if one is.
+    pub(super) fn release(&mut self, mut lock: KeyLock) -> Option<SessionId> {
         let key = lock.key.take()?;
         if let Some(line) = self.lines.get_mut(&key) {
             line.is_locked = false;
@@ -201,7 +201,7 @@ impl KeyLocks {
     }
 
     /// A session that had waited has begun its write, or is gone. Returns the session that is next, if one is.
-    pub(super) fn leave(&mut self, session: usize, stalled: &Stalled) -> Option<usize> {
+    pub(super) fn leave(&mut self, session: SessionId, stalled: &Stalled) -> Option<SessionId> {
         if let Some(line) = self.lines.get_mut(&stalled.key) {
             line.waiting.retain(|waiter| !matches!(waiter, Waiter::Session(waiting) if *waiting == session));
         }
@@ -210,7 +210,7 @@ impl KeyLocks {
 
     /// If nobody locks the key: the session that is next, if one is. Mail is taken once per turn. A key for which nobody waits is
     /// forgotten.
-    pub(super) fn next(&mut self, key: &[u8]) -> Option<usize> {
+    pub(super) fn next(&mut self, key: &[u8]) -> Option<SessionId> {
         let line = self.lines.get(key).filter(|line| !line.is_locked)?;
         match line.waiting.front() {
             Some(Waiter::Session(session)) => return Some(*session),
@@ -226,24 +226,26 @@ mod tests {
     use super::*;
 
     const NOW: Instant = Instant::ZERO;
+    const FIRST: SessionId = SessionId::from_index(1);
+    const SECOND: SessionId = SessionId::from_index(2);
 
     #[test]
     fn who_waits_for_a_key_begins_in_the_order_in_which_they_came() {
         let mut locks = KeyLocks::default();
         let (mut first, mut second) = (None, None);
-        assert!(!locks.waits(1, b"k"[..].into(), &mut first, NOW));
+        assert!(!locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
         let lock = locks.lock(b"k");
-        assert!(!locks.waits(1, b"other"[..].into(), &mut first, NOW) && first.is_none());
-        assert!(locks.waits(1, b"k"[..].into(), &mut first, NOW));
-        assert!(locks.waits(2, b"k"[..].into(), &mut second, NOW));
-        assert!(locks.waits(1, b"k"[..].into(), &mut first, NOW), "the key is locked");
-        assert_eq!(locks.release(lock), Some(1));
-        assert!(locks.waits(2, b"k"[..].into(), &mut second, NOW), "another is before it");
-        assert!(!locks.waits(1, b"k"[..].into(), &mut first, NOW));
+        assert!(!locks.waits(FIRST, b"other"[..].into(), &mut first, NOW) && first.is_none());
+        assert!(locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
+        assert!(locks.waits(SECOND, b"k"[..].into(), &mut second, NOW));
+        assert!(locks.waits(FIRST, b"k"[..].into(), &mut first, NOW), "the key is locked");
+        assert_eq!(locks.release(lock), Some(FIRST));
+        assert!(locks.waits(SECOND, b"k"[..].into(), &mut second, NOW), "another is before it");
+        assert!(!locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
         let lock = locks.lock(b"k");
-        assert_eq!(locks.leave(1, &first.take().expect("it had waited")), None, "it has locked the key");
-        assert_eq!(locks.release(lock), Some(2));
-        assert_eq!(locks.leave(2, &second.take().expect("it had waited")), None);
+        assert_eq!(locks.leave(FIRST, &first.take().expect("it had waited")), None, "it has locked the key");
+        assert_eq!(locks.release(lock), Some(SECOND));
+        assert_eq!(locks.leave(SECOND, &second.take().expect("it had waited")), None);
         assert!(locks.is_empty());
     }
 
@@ -252,10 +254,10 @@ mod tests {
         let mut locks = KeyLocks::default();
         let (mut first, mut second) = (None, None);
         let lock = locks.lock(b"k");
-        assert!(locks.waits(1, b"k"[..].into(), &mut first, NOW));
-        assert!(locks.waits(2, b"k"[..].into(), &mut second, NOW));
-        assert_eq!(locks.release(lock), Some(1));
-        assert_eq!(locks.leave(1, &first.take().expect("it had waited")), Some(2));
+        assert!(locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
+        assert!(locks.waits(SECOND, b"k"[..].into(), &mut second, NOW));
+        assert_eq!(locks.release(lock), Some(FIRST));
+        assert_eq!(locks.leave(FIRST, &first.take().expect("it had waited")), Some(SECOND));
     }
 
     #[test]

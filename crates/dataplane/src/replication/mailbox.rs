@@ -15,7 +15,10 @@
 //! ([`Came`]). What is under way to one owner is bounded, in requests and in bytes; each has one reply, so the way back is bounded as well.
 
 use crate::{
-    Config, Fault, replication::owner::owner_of, servers::backend::RequestKey, wire::kept::parse_whole,
+    Config, Fault,
+    replication::owner::owner_of,
+    wire::ids::{LoopId, RequestKey, SessionId},
+    wire::kept::parse_whole,
     wire::written::written_key,
 };
 use std::collections::VecDeque;
@@ -32,11 +35,11 @@ enum Content {
     /// Serve this write.
     Write { sender: Sender, message: Vec<u8>, first_byte: Instant, created: Instant },
     /// What came of one.
-    Reply { sender: Sender, owner: usize, outcome: Box<Outcome> },
+    Reply { sender: Sender, owner: LoopId, outcome: Box<Outcome> },
     /// Put back what copies of this key are missing (`repair.rs`).
     Repair {
         /// The number of the loop that has found one missing.
-        home: usize,
+        home: LoopId,
         name: Box<[u8]>,
     },
     /// That was done, or could not be.
@@ -51,7 +54,7 @@ pub(crate) enum Came {
     /// What came of the request with this number.
     Reply(RequestKey, Box<Outcome>),
     /// Another loop has found a copy of this key missing.
-    Repair { home: usize, name: Box<[u8]> },
+    Repair { home: LoopId, name: Box<[u8]> },
     /// A repair that this loop has asked for is done, or could not be.
     Repaired,
 }
@@ -60,7 +63,7 @@ pub(crate) enum Came {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
     /// The number of the loop that has read it.
-    home: usize,
+    home: LoopId,
     /// Its number there.
     request: RequestKey,
     /// How many bytes it takes up of what may be under way.
@@ -120,12 +123,12 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     /// The number of its loop, and how many there are.
-    index: usize,
+    index: LoopId,
     loops: usize,
     /// What is served for others belongs to the session with this number, which is no client's.
-    session: usize,
+    session: SessionId,
     limits: Limits,
-    outgoing: VecDeque<(usize, Mail)>,
+    outgoing: VecDeque<(LoopId, Mail)>,
     /// What is under way to each owner, and may be.
     under_way: Vec<UnderWay>,
     most: UnderWay,
@@ -138,7 +141,7 @@ struct UnderWay {
 }
 
 impl Mailbox {
-    pub(super) fn new(config: &Config, session: usize) -> Self {
+    pub(super) fn new(config: &Config, session: SessionId) -> Self {
         Self {
             index: config.loop_index,
             loops: config.loop_count,
@@ -152,18 +155,18 @@ impl Mailbox {
     }
 
     /// The session to which what is served for others belongs.
-    pub(super) const fn session(&self) -> usize {
+    pub(super) const fn session(&self) -> SessionId {
         self.session
     }
 
     /// Who owns this key, if another loop does.
-    pub(super) fn other_owner(&self, name: &[u8]) -> Option<usize> {
+    pub(super) fn other_owner(&self, name: &[u8]) -> Option<LoopId> {
         let owner = owner_of(name, self.loops);
         (owner != self.index).then_some(owner)
     }
 
     /// Mail for another dataplane, and the number of its loop.
-    pub(super) fn poll(&mut self) -> Option<(usize, Mail)> {
+    pub(super) fn poll(&mut self) -> Option<(LoopId, Mail)> {
         self.outgoing.pop_front()
     }
 
@@ -171,12 +174,12 @@ impl Mailbox {
     /// complete.
     pub(super) fn send_write(
         &mut self,
-        owner: usize,
+        owner: LoopId,
         (request, message): (RequestKey, Vec<u8>),
         (first_byte, created): (Instant, Instant),
     ) -> Result<(), Fault> {
         let sender = Sender { home: self.index, request, bytes: message.len() };
-        if !self.under_way[owner].admit(sender.bytes, self.most) {
+        if !self.under_way[owner.index()].admit(sender.bytes, self.most) {
             return Err(Fault::Queue);
         }
         self.push(owner, Content::Write { sender, message, first_byte, created });
@@ -189,16 +192,16 @@ impl Mailbox {
     }
 
     /// Asks the owner of a key to put copies of it back.
-    pub(super) fn send_repair(&mut self, owner: usize, name: &[u8]) {
+    pub(super) fn send_repair(&mut self, owner: LoopId, name: &[u8]) {
         self.push(owner, Content::Repair { home: self.index, name: name.into() });
     }
 
     /// What another loop wanted to be put back is, or cannot be.
-    pub(super) fn send_repaired(&mut self, home: usize) {
+    pub(super) fn send_repaired(&mut self, home: LoopId) {
         self.push(home, Content::Repaired);
     }
 
-    fn push(&mut self, to: usize, content: Content) {
+    fn push(&mut self, to: LoopId, content: Content) {
         self.outgoing.push_back((to, Mail(content)));
     }
 
@@ -209,7 +212,7 @@ impl Mailbox {
                 Came::Write(WriteByMail { sender, message, first_byte, created, limits: self.limits })
             }
             Content::Reply { sender, owner, outcome } => {
-                self.under_way[owner].leave(sender.bytes);
+                self.under_way[owner.index()].leave(sender.bytes);
                 Came::Reply(sender.request, outcome)
             }
             Content::Repair { home, name } => Came::Repair { home, name },
@@ -257,16 +260,21 @@ mod tests {
 
     #[test]
     fn a_write_makes_room_again_when_its_reply_has_come() {
-        let config =
-            |loop_index| Config { loop_index, loop_count: 2, mail_requests_max: 1, ..Config::default() };
-        let (mut home, mut owner) = (Mailbox::new(&config(0), 0), Mailbox::new(&config(1), 0));
+        let config = |index| Config {
+            loop_index: LoopId::from_index(index),
+            loop_count: 2,
+            mail_requests_max: 1,
+            ..Config::default()
+        };
+        let mailbox = |index| Mailbox::new(&config(index), SessionId::from_index(0));
+        let (mut home, mut owner) = (mailbox(0), mailbox(1));
         let (read, complete) = (Instant::from_nanos(3), Instant::from_nanos(4));
-        let write = || (7, b"set k 0 0 1\r\nx\r\n".to_vec());
-        assert_eq!(home.send_write(1, write(), (read, complete)), Ok(()));
-        assert_eq!(home.send_write(1, write(), (read, complete)), Err(Fault::Queue));
+        let write = || (RequestKey::from_index(7), b"set k 0 0 1\r\nx\r\n".to_vec());
+        assert_eq!(home.send_write(LoopId::from_index(1), write(), (read, complete)), Ok(()));
+        assert_eq!(home.send_write(LoopId::from_index(1), write(), (read, complete)), Err(Fault::Queue));
         let (to, mail) = home.poll().expect("a write");
         let Came::Write(write_by_mail) = owner.take(mail) else { panic!("it is a write") };
-        assert_eq!((to, write_by_mail.times()), (1, (read, complete)));
+        assert_eq!((to.index(), write_by_mail.times()), (1, (read, complete)));
         assert_eq!(write_by_mail.written_key().as_deref(), Some(&b"k"[..]));
         let stamps = Stamps::at(complete);
         let reply = b"STORED\r\n".to_vec();
@@ -275,8 +283,8 @@ mod tests {
         let (to, mail) = owner.poll().expect("a reply");
         assert!(!home.is_quiet() && owner.is_quiet());
         let Came::Reply(request, outcome) = home.take(mail) else { panic!("it is a reply") };
-        assert_eq!((to, request, outcome.reply.as_slice()), (0, 7, &b"STORED\r\n"[..]));
+        assert_eq!((to.index(), request.index(), outcome.reply.as_slice()), (0, 7, &b"STORED\r\n"[..]));
         assert!(home.is_quiet());
-        assert_eq!(home.send_write(1, write(), (read, complete)), Ok(()));
+        assert_eq!(home.send_write(LoopId::from_index(1), write(), (read, complete)), Ok(()));
     }
 }

@@ -1,5 +1,5 @@
-//! Read repair: a copy that a read found missing is put back, where that is wanted (`--read-repair on`), and where the server may have come
-//! back empty (`emptied.rs`); then the one to believe is another than the decider.
+//! Read repair: a copy that a read found missing is put back, where that is wanted (`--read-repair on`). It is also put back where its
+//! server may have come back empty (`emptied.rs`). In that case another than the decider may be the one to believe.
 //!
 //! ```text
 //!   get ─▶ another replica: miss ─▶ decider: has it ─▶ the client is answered
@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The value that the read saw is not sent: a write may have come since. The owner of the key asks the decider anew, and nobody waits for
-//! that. It begins only while no write of the key is under way, so that every replica has answered all earlier ones, or is known to
-//! lack them; and what the decider says is of use only if no write of the key has begun meanwhile and the decider may still be read. Then
-//! the copies go out on the connections on which all later writes of the key will go. So at no replica can a copy come behind a
-//! newer write; and what is there already stays, because it is an `add`.
+//! that. It begins only while no write of the key is under way, so that every replica has answered all earlier ones, or is known to lack
+//! them. What the decider says counts only if no write of the key has begun meanwhile and the decider may still be read. Then the copies go
+//! out on the connections on which all later writes of the key will go. So at no replica can a copy come behind a newer write; and what is
+//! there already stays, because it is an `add`.
 //!
 //! A copy that is sent and not confirmed is like any write that was not: its key is in the journal. It has the flags of the item
 //! and at most the rest of its time to live, because servers count whole seconds.
@@ -19,13 +19,13 @@
 //! [`Repairs`] owns how many are under way and which writes forbid them; it answers whether one may begin, and whether a write has come in between.
 //! What is sent for one is in `write/put_back.rs`. Of each loop's repairs no more are under way than [`UNDER_WAY_MAX`].
 
-use crate::wire::hash::hash;
+use crate::{wire::hash::hash, wire::ids::LoopId};
 
 /// Repairs that one dataplane has asked for and that are not done. Each keeps a key, and when the decider has answered a value, in
 /// memory; more would make a restarted server's misses a second load.
 const UNDER_WAY_MAX: usize = 64;
 
-/// Into so many classes keys fall. Of a class that is written to nothing is repaired, so there are many more of them than
+/// The number of classes into which keys fall. Of a class that is written to nothing is repaired, so there are many more of them than
 /// writes at the same time; they take 16 KiB.
 const CLASSES: usize = 1024;
 
@@ -57,7 +57,7 @@ pub(super) struct Repair {
     class: usize,
     begun: u64,
     /// The loop that has asked for it, if that is another one.
-    home: Option<usize>,
+    home: Option<LoopId>,
 }
 
 impl Repairs {
@@ -103,7 +103,7 @@ impl Repairs {
     }
 
     /// The copies of this key may be put back, if no write of its class is under way. `home`: the loop that has asked for it, if that is another.
-    pub(super) fn begin(&mut self, name: &[u8], home: Option<usize>) -> Option<Repair> {
+    pub(super) fn begin(&mut self, name: &[u8], home: Option<LoopId>) -> Option<Repair> {
         let class = class_of(name);
         let is_counted = self.count_writes();
         let &Writes { begun, unfinished } = self.writes.get(class)?;
@@ -111,7 +111,7 @@ impl Repairs {
     }
 
     /// One that this dataplane had asked for is done.
-    pub(super) fn finish_one(&mut self) {
+    pub(super) fn note_done(&mut self) {
         self.under_way -= 1;
     }
 
@@ -127,7 +127,7 @@ impl Repairs {
 
 impl Repair {
     /// The loop that has asked for it, if that is another one.
-    pub(super) const fn home(&self) -> Option<usize> {
+    pub(super) const fn home(&self) -> Option<LoopId> {
         self.home
     }
 }

@@ -1,21 +1,23 @@
 //! Servers of which other servers have copies: what this dataplane knows each of them to lack, and how they are made to forget that.
 //!
-//! [`Replicas`] owns each one's journal, its share in what all dataplanes know (`freshness.rs`) and its tag. It is told what a server missed,
-//! what it answered to repair messages, and what was lost with a connection. It answers which servers are fresh and which are doubted. What
-//! it sends goes through [`Servers`], and the client is never answered by it.
+//! [`Replicas`] owns each one's journal, its share in what all dataplanes know (`freshness.rs`) and its tag. It learns what a server
+//! missed, what it answered to repair messages, and what was lost with a connection. It answers which servers are fresh and which are
+//! doubted. What it sends goes through [`Servers`], and the client is never answered by it.
 
 use crate::{
+    Mutation,
     config::Config,
     meter::counters::Counters,
     replication::freshness::{Freshness, Share},
-    replication::journal::{Bounds, Errand, Journal, Missed},
+    replication::journal::{Bounds, Journal, Missed, RepairMessage},
     replication::token::Tag,
     routes::Routes,
     servers::Servers,
     servers::backend::{Purpose, sooner},
     servers::changes::ServerChange,
-    servers::happened::{Ending, LostErrands},
+    servers::happened::{Ending, LostMessages},
     servers::message::write_message,
+    wire::ids::Slot,
     wire::key::WireKey,
     wire::write::invalidation,
 };
@@ -104,10 +106,10 @@ impl Replicas {
             }
             let replica = Replica::new(&self.freshness, servers.slots().name(slot));
             let is_stale = replica.share.is_stale();
-            if self.by_slot.len() <= slot {
-                self.by_slot.resize_with(slot + 1, || None);
+            if self.by_slot.len() <= slot.index() {
+                self.by_slot.resize_with(slot.index() + 1, || None);
             }
-            self.by_slot[slot] = Some(Box::new(replica));
+            self.by_slot[slot.index()] = Some(Box::new(replica));
             servers.have_copies(slot, is_stale);
             if is_stale {
                 // Who went by it before has left it like that.
@@ -117,15 +119,15 @@ impl Replicas {
     }
 
     /// The slot is no server's any more.
-    pub(crate) fn forget(&mut self, slot: usize) {
-        if let Some(replica) = self.by_slot.get_mut(slot) {
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        if let Some(replica) = self.by_slot.get_mut(slot.index()) {
             *replica = None;
         }
     }
 
     #[inline]
-    fn of(&self, slot: usize) -> Option<&Replica> {
-        self.by_slot.get(slot)?.as_deref()
+    fn of(&self, slot: Slot) -> Option<&Replica> {
+        self.by_slot.get(slot.index())?.as_deref()
     }
 
     /// A read goes to a server, and whether that is another than the first of its key.
@@ -137,49 +139,49 @@ impl Replicas {
 
     /// Whether a server lacks nothing that any dataplane knows of.
     #[inline]
-    pub(crate) fn is_fresh(&self, slot: usize) -> bool {
+    pub(crate) fn is_fresh(&self, slot: Slot) -> bool {
         self.of(slot).is_none_or(|replica| replica.share.is_fresh())
     }
 
     /// Whether what it misses is asked of others (`emptied.rs`).
     #[inline]
-    pub(crate) fn is_doubted(&self, slot: usize) -> bool {
+    pub(crate) fn is_doubted(&self, slot: Slot) -> bool {
         self.doubt_rank(slot) > 0
     }
 
     /// 0 if it is trusted; more for who was emptied later.
     #[inline]
-    pub(crate) fn doubt_rank(&self, slot: usize) -> u64 {
+    pub(crate) fn doubt_rank(&self, slot: Slot) -> u64 {
         self.of(slot).map_or(0, |replica| replica.share.doubt_rank())
     }
 
     /// What stands in its tokens.
     #[inline]
-    pub(crate) fn tag(&self, slot: usize) -> Option<Tag> {
+    pub(crate) fn tag(&self, slot: Slot) -> Option<Tag> {
         self.of(slot).map(|replica| replica.tag)
     }
 
     /// How many keys it has missed that are to be deleted there.
-    pub(crate) fn missed(&self, slot: usize) -> u64 {
+    pub(crate) fn missed(&self, slot: Slot) -> u64 {
         self.of(slot).map_or(0, |replica| replica.journal.len() as u64)
     }
 
     /// Why it is not read, as far as this dataplane is concerned.
-    pub(crate) fn trouble(&self, slot: usize, now: Instant) -> Option<&'static str> {
+    pub(crate) fn trouble(&self, slot: Slot, now: Instant) -> Option<&'static str> {
         self.of(slot)?.trouble(now)
     }
 
     // ── doubts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A server has closed or refused a connection.
-    pub(crate) fn note_may_be_empty(&mut self, slot: usize) {
+    pub(crate) fn note_may_be_empty(&mut self, slot: Slot) {
         if let Some(replica) = self.of(slot) {
             self.counters.servers_doubted += u64::from(replica.share.doubt());
         }
     }
 
-    /// A read has its answer that has asked others for so many keys that a doubted server missed.
-    pub(crate) fn learn_of_doubted(&mut self, slot: usize, asked: u32, found: u32) {
+    /// A read has its answer. It has asked others for this many keys that a doubted server missed.
+    pub(crate) fn learn_of_doubted(&mut self, slot: Slot, asked: u32, found: u32) {
         self.counters.misses_rescued += u64::from(found);
         if let Some(replica) = self.of(slot) {
             self.counters.servers_trusted += u64::from(replica.share.learn(asked, found));
@@ -189,10 +191,10 @@ impl Replicas {
     // ── journals ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The server lacks a write to this key, or may, or may still carry one out: it is not read until it has forgotten the key.
-    pub(crate) fn miss(&mut self, slot: usize, key: WireKey<'_>, servers: &mut Servers) {
+    pub(crate) fn miss(&mut self, slot: Slot, key: WireKey<'_>, servers: &mut Servers) {
         let Self { by_slot, config, counters, .. } = self;
-        let replica = by_slot.get_mut(slot).and_then(Option::as_mut);
-        let Some(replica) = replica.filter(|_| config.has_journal()) else { return };
+        let replica = by_slot.get_mut(slot.index()).and_then(Option::as_mut);
+        let Some(replica) = replica.filter(|_| !config.is_without(Mutation::Journal)) else { return };
         let is_stale = replica.share.mark_stale();
         counters.journal_keys += 1;
         let bounds = Bounds { keys: config.journal_keys_max, bytes: config.journal_bytes_max };
@@ -211,26 +213,28 @@ impl Replicas {
     pub(crate) fn work(&mut self, servers: &mut Servers, now: Instant) {
         let mut next = 0;
         while let Some(slot) = servers.next_busy(next) {
-            if self.of(slot).is_some_and(|replica| replica.share.is_stale()) && servers.takes_errands(slot) {
+            if self.of(slot).is_some_and(|replica| replica.share.is_stale())
+                && servers.takes_repair_messages(slot)
+            {
                 self.work_on(slot, servers, now);
             }
-            next = slot + 1;
+            next = slot.index() + 1;
         }
     }
 
     #[cold]
-    fn work_on(&mut self, slot: usize, servers: &mut Servers, now: Instant) {
-        let Some(replica) = &mut self.by_slot[slot] else { return };
-        while let Some(errand) = replica.journal.next(now) {
-            match errand {
-                Errand::Delete(missed) => {
+    fn work_on(&mut self, slot: Slot, servers: &mut Servers, now: Instant) {
+        let Some(replica) = &mut self.by_slot[slot.index()] else { return };
+        while let Some(message) = replica.journal.next(now) {
+            match message {
+                RepairMessage::Delete(missed) => {
                     let (message, expected) = invalidation(missed.wire());
                     servers.send_own(slot, (Purpose::Delete, expected), now, |backend| {
                         write_message(message, expected, backend);
                     });
                     self.counters.journal_deletes += 1;
                 }
-                Errand::Flush => {
+                RepairMessage::Flush => {
                     servers.send_own(slot, (Purpose::Flush, Expected::Flush), now, |backend| {
                         backend.message().extend_from_slice(b"flush_all\r\n");
                     });
@@ -247,25 +251,25 @@ impl Replicas {
         while let Some(slot) = servers.next_busy(next) {
             if let Some(replica) = self.of(slot)
                 && replica.share.is_stale()
-                && servers.takes_errands(slot)
+                && servers.takes_repair_messages(slot)
             {
                 earliest = sooner(earliest, replica.journal.due());
             }
-            next = slot + 1;
+            next = slot.index() + 1;
         }
         earliest
     }
 
     /// A server answered what nobody but the proxy itself had asked.
-    pub(crate) fn errand_replied(
+    pub(crate) fn repair_replied(
         &mut self,
-        slot: usize,
+        slot: Slot,
         (purpose, reply): (Purpose, Reply),
         servers: &mut Servers,
         now: Instant,
     ) {
         let Self { by_slot, config, counters, .. } = self;
-        let Some(replica) = by_slot.get_mut(slot).and_then(Option::as_mut) else { return };
+        let Some(replica) = by_slot.get_mut(slot.index()).and_then(Option::as_mut) else { return };
         let mut change = None;
         match (purpose, reply.status.is_error()) {
             (Purpose::Delete, true) if reply.status == Status::ServerError => {
@@ -295,15 +299,15 @@ impl Replicas {
     }
 
     /// A connection is gone that had `deletes` of ours, or a flush, on it, and perhaps writes that were not answered.
-    pub(crate) fn lose_errands(
+    pub(crate) fn lose_messages(
         &mut self,
-        slot: usize,
-        (lost, ending): (LostErrands, Ending),
+        slot: Slot,
+        (lost, ending): (LostMessages, Ending),
         servers: &mut Servers,
         now: Instant,
     ) {
         let Self { by_slot, config, counters, .. } = self;
-        let Some(replica) = by_slot.get_mut(slot).and_then(Option::as_mut) else { return };
+        let Some(replica) = by_slot.get_mut(slot.index()).and_then(Option::as_mut) else { return };
         replica.journal.lose(lost.deletes(), lost.has_flush());
         if lost.has_writes() && ending == Ending::Otherwise && replica.share.is_stale() {
             counters.server_quarantines += 1;

@@ -8,9 +8,9 @@
 //!         0       tag of its name        the server's own number
 //! ```
 //!
-//! On the way to the server the tag is taken off. A write with a token that is not the present decider's would be decided by a
-//! number of somebody else, so it is answered `EXISTS` and no server is asked: its client reads again, as it does after any other
-//! change. Tags are never 0, and a number that has no room below a tag is shown without one, so a write with it is refused, too.
+//! On the way to the server the tag is taken off. A write with a token that is not the present decider's would be decided by a number of
+//! somebody else, so it is answered `EXISTS` and no server is asked. Its client reads again, as it does after any other change. Tags are
+//! never 0, and a number that has no room below a tag is shown without one, so a write with it is refused, too.
 //!
 //! Tokens have 63 bits because some clients read them as signed numbers. With 15 bits two servers of a key share a tag once among
 //! 32,767 pairs; then a token is worth as much as without tags.
@@ -48,7 +48,7 @@ impl Tag {
 
     /// What clients see for a number of the server's.
     fn token(self, number: u64) -> u64 {
-        // A number without room for a tag is not passed off as another: nobody's tag is 0.
+        // A number without room for a tag is not passed off as another: no server has tag 0.
         let tag = if number > NUMBER_MASK { 0 } else { self.0 };
         tag << NUMBER_BITS | number & NUMBER_MASK
     }
@@ -167,7 +167,7 @@ const NO_NUMBER: u64 = u64::MAX;
 /// No token has more digits.
 const TOKEN_DIGITS_MAX: usize = 20;
 
-/// No request that memcached would find nothing wrong with has so many bytes of flags. [`NO_NUMBER`] could make a longer one too long.
+/// No request that memcached would find nothing wrong with has this many bytes of flags. [`NO_NUMBER`] could make a longer one too long.
 const UNSOUND_FLAGS_BYTES_MAX: usize = 1024;
 
 fn push_number(out: &mut Vec<u8>, number: u64) {

@@ -4,23 +4,24 @@
 //!   unconditional:  all that are not marked down ─────────────────────────────▶ answered, when as many have done it as the policy asks
 //!   conditional:    the decider ──refuses──▶ answered, nobody else hears of it
 //!                               ──does it──▶ the others follow (`write/followers.rs`) ──▶ answered
-//!                                   what they are sent is told by its reply, or by what it says it holds
-//!                               ──is lost──▶ answered by an error; the others forget the key
+//!                                   what they are sent follows from its reply, or from what it says it holds
+//!                               ──is lost──▶ answered by an error; all forget the key, unless the write never left
 //! ```
 //!
-//! Whoever was not told, or of whom nobody knows what it did, is in the journal before the client is answered: it is not read before it
-//! has forgotten the key. Whoever refused what another did is told to forget the key, and stays readable. A request may be answered before all its replicas have answered; then its service stays
-//! until they have, so that what fails later is journalled, too.
+//! A copy that missed the write, or of which nobody knows what it did, is in the journal before the client is answered. It is not read
+//! before it has forgotten the key. One that refused what another did is made to forget the key, and stays readable. A request may be
+//! answered before all its replicas have answered; then its service stays until they have, so that what fails later is journalled, too.
 //!
-//! [`Replicated`] is one write: what is known of each copy, and what follows from it. It is told what replicas reply and which are lost. It
-//! answers what the client is told, and when ([`Answered`]); it sends by the [`Courier`] of the step. `write/put_back.rs` has what is
+//! [`Replicated`] is one write: what is known of each copy, and what follows from it. It learns what replicas reply and which are lost. It
+//! answers what the client gets, and when ([`Answered`]); it sends by the [`Courier`] of the step. `write/put_back.rs` has what is
 //! different where nothing is written, but copies are put back.
 
+mod copies;
 mod followers;
 mod put_back;
 
 use crate::{
-    ReplicasRequired, WritePolicy,
+    Mutation, ReplicasRequired, WritePolicy,
     replication::courier::Courier,
     replication::fleet::Fleet,
     replication::follow::meta::ITEM_PART,
@@ -28,9 +29,11 @@ use crate::{
     replication::key_lock::{KeyLock, KeyLocks},
     replication::repair::{Repair, Repairs},
     replication::token::Judged,
+    replication::write::copies::{Copies, CopyState, Rank},
     routes::Routes,
     servers::message::write_message,
     wire::fault::Fault,
+    wire::ids::Slot,
     wire::key::WireKey,
     wire::write::Write,
 };
@@ -44,20 +47,19 @@ pub(crate) struct Replicated {
     base64: bool,
     /// As they were when the write came. As long as they are kept, no number becomes another server's.
     routes: Arc<Routes>,
-    /// One for each replica, the first in the key's order first.
-    copies: Vec<Copy>,
+    copies: Copies,
     /// The server whose reply is the answer, if it gives one.
-    decider: usize,
+    decider: Slot,
     policy: WritePolicy,
     /// How many must have done it.
     needed: usize,
     step: Step,
-    /// What the others are told once it is decided.
+    /// What the others are sent once it is decided.
     follow: Follow,
     /// Until others may write to its key.
     lock: Option<KeyLock>,
     /// The best reply so far, and the rank of who gave it.
-    reply: Option<(usize, Vec<u8>)>,
+    reply: Option<(Rank, Vec<u8>)>,
     failure: Option<Failure>,
     /// Nobody knows whether the decider did it.
     is_undecided: bool,
@@ -72,46 +74,22 @@ pub(crate) struct Replicated {
 enum Step {
     /// The decider was asked, nobody else.
     Deciding,
-    /// It may have done it, and is to say what it holds now; then the others are told that.
+    /// It may have done it, and is to say what it holds now; then the others are sent that.
     Copying,
-    /// All that are to be told were.
-    Told,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Copy {
-    server: usize,
-    state: CopyState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CopyState {
-    /// Nothing was sent there.
-    Untold,
-    /// It was sent the write.
-    Asked,
-    /// It was sent a delete.
-    Forgetting,
-    /// It did what was asked, or holds nothing.
-    Done,
-    /// It answered with an error.
-    Refused,
-    /// So it did, and it has forgotten the key since.
-    Cleared,
-    /// The key is in its journal.
-    Missed,
+    /// All that are to be sent the outcome were.
+    Sent,
 }
 
 /// Why a write failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// This server gave no answer.
-    Fault(Fault, usize),
+    Fault(Fault, Slot),
     /// A server answered with this line.
     Line(Vec<u8>, Status),
 }
 
-/// What the client is told.
+/// What the client gets.
 #[derive(Debug)]
 pub(crate) enum Answered {
     /// This reply.
@@ -124,7 +102,7 @@ pub(crate) enum Answered {
 #[derive(Debug)]
 pub(crate) enum Declined {
     /// This server cannot take it.
-    Refused(Fault, usize),
+    Refused(Fault, Slot),
     /// It has a token of another server than the one that decides; this is the answer.
     Exists(Cow<'static, [u8]>),
 }
@@ -132,7 +110,7 @@ pub(crate) enum Declined {
 impl Replicated {
     /// Sends a write to the replicas of its key, or refuses it before anybody has heard of it.
     pub(super) fn begin(
-        (name, replicas): (&[u8], &[u16]),
+        (name, replicas): (&[u8], &[Slot]),
         write: Write<'_>,
         (locks, repairs): (&mut KeyLocks, &mut Repairs),
         courier: &mut Courier<'_>,
@@ -152,16 +130,15 @@ impl Replicated {
             }
         };
         let config = &courier.fleet.config;
-        let untold = |&server: &u16| Copy { server: usize::from(server), state: CopyState::Untold };
         let mut replicated = Box::new(Self {
             key: write.key.bytes.into(),
             base64: write.key.base64,
             routes: Arc::clone(&courier.fleet.routes),
-            copies: replicas.iter().map(untold).collect(),
+            copies: Copies::unsent(replicas),
             decider,
             policy: config.write_policy,
             needed: needed(config.write_policy, replicas.len()),
-            step: if write.is_conditional { Step::Deciding } else { Step::Told },
+            step: if write.is_conditional { Step::Deciding } else { Step::Sent },
             follow: if write.is_conditional { config.follow(write.request) } else { Follow::Never },
             lock: write.is_conditional.then(|| locks.lock(name)),
             reply: None,
@@ -171,8 +148,8 @@ impl Replicated {
             class: repairs.begin_write(name),
             owed: 0,
         });
-        for rank in 0..replicas.len() {
-            let server = replicated.copies[rank].server;
+        for rank in replicated.copies.ranks() {
+            let server = replicated.copies[rank].server();
             if write.is_conditional && server != decider {
                 continue;
             }
@@ -201,7 +178,7 @@ impl Replicated {
     /// A replica answered.
     pub(super) fn take_reply(
         &mut self,
-        (server, part): (usize, u32),
+        (server, part): (Slot, u32),
         (reply, bytes): (Reply, &[u8]),
         repairs: &Repairs,
         courier: &mut Courier<'_>,
@@ -210,7 +187,7 @@ impl Replicated {
         if let Follow::Repair(_) = self.follow {
             return self.take_repair_reply(server, (reply, bytes), repairs, courier);
         }
-        let (rank, answer) = (self.rank_of(server), &bytes[..reply.answer_len]);
+        let (rank, answer) = (self.copies.rank_of(server), &bytes[..reply.answer_len]);
         let state = self.copies[rank].state;
         if reply.status.is_error() {
             courier.fleet.servers[server].count_error();
@@ -237,7 +214,7 @@ impl Replicated {
         }
     }
 
-    fn note_decision(&mut self, rank: usize, reply: Reply, bytes: &[u8]) {
+    fn note_decision(&mut self, rank: Rank, reply: Reply, bytes: &[u8]) {
         let answer = &bytes[..reply.answer_len];
         if reply.status.is_error() {
             let line = bytes[reply.last_line..reply.answer_len].to_vec();
@@ -250,12 +227,7 @@ impl Replicated {
     }
 
     /// A replica gave no answer; nobody knows what it did, unless it was not sent anything.
-    pub(super) fn take_loss(
-        &mut self,
-        (server, part): (usize, u32),
-        fault: Fault,
-        courier: &mut Courier<'_>,
-    ) {
+    pub(super) fn take_loss(&mut self, (server, part): (Slot, u32), fault: Fault, courier: &mut Courier<'_>) {
         self.owed -= 1;
         if let Follow::Repair(_) = self.follow {
             return self.take_repair_loss(server, fault, courier);
@@ -263,12 +235,12 @@ impl Replicated {
         if part == ITEM_PART {
             return self.lose_item(courier);
         }
-        let rank = self.rank_of(server);
+        let rank = self.copies.rank_of(server);
         self.failure.get_or_insert(Failure::Fault(fault, server));
         let is_deciding = self.step == Step::Deciding;
         if is_deciding && matches!(fault, Fault::Connect | Fault::Unauthenticated) {
             // It never left.
-            self.copies[rank].state = CopyState::Untold;
+            self.copies[rank].state = CopyState::Unsent;
         } else {
             self.copies[rank].state = self.miss(server, courier);
             if is_deciding {
@@ -278,7 +250,7 @@ impl Replicated {
         }
     }
 
-    /// What follows from what is known by now: what the client is told, if it can be; and the lock of the key, if it ends.
+    /// What follows from what is known by now: what the client gets, if it can be answered; and the lock of the key, if it ends.
     pub(super) fn advance(&mut self, courier: &mut Courier<'_>) -> (Option<Answered>, Option<KeyLock>) {
         self.end_disagreement(courier);
         self.owed += courier.sent();
@@ -293,15 +265,15 @@ impl Replicated {
             };
             if is_success { Answered::Done(reply) } else { Answered::Failed(reply, self.take_failure()) }
         });
-        let is_told = self.step == Step::Told || self.owed == 0;
-        (answered, self.lock.take_if(|_| is_told))
+        let is_over = self.step == Step::Sent || self.owed == 0;
+        (answered, self.lock.take_if(|_| is_over))
     }
 
     fn take_failure(&mut self) -> Failure {
         self.failure.take().unwrap_or_else(|| {
-            // Too few were up to be told.
-            let missed = self.copies.iter().find(|copy| copy.state == CopyState::Missed);
-            Failure::Fault(Fault::Down, missed.map_or(self.decider, |copy| copy.server))
+            // Too few were up.
+            let missed = self.copies.first(CopyState::Missed);
+            Failure::Fault(Fault::Down, missed.unwrap_or(self.decider))
         })
     }
 
@@ -316,12 +288,12 @@ impl Replicated {
 
     /// Replicas that refused what another did forget the key. Who refused did nothing, so where nobody did it all agree.
     fn end_disagreement(&mut self, courier: &mut Courier<'_>) {
-        let is_done_somewhere = self.count(CopyState::Done) > 0;
-        let is_wanted = is_done_somewhere && courier.fleet.config.ends_disagreement();
-        if !is_wanted || self.step != Step::Told || self.follow.is_conditional() {
+        let is_done_somewhere = self.copies.count(CopyState::Done) > 0;
+        let is_wanted = is_done_somewhere && !courier.fleet.config.is_without(Mutation::Disagreement);
+        if !is_wanted || self.step != Step::Sent || self.follow.is_conditional() {
             return;
         }
-        for rank in 0..self.copies.len() {
+        for rank in self.copies.ranks() {
             if self.copies[rank].state == CopyState::Refused {
                 self.copies[rank].state = self.forget(rank, courier);
             }
@@ -331,20 +303,20 @@ impl Replicated {
     // ── copies that miss it ────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A replica is marked down, and will not hear of the write.
-    fn skip(&self, server: usize, courier: &mut Courier<'_>) -> CopyState {
+    fn skip(&self, server: Slot, courier: &mut Courier<'_>) -> CopyState {
         courier.counters.copies_skipped += 1;
         self.miss(server, courier)
     }
 
     /// A replica lacks the write, or may.
-    fn miss(&self, server: usize, courier: &mut Courier<'_>) -> CopyState {
+    fn miss(&self, server: Slot, courier: &mut Courier<'_>) -> CopyState {
         let Fleet { replicas, servers, .. } = courier.fleet;
         replicas.miss(server, self.key(), servers);
         CopyState::Missed
     }
 
-    /// A follower that cannot be told because too much waits for it already.
-    fn refuse(&mut self, server: usize, fault: Fault, courier: &mut Courier<'_>) -> CopyState {
+    /// A follower that cannot be sent it because too much waits for it already.
+    fn refuse(&mut self, server: Slot, fault: Fault, courier: &mut Courier<'_>) -> CopyState {
         if fault == Fault::Down && courier.fleet.config.replicas_required == ReplicasRequired::Live {
             return self.skip(server, courier);
         }
@@ -360,17 +332,9 @@ impl Replicated {
         WireKey { bytes: &self.key, base64: self.base64 }
     }
 
-    fn rank_of(&self, server: usize) -> usize {
-        self.copies.iter().position(|copy| copy.server == server).expect("it was asked, so it is a replica")
-    }
-
-    fn count(&self, state: CopyState) -> usize {
-        self.copies.iter().filter(|copy| copy.state == state).count()
-    }
-
     /// A reply may become the answer: the decider's before others', and a lower rank's before a higher's.
-    fn offer(&mut self, rank: usize, bytes: &[u8]) {
-        let place = |rank: usize| (self.copies[rank].server != self.decider, rank);
+    fn offer(&mut self, rank: Rank, bytes: &[u8]) {
+        let place = |rank: Rank| (self.copies[rank].server() != self.decider, rank);
         if self.reply.as_ref().is_none_or(|(best, _)| place(rank) < place(*best)) {
             self.reply = Some((rank, bytes.to_vec()));
         }
@@ -378,8 +342,8 @@ impl Replicated {
 
     /// Whether the decider answered with an error what it may have done all the same, and the others forget the key.
     fn is_refused_by_decider(&self) -> bool {
-        let decider = self.copies[self.rank_of(self.decider)].state;
-        self.follow.is_conditional() && self.step == Step::Told && decider == CopyState::Refused
+        let decider = self.copies[self.copies.rank_of(self.decider)].state;
+        self.follow.is_conditional() && self.step == Step::Sent && decider == CopyState::Refused
     }
 
     /// The reply that was chosen so far.
@@ -390,21 +354,23 @@ impl Replicated {
     /// Whether the client can be answered, and if so, whether with success.
     fn verdict(&self) -> Option<bool> {
         let outstanding = self.owed as usize;
-        let (done, failed) = (self.count(CopyState::Done), self.failure.is_some());
+        let (done, failed) = (self.copies.count(CopyState::Done), self.failure.is_some());
         match self.policy {
             _ if self.is_undecided || self.is_refused_by_decider() => Some(false),
             _ if self.step == Step::Deciding => (outstanding == 0).then_some(!failed),
             WritePolicy::All => (outstanding == 0).then_some(!failed),
             // Whoever refused what others did may still hold the old value.
-            WritePolicy::Quorum if done >= self.needed && self.count(CopyState::Forgetting) > 0 => None,
+            WritePolicy::Quorum if done >= self.needed && self.copies.count(CopyState::Forgetting) > 0 => {
+                None
+            }
             WritePolicy::Quorum | WritePolicy::First if done >= self.needed => Some(true),
             WritePolicy::Quorum | WritePolicy::First => (done + outstanding < self.needed).then_some(false),
-            WritePolicy::Async => match self.copies[self.rank_of(self.decider)].state {
+            WritePolicy::Async => match self.copies[self.copies.rank_of(self.decider)].state {
                 CopyState::Done => Some(true),
                 CopyState::Refused | CopyState::Forgetting | CopyState::Cleared | CopyState::Missed => {
                     Some(false)
                 }
-                CopyState::Untold | CopyState::Asked => None,
+                CopyState::Unsent | CopyState::Asked => None,
             },
         }
     }
@@ -419,10 +385,10 @@ fn needed(policy: WritePolicy, replicas: usize) -> usize {
 }
 
 /// Whether a write can be begun, and who decides it.
-fn admit_write(fleet: &Fleet, replicas: &[u16], is_conditional: bool) -> Result<usize, (Fault, usize)> {
+fn admit_write(fleet: &Fleet, replicas: &[Slot], is_conditional: bool) -> Result<Slot, (Fault, Slot)> {
     let mut live = 0;
     let mut down = None;
-    for server in replicas.iter().map(|&server| usize::from(server)) {
+    for server in replicas.iter().copied() {
         match fleet.servers.admit(server) {
             Ok(()) => live += 1,
             Err(Fault::Down) => down = down.or(Some((Fault::Down, server))),
@@ -442,7 +408,7 @@ fn admit_write(fleet: &Fleet, replicas: &[u16], is_conditional: bool) -> Result<
         Err(refusal) if is_conditional => Err(refusal),
         // Nothing is read to carry it out.
         Err(_) => {
-            let mut servers = replicas.iter().map(|&server| usize::from(server));
+            let mut servers = replicas.iter().copied();
             let live = servers.find(|&server| fleet.servers.admit(server).is_ok());
             Ok(live.expect("as many as are required were counted"))
         }

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::{
-    Fault, Mail, SessionId, Taken,
+    Fault, Mail, Mutation, SessionId, Taken,
     clients::bulk::Slicing,
     clients::intake::Input,
     clients::sequence::Claim,
@@ -130,7 +130,8 @@ pub(crate) fn serve(
     base.memory_is_used(taken.dequeued);
     base.clients[id].hand_in(taken, None);
     base.fleet.servers.note_requests();
-    let may_wait = denied.is_none() && base.fleet.config.holds_lent() && base.replication.has_locks();
+    let holds = !base.fleet.config.is_without(Mutation::LentHold);
+    let may_wait = denied.is_none() && holds && base.replication.has_locks();
     if may_wait && waits_for_key(base, id, &parsed, taken.dequeued) {
         return stall(base, id, KeptRequest::of(&parsed));
     }
@@ -139,7 +140,7 @@ pub(crate) fn serve(
     }
     base.fleet.servers.deny(denied);
     take(requests, base, id, parsed, taken.first_byte, taken.dequeued);
-    if base.fleet.config.ends_denial() {
+    if !base.fleet.config.is_without(Mutation::LentDenial) {
         base.fleet.servers.deny(None);
     }
 }
@@ -179,7 +180,7 @@ pub(crate) fn take_mail(requests: &mut Requests, base: &mut Base, mail: Mail, no
             requests.conclude(base, request, blame, None, now);
         }
         Came::Repair { home, name } => begin_repair(&mut requests.services, base, (&name, Some(home)), now),
-        Came::Repaired => base.replication.finish_repair(),
+        Came::Repaired => base.replication.end_repair(),
     }
 }
 

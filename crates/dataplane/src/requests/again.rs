@@ -2,7 +2,7 @@
 //!
 //! [`Again`] owns the names of the keys, which of them are asked for again, of whom, and what came of it.
 
-use crate::{clients::outbox::SharedBytes, requests::gather::Gather, wire::names::Names};
+use crate::{clients::outbox::SharedBytes, requests::gather::Gather, wire::ids::Slot, wire::names::Names};
 use weir_protocol::ValueSpan;
 
 /// A key that one server did not have and its decider did.
@@ -30,7 +30,7 @@ pub(crate) struct Again {
     /// They are to come with their tokens.
     with_tokens: bool,
     /// A doubted server that had missed some of them, and how many.
-    doubted: Option<usize>,
+    doubted: Option<Slot>,
     of_doubted: u32,
 }
 
@@ -53,7 +53,7 @@ impl Again {
         self.names.capacity() + self.positions.capacity() * size_of::<usize>() + gather
     }
 
-    /// These keys may be asked for again as long as the session has sent no more than so many changes.
+    /// These keys may be asked for again as long as the session has sent no more than this many changes.
     pub(crate) fn allow<'a>(
         &mut self,
         keys: impl Iterator<Item = &'a [u8]>,
@@ -74,11 +74,11 @@ impl Again {
     }
 
     /// A doubted server that had missed keys which were asked for again, and how many there were.
-    pub(crate) fn doubted(&self) -> Option<(usize, u32)> {
+    pub(crate) fn doubted(&self) -> Option<(Slot, u32)> {
         Some((self.doubted?, self.of_doubted))
     }
 
-    /// Whether keys may be asked for again now, of a session that has sent so many changes.
+    /// Whether keys may be asked for again now, of a session that has sent this many changes.
     pub(crate) fn may_begin(&self, changes: u64, generation: u64) -> bool {
         let is_allowed = !self.names.is_empty() && !self.is_under_way();
         is_allowed && self.changes_before == changes && self.generation == generation
@@ -89,7 +89,7 @@ impl Again {
     pub(crate) fn choose(
         &mut self,
         first: &mut Gather,
-        mut whom: impl FnMut(&[u8], usize) -> Option<(usize, bool)>,
+        mut whom: impl FnMut(&[u8], Slot) -> Option<(Slot, bool)>,
     ) {
         let Self { names, positions, gather: second, doubted, of_doubted, .. } = self;
         let second = second.get_or_insert_default();
@@ -118,12 +118,12 @@ impl Again {
     }
 
     /// The parts that are asked for, by number, and their servers.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = (u32, usize)> {
+    pub(crate) fn asked(&self) -> impl Iterator<Item = (u32, Slot)> {
         self.gather.iter().flat_map(|gather| gather.asked())
     }
 
     /// The keys that are asked for, and of whom, in order.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (&[u8], usize)> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&[u8], Slot)> {
         let (mut names, mut next) = (Names(&self.names), 0);
         let owners = self.gather.iter().flat_map(|gather| gather.owners()).flatten();
         self.positions.iter().zip(owners).map(move |(&position, server)| {
@@ -163,7 +163,7 @@ impl Again {
     }
 
     /// As [`Gather::reassign`].
-    pub(crate) fn reassign(&mut self, part: u32, servers: &[Option<usize>]) -> u32 {
+    pub(crate) fn reassign(&mut self, part: u32, servers: &[Option<Slot>]) -> u32 {
         self.gather.as_mut().expect("one of its parts was asked for").reassign(part, servers)
     }
 

@@ -13,6 +13,7 @@ use crate::{
     requests::retrieval::ask_again,
     requests::services::Services,
     servers::backend::{NewPart, Part},
+    wire::ids::Slot,
     wire::names::Names,
 };
 use weir_protocol::Expected;
@@ -34,7 +35,7 @@ pub(crate) fn ask_alone(
     services: &mut Services,
     base: &mut Base,
     sharer: &Sharer,
-    server: usize,
+    server: Slot,
     now: Instant,
 ) -> bool {
     let Base { clients, fleet, meter, .. } = base;

@@ -53,6 +53,7 @@ impl Base {
     }
 
     /// When there is something to do at the latest.
+    #[inline]
     pub(crate) fn due(&self) -> Option<Instant> {
         if self.clients.is_any_to_go_on() || self.replication.has_ready_mail() {
             return Some(Instant::ZERO);
@@ -156,9 +157,9 @@ impl Base {
         }
     }
 
-    /// The oldest window that is over and was not handed out yet, while so many requests are in service.
+    /// The oldest window that is over and was not handed out yet, while this many requests are in service.
     pub(crate) fn poll_window(&mut self, in_service: usize) -> Option<LoopWindow> {
-        let ended = self.meter.poll_ended()?;
+        let mut ended = self.meter.poll_ended()?;
         let total = self.counters();
         if in_service > 0 {
             // Queues have a length in the next second even if nothing happens in it.
@@ -169,7 +170,7 @@ impl Base {
             counters: self.meter.counted_since(total),
             sessions: self.clients.count() as u64,
             in_service: in_service as u64,
-            servers: self.fleet.end_window(ended.index, |slot| ended.measured.server_time(slot).clone()),
+            servers: self.fleet.end_window(ended.index, |slot| ended.measured.take_server_time(slot.index())),
             measured: ended.measured,
         })
     }

@@ -10,10 +10,10 @@
 //!              service
 //! ```
 //!
-//! A slice goes over the connection for large values (`servers/bulk.rs`), where only its like waits behind it. Two connections to one server
-//! keep no order between them: so such a read begins when nothing else of its session is in service, and nothing else of the session
-//! begins before it is answered, except other such reads of one slice each. Where keys have several replicas a slice stays on the one connection, which orders
-//! it with the writes of the same keys.
+//! A slice goes over the connection for large values (`servers/bulk.rs`), where only its like waits behind it. Two connections to one
+//! server keep no order between them. So such a read begins when nothing else of its session is in service. Nothing else of the session
+//! begins before it is answered, except other such reads of one slice each. Where keys have several replicas a slice stays on the one
+//! connection, which orders it with the writes of the same keys.
 //!
 //! Slices are asked for one after the other, so a read may see some keys before and others after a write of somebody else. So may every
 //! read of several keys. If a slice fails, the client gets the values before it and then the error.
@@ -22,13 +22,13 @@
 //! have come.
 
 use crate::{
-    Fault, SessionId,
+    Fault, Mutation, SessionId,
     clients::bulk::Slicing,
     clients::session::Session,
     requests::base::Base,
     requests::plan::{Asker, Plan, Planner},
     requests::service::{Kind, Service},
-    servers::backend::RequestKey,
+    wire::ids::RequestKey,
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -73,7 +73,7 @@ impl Slices {
         Self { verb: rest.verb, keys: keys.into(), at: 0, key_count: rest.key_count(), created }
     }
 
-    /// What is to be asked for next: no more than so many keys.
+    /// What is to be asked for next: no more than this many keys.
     pub(crate) fn next(&self, count: usize) -> Retrieval<'_> {
         let rest = Retrieval::of(self.verb, &self.keys[self.at..], self.key_count);
         rest.split(count.min(self.key_count)).0
@@ -103,12 +103,18 @@ pub(crate) struct BulkReads {
 impl BulkReads {
     /// Whether a request waits because of reads that bring much: it is one, and there is no room, or its session has one in service.
     #[inline]
-    pub(crate) fn waits(&mut self, base: &mut Base, id: usize, parsed: &Parsed<'_>, now: Instant) -> bool {
+    pub(crate) fn waits(
+        &mut self,
+        base: &mut Base,
+        id: SessionId,
+        parsed: &Parsed<'_>,
+        now: Instant,
+    ) -> bool {
         concerns(&base.clients[id], parsed) && self.must_wait(base, id, parsed, now)
     }
 
     #[cold]
-    fn must_wait(&mut self, base: &mut Base, id: usize, parsed: &Parsed<'_>, now: Instant) -> bool {
+    fn must_wait(&mut self, base: &mut Base, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         let Base { clients, fleet, meter, .. } = base;
         let session = &clients[id];
         let Some(read) = as_bulk_read(session, parsed).filter(|_| session.bulk.slicing == Slicing::No) else {
@@ -121,7 +127,7 @@ impl BulkReads {
         let is_sliced = read.key_count() > habits.keys_per_slice();
         let is_alone = is_sliced || !habits.is_known();
         let others = session.in_service() - if is_alone { 0 } else { session.bulk.reads };
-        if others > 0 && fleet.config.reads_much_alone() {
+        if others > 0 && !fleet.config.is_without(Mutation::BulkReadAlone) {
             meter.counters().bulk_read_waits += 1;
             return true;
         }
@@ -133,7 +139,7 @@ impl BulkReads {
     }
 
     /// Whether this session must wait for room, and has a place in the line.
-    pub(crate) fn waits_in_line(&mut self, base: &mut Base, id: usize) -> bool {
+    pub(crate) fn waits_in_line(&mut self, base: &mut Base, id: SessionId) -> bool {
         if self.has_room(base.fleet.config.slice_bytes) {
             return false;
         }
@@ -165,7 +171,7 @@ impl BulkReads {
     }
 
     /// The next session that waits for room, if there is some.
-    pub(crate) fn next(&mut self, base: &mut Base) -> Option<usize> {
+    pub(crate) fn next(&mut self, base: &mut Base) -> Option<SessionId> {
         if !self.has_room(base.fleet.config.slice_bytes) {
             return None;
         }
@@ -204,7 +210,7 @@ impl BulkReads {
     /// The client has taken something of the values that came before. Returns the request, what is still to be asked for, and how many keys of
     /// it now, if there is room.
     #[cold]
-    pub(crate) fn go_on(&mut self, base: &mut Base, id: usize) -> Option<(RequestKey, Slices, usize)> {
+    pub(crate) fn go_on(&mut self, base: &mut Base, id: SessionId) -> Option<(RequestKey, Slices, usize)> {
         let Slicing::Ready(key) = base.clients[id].bulk.slicing else { return None };
         if self.waits_in_line(base, id) {
             return None;
@@ -248,7 +254,7 @@ impl BulkReads {
         &self,
         base: &mut Base,
         planner: &mut Planner,
-        (key, id): (RequestKey, usize),
+        (key, id): (RequestKey, SessionId),
         slice: Retrieval<'_>,
     ) -> Plan {
         let asker = Asker::from(&base.clients[id]);

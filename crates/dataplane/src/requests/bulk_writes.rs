@@ -3,6 +3,7 @@
 use crate::{
     requests::base::Base,
     requests::service::{Kind, Service},
+    wire::ids::{SessionId, Slot},
     wire::write::value_len,
     wire::written::written_key,
 };
@@ -11,12 +12,12 @@ use weir_protocol::{Parsed, Request};
 /// Whether a request must wait because it goes over a bulk connection, and its session has something in service. It is tried again when
 /// something of that was answered.
 #[inline]
-pub(crate) fn waits(base: &mut Base, id: usize, parsed: &Parsed<'_>) -> bool {
+pub(crate) fn waits(base: &mut Base, id: SessionId, parsed: &Parsed<'_>) -> bool {
     base.fleet.servers.may_go_bulk(length_of(parsed)) && must_wait(base, id, parsed)
 }
 
 #[cold]
-fn must_wait(base: &mut Base, id: usize, parsed: &Parsed<'_>) -> bool {
+fn must_wait(base: &mut Base, id: SessionId, parsed: &Parsed<'_>) -> bool {
     let session = &base.clients[id];
     let waits = session.in_service() > 0 && !session.is_lent() && goes_bulk(base, parsed);
     base.meter.counters().large_waits += u64::from(waits);
@@ -36,7 +37,7 @@ fn goes_bulk(base: &Base, parsed: &Parsed<'_>) -> bool {
 }
 
 /// A request went over a bulk connection: its session waits for it.
-pub(crate) fn note_bulk(service: &mut Service, base: &mut Base, bulk: usize, mark: u32) {
+pub(crate) fn note_bulk(service: &mut Service, base: &mut Base, bulk: Slot, mark: u32) {
     if service.outstanding > 0 {
         service.kind = Kind::Bulk;
         base.clients[service.session].bulk.writes += 1;

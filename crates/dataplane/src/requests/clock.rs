@@ -5,7 +5,7 @@
 //!                └── a driver's own queue, or those of servers ──┘        └ what follows a first step is a part of this
 //! ```
 //!
-//! [`Clock`] owns the stamps. It is told what happens; it answers when the request began, and what is to be recorded.
+//! [`Clock`] owns the stamps. It learns what happens; it answers when the request began, and what is to be recorded.
 
 use crate::{clients::taken::Taken, servers::begun::Begun};
 use weir_timing::{Instant, Stamps};
@@ -16,8 +16,8 @@ pub(crate) struct Clock {
     stamps: Stamps,
     /// Something of the request was handed to the kernel.
     is_first_sent: bool,
-    /// One has decided, and the followers are being told; or others have answered, and the deciders are being asked.
-    /// That is part of the time at the servers.
+    /// One has decided, and the followers are being sent the outcome; or others have answered, and the deciders are being asked. That is
+    /// part of the time at the servers.
     is_following: bool,
     /// It waited in a queue of the driver's, which says when it was taken from there.
     was_queued: bool,
@@ -74,7 +74,8 @@ impl Clock {
         self.stamps.first_byte
     }
 
-    /// A message of it left the queue of a server. Returns how many were before it there, in the queue that it waited in: of so many.
+    /// A message of it left the queue of a server, and `queue_length` had left before it. Returns how many that were, or 0 if the request
+    /// has waited in a queue of the driver's.
     #[inline]
     pub(crate) fn dequeue(&mut self, queue_length: u64, now: Instant) -> u64 {
         if self.was_queued {

@@ -1,6 +1,6 @@
 //! Where a request comes from, and when.
 
-use crate::clients::SessionId;
+use crate::wire::ids::SessionId;
 use weir_timing::Instant;
 
 /// One session's request, on its way.

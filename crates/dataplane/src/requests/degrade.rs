@@ -1,9 +1,9 @@
 //! Which failures are answered as misses, and what such a miss looks like.
 //!
-//! With [`OnFailure::Degrade`] a retrieval is answered whatever servers do: the keys of a part that failed are misses. What a
-//! miss is answered with lies in the service from the start, and stays the answer where no server gives a better one; in a
-//! split multi-get the values of the other parts are merged as ever, and those of the failed part are simply not there.
-//! With [`OnStale::Miss`] the same holds where no server of a key may be read because all lack writes, and for that reason only.
+//! With [`OnFailure::Degrade`] a retrieval is answered whatever servers do: the keys of a part that failed are misses. What a miss is
+//! answered with lies in the service from the start, and stays the answer where no server gives a better one. In a split multi-get the
+//! values of the other parts are merged as ever, and those of the failed part are simply not there. With [`OnStale::Miss`] the same holds
+//! where no server of a key may be read because all lack writes, and for that reason only.
 
 use crate::{
     Fault, OnFailure, OnStale, config::Config, requests::answer::Answer, wire::meta_line::meta_line,

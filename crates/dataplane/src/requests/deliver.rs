@@ -13,14 +13,15 @@ use crate::{
     requests::Requests,
     requests::base::Base,
     requests::turn::take_happened,
-    servers::backend::{Part, Purpose, Repeated, RequestKey},
+    servers::backend::{Part, Purpose, Repeated},
+    wire::ids::{RequestKey, Slot},
     wire::tagged::Tagged,
 };
 use weir_protocol::{Expected, Reply, Violation};
 use weir_timing::Instant;
 
 /// Bytes were read from a server.
-pub(crate) fn deliver(requests: &mut Requests, base: &mut Base, server: usize, bytes: &[u8], now: Instant) {
+pub(crate) fn deliver(requests: &mut Requests, base: &mut Base, server: Slot, bytes: &[u8], now: Instant) {
     base.meter.counters().server_bytes_read += bytes.len() as u64;
     base.memory_is_used(now);
     if base.fleet.servers.is_greeting(server) {
@@ -41,7 +42,7 @@ pub(crate) fn deliver(requests: &mut Requests, base: &mut Base, server: usize, b
 fn deliver_replies(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     bytes: &[u8],
     now: Instant,
 ) -> Result<(), Violation> {
@@ -76,7 +77,7 @@ fn deliver_replies(
 }
 
 /// A reply is coming of which more would have to be kept than is allowed. Its request fails; those behind it do not.
-fn throw_reply_away(requests: &mut Requests, base: &mut Base, server: usize, now: Instant) {
+fn throw_reply_away(requests: &mut Requests, base: &mut Base, server: Slot, now: Instant) {
     if let Some((request, part)) = base.fleet.servers.at(server).throw_reply_away() {
         base.meter.counters().server_replies_too_large += 1;
         requests.part_failed(base, (request, part), Fault::Buffer, server, now);
@@ -87,7 +88,7 @@ fn throw_reply_away(requests: &mut Requests, base: &mut Base, server: usize, now
 fn skip<'a>(
     _requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     bytes: &'a [u8],
 ) -> Result<&'a [u8], Violation> {
     let backend = base.fleet.servers.at(server);
@@ -103,7 +104,7 @@ fn skip<'a>(
 fn deliver_from(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     input: &[u8],
     now: Instant,
 ) -> Result<usize, Violation> {
@@ -137,7 +138,7 @@ fn deliver_from(
 fn deliver_joined(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     rest: &[u8],
     now: Instant,
 ) -> Result<Option<usize>, Violation> {
@@ -158,7 +159,7 @@ fn deliver_joined(
 fn deliver_one(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     part: Part,
     reply: Reply,
     bytes: &[u8],
@@ -174,7 +175,7 @@ fn deliver_one(
             Purpose::Barrier => base.fleet.servers.mark_up(server, now),
             Purpose::Delete | Purpose::Flush => {
                 let Fleet { replicas, servers, .. } = &mut base.fleet;
-                replicas.errand_replied(server, (part.purpose(), reply), servers, now);
+                replicas.repair_replied(server, (part.purpose(), reply), servers, now);
             }
         }
         return;
@@ -202,7 +203,7 @@ fn deliver_one(
 fn deliver_odd(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     (key, part): (RequestKey, Part),
     (reply, bytes): (Reply, &[u8]),
     now: Instant,

@@ -13,7 +13,7 @@
 //! | `version`, `verbosity`, `mn`, `stats`, mistakes | nobody | |
 
 use crate::{
-    Event, Fault, SessionId, StatsTopic,
+    Event, Fault, Mutation, SessionId, StatsTopic,
     requests::answer::Answer,
     requests::base::Base,
     requests::bulk_reads::is_bulk_read,
@@ -26,10 +26,10 @@ use crate::{
     requests::send::Message,
     requests::service::{Kind, retrieval_operation},
     requests::writes::{mail_write, other_owner, replicate},
-    requests::{Context, Requests, auto, reread},
-    servers::backend::RequestKey,
+    requests::{Context, Requests, chooser, reread},
     servers::bulk::Way,
     servers::message::write_message,
+    wire::ids::{LoopId, RequestKey, Slot},
     wire::key::WireKey,
     wire::write::{Write, invalidation, value_len, without_noreply},
 };
@@ -90,7 +90,9 @@ pub(crate) fn carry_out(requests: &mut Requests, base: &mut Base, request: Reque
 /// What the session sent before this is not asked again behind it, if this may change items.
 #[inline(always)]
 fn count_change(_requests: &mut Requests, base: &mut Base, request: &Request<'_>, context: Context) {
-    if base.fleet.config.is_change(request) {
+    let is_left_out = base.fleet.config.is_without(Mutation::Changes)
+        && matches!(request, Request::Retrieval(_) | Request::Meta(Meta { verb: MetaVerb::Get, .. }));
+    if request.may_change_items() && !is_left_out {
         base.clients[context.session].count_change();
     }
 }
@@ -108,7 +110,7 @@ pub(crate) fn refuse(
     requests.answer_locally(base, Answer::Fixed(refusal.reply()), silent, true, context);
 }
 
-/// Answers a client whose first bytes are of another protocol, and closes its connection.
+/// Answers a client whose first bytes belong to another protocol, and closes its connection.
 #[cold]
 pub(crate) fn refuse_foreign(requests: &mut Requests, base: &mut Base, foreign: &Foreign, context: Context) {
     base.meter.counters().note_foreign(foreign);
@@ -205,11 +207,11 @@ fn begin_write(requests: &mut Requests, base: &mut Base, name: &[u8], write: Wri
     send_to_replicas(requests, base, key, name, write, context.now);
 }
 
-/// The owner of its key carries the write out. The client is told `refusal`, if there is one, whatever comes of it.
+/// The owner of its key carries the write out. The client gets `refusal`, if there is one, whatever comes of it.
 fn mail(
     requests: &mut Requests,
     base: &mut Base,
-    to: (usize, &[u8]),
+    to: (LoopId, &[u8]),
     write: Write<'_>,
     refusal: Option<Refusal>,
     context: Context,
@@ -231,16 +233,16 @@ fn send_to_replicas(
     write: Write<'_>,
     now: Instant,
 ) {
-    let mut replicas = [0; REPLICAS_MAX];
+    let mut replicas = [Slot::FIRST; REPLICAS_MAX];
     let count = base.fleet.routes.replicas_of(name, &mut replicas);
     let len = value_len(&write.request);
     if count == 1 && base.fleet.servers.may_go_bulk(len) {
         let server = &mut replicas[0];
-        match base.fleet.servers.way_of_write(usize::from(*server), name, len, now) {
+        match base.fleet.servers.way_of_write(*server, name, len, now) {
             Way::Own => {}
             Way::Bulk(slot, mark) => return send_bulk(requests, base, key, (slot, mark), write, now),
             Way::Refused => {
-                note_refusal(&mut requests.services, base, (key, 0), (Fault::Timeout, usize::from(*server)));
+                note_refusal(&mut requests.services, base, (key, 0), (Fault::Timeout, *server));
                 return requests.finish(base, key, None, now);
             }
         }
@@ -253,7 +255,7 @@ fn send_to_replicas(
     }
     requests.send(
         base,
-        (key, Message { server: usize::from(replicas[0]), expected: write.expected, decides: true }),
+        (key, Message { server: replicas[0], expected: write.expected, decides: true }),
         now,
         |backend| {
             write_message(write.request, write.expected, backend);
@@ -266,7 +268,7 @@ fn send_bulk(
     requests: &mut Requests,
     base: &mut Base,
     key: RequestKey,
-    (slot, mark): (usize, u32),
+    (slot, mark): (Slot, u32),
     write: Write<'_>,
     now: Instant,
 ) {
@@ -287,7 +289,7 @@ fn flush_all(requests: &mut Requests, base: &mut Base, request: Request<'_>, con
     let message = without_noreply(request);
     let routes = Arc::clone(&base.fleet.routes);
     for (rank, &server) in routes.servers().iter().enumerate() {
-        let own = usize::from(server);
+        let own = server;
         let server = base.fleet.servers.way_of_flush(own);
         requests.send(
             base,
@@ -311,7 +313,6 @@ fn command_servers(requests: &mut Requests, base: &mut Base, request: Request<'_
     let message = without_noreply(request);
     let routes = Arc::clone(&base.fleet.routes);
     for (rank, &server) in routes.servers().iter().enumerate() {
-        let server = usize::from(server);
         requests.send(
             base,
             (key, Message { server, expected: Expected::ServerCommand, decides: rank == 0 }),
@@ -384,8 +385,8 @@ fn ask(
 ) {
     if let Plan::Parts(_, Some(way)) = &plan {
         let counters = base.meter.counters();
-        counters.multigets_auto_whole += u64::from(*way == auto::Way::Whole);
-        counters.multigets_auto_sharded += u64::from(*way == auto::Way::Sharded);
+        counters.multigets_auto_whole += u64::from(*way == chooser::Way::Whole);
+        counters.multigets_auto_sharded += u64::from(*way == chooser::Way::Sharded);
     }
     send_plan(&mut requests.services, base, key, (plan, retrieval), now);
     requests.finish_if_nothing_is_outstanding(base, key, now);

@@ -1,13 +1,13 @@
 //! Reads whose server is lost before it answered, asked of another replica.
 //!
-//! Where keys have several servers, a connection that is closed, refused, or given up because of garbage does not fail the reads on it:
-//! each is asked of its key's next replica that may be read, as if it had come now, and keeps its deadline. So is a read that has used up
-//! half of its time at a server that says nothing, once (`deadlines.rs`). No request asks a server a second time that it has
-//! left or lost, so it ends. Parts of a multi-get are asked again key by key; what was answered stays.
+//! Where keys have several servers, a connection that is closed, refused, or given up because of garbage does not fail the reads on it.
+//! Each is asked of its key's next replica that may be read, as if it had come now, and keeps its deadline. So is a read that has used up
+//! half of its time at a server that says nothing, once (`deadlines.rs`). No request asks a server a second time that it has left or lost,
+//! so it ends. Parts of a multi-get are asked again key by key; what was answered stays.
 //!
 //! Only what changes nothing is asked twice: `get`, `gets`, and `mg` without `T`, `N`, `R` and flags that are not known. As in
-//! `second_step.rs`, a session that has sent a change behind its read is not asked for again, because it would read what it did later; nor is
-//! one that another table sent on its way.
+//! `second_step.rs`, a session that has sent a change behind its read is not asked for again, because it would read what it did later. Nor
+//! is one that another table sent on its way.
 
 use crate::{
     requests::base::Base,
@@ -17,7 +17,8 @@ use crate::{
     requests::retrieval::ask_again,
     requests::service::Service,
     requests::services::Services,
-    servers::backend::{NewPart, Part, RequestKey},
+    servers::backend::{NewPart, Part},
+    wire::ids::{RequestKey, Slot},
     wire::names::Names,
 };
 use weir_protocol::{Expected, Status};
@@ -29,7 +30,7 @@ use weir_timing::Instant;
 pub(crate) struct Asked<'a> {
     pub(super) key: RequestKey,
     pub(super) part: Part,
-    pub(super) server: usize,
+    pub(super) server: Slot,
     pub(super) keys: &'a [u8],
 }
 
@@ -136,10 +137,10 @@ pub(crate) fn rescue_meta(
         && (!meta.shows_token || base.fleet.config.puts_back())
     {
         let tried = reread.tried.get_or_insert_default();
-        let mut replicas = [0; REPLICAS_MAX];
+        let mut replicas = [Slot::FIRST; REPLICAS_MAX];
         let count = base.fleet.routes.replicas_of(&meta.name, &mut replicas);
         let next = base.fleet.readers().next_for_miss(&replicas[..count], asked.server);
-        tried.extend(replicas[..count].iter().map(|&it| usize::from(it)).filter(|it| Some(*it) != next));
+        tried.extend(replicas[..count].iter().copied().filter(|it| Some(*it) != next));
         rescue.is_asked = next.is_some() && ask_meta_elsewhere(service, base, (asked, meta, tried), now);
         if rescue.is_asked {
             reread.missed_by = Some(asked.server);
@@ -163,7 +164,7 @@ fn may_ask_elsewhere(service: &Service, base: &Base, reread: &Reread, now: Insta
 fn ask_meta_elsewhere(
     service: &Service,
     base: &mut Base,
-    (asked, meta, tried): (Asked<'_>, &MetaQuestion, &[usize]),
+    (asked, meta, tried): (Asked<'_>, &MetaQuestion, &[Slot]),
     now: Instant,
 ) -> bool {
     let Some(server) = next_reader(base, &meta.name, tried) else { return false };
@@ -173,7 +174,7 @@ fn ask_meta_elsewhere(
     backend.begin_message(part, &base.fleet.config, now);
     backend.message().extend_from_slice(&meta.bytes);
     backend.expect_echo(&meta.echo);
-    backend.finish_message();
+    backend.end_message();
     true
 }
 
@@ -181,7 +182,7 @@ fn ask_elsewhere(
     service: &mut Service,
     base: &mut Base,
     verb: &[u8],
-    (asked, tried): (Asked<'_>, &[usize]),
+    (asked, tried): (Asked<'_>, &[Slot]),
     now: Instant,
 ) -> bool {
     let Asked { key, part, keys, .. } = asked;
@@ -213,12 +214,12 @@ fn ask_elsewhere(
 }
 
 /// The first replica that may be read, but for those that were tried.
-fn next_reader(base: &Base, name: &[u8], tried: &[usize]) -> Option<usize> {
-    let mut replicas = [0; REPLICAS_MAX];
+fn next_reader(base: &Base, name: &[u8], tried: &[Slot]) -> Option<Slot> {
+    let mut replicas = [Slot::FIRST; REPLICAS_MAX];
     let count = base.fleet.routes.replicas_of(name, &mut replicas);
-    let mut left = [0; REPLICAS_MAX];
+    let mut left = [Slot::FIRST; REPLICAS_MAX];
     let mut len = 0;
-    for &replica in replicas[..count].iter().filter(|&&replica| !tried.contains(&usize::from(replica))) {
+    for &replica in replicas[..count].iter().filter(|&&replica| !tried.contains(&replica)) {
         left[len] = replica;
         len += 1;
     }

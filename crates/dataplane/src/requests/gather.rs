@@ -4,6 +4,7 @@
 use crate::{
     clients::outbox::{Outbox, SharedBytes},
     requests::again::Again,
+    wire::ids::Slot,
 };
 use std::ops::Range;
 use weir_protocol::ValueSpan;
@@ -22,9 +23,9 @@ pub(crate) struct Gather {
     pub(super) again: Again,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct GatherPart {
-    pub(super) server: usize,
+    pub(super) server: Slot,
     /// How many keys belong to it.
     keys: u32,
     /// Its server cannot be asked.
@@ -49,12 +50,28 @@ struct Cursor {
     start: usize,
 }
 
+impl GatherPart {
+    /// The part of this server, without keys yet.
+    fn of(server: Slot) -> Self {
+        Self {
+            server,
+            keys: 0,
+            left_out: false,
+            answered: false,
+            bytes: Vec::new(),
+            large: None,
+            blocks: Vec::new(),
+            cursor: Cursor::default(),
+        }
+    }
+}
+
 impl Gather {
     /// Forgets the last request.
     pub(crate) fn clear(&mut self) {
         self.owners.clear();
         for part in &mut self.parts[..self.used] {
-            self.part_of[part.server] = 0;
+            self.part_of[part.server.index()] = 0;
             (part.keys, part.left_out, part.answered) = (0, false, false);
             part.cursor = Cursor::default();
             part.bytes.clear();
@@ -75,25 +92,26 @@ impl Gather {
     }
 
     /// The next key of the request goes to `server`.
-    pub(crate) fn assign(&mut self, server: usize) {
-        if self.part_of.get(server).is_none_or(|&part| part == 0) {
+    pub(crate) fn assign(&mut self, server: Slot) {
+        if self.part_of.get(server.index()).is_none_or(|&part| part == 0) {
             self.add_part(server);
         }
-        let part = self.part_of[server] - 1;
+        let part = self.part_of[server.index()] - 1;
         self.parts[part as usize].keys += 1;
         self.owners.push(part);
     }
 
-    fn add_part(&mut self, server: usize) {
+    fn add_part(&mut self, server: Slot) {
         if self.used == self.parts.len() {
-            self.parts.push(GatherPart::default());
+            self.parts.push(GatherPart::of(server));
         }
-        if self.part_of.len() <= server {
-            self.part_of.resize(server + 1, 0);
+        if self.part_of.len() <= server.index() {
+            self.part_of.resize(server.index() + 1, 0);
         }
         self.parts[self.used].server = server;
         self.used += 1;
-        self.part_of[server] = u32::try_from(self.used).expect("each server is asked a few times at most");
+        self.part_of[server.index()] =
+            u32::try_from(self.used).expect("each server is asked a few times at most");
     }
 
     /// The server of this part cannot be asked.
@@ -102,26 +120,26 @@ impl Gather {
     }
 
     /// For each key of the request the server that is asked for it, if one is.
-    pub(crate) fn owners(&self) -> impl Iterator<Item = Option<usize>> {
+    pub(crate) fn owners(&self) -> impl Iterator<Item = Option<Slot>> {
         let parts = self.owners.iter().map(|&part| &self.parts[part as usize]);
         parts.map(|part| (!part.left_out).then_some(part.server))
     }
 
     /// The parts that are asked for, by number, and their servers.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = (u32, usize)> {
+    pub(crate) fn asked(&self) -> impl Iterator<Item = (u32, Slot)> {
         let parts = (0..).zip(&self.parts[..self.used]);
         parts.filter(|(_, part)| !part.left_out).map(|(index, part)| (index, part.server))
     }
 
     /// Other servers are asked for the parts. No two of them may become one.
-    pub(crate) fn redirect(&mut self, to: impl Fn(usize) -> usize) {
+    pub(crate) fn redirect(&mut self, to: impl Fn(Slot) -> Slot) {
         for part in &mut self.parts[..self.used] {
             let server = to(part.server);
-            let number = std::mem::take(&mut self.part_of[part.server]);
-            if self.part_of.len() <= server {
-                self.part_of.resize(server + 1, 0);
+            let number = std::mem::take(&mut self.part_of[part.server.index()]);
+            if self.part_of.len() <= server.index() {
+                self.part_of.resize(server.index() + 1, 0);
             }
-            self.part_of[server] = number;
+            self.part_of[server.index()] = number;
             part.server = server;
         }
     }
@@ -130,7 +148,7 @@ impl Gather {
         u32::try_from(self.used).expect("each server is asked a few times at most")
     }
 
-    pub(crate) fn server_of(&self, part: u32) -> usize {
+    pub(crate) fn server_of(&self, part: u32) -> Slot {
         self.parts[part as usize].server
     }
 
@@ -141,7 +159,7 @@ impl Gather {
 
     /// The keys of this part, in their order, go to new parts for these servers, which are numbered from the returned one on in the
     /// order in which servers come first. A key without a server stays. To be done before anything of the part was stored.
-    pub(crate) fn reassign(&mut self, part: u32, servers: &[Option<usize>]) -> u32 {
+    pub(crate) fn reassign(&mut self, part: u32, servers: &[Option<Slot>]) -> u32 {
         if self.again.is_under_way() {
             return self.again.reassign(part, servers);
         }

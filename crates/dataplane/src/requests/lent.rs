@@ -6,7 +6,7 @@
 //! ```text
 //!   lend_session ─▶ serve ─▶ (as always: poll_server_output, handle_server_bytes, handle_time, …) ─▶ lent_reply
 //!                     ▲                                                                                  │ written
-//!                     └───────────────────────────── finish_lent, or abandon_lent ◀──────────────────┘
+//!                     └──────────────────────────── release_lent, or abandon_lent ◀──────────────────────┘
 //! ```
 //!
 //! One request at a time is in service on a lent session. What it went through before comes along as [`crate::Taken`], so that its stamps
@@ -55,7 +55,7 @@ pub(crate) fn reply(base: &Base, id: SessionId) -> Option<&[u8]> {
 }
 
 /// `count` bytes of the reply were handed to the kernel. The session is free again; what is left of the reply is handed out.
-pub(crate) fn finish(
+pub(crate) fn release(
     requests: &mut Requests,
     base: &mut Base,
     id: SessionId,
@@ -86,7 +86,7 @@ pub(crate) fn abandon(requests: &mut Requests, base: &mut Base, id: SessionId) {
 }
 
 /// The last byte of what was left of a reply is with the kernel.
-pub(crate) fn finish_unsent(base: &mut Base, unsent: &mut Unsent, now: Instant) {
+pub(crate) fn note_unsent_written(base: &mut Base, unsent: &mut Unsent, now: Instant) {
     let stamps = Stamps { answered: now, ..unsent.stamps };
     if let Some(row) = unsent.row.take() {
         base.meter.keep_row(TraceRow { stamps: stamps.in_order(), ..*row });

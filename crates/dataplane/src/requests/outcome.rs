@@ -3,8 +3,12 @@
 //! Of several failures `verdict.rs` keeps the first, and `wire/fault.rs` has the words. A refusal for lack of room is decided where it arises.
 
 use crate::{
-    Fault, requests::base::Base, requests::degrade::Degrades, requests::service::Service,
-    requests::services::Services, servers::backend::RequestKey,
+    Fault,
+    requests::base::Base,
+    requests::degrade::Degrades,
+    requests::service::Service,
+    requests::services::Services,
+    wire::ids::{RequestKey, Slot},
 };
 use weir_protocol::Status;
 
@@ -13,7 +17,7 @@ pub(crate) fn note_refusal(
     services: &mut Services,
     base: &mut Base,
     (key, part): (RequestKey, u32),
-    (fault, server): (Fault, usize),
+    (fault, server): (Fault, Slot),
 ) {
     let counters = base.meter.counters();
     match fault {
@@ -33,7 +37,7 @@ pub(crate) fn fail_part(
     services: &mut Services,
     base: &mut Base,
     (key, part): (RequestKey, u32),
-    (fault, server): (Fault, usize),
+    (fault, server): (Fault, Slot),
 ) {
     let service = &mut services[key];
     if service.verdict.degrades().covers(fault) {

@@ -19,9 +19,10 @@ use crate::{
     clients::session::Session,
     replication::fleet::Fleet,
     replication::readers::Readers,
-    requests::auto::{Chooser, Way},
+    requests::chooser::{Chooser, Way},
     requests::gather::Gather,
     routes::PoolSlots,
+    wire::ids::Slot,
 };
 use std::sync::Arc;
 use weir_protocol::{Retrieval, RetrievalVerb};
@@ -31,7 +32,7 @@ use weir_routing::{Balance, REPLICAS_MAX};
 #[derive(Debug)]
 pub(crate) enum Plan {
     /// One server, whose reply is the answer; or why there is none.
-    One(Result<usize, (Fault, usize)>),
+    One(Result<Slot, (Fault, Slot)>),
     /// Each server of the gather for the keys that are assigned to it; and how it is asked for, where that was chosen by measurement.
     Parts(Box<Gather>, Option<Way>),
 }
@@ -42,7 +43,7 @@ pub(crate) struct Planner {
     /// The server that answers for the first part of the next even split.
     first: usize,
     /// Servers of the request that is being planned.
-    servers: Vec<usize>,
+    servers: Vec<Slot>,
     balance: Balance,
     chooser: Chooser,
     /// Gathers that wait to be used again.
@@ -94,8 +95,8 @@ impl Planner {
 
     /// Frees memory that is kept to be used again.
     pub(crate) fn give_memory_back(&mut self) {
-        self.gathers.retain(|gather| gather.capacity() <= SPARE_BYTES_MAX);
-        if self.balance.capacity() > SPARE_BYTES_MAX {
+        self.gathers.retain(|gather| gather.capacity() <= KEPT_BYTES_MAX);
+        if self.balance.capacity() > KEPT_BYTES_MAX {
             self.balance = Balance::default();
         }
     }
@@ -106,7 +107,7 @@ impl Planner {
         self.gathers.iter().map(|gather| gather.capacity()).sum()
     }
 
-    /// A request whose way was chosen took so long, and had so many keys.
+    /// A request whose way was chosen took this long, and had this many keys.
     pub(crate) fn learn(&mut self, way: Way, keys: usize, nanos: u64) {
         self.chooser.observe(way, keys, nanos);
     }
@@ -122,7 +123,7 @@ impl Planner {
         // A request that needs several pools is asked as if no key had a second server.
         let pool = routes.pool_of_all(retrieval.keys());
         if let Some(PoolSlots { servers: &[only], .. }) = pool {
-            return Plan::One(Ok(usize::from(only)));
+            return Plan::One(Ok(only));
         }
         let replicated = pool.filter(|pool| pool.replicas > 1);
         let Some(PoolSlots { servers, replicas }) =
@@ -179,7 +180,7 @@ impl Planner {
         &mut self,
         fleet: &mut Fleet,
         verb: RetrievalVerb,
-        (name, decider): (&[u8], usize),
+        (name, decider): (&[u8], Slot),
         asker: Asker,
     ) -> Plan {
         let may_spread = verb == RetrievalVerb::Get && !asker.needs_deciders;
@@ -194,8 +195,8 @@ impl Planner {
     fn by_decider(&mut self, fleet: &mut Fleet, retrieval: Retrieval<'_>, asker: Asker) -> Box<Gather> {
         let mut gather = self.gather();
         if !fleet.routes.is_replicated() {
-            let assign = |servers: &[u16]| gather.assign(usize::from(servers[0]));
-            fleet.routes.replicas_of_each(retrieval.keys(), &mut [0], assign);
+            let assign = |servers: &[Slot]| gather.assign(servers[0]);
+            fleet.routes.replicas_of_each::<1>(retrieval.keys(), assign);
             return gather;
         }
         let mut is_doubted = false;
@@ -220,9 +221,9 @@ impl Planner {
 
     /// As many servers as there are keys, or all, for equal parts of the keys in their order. The server that comes first is
     /// another one with each request. `None`: none can be asked.
-    fn evenly(&mut self, fleet: &Fleet, retrieval: Retrieval<'_>, of: &[u16]) -> Option<Box<Gather>> {
+    fn evenly(&mut self, fleet: &Fleet, retrieval: Retrieval<'_>, of: &[Slot]) -> Option<Box<Gather>> {
         let Self { first, servers, .. } = self;
-        let rotated = (0..of.len()).map(|step| usize::from(of[(*first + step) % of.len()]));
+        let rotated = (0..of.len()).map(|step| of[(*first + step) % of.len()]);
         servers.clear();
         let readers = fleet.readers();
         servers.extend(rotated.filter(|&server| readers.is_readable(server)).take(retrieval.key_count()));
@@ -242,19 +243,21 @@ impl Planner {
     fn balanced(&mut self, fleet: &Fleet, retrieval: Retrieval<'_>, replicas_max: usize) -> Box<Gather> {
         let readers: Readers<'_> = fleet.readers();
         self.balance.begin(fleet.servers.len(), replicas_max);
-        let mut replicas = [0; REPLICAS_MAX];
-        fleet.routes.replicas_of_each(retrieval.keys(), &mut replicas, |replicas| {
-            self.balance.add(replicas, |server| readers.is_readable(usize::from(server)));
+        let mut numbers = [0; REPLICAS_MAX];
+        fleet.routes.replicas_of_each::<REPLICAS_MAX>(retrieval.keys(), |replicas| {
+            numbers.iter_mut().zip(replicas).for_each(|(number, replica)| *number = replica.number());
+            let numbers = &numbers[..replicas.len()];
+            self.balance.add(numbers, |number| readers.is_readable(Slot::from_number(number)));
         });
         self.balance.finish();
         let mut gather = self.gather();
-        (0..retrieval.key_count()).for_each(|key| gather.assign(usize::from(self.balance.take(key))));
+        (0..retrieval.key_count()).for_each(|key| gather.assign(Slot::from_number(self.balance.take(key))));
         gather
     }
 }
 
-/// What is missed where a server may have come back empty is asked of others, where nothing is changed by that. A token of another
-/// server than the decider is of use only until the key is put back.
+/// What is missed where a server may have come back empty is asked of others, where nothing is changed by that. A token of another server
+/// than the decider counts only until the key is put back.
 #[cold]
 fn allow_again<'a>(
     fleet: &Fleet,
@@ -279,4 +282,4 @@ const GATHER_BYTES_MAX: usize = 64 << 10;
 const GATHERS_MAX: usize = 256;
 
 /// What is kept to be used again, and keeps no more memory than this, is left alone.
-const SPARE_BYTES_MAX: usize = 4 << 10;
+const KEPT_BYTES_MAX: usize = 4 << 10;

@@ -1,6 +1,9 @@
 //! What it takes to ask for a read again (`failover.rs`).
 
-use crate::wire::key::{Echo, write_meta};
+use crate::{
+    wire::ids::Slot,
+    wire::key::{Echo, write_meta},
+};
 use weir_protocol::{Expected, Meta, MetaVerb, RetrievalVerb};
 
 /// What is remembered of a read that may be asked for again.
@@ -16,9 +19,9 @@ pub(crate) struct Reread {
         clippy::box_collection,
         reason = "it is rarely there, and every request in service has room for it"
     )]
-    pub(super) tried: Option<Box<Vec<usize>>>,
+    pub(super) tried: Option<Box<Vec<Slot>>>,
     /// A doubted server that has missed the key of an `mg`.
-    pub(super) missed_by: Option<usize>,
+    pub(super) missed_by: Option<Slot>,
 }
 
 /// What the server was asked, but for the keys that its connection knows.
@@ -65,7 +68,7 @@ impl Question {
 }
 
 impl Reread {
-    /// Of a session that has sent so many changes, by the table with this number.
+    /// Of a session that has sent this many changes, by the table with this number.
     pub(crate) const fn new(message: Question, changes_before: u64, generation: u64) -> Self {
         Self { changes_before, generation, message, tried: None, missed_by: None }
     }

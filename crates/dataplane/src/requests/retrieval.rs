@@ -10,7 +10,8 @@ use crate::{
     requests::outcome::note_refusal,
     requests::plan::Plan,
     requests::services::Services,
-    servers::backend::{Backend, NewPart, RequestKey},
+    servers::backend::{Backend, NewPart},
+    wire::ids::{RequestKey, Slot},
 };
 use weir_protocol::{Expected, Retrieval};
 use weir_timing::Instant;
@@ -40,7 +41,7 @@ pub(crate) fn send_plan(
 fn send_whole(
     services: &mut Services,
     base: &mut Base,
-    (key, server): (RequestKey, usize),
+    (key, server): (RequestKey, Slot),
     retrieval: Retrieval<'_>,
     now: Instant,
 ) {
@@ -52,7 +53,7 @@ fn send_whole(
     let part = NewPart::of(key, Expected::Retrieval, service.begun()).deciding(true);
     backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &base.fleet.config, now);
     retrieval.keys().for_each(|key| backend.push_key(key));
-    base.meter.counters().gets_joined += u64::from(backend.finish_retrieval());
+    base.meter.counters().gets_joined += u64::from(backend.end_retrieval());
     service.outstanding += 1;
 }
 
@@ -94,7 +95,7 @@ fn send_parts(
         }
     }
     for (_, server) in gather.asked() {
-        meter.counters().gets_joined += u64::from(fleet.servers[server].finish_retrieval());
+        meter.counters().gets_joined += u64::from(fleet.servers[server].end_retrieval());
     }
 }
 
@@ -110,5 +111,5 @@ pub(crate) fn ask_again<'a>(
     backend.message().extend_from_slice(verb);
     keys.for_each(|name| backend.push_key(name));
     backend.message().extend_from_slice(b"\r\n");
-    backend.finish_message();
+    backend.end_message();
 }

@@ -7,12 +7,13 @@
 //! What a decider missed that may have come back empty (`emptied.rs`) is asked of another in the same way.
 //!
 //! A session that has sent a change behind its multi-get (a write, and what else may change an item: `gat`, `mg` with `N` or `T`) is not
-//! asked for again: the second message would come after that change, and the client would read what it did later.
+//! asked for again. The second message would come after that change, and the client would read what it did later.
 
 use crate::{
     requests::base::Base,
     requests::services::Services,
-    servers::backend::{NewPart, RequestKey},
+    servers::backend::NewPart,
+    wire::ids::{RequestKey, Slot},
 };
 use weir_protocol::Expected;
 use weir_routing::REPLICAS_MAX;
@@ -35,7 +36,7 @@ pub(crate) fn ask_deciders(services: &mut Services, base: &mut Base, key: Reques
     }
     let mut again = std::mem::take(&mut gather.again);
     again.choose(gather, |name, server| {
-        let mut replicas = [0; REPLICAS_MAX];
+        let mut replicas = [Slot::FIRST; REPLICAS_MAX];
         let count = fleet.routes.replicas_of(name, &mut replicas);
         let next = fleet.readers().next_for_miss(&replicas[..count], server)?;
         Some((next, fleet.replicas.is_doubted(server)))
@@ -49,7 +50,7 @@ pub(crate) fn ask_deciders(services: &mut Services, base: &mut Base, key: Reques
     again.keys().for_each(|(name, server)| fleet.servers[server].push_key(name));
     for (_, server) in again.asked() {
         fleet.servers[server].message().extend_from_slice(b"\r\n");
-        fleet.servers[server].finish_message();
+        fleet.servers[server].end_message();
     }
     meter.counters().keys_asked_again += again.key_count() as u64;
     gather.again = again;

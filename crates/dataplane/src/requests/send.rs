@@ -4,7 +4,8 @@ use crate::{
     requests::base::Base,
     requests::outcome::note_refusal,
     requests::services::Services,
-    servers::backend::{Backend, NewPart, RequestKey},
+    servers::backend::{Backend, NewPart},
+    wire::ids::{RequestKey, Slot},
 };
 use weir_protocol::Expected;
 use weir_timing::Instant;
@@ -12,7 +13,7 @@ use weir_timing::Instant;
 /// A message, and what its reply is to the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    pub(super) server: usize,
+    pub(super) server: Slot,
     pub(super) expected: Expected,
     /// The reply is the answer, if it is no error.
     pub(super) decides: bool,
@@ -35,7 +36,7 @@ pub(crate) fn send(
             let part = NewPart::of(key, expected, service.begun()).deciding(decides);
             backend.begin_message(part, &base.fleet.config, now);
             compose(backend);
-            backend.finish_message();
+            backend.end_message();
             service.outstanding += 1;
         }
         Err(fault) => note_refusal(services, base, (key, 0), (fault, server)),

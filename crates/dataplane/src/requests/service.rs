@@ -9,22 +9,26 @@ use crate::{
     replication::mailbox::Sender,
     replication::write::Replicated,
     requests::answer::Answer,
-    requests::auto::Way,
+    requests::chooser::Way,
     requests::clock::Clock,
     requests::degrade::Degrades,
     requests::gather::Gather,
     requests::reread::Reread,
     requests::verdict::Verdict,
     servers::begun::Begun,
+    wire::ids::SessionId,
 };
 use std::sync::Arc;
 use weir_protocol::RetrievalVerb;
 use weir_timing::{Instant, Operation, Outcome};
 
+/// The session of a place that no request has.
+const NO_SESSION: SessionId = SessionId::from_index(usize::MAX);
+
 /// The state of one request in service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(super) session: usize,
+    pub(super) session: SessionId,
     /// The client asked for silence.
     pub(super) silent: bool,
     pub(super) operation: Operation,
@@ -86,7 +90,7 @@ pub(crate) enum Stage {
 impl Service {
     /// A free place.
     pub(super) const VACANT: Self = Self {
-        session: usize::MAX,
+        session: NO_SESSION,
         silent: false,
         operation: Operation::Local,
         clock: Clock::at(Instant::ZERO),
@@ -112,14 +116,14 @@ impl Service {
     #[inline]
     pub(super) fn begin(
         &mut self,
-        session: usize,
+        session: SessionId,
         operation: Operation,
         keys: u32,
         silent: bool,
         first_byte: Instant,
         now: Instant,
     ) {
-        debug_assert_eq!(self.session, usize::MAX, "the place is a request's already");
+        debug_assert_eq!(self.session, NO_SESSION, "the place is a request's already");
         self.session = session;
         self.operation = operation;
         self.keys = keys;
@@ -127,7 +131,7 @@ impl Service {
         self.clock = Clock::begun(first_byte, now);
     }
 
-    /// The place is nobody's any more.
+    /// No request has the place any more.
     #[inline(always)]
     pub(super) fn end(&mut self) {
         // Every field is named, so that none is forgotten.
@@ -154,7 +158,7 @@ impl Service {
             sender,
             claim,
         } = self;
-        *session = usize::MAX;
+        *session = NO_SESSION;
         (*outstanding, *hits, *gathered_bytes) = (0, 0, 0);
         (*kind, *stage, *chosen, *sender, *claim) =
             (Kind::Nothing, Stage::InService, None, None, Claim::NONE);
@@ -190,7 +194,7 @@ impl Service {
         self.write.is_some() || matches!(self.kind, Kind::Replicated)
     }
 
-    /// A message of it left the queue of a server, which is named so; so many had left before it.
+    /// A message of it left the queue of a server, which is named so; this many had left before it.
     #[inline]
     pub(crate) fn note_dequeued(&mut self, server: &Arc<str>, queue_length: u64, now: Instant) {
         let queue_length = self.clock.dequeue(queue_length, now);

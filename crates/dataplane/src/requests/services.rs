@@ -5,7 +5,7 @@
 
 use crate::{
     requests::service::{Service, Stage},
-    servers::backend::RequestKey,
+    wire::ids::RequestKey,
 };
 use std::ops::{Index, IndexMut};
 
@@ -22,7 +22,7 @@ impl Services {
     pub(crate) fn add(&mut self) -> RequestKey {
         self.free.pop().unwrap_or_else(|| {
             self.places.push(Service::VACANT);
-            self.places.len() - 1
+            RequestKey::from_index(self.places.len() - 1)
         })
     }
 
@@ -36,7 +36,7 @@ impl Services {
     /// The request is answered, and forgotten when no replica owes it anything.
     #[inline(always)]
     pub(crate) fn retire(&mut self, key: RequestKey) {
-        let service = &mut self.places[key];
+        let service = &mut self.places[key.index()];
         if service.outstanding == 0 {
             service.end();
             self.free.push(key);
@@ -59,20 +59,21 @@ impl Index<RequestKey> for Services {
 
     #[inline]
     fn index(&self, key: RequestKey) -> &Service {
-        &self.places[key]
+        &self.places[key.index()]
     }
 }
 
 impl IndexMut<RequestKey> for Services {
     #[inline]
     fn index_mut(&mut self, key: RequestKey) -> &mut Service {
-        &mut self.places[key]
+        &mut self.places[key.index()]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ids::SessionId;
     use weir_timing::{Instant, Operation};
 
     #[test]
@@ -81,7 +82,7 @@ mod tests {
         let mut services = Services::default();
         let [first, second] = [services.add(), services.add()];
         let service = &mut services[first];
-        service.begin(7, Operation::Set, 1, true, begun, begun);
+        service.begin(SessionId::from_index(7), Operation::Set, 1, true, begun, begun);
         let fresh = format!("{service:?}");
         (service.hits, service.outstanding) = (3, 1);
         service.verdict.degrade();
@@ -93,7 +94,7 @@ mod tests {
         services.remove(first);
         assert_eq!((services.len(), services.is_empty()), (1, false));
         assert_eq!(services.add(), first);
-        services[first].begin(7, Operation::Set, 1, true, begun, begun);
+        services[first].begin(SessionId::from_index(7), Operation::Set, 1, true, begun, begun);
         assert_eq!(format!("{:?}", services[first]), fresh);
         services.remove(first);
         services.remove(second);

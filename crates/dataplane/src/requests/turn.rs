@@ -56,9 +56,9 @@ pub(crate) fn take_happened(requests: &mut Requests, base: &mut Base, now: Insta
             Happened::Version(server, version) => fleet.note_version(server, version),
             Happened::ItemSize(bytes) => base.learn_item_size(bytes),
             Happened::Lost(lost) => lose(requests, base, *lost, now),
-            Happened::Ended { server, errands, ending } => {
+            Happened::Ended { server, lost, ending } => {
                 let Fleet { replicas, servers, .. } = fleet;
-                replicas.lose_errands(server, (errands, ending), servers, now);
+                replicas.lose_messages(server, (lost, ending), servers, now);
             }
         }
     }
@@ -92,7 +92,7 @@ fn expire_all(requests: &mut Requests, base: &mut Base, now: Instant) {
         }
         base.fleet.servers.give_up_late(server, now);
         take_happened(requests, base, now);
-        next = server + 1;
+        next = server.index() + 1;
     }
 }
 

@@ -1,7 +1,8 @@
-//! Whether a request failed, why, and the words in which its client is told.
+//! Whether a request failed, why, and the words in which its client learns that.
 //!
-//! [`Verdict`] owns the first failure of a request and what its operator wants failures to be. The first failure is the one that is told.
-//! It answers whose fault it is, and what stands in records.
+//! [`Verdict`] owns why a request failed, and what its operator wants failures to be. Of several failures the first is reported, but what
+//! another loop says of a request that it has carried out takes the place of any. A refusal is what the client gets in any case.
+//! [`Verdict`] answers whose fault a failure is, and what stands in records.
 
 use crate::{Fault, requests::degrade::Degrades};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ enum Failure {
     Fault(Fault, Arc<str>),
     /// A server answered with an error line.
     Line { line: Vec<u8>, status: Status },
-    /// Another loop has carried it out, and says in a word how it went. What the client is told came with that.
+    /// Another loop has carried it out, and says in a word how it went. The reply for the client came with that word.
     Elsewhere(&'static str),
 }
 
@@ -89,7 +90,7 @@ impl Verdict {
         self.failure = Some(Failure::Elsewhere(word));
     }
 
-    /// What the client is told instead of an answer, if anything failed.
+    /// What the client gets instead of an answer, if anything failed.
     pub(crate) fn line(&self) -> Option<Vec<u8>> {
         if let Some(refusal) = self.refusal {
             return Some(refusal.reply().to_vec());
@@ -110,7 +111,8 @@ impl Verdict {
         self.is_error || self.is_degraded
     }
 
-    /// If a server is to blame, and not the client's own request: why, unless it said so itself.
+    /// Whether a server is to blame, and not the client's own request. If so: the fault, or none where the server said itself that it
+    /// failed. What another loop has carried out is not judged here.
     pub(crate) fn blame(&self) -> Option<Option<Fault>> {
         match &self.failure {
             Some(Failure::Fault(fault, _)) => Some(Some(*fault)),

@@ -17,7 +17,7 @@ use crate::{
     requests::outcome::{fail_part, fail_with_line, note_refusal},
     requests::service::{Kind, Stage},
     requests::services::Services,
-    servers::backend::RequestKey,
+    wire::ids::{LoopId, RequestKey, Slot},
     wire::write::Write,
 };
 use std::{borrow::Cow, mem};
@@ -25,7 +25,7 @@ use weir_protocol::{Parsed, Reply};
 use weir_timing::Instant;
 
 /// Who owns this key, if it has replicas and another loop does.
-pub(crate) fn other_owner(base: &Base, name: &[u8]) -> Option<usize> {
+pub(crate) fn other_owner(base: &Base, name: &[u8]) -> Option<LoopId> {
     base.replication.other_owner(&base.fleet.routes, name)
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn mail_write(
     services: &mut Services,
     base: &mut Base,
     key: RequestKey,
-    (owner, name): (usize, &[u8]),
+    (owner, name): (LoopId, &[u8]),
     (write, context): (Write<'_>, Context),
 ) -> bool {
     let mut message = Vec::new();
@@ -114,7 +114,7 @@ pub(crate) fn replicate(
     services: &mut Services,
     base: &mut Base,
     key: RequestKey,
-    of: (&[u8], &[u16]),
+    of: (&[u8], &[Slot]),
     write: Write<'_>,
     now: Instant,
 ) -> bool {
@@ -142,7 +142,7 @@ pub(crate) fn take_write_reply(
     services: &mut Services,
     base: &mut Base,
     (key, part): (RequestKey, u32),
-    (server, reply, bytes): (usize, Reply, &[u8]),
+    (server, reply, bytes): (Slot, Reply, &[u8]),
     now: Instant,
 ) -> bool {
     let service = &mut services[key];
@@ -158,7 +158,7 @@ pub(crate) fn take_write_loss(
     services: &mut Services,
     base: &mut Base,
     (key, part): (RequestKey, u32),
-    (fault, server): (Fault, usize),
+    (fault, server): (Fault, Slot),
     now: Instant,
 ) -> bool {
     let service = &mut services[key];
@@ -241,7 +241,7 @@ pub(crate) fn put_back_missed(
 pub(crate) fn begin_repair(
     services: &mut Services,
     base: &mut Base,
-    (name, home): (&[u8], Option<usize>),
+    (name, home): (&[u8], Option<LoopId>),
     now: Instant,
 ) {
     let begun = base.replication.begin_repair(&mut base.fleet, (name, home), || services.add(), now);

@@ -17,8 +17,8 @@
 
 pub(crate) use crate::servers::{
     deadlines::sooner,
-    part::{NewPart, Part, Purpose, Repeated, RequestKey},
-    replies::{Kept, Taken},
+    part::{NewPart, Part, Purpose, Repeated},
+    replies::{Kept, Sorted},
 };
 #[cfg(test)]
 mod tests;
@@ -33,9 +33,10 @@ use crate::{
     servers::in_step::InStep,
     servers::link::{Link, State},
     servers::part::GivenUp,
-    servers::pipeline::{LostErrands, PART_KEYS_MAX, Pipeline},
+    servers::pipeline::{LostMessages, PART_KEYS_MAX, Pipeline},
     servers::replies::Replies,
     servers::tally::Tally,
+    wire::ids::{RequestKey, Slot},
     wire::key::Echo,
     wire::tagged::Tagged,
 };
@@ -63,13 +64,13 @@ pub(crate) struct Backend {
     denial: Option<Fault>,
     /// Keys of it have other servers, too.
     has_copies: bool,
-    /// It lacks a write, or may, and is to be told to forget it.
+    /// It lacks a write, or may, and is to be made to forget the key.
     is_stale: bool,
 }
 
 impl Backend {
     /// Idle; its replies are timed for the server in slot `timed_as`.
-    pub(super) fn new(timed_as: usize, now: Instant) -> Self {
+    pub(super) fn new(timed_as: Slot, now: Instant) -> Self {
         Self {
             link: Link::new(now),
             pipeline: Pipeline::default(),
@@ -133,7 +134,7 @@ impl Backend {
     }
 
     /// The times of the open window, with the server whose they are, if there are any.
-    pub(super) fn into_times(self) -> Option<(usize, Distribution)> {
+    pub(super) fn into_times(self) -> Option<(Slot, Distribution)> {
         self.tally.into_times()
     }
 
@@ -196,13 +197,13 @@ impl Backend {
         self.has_copies
     }
 
-    /// It lacks a write, or may, and is to be told to forget it; or it was told.
+    /// `is_stale`: it lacks a write, or may, and is to be made to forget the key. Otherwise it has forgotten.
     pub(super) const fn keep_stale(&mut self, is_stale: bool) {
         self.is_stale = is_stale;
     }
 
     /// Whether the proxy's own messages may be sent there.
-    pub(super) fn takes_errands(&self) -> bool {
+    pub(super) fn takes_repair_messages(&self) -> bool {
         self.link.is_up() && !self.link.is_renewing()
     }
 
@@ -262,7 +263,7 @@ impl Backend {
     // ── messages ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Begins a message: the caller appends its bytes to [`Backend::message`] and its keys by [`Backend::push_key`], and
-    /// then calls [`Backend::finish_message`].
+    /// then calls [`Backend::end_message`].
     #[inline(always)]
     pub(crate) fn begin_message(&mut self, part: NewPart, config: &Config, now: Instant) {
         self.begin_part(part, Purpose::Request, config, now);
@@ -298,12 +299,12 @@ impl Backend {
     }
 
     #[inline]
-    pub(crate) fn finish_message(&mut self) {
-        self.pipeline.finish();
+    pub(crate) fn end_message(&mut self) {
+        self.pipeline.end_message();
     }
 
     /// Begins the message of a retrieval of `key_count` keys, or puts it into the one before (`pipeline/line.rs`): the caller adds the keys
-    /// by [`Backend::push_key`], and then calls [`Backend::finish_retrieval`].
+    /// by [`Backend::push_key`], and then calls [`Backend::end_retrieval`].
     // As a call of its own it costs every get forty instructions.
     #[inline(always)]
     pub(crate) fn begin_retrieval(
@@ -323,8 +324,8 @@ impl Backend {
 
     /// All keys of the retrieval are there. Returns whether they stand in the message of another.
     #[inline]
-    pub(crate) fn finish_retrieval(&mut self) -> bool {
-        self.pipeline.finish_retrieval()
+    pub(crate) fn end_retrieval(&mut self) -> bool {
+        self.pipeline.end_retrieval()
     }
 
     /// Adds a key to the message that was begun last: to its bytes and to what its reply is checked against.
@@ -399,8 +400,8 @@ impl Backend {
         self.replies.take_input()
     }
 
-    /// `count` bytes came, of which this is the beginning of a reply that is not complete; `goes_on` if it is the one of before. Returns how
-    /// many bytes of that there must be before looking at it again is of use, if it has begun.
+    /// `count` bytes came, of which this is the beginning of a reply that is not complete; `goes_on` if it is the one of before. Returns
+    /// how many bytes of that there must be before looking at it again can find more, if it has begun.
     #[inline]
     pub(crate) fn keep_input(
         &mut self,
@@ -420,13 +421,13 @@ impl Backend {
         self.replies.input_len()
     }
 
-    /// How many bytes of the reply there must be before looking at it again is of use.
+    /// How many bytes of the reply there must be before looking at it again can find more.
     #[inline]
     pub(crate) fn needed(&self) -> usize {
         self.replies.needed()
     }
 
-    /// So many bytes came. Returns how many of them are a value's that is thrown away, and whether that is complete with them.
+    /// This many bytes came. Returns how many of them are a value's that is thrown away, and whether that is complete with them.
     #[inline]
     pub(crate) fn skip(&mut self, len: usize) -> (usize, bool) {
         self.replies.skip(len)
@@ -518,8 +519,8 @@ impl Backend {
         self.pipeline.is_within_message()
     }
 
-    /// Looks at the front of `bytes` for the reply to the head, whose message others share: for all its values, and then `true`, or for
-    /// what else is to be taken by [`Backend::take_values`] or ends the message.
+    /// Looks at the front of `bytes` for the reply to the head, whose message others share. Returns `true` with a reply that has all values
+    /// of the head. Returns `false` with what else is to be taken by [`Backend::take_values`], or ends the message.
     #[inline]
     pub(crate) fn scan_joined(&mut self, bytes: &[u8]) -> Result<Option<(Reply, bool)>, Violation> {
         self.replies.scan_joined(&self.pipeline, bytes)
@@ -534,7 +535,7 @@ impl Backend {
 
     /// Values in the reply to a message of several parts, the first of which has not got all of its own: whose they are, and whether these
     /// are all of it. No more than `kept_max` bytes are kept for parts that lack some.
-    pub(crate) fn take_values(&mut self, bytes: &[u8], kept_max: usize) -> Taken {
+    pub(crate) fn take_values(&mut self, bytes: &[u8], kept_max: usize) -> Sorted {
         self.link.note_answered();
         self.replies.take_values(&mut self.pipeline, bytes, kept_max)
     }
@@ -653,7 +654,7 @@ impl Backend {
     }
 
     /// The connection is replaced: what was begun on it is over, what waits stays. Returns what that means for the journal.
-    pub(super) fn renew(&mut self, now: Instant) -> LostErrands {
+    pub(super) fn renew(&mut self, now: Instant) -> LostMessages {
         let Self { pipeline, tally, .. } = self;
         let (begun, lost) = pipeline.drop_begun(|part| {
             if part.is_load() {

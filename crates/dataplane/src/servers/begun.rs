@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A driver that serves one request of a session at a time lets those behind it wait. That is the client's own order, and no server's
-//! fault: their deadlines run from their turn on. Only where a server is silent already, a request that has waited for a whole
-//! `timeout` behind others does not wait for it again; or a pipeline to a frozen server would cost a `timeout` for each request.
+//! fault: their deadlines run from their turn on. Only where a server is silent already, a request that has waited for a whole `timeout`
+//! behind others does not wait for it again. Else a pipeline to a frozen server would cost a `timeout` for each request.
 //!
 //! It is asked when a part is given its deadline. In an event loop's own sessions both moments are the same.
 

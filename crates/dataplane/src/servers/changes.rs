@@ -1,17 +1,18 @@
-//! What becomes of servers, as this dataplane sees it, told to its driver as values.
+//! What becomes of servers, as this dataplane sees it, reported to its driver as values.
 //!
-//! [`Changes`] owns what was not asked for yet. It is told of a change where that happens; the driver asks for it once per turn, by
-//! [`crate::Dataplane::poll_change`]. Nothing is told about slots that leave, but that they do: whoever puts together what several dataplanes
-//! see forgets them then. A change may be told again that is known: each failed attempt to connect is one. So whoever has missed a
-//! change, because too many waited, knows after the next attempt.
+//! [`Changes`] owns what was not asked for yet. It learns of a change where that happens; the driver asks for it once per turn, by
+//! [`crate::Dataplane::poll_change`]. Of slots that leave only that is reported: whoever puts together what several dataplanes see forgets
+//! them then. A change may be reported again that is known: each failed attempt to connect is one. So whoever has missed a change, because
+//! too many waited, knows after the next attempt.
 
+use crate::wire::ids::Slot;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Something has become of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Its number in this dataplane, or that of its connection for large values.
-    pub slot: usize,
+    pub slot: Slot,
     /// Its name.
     pub server: Arc<str>,
     /// What.
@@ -25,7 +26,7 @@ pub enum ServerChange {
     Up,
     /// Requests are refused at once.
     Down(DownReason),
-    /// It is connected, and has left so many requests in a row without an answer that none is sent there any more.
+    /// It is connected, and no request is sent there any more: it has left several requests in a row without an answer.
     MarkedDown {
         /// How many.
         timeouts: u32,
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn changes_that_nobody_asks_for_are_bounded() {
         let mut changes = Changes::default();
-        let change = Change { slot: 0, server: "a".into(), what: ServerChange::Up };
+        let change = Change { slot: Slot::from_index(0), server: "a".into(), what: ServerChange::Up };
         let pushed = (0..CHANGES_MAX + 7).filter(|_| changes.push(change.clone())).count();
         assert_eq!(pushed, CHANGES_MAX);
         let polled = std::iter::from_fn(|| changes.poll()).count();

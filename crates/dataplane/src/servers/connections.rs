@@ -1,8 +1,8 @@
 //! All connections of a dataplane to its servers, by slot, and those for which there may be something to do.
 //!
-//! A turn costs what it does, and not how many servers there are. A connection is *busy* from the moment at which anybody could have changed
-//! it until the turn in which nothing is to be written to it, it owes nothing, and no time means anything to it. Only busy ones are looked
-//! at: for what is to be written, for what is late, and for the memory that they hold.
+//! A turn costs what it does, and not how many servers there are. A connection becomes *busy* at the moment at which anybody could have
+//! changed it. It is busy until the turn in which nothing is to be written to it, it owes nothing, and no time means anything to it. Only
+//! busy ones are looked at: for what is to be written, for what is late, and for the memory that they hold.
 //!
 //! [`Connections`] owns the connections and the set of the busy ones: whoever is given one to change puts it in. It is asked for the next one to
 //! which something is to be written, when to look again, and what all hold.
@@ -10,9 +10,9 @@
 use crate::{
     servers::backend::{Backend, sooner},
     servers::link::State,
-    servers::part::RequestKey,
     servers::slot_set::SlotSet,
     wire::fault::Fault,
+    wire::ids::{RequestKey, Slot},
 };
 use std::ops::{Index, IndexMut};
 use weir_timing::{Distribution, Instant};
@@ -35,8 +35,8 @@ impl Connections {
     }
 
     /// Puts a connection into its slot, or into the first one behind all others. Returns the one that was there.
-    pub(super) fn put(&mut self, slot: usize, backend: Backend) -> Option<Backend> {
-        if slot == self.all.len() {
+    pub(super) fn put(&mut self, slot: Slot, backend: Backend) -> Option<Backend> {
+        if slot.index() == self.all.len() {
             self.all.push(backend);
             self.held.push(0);
             self.busy.grow(self.all.len());
@@ -58,25 +58,25 @@ impl Connections {
     /// Those for which there may be something to do, in the order of their slots.
     #[inline]
     pub(super) fn busy(&self) -> impl Iterator<Item = &Backend> {
-        self.busy.iter().map(|slot| &self.all[slot])
+        self.busy.iter().map(|slot| &self.all[slot.index()])
     }
 
     /// There may be something to do for this one.
     #[inline]
-    pub(super) fn wake(&mut self, slot: usize) {
+    pub(super) fn wake(&mut self, slot: Slot) {
         self.busy.insert(slot);
     }
 
     /// One that is busy.
     #[inline]
-    pub(super) fn at(&mut self, slot: usize) -> &mut Backend {
-        debug_assert_eq!(self.busy.next(slot), Some(slot), "who is not busy is not looked at");
-        &mut self.all[slot]
+    pub(super) fn at(&mut self, slot: Slot) -> &mut Backend {
+        debug_assert_eq!(self.busy.next(slot.index()), Some(slot), "who is not busy is not looked at");
+        &mut self.all[slot.index()]
     }
 
     /// The first busy slot from `from` on.
     #[inline]
-    pub(super) fn next_busy(&self, from: usize) -> Option<usize> {
+    pub(super) fn next_busy(&self, from: usize) -> Option<Slot> {
         self.busy.next(from)
     }
 
@@ -87,12 +87,12 @@ impl Connections {
         let Self { all, busy, held: counted, held_sum, .. } = self;
         let mut is_any_late = false;
         busy.retain(|slot| {
-            let server = &mut all[slot];
+            let server = &mut all[slot.index()];
             is_any_late |= server.may_be_late(now);
             let held = server.held_bytes();
-            if held != counted[slot] {
-                *held_sum = *held_sum + held - counted[slot];
-                counted[slot] = held;
+            if held != counted[slot.index()] {
+                *held_sum = *held_sum + held - counted[slot.index()];
+                counted[slot.index()] = held;
             }
             let is_busy = !server.waits_for_nothing() || server.wants_write();
             if !is_busy {
@@ -108,12 +108,12 @@ impl Connections {
     pub(super) fn due(&self, timeout_ns: u64, connect_timeout_ns: u64) -> Option<Instant> {
         let mut earliest = None;
         self.busy.for_each(|slot| {
-            let backend = &self.all[slot];
+            let backend = &self.all[slot.index()];
             if backend.waits_for_nothing() {
                 return;
             }
             let connection = match backend.state() {
-                // It is needed first now: it is connected to as soon as the time is told.
+                // It is needed first now: it is connected to as soon as the driver says what time it is.
                 State::Idle => Some(Instant::ZERO),
                 _ => backend.link().due(connect_timeout_ns),
             };
@@ -126,7 +126,7 @@ impl Connections {
     pub(super) fn note_requests(&mut self) {
         // Of the others it was noted when they were looked at last.
         for slot in self.busy.iter() {
-            self.all[slot].tally_mut().note_looked_at();
+            self.all[slot.index()].tally_mut().note_looked_at();
         }
     }
 
@@ -140,7 +140,7 @@ impl Connections {
 
     /// The first server from `from` on to which something is to be written, and whether that is the proxy's own question.
     #[inline(always)]
-    pub(super) fn next_output(&self, from: usize) -> Option<(usize, bool)> {
+    pub(super) fn next_output(&self, from: usize) -> Option<(Slot, bool)> {
         if self.greetings > 0
             && let Some(server) = self.next_greeted(from)
         {
@@ -151,28 +151,28 @@ impl Connections {
 
     /// The first slot from `from` on of a server to which requests are to be written.
     #[inline(always)]
-    fn next_to_write(&self, mut from: usize) -> Option<usize> {
+    fn next_to_write(&self, mut from: usize) -> Option<Slot> {
         loop {
             let slot = self.busy.next(from)?;
-            if self.all[slot].wants_write() {
+            if self.all[slot.index()].wants_write() {
                 return Some(slot);
             }
-            from = slot + 1;
+            from = slot.index() + 1;
         }
     }
 
     /// The next server that is to be greeted, if it comes before the next one for which requests wait.
     #[cold]
-    fn next_greeted(&self, first: usize) -> Option<usize> {
-        let mut busy = std::iter::successors(self.busy.next(first), |&it| self.busy.next(it + 1));
+    fn next_greeted(&self, first: usize) -> Option<Slot> {
+        let mut busy = std::iter::successors(self.busy.next(first), |&it| self.busy.next(it.index() + 1));
         let next = busy.find(|&server| self[server].link().wants_to_greet() || self[server].wants_write())?;
         self[next].link().wants_to_greet().then_some(next)
     }
 
     /// Bytes for this server.
     #[inline]
-    pub(super) fn output(&self, server: usize) -> &[u8] {
-        let backend = &self.all[server];
+    pub(super) fn output(&self, server: Slot) -> &[u8] {
+        let backend = &self.all[server.index()];
         if self.greetings > 0
             && let Some(greeting) = backend.link().greeting_output()
         {
@@ -185,7 +185,7 @@ impl Connections {
     #[inline]
     pub(super) fn handle_written(
         &mut self,
-        server: usize,
+        server: Slot,
         count: usize,
         (progress_min, now): (usize, Instant),
         forwarded: impl FnMut(RequestKey),
@@ -198,7 +198,7 @@ impl Connections {
 
     /// Bytes were handed to the kernel. Returns whether they were a greeting's.
     #[cold]
-    fn note_greeted(&mut self, server: usize, count: usize) -> bool {
+    fn note_greeted(&mut self, server: Slot, count: usize) -> bool {
         self[server].link_mut().note_greeted(count)
     }
 
@@ -209,14 +209,14 @@ impl Connections {
 
     /// Whether nothing of a client goes to this server yet.
     #[inline]
-    pub(super) fn is_greeting(&self, server: usize) -> bool {
+    pub(super) fn is_greeting(&self, server: Slot) -> bool {
         self.greetings > 0 && self[server].link().has_greeting()
     }
 
     // ── all of them ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Hands out the times of all that have some, with the server whose they are, and forgets them.
-    pub(super) fn take_times(&mut self, mut take: impl FnMut(usize, &Distribution)) {
+    pub(super) fn take_times(&mut self, mut take: impl FnMut(Slot, &Distribution)) {
         self.all.iter_mut().for_each(|server| server.tally_mut().take_times(&mut take));
     }
 
@@ -238,26 +238,27 @@ impl Connections {
     }
 }
 
-impl Index<usize> for Connections {
+impl Index<Slot> for Connections {
     type Output = Backend;
 
     #[inline]
-    fn index(&self, slot: usize) -> &Backend {
-        &self.all[slot]
+    fn index(&self, slot: Slot) -> &Backend {
+        &self.all[slot.index()]
     }
 }
 
-impl IndexMut<usize> for Connections {
+impl IndexMut<Slot> for Connections {
     #[inline]
-    fn index_mut(&mut self, slot: usize) -> &mut Backend {
+    fn index_mut(&mut self, slot: Slot) -> &mut Backend {
         self.busy.insert(slot);
-        &mut self.all[slot]
+        &mut self.all[slot.index()]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ids::slot;
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)
@@ -266,7 +267,7 @@ mod tests {
     /// Connected, and looked at once.
     fn idle(count: usize) -> Connections {
         let mut connections = Connections::default();
-        for slot in 0..count {
+        for slot in (0..count).map(Slot::from_index) {
             assert!(connections.put(slot, Backend::new(slot, at(0))).is_none());
             connections[slot].link_mut().begin(at(0));
             connections[slot].link_mut().open(at(0));
@@ -279,16 +280,16 @@ mod tests {
     fn whoever_is_changed_is_busy_until_there_is_nothing_to_do() {
         let mut connections = idle(70);
         assert_eq!(connections.next_busy(0), None);
-        connections[66].count_error();
-        assert_eq!((connections.next_busy(0), connections.busy().count()), (Some(66), 1));
-        connections[66].link_mut().leave_alone(at(50));
+        connections[slot(66)].count_error();
+        assert_eq!((connections.next_busy(0), connections.busy().count()), (Some(slot(66)), 1));
+        connections[slot(66)].link_mut().leave_alone(at(50));
         assert_eq!(connections.look(at(10)), (true, 0));
         assert_eq!(
             (connections.next_busy(0), connections.due(100, 100)),
-            (Some(66), Some(at(50))),
+            (Some(slot(66)), Some(at(50))),
             "it is to be tried again"
         );
-        connections[66].link_mut().open(at(60));
+        connections[slot(66)].link_mut().open(at(60));
         connections.look(at(60));
         assert_eq!((connections.next_busy(0), connections.due(100, 100)), (None, None));
     }
@@ -297,16 +298,20 @@ mod tests {
     fn a_greeting_is_written_before_what_waits() {
         let mut connections = idle(2);
         assert!(!connections.wants_write());
-        connections[1].link_mut().greet(crate::servers::greeting::Question::Version, at(0));
+        connections[slot(1)].link_mut().greet(crate::servers::greeting::Question::Version, at(0));
         connections.count_greetings();
-        assert!(connections.wants_write() && connections.is_greeting(1) && !connections.is_greeting(0));
-        assert_eq!(
-            (connections.next_output(0), connections.output(1)),
-            (Some((1, true)), &b"version\r\n"[..])
+        assert!(
+            connections.wants_write()
+                && connections.is_greeting(slot(1))
+                && !connections.is_greeting(slot(0))
         );
-        connections.handle_written(1, 9, (1, at(0)), |_| panic!("no request waits"));
+        assert_eq!(
+            (connections.next_output(0), connections.output(slot(1))),
+            (Some((slot(1), true)), &b"version\r\n"[..])
+        );
+        connections.handle_written(slot(1), 9, (1, at(0)), |_| panic!("no request waits"));
         assert_eq!(connections.next_output(0), None);
-        let replaced = connections.put(1, Backend::new(1, at(0)));
-        assert!(replaced.is_some() && !connections.is_greeting(1) && !connections.wants_write());
+        let replaced = connections.put(slot(1), Backend::new(slot(1), at(0)));
+        assert!(replaced.is_some() && !connections.is_greeting(slot(1)) && !connections.wants_write());
     }
 }

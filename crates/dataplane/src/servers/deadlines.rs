@@ -1,6 +1,6 @@
 //! When the parts of a pipeline are late: each has a deadline, and the head's moves with the progress of its reply.
 //!
-//! [`Deadlines`] owns which parts were checked, when to check again, and how a long reply or request moves. It is told of parts that come
+//! [`Deadlines`] owns which parts were checked, when to check again, and how a long reply or request moves. It learns of parts that come
 //! and leave, and of bytes that moved; it answers what is late, and when to look again. It changes who waits for a part, and nothing else.
 //!
 //! # Reads whose server says nothing, while there is time to ask another one
@@ -11,8 +11,9 @@
 //! its reads: it is only slow, and another one would have to do the same work again.
 
 use crate::{
-    servers::part::{GivenUp, Part, RequestKey},
+    servers::part::{GivenUp, Part},
     servers::pipeline::Pipeline,
+    wire::ids::RequestKey,
 };
 use std::collections::VecDeque;
 use weir_protocol::Expected;
@@ -21,7 +22,7 @@ use weir_timing::Instant;
 /// No deadline.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// A read that may be asked of another server: where it stands, whose it is, and its keys, each after its length.
+/// A read that may be asked of another server: where it stands, which request it belongs to, and its keys, each after its length.
 pub(crate) type LateRead = (usize, RequestKey, Part, Box<[u8]>);
 
 /// The deadlines of one pipeline.
@@ -31,8 +32,8 @@ pub(super) struct Deadlines {
     unexpired: usize,
     /// Parts before this one were looked at for reads that may be asked elsewhere.
     looked_at: usize,
-    /// No part that stands behind one with a later deadline has an earlier deadline than this. `None`: all stand in the order of
-    /// their deadlines.
+    /// Parts that stand behind one with a later deadline are late at this moment at the earliest. `None`: all stand in the order of their
+    /// deadlines.
     overtaking: Option<Instant>,
     /// The latest deadline of any part.
     latest: Instant,
@@ -77,7 +78,7 @@ impl Deadlines {
         }
     }
 
-    // ── told ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── notes ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A part comes with this deadline. `timeout_ns`: of which half must be used up before another server may be asked, if there is one.
     #[inline(always)]
@@ -90,7 +91,7 @@ impl Deadlines {
         self.soonest = self.soonest.min(first);
     }
 
-    /// So many bytes came from the server, or went there; `goes_on` if the head was under way before them.
+    /// This many bytes came from the server, or went there; `goes_on` if the head was under way before them.
     #[inline]
     pub(super) fn note_progress(&mut self, count: usize, goes_on: bool, progress_min: usize, now: Instant) {
         let (since, moved) = self.progress;
@@ -263,14 +264,18 @@ mod tests {
     fn waiting(deadlines: &[u64]) -> (Pipeline, Deadlines) {
         let (mut pipeline, mut times) = (Pipeline::default(), Deadlines::new(at(0)));
         for (request, &deadline) in deadlines.iter().enumerate() {
-            let part = NewPart::of(request, Expected::Retrieval, Begun::at(at(0)));
+            let part = NewPart::of(RequestKey::from_index(request), Expected::Retrieval, Begun::at(at(0)));
             times.add(at(deadline), true, Some(TIMEOUT_NS));
             pipeline.begin(part, Purpose::Request, at(deadline), at(0));
             pipeline.message().push(b'x');
-            pipeline.finish();
+            pipeline.end_message();
         }
         pipeline.note_written(deadlines.len(), at(0), |_| ());
         (pipeline, times)
+    }
+
+    fn given_up(request: usize) -> GivenUp {
+        GivenUp::Request(RequestKey::from_index(request))
     }
 
     fn late(pipeline: &mut Pipeline, times: &mut Deadlines, terms: Terms, now: u64) -> Vec<GivenUp> {
@@ -285,10 +290,10 @@ mod tests {
         let (mut pipeline, mut times) = waiting(&[100, 300, 200]);
         assert_eq!(times.next(&pipeline, ALONE), Some(at(100)));
         assert_eq!(late(&mut pipeline, &mut times, ALONE, 99), []);
-        assert_eq!(late(&mut pipeline, &mut times, ALONE, 100), [GivenUp::Request(0)]);
+        assert_eq!(late(&mut pipeline, &mut times, ALONE, 100), [given_up(0)]);
         assert_eq!(times.next(&pipeline, ALONE), Some(at(200)), "the last one overtakes");
-        assert_eq!(late(&mut pipeline, &mut times, ALONE, 200), [GivenUp::Request(2)]);
-        assert_eq!(late(&mut pipeline, &mut times, ALONE, 300), [GivenUp::Request(1)]);
+        assert_eq!(late(&mut pipeline, &mut times, ALONE, 200), [given_up(2)]);
+        assert_eq!(late(&mut pipeline, &mut times, ALONE, 300), [given_up(1)]);
         assert_eq!(late(&mut pipeline, &mut times, ALONE, 900), []);
         assert!(!times.may_be_late(at(900)));
     }
@@ -298,11 +303,11 @@ mod tests {
         let (mut pipeline, mut times) = waiting(&[100, 110]);
         let begun = Terms::new(TIMEOUT_NS, false, true, None);
         times.note_progress(10, false, 5, at(90));
-        assert_eq!(late(&mut pipeline, &mut times, begun, 150), [GivenUp::Request(1)]);
+        assert_eq!(late(&mut pipeline, &mut times, begun, 150), [given_up(1)]);
         times.note_progress(4, true, 5, at(150));
         assert_eq!(times.next(&pipeline, begun), Some(at(190)), "so few bytes are no progress");
         assert!(times.has_progressed(TIMEOUT_NS, at(189)) && !times.has_progressed(TIMEOUT_NS, at(190)));
-        assert_eq!(late(&mut pipeline, &mut times, begun, 190), [GivenUp::Request(0)]);
+        assert_eq!(late(&mut pipeline, &mut times, begun, 190), [given_up(0)]);
     }
 
     #[test]
@@ -311,7 +316,10 @@ mod tests {
         assert_eq!(times.reads_late_at(&pipeline, ALONE), None, "nobody else has the keys");
         assert_eq!(times.reads_late_at(&pipeline, COPIED), Some(at(50)));
         let reads = times.late_reads(&pipeline, TIMEOUT_NS, at(60));
-        assert_eq!(reads.iter().map(|(place, request, ..)| (*place, *request)).collect::<Vec<_>>(), [(0, 0)]);
+        assert_eq!(
+            reads.iter().map(|(place, request, ..)| (*place, request.index())).collect::<Vec<_>>(),
+            [(0, 0)]
+        );
         pipeline.parts_mut()[0].note_moved();
         assert_eq!(times.reads_late_at(&pipeline, COPIED), Some(at(70)), "that is the second");
         assert_eq!(late(&mut pipeline, &mut times, COPIED, 100), [GivenUp::Moved]);
@@ -324,6 +332,6 @@ mod tests {
         let taken = [pipeline.take_head(), pipeline.take_head()];
         assert_eq!(taken.map(|part| part.request()), [None, None], "they were given up");
         times.note_left(2);
-        assert_eq!(late(&mut pipeline, &mut times, ALONE, 200), [GivenUp::Request(3)]);
+        assert_eq!(late(&mut pipeline, &mut times, ALONE, 200), [given_up(3)]);
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Questions {
     at_settings: u8,
 }
 
-/// So many times in a row are no accident: a server that is ending still has connections made to it.
+/// This number of times in a row is no accident: a server that is ending still has connections made to it.
 const CLOSED_MAX: u8 = 3;
 
 /// Nobody stores these.

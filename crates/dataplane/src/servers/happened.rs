@@ -1,9 +1,10 @@
-//! What becomes of requests and servers without a reply, told upwards as values, in the order in which it happened.
+//! What becomes of requests and servers without a reply, reported upwards as values, in the order in which it happened.
 
-pub(crate) use crate::servers::pipeline::LostErrands;
+pub(crate) use crate::servers::pipeline::LostMessages;
 use crate::{
-    servers::part::{Part, RequestKey},
+    servers::part::Part,
     wire::fault::Fault,
+    wire::ids::{RequestKey, Slot},
     wire::version::Version,
 };
 use weir_timing::Distribution;
@@ -12,23 +13,23 @@ use weir_timing::Distribution;
 #[derive(Debug)]
 pub(crate) enum Happened {
     /// A connection begins in this slot, which is timed for the server of that slot.
-    Begun(usize),
-    /// The slot is not any more of the server that it was of.
-    Freed(usize),
+    Begun(Slot),
+    /// The slot does not belong to its former server any more.
+    Freed(Slot),
     /// These times belong to the server of this slot.
-    Times(usize, Box<Distribution>),
+    Times(Slot, Box<Distribution>),
     /// A connection was made, or could not be.
     Tried,
     /// A server has closed or refused a connection.
-    MayBeEmpty(usize),
-    /// A server has told its version.
-    Version(usize, Version),
+    MayBeEmpty(Slot),
+    /// A server has reported its version.
+    Version(Slot, Version),
     /// The largest value that any server stores, in bytes.
     ItemSize(usize),
     /// A part of a request got no answer.
     Lost(Box<Lost>),
     /// A connection is gone.
-    Ended { server: usize, errands: LostErrands, ending: Ending },
+    Ended { server: Slot, lost: LostMessages, ending: Ending },
 }
 
 /// A part of a request that got no answer.
@@ -38,7 +39,7 @@ pub(crate) struct Lost {
     pub(crate) part: Part,
     /// Its keys, each after its length, where it may be asked for again.
     pub(crate) keys: Box<[u8]>,
-    pub(crate) server: usize,
+    pub(crate) server: Slot,
     pub(crate) fault: Fault,
     pub(crate) retry: Retry,
 }

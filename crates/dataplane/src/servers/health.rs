@@ -1,6 +1,6 @@
 //! Whether a server answers, and how fast: what its replies and its silence say.
 //!
-//! [`Health`] owns how many requests in a row were late, since when, and how long answers took of late. It is told of late requests, of
+//! [`Health`] owns how many requests in a row were late, since when, and how long answers took of late. It learns of late requests, of
 //! answers and of what they took; it answers whether the server is silent. What follows from that is decided in `mark_down.rs` and in
 //! `second_opinion.rs`.
 
@@ -24,7 +24,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// So many requests were late. Returns how many that are since anything was heard.
+    /// This many requests were late. Returns how many that are since anything was heard.
     pub(super) fn note_late(&mut self, count: usize, now: Instant) -> u32 {
         if self.late_in_a_row == 0 {
             self.late_since = now;

@@ -1,6 +1,6 @@
 //! Whether the replies of a connection are in step with its requests.
 //!
-//! Replies are told apart by their order alone. A server that loses requests and goes on, or whatever stands before it and does so, puts
+//! Replies are distinguished by their order alone. A server that loses requests and goes on, or whatever stands before it and does so, puts
 //! the reply to each later request into the place of an earlier one that was given up. Where all replies are alike (`STORED`), nothing
 //! looks wrong: every request is late, for ever.
 //!
@@ -17,7 +17,7 @@
 //! request was given up, if the next reply is still that request's, and then after pauses that double. A server that is frozen
 //! answers them all in their turn.
 //!
-//! It is told of late replies, late requests and the answer; it says whether to ask.
+//! It learns of late replies, late requests and the answer; it says whether to ask.
 
 use crate::servers::part::Part;
 use weir_timing::Instant;

@@ -1,17 +1,18 @@
 //! Connections to servers: made, greeted, tried again, marked down, asked about, given up, lost.
 //!
-//! [`Lifecycle`] owns all connections with their slots, and decides what becomes of one when it is made, answers, is silent or ends. It is told
-//! what the driver did and what came; the values of each server (`backend.rs`) say what that means. What the driver is to do and what
-//! whoever asks servers has to know goes into [`Notices`].
+//! [`Lifecycle`] owns all connections with their slots, and decides what becomes of one when it is made, answers, is silent or ends. It
+//! learns what the driver did and what came; the values of each server (`backend.rs`) say what that means. What the driver is to do and
+//! what whoever asks servers has to know goes into [`Notices`].
 
 #[cfg(test)]
 mod tests;
 
 use crate::{
+    Mutation,
     config::Config,
     meter::counters::Counters,
     routes::Routes,
-    servers::backend::{Backend, Purpose},
+    servers::backend::{Backend, Part, Purpose},
     servers::changes::{Change, DownReason, ReplacedReason, ServerChange},
     servers::connections::Connections,
     servers::deadlines::LateRead,
@@ -22,12 +23,12 @@ use crate::{
     servers::link::{Jitter, Said, State},
     servers::mark_down,
     servers::notices::Notices,
-    servers::part::Part,
     servers::second_opinion::{SecondOpinions, Step, silence},
     servers::slots::Slots,
     wire::fault::Fault,
+    wire::ids::{RequestKey, Slot},
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use weir_protocol::{Expected, Violation};
 use weir_routing::Server;
 use weir_timing::Instant;
@@ -104,13 +105,13 @@ impl Lifecycle {
     }
 
     #[inline]
-    pub(super) const fn notices(&mut self) -> &mut Notices {
-        &mut self.notices
+    pub(super) const fn notices(&self) -> &Notices {
+        &self.notices
     }
 
     #[inline]
-    pub(super) fn has_changes(&self) -> bool {
-        self.notices.has_changes()
+    pub(super) const fn notices_mut(&mut self) -> &mut Notices {
+        &mut self.notices
     }
 
     /// What is queued for a server is being taken by the driver; calls `taken` for each request, with how many left the queue before it,
@@ -118,9 +119,9 @@ impl Lifecycle {
     #[inline]
     pub(super) fn dequeue(
         &mut self,
-        server: usize,
+        server: Slot,
         now: Instant,
-        mut taken: impl FnMut(usize, u64, &Arc<str>),
+        mut taken: impl FnMut(RequestKey, u64, &Arc<str>),
     ) {
         let Self { connections, slots, .. } = self;
         let backend = connections.at(server);
@@ -129,7 +130,7 @@ impl Lifecycle {
 
     /// Something has become of the server of this slot.
     #[cold]
-    pub(super) fn note_change(&mut self, slot: usize, what: ServerChange) {
+    pub(super) fn note_change(&mut self, slot: Slot, what: ServerChange) {
         if self.slots.is_serving(slot) || what == ServerChange::Left {
             let change = Change { slot, server: Arc::clone(self.slots.name(slot)), what };
             self.counters.server_changes_dropped += u64::from(!self.notices.note_change(change));
@@ -139,7 +140,7 @@ impl Lifecycle {
     // ── slots ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A slot for a server that has none. There is room for all of a table's.
-    pub(super) fn take_slot(&mut self, server: &Server, now: Instant) -> usize {
+    pub(super) fn take_slot(&mut self, server: &Server, now: Instant) -> Slot {
         let slot = self.slots.take(server.clone(), None).expect("there is room for the table");
         self.renew_slot(slot, slot, now);
         self.notices.tell(Happened::Begun(slot));
@@ -150,14 +151,14 @@ impl Lifecycle {
     }
 
     /// A slot for another connection to a server, if one is free.
-    pub(super) fn take_slot_beside(&mut self, server: usize, now: Instant) -> Option<usize> {
+    pub(super) fn take_slot_beside(&mut self, server: Slot, now: Instant) -> Option<Slot> {
         let slot = self.slots.take(self.slots.server(server).clone(), Some(server))?;
         self.renew_slot(slot, server, now);
         Some(slot)
     }
 
     /// Puts a new connection into a slot, whose replies are timed for the server of slot `timed_as`.
-    fn renew_slot(&mut self, slot: usize, timed_as: usize, now: Instant) {
+    fn renew_slot(&mut self, slot: Slot, timed_as: Slot, now: Instant) {
         let Some(before) = self.connections.put(slot, Backend::new(timed_as, now)) else { return };
         if before.has_copies() {
             self.notices.tell(Happened::Freed(slot));
@@ -170,11 +171,10 @@ impl Lifecycle {
     /// From now on keys go by these routes: servers that they do not name leave. Returns whether any does.
     pub(super) fn follow(&mut self, routes: &Arc<Routes>) -> bool {
         self.routes = Arc::clone(routes);
-        let mut named = vec![false; self.slots.len()];
-        routes.servers().iter().for_each(|&slot| named[usize::from(slot)] = true);
+        let named: BTreeSet<_> = routes.servers().iter().copied().collect();
         let mut is_any_leaving = false;
-        for slot in 0..named.len() {
-            if self.slots.is_serving(slot) && !named[self.slots.own(slot)] {
+        for slot in self.slots.all() {
+            if self.slots.is_serving(slot) && !named.contains(&self.slots.own(slot)) {
                 self.slots.leave(slot);
                 is_any_leaving = true;
                 // There will be no other connection: what waits is sent on this one.
@@ -186,7 +186,7 @@ impl Lifecycle {
     }
 
     /// A slot is not used any more: its connection ends, and nothing is asked about it.
-    pub(super) fn free_slot(&mut self, slot: usize, now: Instant) {
+    pub(super) fn free_slot(&mut self, slot: Slot, now: Instant) {
         self.notices.disconnect_for_good(slot);
         self.slots.free(slot);
         self.counters.servers_left += u64::from(self.slots.beside(slot).is_none());
@@ -195,7 +195,7 @@ impl Lifecycle {
     }
 
     /// The connection of a slot is replaced: everything that was begun on it is answered.
-    pub(super) fn replace_connection(&mut self, slot: usize, now: Instant) {
+    pub(super) fn replace_connection(&mut self, slot: Slot, now: Instant) {
         self.notices.disconnect_for_good(slot);
         let lost = self.connections[slot].renew(now);
         self.notices.tell_ended(slot, lost, Ending::Otherwise);
@@ -208,7 +208,7 @@ impl Lifecycle {
     /// Nobody is connected to and nobody will be.
     pub(super) fn forget_all(&mut self, now: Instant) {
         self.notices.forget();
-        (0..self.connections.len()).for_each(|slot| self.renew_slot(slot, slot, now));
+        self.slots.all().for_each(|slot| self.renew_slot(slot, slot, now));
     }
 
     // ── the proxy's own messages ───────────────────────────────────────────────────────────────────────────────────────────
@@ -216,7 +216,7 @@ impl Lifecycle {
     /// Sends a message that no request asked for.
     pub(super) fn send_own(
         &mut self,
-        server: usize,
+        server: Slot,
         (purpose, expected): (Purpose, Expected),
         now: Instant,
         compose: impl FnOnce(&mut Backend),
@@ -224,11 +224,11 @@ impl Lifecycle {
         let backend = &mut self.connections[server];
         backend.begin_own_message(purpose, expected, &self.config, now);
         compose(backend);
-        backend.finish_message();
+        backend.end_message();
     }
 
     /// Asks a server for its version: who answers has answered all that came before.
-    fn ask_version(&mut self, server: usize, purpose: Purpose, now: Instant) {
+    fn ask_version(&mut self, server: Slot, purpose: Purpose, now: Instant) {
         self.send_own(server, (purpose, Expected::Version), now, |backend| {
             backend.message().extend_from_slice(b"version\r\n");
         });
@@ -236,7 +236,7 @@ impl Lifecycle {
 
     /// Asks a server whose replies may be out of step.
     #[cold]
-    fn ask_in_step(&mut self, server: usize, now: Instant) {
+    fn ask_in_step(&mut self, server: Slot, now: Instant) {
         let backend = &mut self.connections[server];
         // Who does not know the question would end the connection, with all that is on it.
         if !backend.link().is_established() || backend.questions().lacks_version() {
@@ -249,15 +249,15 @@ impl Lifecycle {
 
     /// Whether a server that was just connected is asked what it stores. One that has closed several connections instead of answering is not:
     /// not everything that speaks memcached's protocol knows the question.
-    fn is_asked_item_size(&self, server: usize) -> bool {
+    fn is_asked_item_size(&self, server: Slot) -> bool {
         let is_own = self.slots.beside(server).is_none();
-        let may_know =
-            self.connections[server].questions().may_know_settings() || !self.config.spares_questions();
+        let may_know = self.connections[server].questions().may_know_settings()
+            || self.config.is_without(Mutation::ClosedQuestion);
         self.config.asks_item_size && is_own && may_know
     }
 
     /// A server has said what it stores.
-    fn learn_item_size(&mut self, server: usize, reply: &[u8]) {
+    fn learn_item_size(&mut self, server: Slot, reply: &[u8]) {
         if let Some(bytes) = item_size(reply) {
             self.connections[server].set_item_size(bytes);
         }
@@ -268,14 +268,14 @@ impl Lifecycle {
 
     // ── made ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    pub(super) fn connect(&mut self, server: usize, now: Instant) {
+    pub(super) fn connect(&mut self, server: Slot, now: Instant) {
         self.connections[server].link_mut().begin(now);
         self.connections.count_greetings();
         self.notices.connect(server);
     }
 
     /// The connection that was asked for is there.
-    pub(super) fn handle_connected(&mut self, server: usize, now: Instant) {
+    pub(super) fn handle_connected(&mut self, server: Slot, now: Instant) {
         if self.second_opinions.has(server) {
             return self.ask_second_opinion(server, now);
         }
@@ -285,7 +285,7 @@ impl Lifecycle {
     }
 
     /// The connection could not be made, or the server closed it.
-    pub(super) fn handle_disconnected(&mut self, server: usize, now: Instant) {
+    pub(super) fn handle_disconnected(&mut self, server: Slot, now: Instant) {
         self.notices.tell(Happened::MayBeEmpty(server));
         match self.connections[server].state() {
             State::Up | State::Silent => {
@@ -301,7 +301,7 @@ impl Lifecycle {
     }
 
     /// An established connection broke without the server's doing.
-    pub(super) fn handle_broken(&mut self, server: usize, now: Instant) {
+    pub(super) fn handle_broken(&mut self, server: Slot, now: Instant) {
         if !self.connections[server].link().is_connected() {
             return self.handle_disconnected(server, now);
         }
@@ -313,8 +313,8 @@ impl Lifecycle {
     // ── greeted ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A connection was made. Nothing of a client goes there before the server has shown that it serves us.
-    fn greet(&mut self, server: usize, now: Instant) {
-        let question = if self.config.greets() {
+    fn greet(&mut self, server: Slot, now: Instant) {
+        let question = if self.config.greets_servers && !self.config.is_without(Mutation::Greeting) {
             self.connections[self.slots.own(server)].questions().first()
         } else if self.is_asked_item_size(server) {
             Question::Settings
@@ -325,14 +325,14 @@ impl Lifecycle {
         self.connections.count_greetings();
     }
 
-    fn ask(&mut self, server: usize, question: Question) {
+    fn ask(&mut self, server: Slot, question: Question) {
         self.connections[server].link_mut().ask(question);
         self.connections.count_greetings();
     }
 
     /// What a server says to a greeting.
     #[cold]
-    pub(super) fn take_greeting(&mut self, server: usize, bytes: &[u8], now: Instant) {
+    pub(super) fn take_greeting(&mut self, server: Slot, bytes: &[u8], now: Instant) {
         let backend = &mut self.connections[server];
         let Some(Said { greeted, question, excerpt }) = backend.link_mut().take_greeting_bytes(bytes) else {
             return;
@@ -359,7 +359,7 @@ impl Lifecycle {
     }
 
     /// A question was answered.
-    fn go_on_greeting(&mut self, server: usize, now: Instant) {
+    fn go_on_greeting(&mut self, server: Slot, now: Instant) {
         let own = self.slots.own(server);
         let Some((question, version, reply)) = self.connections[server].link_mut().end_question() else {
             return;
@@ -380,9 +380,9 @@ impl Lifecycle {
     }
 
     /// A connection ended before it was used. Returns whether the server has closed it at a question that it need not know, and is to be
-    /// connected to at once: it has shown that it serves us, and nothing of a client was lost.
+    /// connected to at once. It has shown that it serves us, and nothing of a client was lost.
     #[cold]
-    fn note_closed_at_question(&mut self, server: usize) -> bool {
+    fn note_closed_at_question(&mut self, server: Slot) -> bool {
         let Some(question) = self.connections[server].link().unanswered_question() else { return false };
         self.counters.server_questions_closed += 1;
         self.note_unknown_question(server, question);
@@ -390,13 +390,13 @@ impl Lifecycle {
     }
 
     /// A connection was not ready for use in time. Who answers `version` and then nothing may not know the question behind it.
-    fn note_silent_at_question(&mut self, server: usize) {
+    fn note_silent_at_question(&mut self, server: Slot) {
         if self.connections[server].link().question() == Some(Question::Settings) {
             self.note_unknown_question(server, Question::Settings);
         }
     }
 
-    fn note_unknown_question(&mut self, server: usize, question: Question) {
+    fn note_unknown_question(&mut self, server: Slot, question: Question) {
         let own = self.slots.own(server);
         if self.connections[own].questions_mut().note_closed(question) {
             self.note_change(own, ServerChange::QuestionUnknown);
@@ -404,7 +404,7 @@ impl Lifecycle {
     }
 
     /// A connection on which requests may be sent.
-    fn use_connection(&mut self, server: usize, now: Instant) {
+    fn use_connection(&mut self, server: Slot, now: Instant) {
         let backend = &mut self.connections[server];
         backend.link_mut().open(now);
         backend.health_mut().note_heard();
@@ -414,9 +414,9 @@ impl Lifecycle {
 
     // ── tried again ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// A connection is lost. A server that has accepted two in a row and answered nothing on either is left alone for a while, as one
-    /// that refuses them: what listens there may be no memcached, and would be connected to without end.
-    fn connect_again(&mut self, server: usize, reason: DownReason, now: Instant) {
+    /// A connection is lost. A server that has accepted two in a row and answered nothing on either is left alone for a while, as one that
+    /// refuses them. What listens there may be no memcached, and would be connected to without end.
+    fn connect_again(&mut self, server: Slot, reason: DownReason, now: Instant) {
         if self.second_opinions.has(server) {
             return self.lose_second_opinion(server, now);
         }
@@ -427,7 +427,7 @@ impl Lifecycle {
         self.leave_alone(server, reason, now);
     }
 
-    fn leave_alone(&mut self, server: usize, reason: DownReason, now: Instant) {
+    fn leave_alone(&mut self, server: Slot, reason: DownReason, now: Instant) {
         let bounds = (self.config.reconnect_delay_min_ns, self.config.reconnect_delay_max_ns);
         let link = self.connections[server].link_mut();
         let pause = link.pause(bounds, &mut self.jitter);
@@ -439,7 +439,7 @@ impl Lifecycle {
 
     /// Time may have run out: connects to a server if it is needed, tries it again, gives an attempt up that takes too long. Returns the
     /// reads that may be asked of others.
-    pub(super) fn look_at_time(&mut self, server: usize, now: Instant) -> Vec<LateRead> {
+    pub(super) fn look_at_time(&mut self, server: Slot, now: Instant) -> Vec<LateRead> {
         if !self.connections[server].may_be_late(now) {
             return Vec::new();
         }
@@ -464,7 +464,7 @@ impl Lifecycle {
     }
 
     /// Gives up what of this server is late.
-    pub(super) fn give_up_late(&mut self, server: usize, now: Instant) {
+    pub(super) fn give_up_late(&mut self, server: Slot, now: Instant) {
         if !self.connections[server].may_be_late(now) {
             return;
         }
@@ -478,7 +478,7 @@ impl Lifecycle {
             late.push((request, part));
         });
         // Only where the rule is switched off, for a test (`Mutation::Barrier`).
-        let is_given_up = !self.config.has_barrier();
+        let is_given_up = self.config.is_without(Mutation::Barrier);
         let count = late.len() + moved;
         if count > 0 {
             self.counters.server_timeouts += count as u64;
@@ -502,8 +502,8 @@ impl Lifecycle {
         }
     }
 
-    /// No connection could be made that is of use.
-    fn connect_failed(&mut self, server: usize, fault: Fault, now: Instant) {
+    /// No connection could be made that can be used.
+    fn connect_failed(&mut self, server: Slot, fault: Fault, now: Instant) {
         if self.second_opinions.has(server) {
             return self.lose_second_opinion(server, now);
         }
@@ -520,7 +520,7 @@ impl Lifecycle {
     // ── lost ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A reply cannot be read: the connection is made anew.
-    pub(super) fn give_up_connection(&mut self, server: usize, reason: Violation, now: Instant) {
+    pub(super) fn give_up_connection(&mut self, server: Slot, reason: Violation, now: Instant) {
         self.counters.server_violations += 1;
         self.notices.disconnect(server);
         let said = reason.to_string();
@@ -544,15 +544,15 @@ impl Lifecycle {
         }
     }
 
-    fn lose_connection(&mut self, server: usize, fault: Fault, ending: Ending, now: Instant) {
+    fn lose_connection(&mut self, server: Slot, fault: Fault, ending: Ending, now: Instant) {
         self.counters.server_disconnects += 1;
         let backend = &self.connections[server];
-        let errands = backend.pipeline().errands();
+        let lost = backend.pipeline().lost_messages();
         self.lose_parts(server, fault, now);
-        self.notices.tell_ended(server, errands, ending);
+        self.notices.tell_ended(server, lost, ending);
     }
 
-    fn lose_parts(&mut self, server: usize, fault: Fault, now: Instant) {
+    fn lose_parts(&mut self, server: Slot, fault: Fault, now: Instant) {
         let is_replicated = self.routes.is_replicated();
         let mut lost = Vec::new();
         self.connections[server].disconnect(now, |request, part, keys| {
@@ -567,8 +567,8 @@ impl Lifecycle {
 
     // ── marked down ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// So many requests to a server were late.
-    fn note_late(&mut self, server: usize, count: usize, now: Instant) {
+    /// This many requests to a server were late.
+    fn note_late(&mut self, server: Slot, count: usize, now: Instant) {
         let backend = &mut self.connections[server];
         let late = backend.health_mut().note_late(count, now);
         if !mark_down::is_silent(backend, late, &self.config) || !self.slots.is_serving(server) {
@@ -581,7 +581,7 @@ impl Lifecycle {
         }
     }
 
-    fn mark_down(&mut self, server: usize, now: Instant) {
+    fn mark_down(&mut self, server: Slot, now: Instant) {
         self.counters.servers_marked_down += 1;
         let timeouts = self.connections[server].health().late_in_a_row();
         self.connections[server].link_mut().silence();
@@ -591,7 +591,7 @@ impl Lifecycle {
 
     /// It has answered, and with that everything that was sent before.
     #[cold]
-    pub(super) fn mark_up(&mut self, server: usize, now: Instant) {
+    pub(super) fn mark_up(&mut self, server: Slot, now: Instant) {
         if self.second_opinions.has(server) {
             return self.take_second_opinion(server, now);
         }
@@ -608,14 +608,14 @@ impl Lifecycle {
 
     /// A connection has been silent for as many timeouts as mark a server down.
     #[cold]
-    fn doubt(&mut self, slot: usize, now: Instant) {
-        if self.config.has_second_opinions() {
+    fn doubt(&mut self, slot: Slot, now: Instant) {
+        if !self.config.is_without(Mutation::SecondOpinion) {
             self.second_opinions.begin(slot, now);
         }
     }
 
     /// A server is in the table again that was leaving. Whoever leaves is not asked about.
-    pub(super) fn doubt_if_silent(&mut self, slot: usize, now: Instant) {
+    pub(super) fn doubt_if_silent(&mut self, slot: Slot, now: Instant) {
         if self.connections[slot].state() == State::Silent {
             self.doubt(slot, now);
         } else {
@@ -647,7 +647,7 @@ impl Lifecycle {
         }
     }
 
-    fn ask_beside(&mut self, about: usize, now: Instant) {
+    fn ask_beside(&mut self, about: Slot, now: Instant) {
         let second = self.take_slot_beside(self.slots.own(about), now);
         let times = (self.config.timeout_ns, self.config.reconnect_delay_max_ns);
         self.second_opinions.note_asked(about, second, times, now);
@@ -657,37 +657,38 @@ impl Lifecycle {
         }
     }
 
-    fn drop_second(&mut self, second: usize, now: Instant) {
+    fn drop_second(&mut self, second: Slot, now: Instant) {
         self.notices.disconnect_for_good(second);
         self.slots.free(second);
         self.renew_slot(second, second, now);
     }
 
     /// The server answers others, and not this connection. Nobody knows what it still has of it.
-    fn replace_dead(&mut self, about: usize, now: Instant) {
+    fn replace_dead(&mut self, about: Slot, now: Instant) {
         self.counters.server_connections_dead += 1;
         self.notices.disconnect(about);
         self.note_change(about, ServerChange::Replaced(ReplacedReason::Dead));
-        let ending = self.config.ending_of_dead();
+        let is_lost = self.config.is_without(Mutation::DeadEnding);
+        let ending = if is_lost { Ending::ByServer } else { Ending::Otherwise };
         self.lose_connection(about, Fault::Closed, ending, now);
         self.connect_again(about, DownReason::Unanswered, now);
     }
 
     /// A second connection was made.
-    fn ask_second_opinion(&mut self, second: usize, now: Instant) {
+    fn ask_second_opinion(&mut self, second: Slot, now: Instant) {
         self.connections[second].link_mut().open(now);
         self.ask_version(second, Purpose::Barrier, now);
     }
 
-    /// A second connection was answered, whatever it was told.
-    pub(super) fn take_second_opinion(&mut self, second: usize, now: Instant) {
+    /// A second connection was answered, whatever the answer was.
+    pub(super) fn take_second_opinion(&mut self, second: Slot, now: Instant) {
         if let Some(about) = self.second_opinions.note_answered(second, self.config.timeout_ns, now) {
             self.connections[about].health_mut().listen();
         }
     }
 
     /// A second connection is lost, or could not be made.
-    fn lose_second_opinion(&mut self, second: usize, now: Instant) {
+    fn lose_second_opinion(&mut self, second: Slot, now: Instant) {
         self.second_opinions.note_lost(second);
         self.drop_second(second, now);
     }

@@ -1,7 +1,7 @@
 //! The connection to a server: in which state it is, and when it is tried again.
 //!
 //! ```text
-//!   Idle ──begin──▶ Connecting ──greet──▶ Greeting ──open──▶ Up ◀──answered── Silent
+//!   Idle ──begin──▶ Connecting ──greet──▶ Greeting ──open──▶ Up ◀────wake──── Silent
 //!                     ▲  │                   │               │ ╲──silence───────▲
 //!                     │  │ failed            │ refused       │ lost: at once, or left alone if it did not last
 //!                     │  ▼                   ▼               ▼
@@ -10,9 +10,12 @@
 //!                     ╰──────────────────────────────────────╯
 //! ```
 //!
-//! [`Link`] owns the state, the greeting that is open on it (`greeting.rs`), whether the kernel takes bytes, whether the connection is to be
-//! replaced, and how often in a row it failed. It is told what was done and what came of it. It answers whether requests may be
-//! sent, wait or are refused, when to look at it again, and how long to pause.
+//! Where nothing is asked before clients' requests, `open` comes in the place of `greet`. A connection that is `Silent` is lost like one
+//! that is `Up`.
+//!
+//! [`Link`] owns the state, the greeting that is open on it (`greeting.rs`), whether the kernel takes bytes, whether the connection is to
+//! be replaced, and how often in a row it failed. It learns what was done and what came of it. It answers whether requests may be sent,
+//! wait or are refused, when to look at it again, and how long to pause.
 
 use crate::{
     servers::changes::DownReason,
@@ -273,7 +276,7 @@ impl Link {
         !self.blocked && self.greeting_output().is_some_and(|output| !output.is_empty())
     }
 
-    /// So many bytes of it were handed to the kernel. Returns whether there is a greeting.
+    /// This many bytes of it were handed to the kernel. Returns whether there is a greeting.
     pub(super) fn note_greeted(&mut self, count: usize) -> bool {
         let Some(greeting) = &mut self.greeting else { return false };
         greeting.handle_written(count);
@@ -356,7 +359,7 @@ impl Link {
     }
 
     /// The connection is given up because of what the server said on it. Good replies before that do not make the next one better: only one
-    /// that lasts does. `counts`: it was nobody's else trouble.
+    /// that lasts does. `counts`: the trouble was not that of another get in the same message.
     pub(super) fn note_violation(&mut self, counts: bool, lasting_ns: u64, now: Instant) {
         let counts = u32::from(counts);
         let has_lasted = self.has_lasted(lasting_ns, now);
@@ -374,7 +377,7 @@ impl Jitter {
         Self(seed | 1)
     }
 
-    /// Between half and all of so many nanoseconds.
+    /// Between half and all of this many nanoseconds.
     fn shorten(&mut self, nanos: u64) -> u64 {
         // xorshift64: jitter needs no better randomness.
         self.0 ^= self.0 << 13;

@@ -3,8 +3,8 @@
 use crate::{servers::backend::Backend, wire::key::write_meta};
 use weir_protocol::{Expected, Request};
 
-/// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and is told by what comes before
-/// the `MN`.
+/// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and shows in what comes before the
+/// `MN`.
 pub(crate) fn write_message(request: Request<'_>, expected: Expected, backend: &mut Backend) {
     let Request::Meta(meta) = request else { return request.write_to(backend.message()) };
     let echo = write_meta(meta, backend.message());

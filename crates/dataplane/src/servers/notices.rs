@@ -1,4 +1,4 @@
-//! What others are to be told: the driver, whoever asks servers, and the operator.
+//! What is to be reported to others: the driver, whoever asks servers, and the operator.
 //!
 //! [`Notices`] owns what was not asked for yet, each in its order: [`Order`]s for the driver, [`Happened`] for whoever asks servers, and
 //! [`Change`]s for the operator.
@@ -7,11 +7,12 @@ use crate::{
     servers::changes::{Change, Changes},
     servers::happened::{Ending, Happened, Lost},
     servers::order::Order,
-    servers::pipeline::LostErrands,
+    servers::pipeline::LostMessages,
+    wire::ids::Slot,
 };
 use std::collections::VecDeque;
 
-/// What was not told yet.
+/// What was not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     orders: VecDeque<Order>,
@@ -23,6 +24,11 @@ impl Notices {
     #[inline]
     pub(super) fn poll_order(&mut self) -> Option<Order> {
         self.orders.pop_front()
+    }
+
+    #[inline]
+    pub(super) fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
     }
 
     #[inline]
@@ -40,16 +46,16 @@ impl Notices {
         !self.changes.is_empty()
     }
 
-    pub(super) fn connect(&mut self, slot: usize) {
+    pub(super) fn connect(&mut self, slot: Slot) {
         self.orders.push_back(Order::Connect(slot));
     }
 
-    pub(super) fn disconnect(&mut self, slot: usize) {
+    pub(super) fn disconnect(&mut self, slot: Slot) {
         self.orders.push_back(Order::Disconnect(slot));
     }
 
     /// The same for a slot of which the driver may not know that it was to be connected.
-    pub(super) fn disconnect_for_good(&mut self, slot: usize) {
+    pub(super) fn disconnect_for_good(&mut self, slot: Slot) {
         self.orders.retain(|order| *order != Order::Connect(slot));
         self.disconnect(slot);
     }
@@ -62,8 +68,8 @@ impl Notices {
         self.tell(Happened::Lost(Box::new(lost)));
     }
 
-    pub(super) fn tell_ended(&mut self, server: usize, errands: LostErrands, ending: Ending) {
-        self.tell(Happened::Ended { server, errands, ending });
+    pub(super) fn tell_ended(&mut self, server: Slot, lost: LostMessages, ending: Ending) {
+        self.tell(Happened::Ended { server, lost, ending });
     }
 
     /// Whether there was room for it.
@@ -81,17 +87,18 @@ impl Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ids::slot;
 
     #[test]
     fn what_was_not_begun_is_not_begun_when_the_slot_is_given_up() {
         let mut notices = Notices::default();
-        notices.connect(1);
-        notices.connect(2);
-        notices.disconnect_for_good(1);
+        notices.connect(slot(1));
+        notices.connect(slot(2));
+        notices.disconnect_for_good(slot(1));
         notices.tell(Happened::Tried);
         let orders: Vec<_> = std::iter::from_fn(|| notices.poll_order()).collect();
-        assert_eq!(orders, [Order::Connect(2), Order::Disconnect(1)]);
-        notices.connect(3);
+        assert_eq!(orders, [Order::Connect(slot(2)), Order::Disconnect(slot(1))]);
+        notices.connect(slot(3));
         notices.forget();
         assert!(notices.poll_order().is_none() && notices.poll_happened().is_some());
     }

@@ -1,7 +1,7 @@
 //! What one request wants of one server: its place in the pipeline, and what is done with its reply.
 //!
-//! [`Part`] owns who waits for the reply, which bytes of the stream to the server are its message, and by when the reply is wanted. It is
-//! told what becomes of the request; it answers whose the reply is, and whether it matters when it comes.
+//! [`Part`] owns who waits for the reply, which bytes of the stream to the server are its message, and by when the reply is wanted. It
+//! learns what becomes of the request; it answers to whom the reply belongs, and whether it matters when it comes.
 //!
 //! ```text
 //!                   ╭──the whole reply has come──▶ Answered: the reply to the message goes on
@@ -11,12 +11,9 @@
 //!
 //! A part stays in its place until its reply has come, whoever waits: that is why a late reply cannot reach anybody else.
 
-use crate::servers::begun::Begun;
+use crate::{servers::begun::Begun, wire::ids::RequestKey};
 use weir_protocol::Expected;
 use weir_timing::Instant;
-
-/// Index of a request in service.
-pub(crate) type RequestKey = usize;
 
 /// What one request wants of one server.
 #[derive(Clone, Copy, Debug)]
@@ -366,6 +363,8 @@ impl Part {
 mod tests {
     use super::*;
 
+    const ASKED: RequestKey = RequestKey::from_index(7);
+
     fn part(request: Option<RequestKey>, purpose: Purpose) -> Part {
         let created = Begun::at(Instant::ZERO);
         let new = NewPart { request, expected: Expected::Retrieval, decides: true, index: 3, created };
@@ -374,16 +373,16 @@ mod tests {
 
     #[test]
     fn time_is_up_once() {
-        let mut asked = part(Some(7), Purpose::Request);
+        let mut asked = part(Some(ASKED), Purpose::Request);
         assert!(asked.is_awaited() && !asked.is_given_up());
-        assert_eq!(asked.give_up(), Some(GivenUp::Request(7)));
+        assert_eq!(asked.give_up(), Some(GivenUp::Request(ASKED)));
         assert_eq!((asked.give_up(), asked.request()), (None, None));
         assert!(!asked.is_awaited() && asked.is_given_up());
     }
 
     #[test]
     fn what_was_asked_elsewhere_still_counts_as_late() {
-        let mut moved = part(Some(7), Purpose::Request);
+        let mut moved = part(Some(ASKED), Purpose::Request);
         moved.note_moved();
         assert_eq!(moved.request(), None);
         assert!(moved.is_awaited());
@@ -393,7 +392,7 @@ mod tests {
 
     #[test]
     fn what_was_answered_was_not_given_up() {
-        let mut answered = part(Some(7), Purpose::Request);
+        let mut answered = part(Some(ASKED), Purpose::Request);
         answered.note_answered();
         assert_eq!((answered.give_up(), answered.take_request()), (None, None));
         assert!(answered.is_answered() && !answered.is_given_up());

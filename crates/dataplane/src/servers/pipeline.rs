@@ -1,7 +1,7 @@
 //! The messages on one connection to a server: their order, their bytes, and how far they have gone.
 //!
 //! ```text
-//!            begin, finish          dequeue                note_written                reply
+//!          begin, end_message       dequeue                note_written                reply
 //!   request ────────▶ queued ─────────────────▶ leaving ──────────────▶ in flight ──────────▶ done: take_head
 //!                     │  parts[dequeued..]       parts[sent..dequeued]  │  parts[..sent]
 //!                     └───────────── deadline: the part is abandoned ───┴▶ stays in its place, its reply is thrown away
@@ -11,7 +11,7 @@
 //! (its time was up) keeps its place and loses its request: that is why a late reply cannot reach anybody.
 //!
 //! [`Pipeline`] owns the parts, the bytes that are not with the kernel yet, and the keys that replies are checked against. It is given
-//! messages, and told what was written and answered. It answers what is to be written, whose the next reply is, and what of it is lost
+//! messages, and learns what was written and answered. It answers what is to be written, whose the next reply is, and what of it is lost
 //! when the connection is. Several gets may stand in one message (`line.rs`). When a part is late is not its affair (`deadlines.rs`).
 
 mod line;
@@ -19,7 +19,8 @@ mod line;
 use crate::{
     config::Config,
     memory::buffer::{ByteQueue, beyond_idle},
-    servers::part::{NewPart, Part, Purpose, Repeated, RequestKey, Sharing},
+    servers::part::{NewPart, Part, Purpose, Repeated, Sharing},
+    wire::ids::RequestKey,
     wire::key::Echo,
 };
 use line::{LINE_END, Line, VERB, is_plain};
@@ -47,13 +48,13 @@ pub(super) struct Pipeline {
 
 /// What of a connection's parts concerns the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LostErrands {
+pub(crate) struct LostMessages {
     deletes: usize,
     flush: bool,
     writes: bool,
 }
 
-impl LostErrands {
+impl LostMessages {
     /// Deletes that were not confirmed.
     pub(crate) const fn deletes(self) -> usize {
         self.deletes
@@ -92,7 +93,7 @@ impl Pipeline {
     }
 
     #[inline]
-    pub(super) fn finish(&mut self) {
+    pub(super) fn end_message(&mut self) {
         let end = self.out_end();
         self.last_mut().set_end(end);
     }
@@ -104,7 +105,7 @@ impl Pipeline {
         if joins {
             let message = self.out.end();
             message.truncate(message.len() - LINE_END.len());
-            self.finish();
+            self.end_message();
         }
         joins
     }
@@ -129,9 +130,9 @@ impl Pipeline {
 
     /// All keys of the retrieval are there. Returns whether they stand in the message of another.
     #[inline]
-    pub(super) fn finish_retrieval(&mut self) -> bool {
+    pub(super) fn end_retrieval(&mut self) -> bool {
         self.out.end().extend_from_slice(LINE_END);
-        self.finish();
+        self.end_message();
         self.parts.back().is_some_and(Part::is_joined)
     }
 
@@ -181,19 +182,19 @@ impl Pipeline {
     #[inline]
     fn note_in_line(&mut self, key: &[u8]) {
         if !is_plain(key) {
-            self.set_apart();
+            self.set_aside();
             self.last_mut().set_sharing(Sharing::Alone);
             return;
         }
         if self.line.has(key, self.keys.as_slice()) {
-            self.set_apart();
+            self.set_aside();
         }
         self.line.note(key);
     }
 
     /// The last part, as far as it is composed, becomes a message of its own, if it is not.
     #[cold]
-    fn set_apart(&mut self) {
+    fn set_aside(&mut self) {
         let (out_end, count) = (self.out_end(), self.parts.len());
         let part = self.last_mut();
         if !part.is_joined() {
@@ -363,7 +364,7 @@ impl Pipeline {
         self.keys.as_slice()
     }
 
-    /// So many bytes of the keys are the head's that was answered.
+    /// This many bytes of the keys are the head's that was answered.
     #[inline]
     pub(super) fn take_keys(&mut self, len: usize) {
         self.keys.advance(len);
@@ -456,8 +457,8 @@ impl Pipeline {
 
     // ── the connection ends ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// At the latest when nothing waits for a reply any more; `None` while a request does. A reply for which nobody waits, to what
-    /// replicas are told behind a request's back, is given the time that it would have had.
+    /// At the latest when nothing waits for a reply any more; `None` while a request does. Replicas are also sent messages whose replies
+    /// nobody waits for. Each of those replies is given the time that it would have had.
     pub(super) fn settled_at(&self) -> Option<Instant> {
         latest_deadline(self.parts.iter())
     }
@@ -468,12 +469,12 @@ impl Pipeline {
     }
 
     /// What the journal has at stake if everything is lost with the connection.
-    pub(super) fn errands(&self) -> LostErrands {
-        self.errands_among(self.parts.len())
+    pub(super) fn lost_messages(&self) -> LostMessages {
+        self.messages_among(self.parts.len())
     }
 
-    fn errands_among(&self, count: usize) -> LostErrands {
-        let mut lost = LostErrands::default();
+    fn messages_among(&self, count: usize) -> LostMessages {
+        let mut lost = LostMessages::default();
         for part in self.parts.range(..count) {
             match part.purpose() {
                 Purpose::Delete => lost.deletes += 1,
@@ -487,11 +488,11 @@ impl Pipeline {
         lost
     }
 
-    /// The connection is replaced: what was begun on it is over, and told to `over`; what waits stays. Returns how many parts that are, and
-    /// what it means for the journal.
-    pub(super) fn drop_begun(&mut self, mut over: impl FnMut(&Part)) -> (usize, LostErrands) {
+    /// The connection is replaced: what was begun on it is over, and reported to `over`; what waits stays. Returns how many parts that are,
+    /// and what it means for the journal.
+    pub(super) fn drop_begun(&mut self, mut over: impl FnMut(&Part)) -> (usize, LostMessages) {
         let (begun, bytes) = (self.begun(), self.begun_bytes());
-        let lost = self.errands_among(begun);
+        let lost = self.messages_among(begun);
         let mut noted = 0;
         for part in self.parts.drain(..begun) {
             over(&part);
@@ -556,14 +557,14 @@ mod tests {
     }
 
     /// A get that is joined to the one before, if that may be.
-    fn get(pipeline: &mut Pipeline, request: RequestKey, keys: &[&str]) -> bool {
+    fn get(pipeline: &mut Pipeline, request: usize, keys: &[&str]) -> bool {
         let joins = pipeline.open_line();
-        pipeline.begin(new_part(request), Purpose::Request, at(100), at(0));
+        pipeline.begin(new_part(RequestKey::from_index(request)), Purpose::Request, at(100), at(0));
         let text = keys.join(" ");
         let retrieval = Retrieval::of(RetrievalVerb::Get, text.as_bytes(), keys.len());
         pipeline.begin_retrieval(retrieval, true, joins);
         retrieval.keys().for_each(|key| pipeline.push_key(key));
-        pipeline.finish_retrieval()
+        pipeline.end_retrieval()
     }
 
     fn output(pipeline: &Pipeline) -> &str {
@@ -581,7 +582,7 @@ mod tests {
         assert!(get(&mut pipeline, 2, &["b", "c"]));
         assert_eq!(output(&pipeline), "get a b c\r\n");
         let mut taken = Vec::new();
-        assert_eq!(pipeline.dequeue(false, |request, before| taken.push((request, before))), 2);
+        assert_eq!(pipeline.dequeue(false, |request, before| taken.push((request.index(), before))), 2);
         assert_eq!(taken, [(1, 0), (2, 1)]);
         assert!(!get(&mut pipeline, 3, &["d"]));
         assert_eq!(output(&pipeline), "get a b c\r\nget d\r\n");
@@ -606,13 +607,13 @@ mod tests {
         get(&mut pipeline, 2, &["b"]);
         pipeline.dequeue(false, |_, _| ());
         let mut forwarded = Vec::new();
-        pipeline.note_written(3, at(5), |request| forwarded.push(request));
+        pipeline.note_written(3, at(5), |request| forwarded.push(request.index()));
         assert!(forwarded.is_empty() && pipeline.head().is_some());
-        pipeline.note_written("get a b\r\n".len() - 3, at(6), |request| forwarded.push(request));
+        pipeline.note_written("get a b\r\n".len() - 3, at(6), |request| forwarded.push(request.index()));
         assert_eq!(forwarded, [1, 2], "they left together");
         assert!(pipeline.output(false).is_empty());
         pipeline.take_keys(2);
-        assert_eq!(pipeline.take_head().request(), Some(1));
+        assert_eq!(pipeline.take_head().request(), Some(RequestKey::from_index(1)));
         assert_eq!(pipeline.keys_of_head(), b"\x01b");
         assert!(pipeline.is_within_message());
     }
@@ -628,33 +629,33 @@ mod tests {
         assert_eq!(pipeline.begun_settled_at(), None, "a request waits for it");
         let mut over = Vec::new();
         let (count, lost) = pipeline.drop_begun(|part| over.push(part.request()));
-        assert_eq!((count, over, lost), (1, vec![Some(1)], LostErrands::default()));
+        assert_eq!((count, over, lost), (1, vec![Some(RequestKey::from_index(1))], LostMessages::default()));
         assert_eq!((output(&pipeline), pipeline.keys_of_head()), ("get b\r\n", &b"\x01b"[..]));
         pipeline.clear();
         assert!(pipeline.is_quiet() && pipeline.settled_at() == Some(Instant::ZERO));
     }
 
     #[test]
-    fn errands_and_begun_writes_are_at_stake_and_reads_are_not() {
+    fn repair_messages_and_begun_writes_are_at_stake_and_reads_are_not() {
         let mut pipeline = Pipeline::default();
         let mut send = |purpose, expected| {
             let created = Begun::at(at(0));
             let part = match purpose {
-                Purpose::Request => NewPart::of(1, expected, created),
+                Purpose::Request => NewPart::of(RequestKey::from_index(1), expected, created),
                 _ => NewPart::of_nobody(expected, created),
             };
             pipeline.begin(part, purpose, at(100), at(0));
             pipeline.message().extend_from_slice(b"1234");
-            pipeline.finish();
+            pipeline.end_message();
         };
         send(Purpose::Delete, Expected::Deletion);
         send(Purpose::Delete, Expected::Deletion);
         send(Purpose::Flush, Expected::Flush);
         send(Purpose::Request, Expected::Storage);
-        let lost = pipeline.errands();
+        let lost = pipeline.lost_messages();
         assert_eq!((lost.deletes(), lost.has_flush(), lost.has_writes()), (2, true, false));
         pipeline.dequeue(false, |_, _| ());
         pipeline.note_written(13, at(1), |_| ());
-        assert!(pipeline.errands().has_writes(), "the server has its first byte");
+        assert!(pipeline.lost_messages().has_writes(), "the server has its first byte");
     }
 }

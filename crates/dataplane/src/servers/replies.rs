@@ -9,14 +9,15 @@ mod scattered;
 
 use crate::{
     memory::buffer::{beyond_idle, give_back},
-    servers::part::{Repeated, RequestKey},
+    servers::part::Repeated,
     servers::pipeline::Pipeline,
+    wire::ids::RequestKey,
     wire::key::{self, Spelling, WireKey},
     wire::names::Names,
     wire::tagged::Tagged,
 };
 use scattered::Scattered;
-pub(crate) use scattered::{Kept, Taken};
+pub(crate) use scattered::{Kept, Sorted};
 use std::mem;
 use weir_protocol::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation, Whose};
 
@@ -63,13 +64,13 @@ impl Replies {
         self.input.len()
     }
 
-    /// How many bytes of the reply there must be before looking at it again is of use.
+    /// How many bytes of the reply there must be before looking at it again can find more.
     #[inline]
     pub(super) fn needed(&self) -> usize {
         self.scanner.needed()
     }
 
-    /// So many bytes came. Returns how many of them are a value's that is thrown away, and whether that is complete with them.
+    /// This many bytes came. Returns how many of them are a value's that is thrown away, and whether that is complete with them.
     #[inline]
     pub(super) fn skip(&mut self, len: usize) -> (usize, bool) {
         let skipped = self.skip.min(len);
@@ -213,8 +214,8 @@ impl Replies {
 
     // ── a reply to several parts ───────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Looks at the front of `bytes` for the reply to the head, whose message others share: for all its values, and then `true`, or for
-    /// what else is to be taken by [`Replies::take_values`] or ends the message.
+    /// Looks at the front of `bytes` for the reply to the head, whose message others share. Returns `true` with a reply that has all values
+    /// of the head. Returns `false` with what else is to be taken by [`Replies::take_values`], or ends the message.
     #[inline(never)]
     pub(super) fn scan_joined(
         &mut self,
@@ -239,13 +240,13 @@ impl Replies {
 
     /// Values in the reply to a message of several parts, the first of which has not got all of its own: whose they are, and whether these
     /// are all of it. No more than `kept_max` bytes are kept for parts that lack some.
-    pub(super) fn take_values(&mut self, pipeline: &mut Pipeline, bytes: &[u8], kept_max: usize) -> Taken {
+    pub(super) fn take_values(&mut self, pipeline: &mut Pipeline, bytes: &[u8], kept_max: usize) -> Sorted {
         let Self { cursor, ordinals, scanner, scattered, .. } = self;
         if !scattered.is_under_way() {
             scattered.begin(pipeline.sharer_count(), cursor.ordinal, cursor.at);
         }
         let taken = scattered.take(pipeline.parts_mut(), (bytes, scanner.values()), ordinals, kept_max);
-        if matches!(taken, Taken::Only(_)) {
+        if matches!(taken, Sorted::Only(_)) {
             ordinals.clear();
             ordinals.push(0);
         }
@@ -333,14 +334,15 @@ mod tests {
     fn asked(gets: &[&[&str]]) -> Pipeline {
         let mut pipeline = Pipeline::default();
         for (request, keys) in gets.iter().enumerate() {
-            let part = NewPart::of(request, Expected::Retrieval, Begun::at(Instant::ZERO));
+            let part =
+                NewPart::of(RequestKey::from_index(request), Expected::Retrieval, Begun::at(Instant::ZERO));
             let joins = pipeline.open_line();
             pipeline.begin(part, Purpose::Request, Instant::ZERO, Instant::ZERO);
             let text = keys.join(" ");
             let retrieval = Retrieval::of(RetrievalVerb::Get, text.as_bytes(), keys.len());
             pipeline.begin_retrieval(retrieval, true, joins);
             retrieval.keys().for_each(|key| pipeline.push_key(key));
-            pipeline.finish_retrieval();
+            pipeline.end_retrieval();
         }
         pipeline.dequeue(false, |_, _| ());
         pipeline.note_written(pipeline.output(false).len(), Instant::ZERO, |_| ());
@@ -371,7 +373,7 @@ mod tests {
         assert_eq!(replies.scan(Expected::Retrieval, beginning), Ok(None));
         replies.keep(beginning.to_vec());
         let to_come = replies.needed() - beginning.len();
-        assert_eq!(replies.throw_away(&mut pipeline), Some((0, 0)));
+        assert_eq!(replies.throw_away(&mut pipeline), Some((RequestKey::from_index(0), 0)));
         assert_eq!((replies.input_len(), replies.is_coming(), replies.has_begun()), (0, true, false));
         assert_eq!(replies.skip(10), (10, false));
         assert_eq!(replies.skip(to_come), (to_come - 10, true));
@@ -384,7 +386,7 @@ mod tests {
         let (mut pipeline, mut replies) = (asked(&[&["a"], &["b"]]), Replies::default());
         let value = b"VALUE b 0 1\r\n2\r\n";
         let found = replies.scan_joined(&pipeline, value).expect("it was asked for");
-        assert!(found.is_some() && matches!(replies.take_values(&mut pipeline, b"", 100), Taken::Kept));
+        assert!(found.is_some() && matches!(replies.take_values(&mut pipeline, b"", 100), Sorted::Kept));
         assert!(replies.is_scattered() && replies.has_begun());
         replies.reset();
         assert!(!replies.is_scattered() && !replies.has_begun());

@@ -1,5 +1,7 @@
 //! A set of slots, walked in their order at the cost of those that are in it.
 
+use crate::wire::ids::Slot;
+
 /// Each bit of the words is a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotSet(Vec<u64>);
@@ -14,29 +16,29 @@ impl SlotSet {
 
     /// Adds a slot, for which there is room.
     #[inline]
-    pub(crate) fn insert(&mut self, slot: usize) {
-        self.0[slot / BITS] |= 1 << (slot % BITS);
+    pub(crate) fn insert(&mut self, slot: Slot) {
+        self.0[slot.index() / BITS] |= 1 << (slot.index() % BITS);
     }
 
-    /// The first slot from `from` on.
+    /// The first slot whose place is `from` or behind it.
     #[inline]
-    pub(crate) fn next(&self, from: usize) -> Option<usize> {
+    pub(crate) fn next(&self, from: usize) -> Option<Slot> {
         let mut index = from / BITS;
         let mut word = self.0.get(index)? & (u64::MAX << (from % BITS));
         while word == 0 {
             index += 1;
             word = *self.0.get(index)?;
         }
-        Some(index * BITS + word.trailing_zeros() as usize)
+        Some(slot(index, word.trailing_zeros()))
     }
 
     /// Calls `visit` for each slot, in their order.
     #[inline]
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize)) {
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(Slot)) {
         for (index, &word) in self.0.iter().enumerate() {
             let mut left = word;
             while left != 0 {
-                visit(index * BITS + left.trailing_zeros() as usize);
+                visit(slot(index, left.trailing_zeros()));
                 left &= left - 1;
             }
         }
@@ -44,19 +46,19 @@ impl SlotSet {
 
     /// All slots, in their order.
     #[inline]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.0.iter().enumerate().flat_map(|(index, &word)| bits(word, index))
     }
 
     /// Asks `stays` of each slot, in their order, and removes those that do not.
     #[inline]
-    pub(crate) fn retain(&mut self, mut stays: impl FnMut(usize) -> bool) {
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(Slot) -> bool) {
         for (index, word) in self.0.iter_mut().enumerate() {
             let mut left = *word;
             while left != 0 {
                 let bit = left.trailing_zeros();
                 left &= left - 1;
-                if !stays(index * BITS + bit as usize) {
+                if !stays(slot(index, bit)) {
                     *word &= !(1 << bit);
                 }
             }
@@ -64,13 +66,19 @@ impl SlotSet {
     }
 }
 
-/// The numbers of the bits of the word with this index.
+/// The slot of this bit of the word with this index.
 #[inline]
-fn bits(mut word: u64, index: usize) -> impl Iterator<Item = usize> {
+fn slot(index: usize, bit: u32) -> Slot {
+    Slot::from_index(index * BITS + bit as usize)
+}
+
+/// The slots of the bits of the word with this index.
+#[inline]
+fn bits(mut word: u64, index: usize) -> impl Iterator<Item = Slot> {
     std::iter::from_fn(move || {
-        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+        let bit = (word != 0).then(|| word.trailing_zeros())?;
         word &= word - 1;
-        Some(index * BITS + bit)
+        Some(slot(index, bit))
     })
 }
 
@@ -89,7 +97,7 @@ mod tests {
             let (mut slots, mut model) = (SlotSet::default(), BTreeSet::new());
             prop_assert_eq!(slots.next(from), None);
             slots.grow(9000);
-            for (slot, is_added) in steps {
+            for (slot, is_added) in steps.into_iter().map(|(it, is_added)| (Slot::from_index(it), is_added)) {
                 if is_added {
                     slots.insert(slot);
                     model.insert(slot);
@@ -98,16 +106,16 @@ mod tests {
                     model.remove(&slot);
                 }
             }
-            prop_assert_eq!(slots.next(from), model.range(from..).next().copied());
+            prop_assert_eq!(slots.next(from), model.range(Slot::from_index(from)..).next().copied());
             prop_assert_eq!(slots.iter().collect::<Vec<_>>(), model.iter().copied().collect::<Vec<_>>());
             let mut seen = Vec::new();
             slots.retain(|slot| {
                 seen.push(slot);
-                slot % 3 == from % 3
+                slot.index() % 3 == from % 3
             });
             prop_assert_eq!(seen, model.iter().copied().collect::<Vec<_>>());
-            model.retain(|slot| slot % 3 == from % 3);
-            prop_assert_eq!(slots.next(from), model.range(from..).next().copied());
+            model.retain(|slot| slot.index() % 3 == from % 3);
+            prop_assert_eq!(slots.next(from), model.range(Slot::from_index(from)..).next().copied());
             prop_assert_eq!(slots.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
         }
     }
@@ -116,10 +124,10 @@ mod tests {
     fn it_grows_and_keeps_what_it_has() {
         let mut slots = SlotSet::default();
         slots.grow(1);
-        slots.insert(0);
+        slots.insert(Slot::from_index(0));
         slots.grow(65);
-        slots.insert(64);
+        slots.insert(Slot::from_index(64));
         slots.grow(5);
-        assert_eq!(slots.iter().collect::<Vec<_>>(), [0, 64]);
+        assert_eq!(slots.iter().collect::<Vec<_>>(), [0, 64].map(Slot::from_index));
     }
 }

@@ -7,21 +7,22 @@
 //! ```
 //!
 //! Every connection has a slot: that of a server itself, and further ones beside it, for large values (`bulk.rs`) and for second opinions
-//! (`second_opinion.rs`). A slot that leaves gets no message of a request that comes later; it is free when nothing on it waits for a reply
+//! (`second_opinion.rs`). A slot that leaves gets no message of a request that comes later. It is free when nothing on it waits for a reply
 //! and no write that is being decided may still be sent there. So a number in a request never changes its meaning.
 
+use crate::wire::ids::Slot;
 use std::sync::Arc;
 use weir_routing::{Server, TABLE_SERVERS_MAX, Table};
 
-/// A number that a server may have.
+/// What is in a slot: a server, or a further connection to one.
 #[derive(Debug)]
-pub(crate) struct Slot {
+struct Held {
     server: Server,
     /// The server's name, as requests that failed because of it remember it.
     name: Arc<str>,
     state: SlotState,
     /// The server whose second connection this is, if it is one.
-    beside: Option<usize>,
+    beside: Option<Slot>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,47 +38,54 @@ pub(crate) const SLOTS_MAX: usize = 4 * TABLE_SERVERS_MAX;
 
 /// All slots, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Slots(Vec<Slot>);
+pub(crate) struct Slots(Vec<Held>);
 
 impl Slots {
+    #[cfg(test)]
     pub(crate) const fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Every number that was ever a server's.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Slot> + use<> {
+        (0..self.0.len()).map(Slot::from_index)
+    }
+
     /// Where the server is.
-    pub(crate) fn server(&self, slot: usize) -> &Server {
-        &self.0[slot].server
+    pub(crate) fn server(&self, slot: Slot) -> &Server {
+        &self.0[slot.index()].server
     }
 
-    pub(crate) fn name(&self, slot: usize) -> &Arc<str> {
-        &self.0[slot].name
+    pub(crate) fn name(&self, slot: Slot) -> &Arc<str> {
+        &self.0[slot.index()].name
     }
 
-    pub(crate) fn state(&self, slot: usize) -> SlotState {
-        self.0[slot].state
+    pub(crate) fn state(&self, slot: Slot) -> SlotState {
+        self.0[slot.index()].state
     }
 
     /// Whether the table in force names it.
-    pub(crate) fn is_serving(&self, slot: usize) -> bool {
+    pub(crate) fn is_serving(&self, slot: Slot) -> bool {
         self.state(slot) == SlotState::Serving
     }
 
     /// The server whose second connection this is, if it is one.
-    pub(crate) fn beside(&self, slot: usize) -> Option<usize> {
-        self.0[slot].beside
+    pub(crate) fn beside(&self, slot: Slot) -> Option<Slot> {
+        self.0[slot.index()].beside
     }
 
     /// The slot of the server itself, whichever of its connections this is.
-    pub(crate) fn own(&self, slot: usize) -> usize {
+    pub(crate) fn own(&self, slot: Slot) -> Slot {
         self.beside(slot).unwrap_or(slot)
     }
 
     /// The slot of this server, if it has one: reached under the same address and called the same.
-    pub(crate) fn of(&self, server: &Server) -> Option<usize> {
-        self.0.iter().position(|slot| {
+    pub(crate) fn of(&self, server: &Server) -> Option<Slot> {
+        let found = self.0.iter().position(|slot| {
             let same = slot.server.endpoint == server.endpoint && slot.server.name == server.name;
             slot.state != SlotState::Free && slot.beside.is_none() && same
-        })
+        });
+        found.map(Slot::from_index)
     }
 
     /// Whether there is room for all servers of a table, should none of them have a slot yet.
@@ -87,33 +95,33 @@ impl Slots {
     }
 
     /// Gives a free slot to this server, or to another connection `beside` it; `None` if there is none.
-    pub(crate) fn take(&mut self, server: Server, beside: Option<usize>) -> Option<usize> {
+    pub(crate) fn take(&mut self, server: Server, beside: Option<Slot>) -> Option<Slot> {
         let name = match beside {
-            Some(own) => Arc::clone(&self.0[own].name),
+            Some(own) => Arc::clone(&self.0[own.index()].name),
             None => server.name.as_str().into(),
         };
-        let new = Slot { server, name, state: SlotState::Serving, beside };
+        let new = Held { server, name, state: SlotState::Serving, beside };
         if let Some(slot) = self.0.iter().position(|slot| slot.state == SlotState::Free) {
             self.0[slot] = new;
-            return Some(slot);
+            return Some(Slot::from_index(slot));
         }
         if self.0.len() >= SLOTS_MAX {
             return None;
         }
         self.0.push(new);
-        Some(self.0.len() - 1)
+        Some(Slot::from_index(self.0.len() - 1))
     }
 
-    pub(crate) fn serve(&mut self, slot: usize) {
-        self.0[slot].state = SlotState::Serving;
+    pub(crate) fn serve(&mut self, slot: Slot) {
+        self.0[slot.index()].state = SlotState::Serving;
     }
 
-    pub(crate) fn leave(&mut self, slot: usize) {
-        self.0[slot].state = SlotState::Leaving;
+    pub(crate) fn leave(&mut self, slot: Slot) {
+        self.0[slot.index()].state = SlotState::Leaving;
     }
 
-    pub(crate) fn free(&mut self, slot: usize) {
-        self.0[slot].state = SlotState::Free;
+    pub(crate) fn free(&mut self, slot: Slot) {
+        self.0[slot.index()].state = SlotState::Free;
     }
 
     /// Whether any is leaving.
@@ -122,7 +130,7 @@ impl Slots {
     }
 
     /// The numbers of servers that are to be connected, leaving ones included.
-    pub(crate) fn in_use(&self) -> impl Iterator<Item = usize> {
-        (0..self.0.len()).filter(|&slot| self.0[slot].state != SlotState::Free)
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = Slot> {
+        self.all().filter(|&slot| self.state(slot) != SlotState::Free)
     }
 }

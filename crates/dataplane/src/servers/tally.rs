@@ -1,9 +1,9 @@
 //! What is counted of one connection to a server: messages, errors, timeouts, queues, and how long replies took.
 //!
-//! [`Tally`] owns the counts since the beginning, what of them was reported with earlier windows, and the times of the open window. It is
-//! told when a message is queued, taken, answered or lost; it answers with totals, and with what a window adds to them.
+//! [`Tally`] owns the counts since the beginning, what of them was reported with earlier windows, and the times of the open window. It
+//! learns when a message is queued, taken, answered or lost; it answers with totals, and with what a window adds to them.
 
-use crate::meter::server_window::ServerWindow;
+use crate::{meter::server_window::ServerWindow, wire::ids::Slot};
 use std::{mem, sync::Arc};
 use weir_timing::{Distribution, Instant, QueueGauge, QueueReport};
 
@@ -22,7 +22,7 @@ pub(crate) struct Tally {
     /// `requests` when the last request was handed in by the driver.
     requests_before: u64,
     /// The server that the replies are timed for: itself, or the one whose second connection this is (`bulk.rs`).
-    timed_as: usize,
+    timed_as: Slot,
     /// How long those of the open window took, from the request handed to the kernel until the reply is complete.
     times: Distribution,
 }
@@ -39,7 +39,7 @@ struct Reported {
 
 impl Tally {
     /// Nothing was counted yet. Replies are timed for the server in slot `timed_as`.
-    pub(super) fn new(timed_as: usize, now: Instant) -> Self {
+    pub(super) fn new(timed_as: Slot, now: Instant) -> Self {
         Self {
             queued: QueueGauge::new(now),
             in_flight: QueueGauge::new(now),
@@ -54,7 +54,7 @@ impl Tally {
         }
     }
 
-    // ── told ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── notes ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A message is queued.
     #[inline]
@@ -63,7 +63,7 @@ impl Tally {
         self.queued.enter(now);
     }
 
-    /// So many were taken by the driver.
+    /// This many were taken by the driver.
     #[inline]
     pub(super) fn note_dequeued(&mut self, count: u64, now: Instant) {
         self.queued.leave_many(count, now);
@@ -87,13 +87,13 @@ impl Tally {
         if was_in_flight { self.in_flight.leave(now) } else { self.queued.leave(now) }
     }
 
-    /// So many messages got an error, or no answer.
+    /// This many messages got an error, or no answer.
     #[inline]
     pub(super) const fn count_errors(&mut self, count: u64) {
         self.errors += count;
     }
 
-    /// So many got no reply in time.
+    /// This many got no reply in time.
     pub(super) const fn count_timeouts(&mut self, count: u64) {
         self.timeouts += count;
     }
@@ -143,7 +143,7 @@ impl Tally {
     }
 
     /// Hands out the times of the open window, if there are any, with the server whose they are, and forgets them.
-    pub(super) fn take_times(&mut self, take: impl FnOnce(usize, &Distribution)) {
+    pub(super) fn take_times(&mut self, take: impl FnOnce(Slot, &Distribution)) {
         if !self.times.is_empty() {
             take(self.timed_as, &self.times);
             self.times.clear();
@@ -151,7 +151,7 @@ impl Tally {
     }
 
     /// The same when the connection is gone for good.
-    pub(super) fn into_times(self) -> Option<(usize, Distribution)> {
+    pub(super) fn into_times(self) -> Option<(Slot, Distribution)> {
         (!self.times.is_empty()).then_some((self.timed_as, self.times))
     }
 
@@ -186,6 +186,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ids::slot;
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_message_is_queued_then_in_flight_and_then_answered_or_lost() {
-        let mut tally = Tally::new(3, at(0));
+        let mut tally = Tally::new(slot(3), at(0));
         (0..3).for_each(|_| tally.note_queued(at(1)));
         assert_eq!((tally.queued(at(1)).length, tally.in_flight(at(1)).length), (3, 0));
         tally.note_dequeued(2, at(2));
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_window_has_what_was_added_since_the_one_before() {
-        let mut tally = Tally::new(3, at(0));
+        let mut tally = Tally::new(slot(3), at(0));
         let mut end = |count: u64, index| {
             (0..count).for_each(|_| tally.note_queued(at(1)));
             tally.count_errors(2 * count);
@@ -225,18 +226,18 @@ mod tests {
 
     #[test]
     fn times_are_handed_out_once_for_the_server_that_they_are_of() {
-        let mut tally = Tally::new(3, at(0));
+        let mut tally = Tally::new(slot(3), at(0));
         tally.take_times(|_, _| panic!("there are none"));
         tally.record(at(10), at(50));
         let mut taken = None;
         tally.take_times(|server, times| taken = Some((server, times.sum())));
-        assert_eq!(taken, Some((3, 40)));
+        assert_eq!(taken, Some((slot(3), 40)));
         assert!(tally.into_times().is_none());
     }
 
     #[test]
     fn what_was_queued_since_a_look_is_new() {
-        let mut tally = Tally::new(3, at(0));
+        let mut tally = Tally::new(slot(3), at(0));
         assert!(!tally.has_new_requests());
         tally.note_queued(at(1));
         assert!(tally.has_new_requests());

@@ -1,8 +1,8 @@
-//! Why a server did not answer, and what the client is told: the words for it.
+//! Why a server did not answer, and the words that its client gets.
 
 use std::fmt::Write as _;
 
-/// Why a message to a server has no reply. The text names the stage that failed.
+/// Why a request got no answer from a server. [`Fault::name`] is the word for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// No connection could be made.
@@ -43,7 +43,8 @@ impl Fault {
         }
     }
 
-    /// Appends `SERVER_ERROR <stage> <server>`; `proxy` stands in the place of the server where it is to blame.
+    /// Appends `SERVER_ERROR <name> <server>`. `proxy` stands in the place of the server if the proxy's own queue is full. Where a reply
+    /// has no room ([`Fault::Buffer`]), callers may give `client` or `proxy` as the server.
     pub(crate) fn write_to(self, server: &str, out: &mut Vec<u8>) {
         let server = if self == Self::Queue { "proxy" } else { server };
         let mut line = String::with_capacity(64);

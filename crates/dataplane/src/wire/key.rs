@@ -5,8 +5,8 @@
 //!   client ◀── HD t-1 k*Y-Q== b ── Weir ◀── HD t-1 ────── server
 //! ```
 //!
-//! Servers are told one spelling of a key, and are not asked to repeat it: memcached repeats a key as it was stored, not as it was asked
-//! for, and its bytes as they are where it has forgotten that they came in base64. A line ending among them would forge a reply on a
+//! Servers get one spelling of a key, and are not asked to repeat it. memcached repeats a key as it was stored, not as it was asked for. It
+//! repeats the bytes as they are where it has forgotten that they came in base64. A line ending among them would forge a reply on a
 //! connection that many clients share. The client reads its own spelling.
 
 use crate::wire::tagged::Tagged;
@@ -39,7 +39,7 @@ impl<'a> WireKey<'a> {
         decoded.map_or(self.bytes, Base64Key::as_slice)
     }
 
-    /// As servers are told it.
+    /// As servers get it.
     pub(crate) fn spelling(&self) -> Cow<'a, [u8]> {
         self.decoded().map_or(Cow::Borrowed(self.bytes), |key| {
             let mut spelling = Vec::new();

@@ -2,8 +2,8 @@
 
 use weir_protocol::{Meta, MetaVerb};
 
-/// A line of memcached's that repeats what it repeats of a request that was not carried out: the key and the opaque, in the order in
-/// which they were asked for, and for `ms` that there is no token.
+/// A line of memcached's that repeats what it repeats of a request that was not carried out. It repeats the key and the opaque, in the
+/// order in which they were asked for, and for `ms` that there is no token.
 pub(crate) fn meta_line(word: &[u8], meta: Meta<'_>) -> Vec<u8> {
     let mut line = word.to_vec();
     for flag in meta.flags() {

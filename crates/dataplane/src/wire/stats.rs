@@ -30,7 +30,7 @@ impl StatsTopic {
 
     /// The answer to arguments that name none, and whether it is an error.
     ///
-    /// Numbers about items, slabs and connections are of one server, and their sum means nothing. The proxy keeps no items, so it says
+    /// Numbers about items, slabs and connections belong to one server, and their sum means nothing. The proxy keeps no items, so it says
     /// what a memcached says that holds none: whoever asks for these in passing, as exporters do, reads on.
     pub(crate) fn fixed(arguments: &[u8]) -> (&'static [u8], bool) {
         let (topic, rest) = first_word(arguments);
@@ -39,12 +39,12 @@ impl StatsTopic {
             b"slabs" => (b"STAT active_slabs 0\r\nSTAT total_malloced 0\r\nEND\r\n", false),
             b"sizes" => (b"STAT sizes_status disabled\r\nEND\r\n", false),
             b"detail" => match first_word(rest).0 {
-                // As with `verbosity`: servers are not told.
+                // As with `verbosity`: servers do not get it.
                 b"on" | b"off" => (b"OK\r\n", false),
                 b"dump" => (b"END\r\n", false),
                 _ => (b"CLIENT_ERROR usage: stats detail on|off|dump\r\n", true),
             },
-            // Who wants to see keys must not be told that there are none.
+            // Who wants to see keys must not read that there are none.
             b"cachedump" => {
                 (b"CLIENT_ERROR these statistics belong to one server, ask it directly\r\n", true)
             }

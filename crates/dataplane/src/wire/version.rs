@@ -40,12 +40,13 @@ impl fmt::Display for Version {
     }
 }
 
-/// What all dataplanes of a process were told, by the servers' names. The lock is taken when a connection was made, and when a client asks.
+/// What servers have reported to all dataplanes of a process, by the servers' names. The lock is taken when a connection was made, and when
+/// a client asks.
 #[derive(Debug, Default)]
 pub(crate) struct Versions(Mutex<HashMap<Box<str>, Version>>);
 
 impl Versions {
-    /// A server has told its version; `named` are those of the table in force.
+    /// A server has reported its version; `named` are those of the table in force.
     pub(crate) fn note<'a>(
         &self,
         name: &str,

@@ -1,15 +1,15 @@
 //! Servers that were away: what they missed is deleted there before they are read again.
 
-use crate::world::{MS, TIMEOUT, World};
+use crate::world::{MS, TIMEOUT, World, slot};
 use std::sync::Arc;
 use weir_dataplane::{Config, Event, Freshness, OnStale, ReplicasRequired, SessionId};
 
 impl World {
     /// The server refuses connections.
     pub(crate) fn goes_down(&mut self, server: usize) {
-        self.dataplane.handle_server_disconnected(server, self.now);
+        self.dataplane.handle_server_disconnected(slot(server), self.now);
         self.turn();
-        self.dataplane.handle_server_disconnected(server, self.now);
+        self.dataplane.handle_server_disconnected(slot(server), self.now);
         self.turn();
     }
 
@@ -19,8 +19,8 @@ impl World {
             self.events.clear();
             let next = self.dataplane.poll_timeout().expect("a dead server is tried again");
             self.pass(next.saturating_since(self.now));
-            if self.events.contains(&Event::Connect(server)) {
-                self.dataplane.handle_server_connected(server, self.now);
+            if self.events.contains(&Event::Connect(slot(server))) {
+                self.dataplane.handle_server_connected(slot(server), self.now);
                 return self.turn();
             }
         }
@@ -116,7 +116,7 @@ fn what_a_frozen_server_may_still_carry_out_is_deleted_behind_it_on_the_same_con
     assert_eq!((world.server_gets(0), world.server_gets(1)), (set(&key), set(&key)));
     world.server_says(1, "STORED\r\n");
     world.pass(TIMEOUT);
-    // It is unclean before the client knows.
+    // It is stale before the client knows.
     assert_eq!(world.report().servers[0].journal, 1);
     assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
     assert_eq!(world.events, [], "the connection is not closed");
@@ -139,11 +139,11 @@ fn a_connection_that_the_server_closed_leaves_nothing_behind() {
     world.server_gets(0);
     world.server_gets(1);
     world.server_says(1, "STORED\r\n");
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.turn();
     assert_eq!(world.client_gets(client), "SERVER_ERROR closed s:1\r\n");
     assert_eq!(world.reads(client, &key).0, Some(1));
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.turn();
     assert_eq!(world.server_gets(0), format!("delete {key}\r\n"));
     world.server_says(0, "NOT_FOUND\r\n");
@@ -164,11 +164,11 @@ fn a_connection_that_broke_otherwise_is_waited_for_and_everything_is_deleted_twi
         if is_garbage {
             world.server_says(0, "EHLO\r\n");
         } else {
-            world.dataplane.handle_server_broken(0, world.now);
+            world.dataplane.handle_server_broken(slot(0), world.now);
         }
         world.turn();
         assert!(world.client_gets(client).starts_with("SERVER_ERROR "));
-        world.dataplane.handle_server_connected(0, world.now);
+        world.dataplane.handle_server_connected(slot(0), world.now);
         for _ in 0..2 {
             world.pass(pause - 1);
             assert_eq!(world.server_gets(0), "");
@@ -189,8 +189,8 @@ fn a_connection_without_unanswered_writes_needs_no_quarantine() {
     let key = world.key_on(0);
     world.send(client, &format!("get {key}\r\n"));
     world.server_gets(0);
-    world.dataplane.handle_server_broken(0, world.now);
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_broken(slot(0), world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.turn();
     world.client_gets(client);
     assert_eq!(world.report().counters.server_quarantines, 0);
@@ -232,8 +232,8 @@ fn a_server_that_refuses_to_be_flushed_stays_unread_and_says_why() {
     assert!(why.contains("refuses flush_all"), "{why}");
     assert_eq!(world.reads(client, &key).0, Some(1));
     // It is asked again on the next connection: it may have been started anew.
-    world.dataplane.handle_server_disconnected(0, world.now);
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.turn();
     assert_eq!(world.server_gets(0), "flush_all\r\n");
     world.server_says(0, "OK\r\n");

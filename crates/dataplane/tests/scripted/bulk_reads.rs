@@ -1,6 +1,6 @@
-//! Reads that bring much: in slices, over bulk connections, and at nobody's expense.
+//! Reads that bring much: in slices, over bulk connections, and at no other client's expense.
 
-use crate::world::{TIMEOUT, World};
+use crate::world::{TIMEOUT, World, slot};
 use weir_dataplane::{Config, Event};
 
 /// New sessions expect 100 bytes of a key: slices of 16.
@@ -15,9 +15,9 @@ fn world() -> World {
     let mut world = World::with(1, 1, config());
     let client = world.client();
     world.send(client, &get(0..20));
-    assert_eq!(world.events, [Event::Connect(1)]);
+    assert_eq!(world.events, [Event::Connect(slot(1))]);
     assert_eq!(world.server_gets(0), "", "the read waits for the connection");
-    world.dataplane.handle_server_connected(1, world.now);
+    world.dataplane.handle_server_connected(slot(1), world.now);
     world.turn();
     assert_eq!(world.server_gets(1), get(0..16));
     assert_eq!(world.hears(client, 1, "END\r\n"), "");
@@ -32,7 +32,7 @@ fn get(keys: std::ops::Range<usize>) -> String {
     format!("get{}\r\n", keys.map(|number| format!(" k{number}")).collect::<String>())
 }
 
-/// Values of so many bytes.
+/// Values of this many bytes.
 fn values(keys: std::ops::Range<usize>, length: usize) -> String {
     keys.map(|number| format!("VALUE k{number} 0 {length}\r\n{}\r\n", "x".repeat(length))).collect()
 }
@@ -220,8 +220,8 @@ fn where_no_second_connection_can_be_made_the_first_serves() {
     let mut world = World::with(1, 1, config());
     let client = world.client();
     world.send(client, &get(0..20));
-    assert_eq!(world.events, [Event::Connect(1)]);
-    world.dataplane.handle_server_disconnected(1, world.now);
+    assert_eq!(world.events, [Event::Connect(slot(1))]);
+    world.dataplane.handle_server_disconnected(slot(1), world.now);
     world.turn();
     assert_eq!(world.server_gets(0), get(0..16));
 }
@@ -274,7 +274,7 @@ fn windows_count_what_goes_over_bulk_connections() {
     world.dataplane.keep_windows();
     let client = world.client();
     world.send(client, &get(0..20));
-    world.dataplane.handle_server_connected(1, world.now);
+    world.dataplane.handle_server_connected(slot(1), world.now);
     world.turn();
     for _ in 0..2 {
         assert!(world.server_gets(1).starts_with("get k"));

@@ -1,6 +1,6 @@
 //! What one client changes, and what it reads around that.
 
-use crate::world::{World, unjoined};
+use crate::world::{World, slot, unjoined};
 use weir_dataplane::{Config, ReadPolicy};
 
 /// A follower is asked for one of two keys, and lacks it; behind that its client has sent `request`, which asks for no other.
@@ -61,7 +61,7 @@ fn a_read_whose_server_is_lost_is_not_asked_again_behind_what_its_client_changes
         let key = world.key_on(0);
         world.send(client, &format!("get {key}\r\n{}\r\n", request.replace("KEY", &key)));
         world.server_gets(0);
-        world.dataplane.handle_server_disconnected(0, world.now);
+        world.dataplane.handle_server_disconnected(slot(0), world.now);
         world.turn();
         let asked = world.server_gets(1);
         assert_eq!(asked.starts_with(&format!("get {key}\r\n")), may_be_asked, "{request}: {asked:?}");

@@ -1,10 +1,10 @@
 //! Clients that end, go, or do not read.
 
-use crate::world::World;
+use crate::world::{World, slot};
 use weir_dataplane::{Config, Event};
 
 #[test]
-fn a_client_of_the_binary_protocol_is_told_so_and_closed() {
+fn a_client_of_the_binary_protocol_gets_an_error_and_is_closed() {
     let mut world = World::new(1, 1);
     let client = world.client();
     // What libmemcached asks first: the version, with an opaque.
@@ -136,10 +136,10 @@ fn a_short_write_waits_until_the_kernel_takes_more() {
     let mut world = World::new(1, 1);
     let client = world.client();
     world.send(client, "get a\r\n");
-    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
-    world.dataplane.handle_server_written(0, 3, world.now);
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(slot(0)));
+    world.dataplane.handle_server_written(slot(0), 3, world.now);
     assert_eq!(world.dataplane.poll_server_output(None, world.now), None);
-    world.dataplane.handle_server_writable(0);
+    world.dataplane.handle_server_writable(slot(0));
     assert_eq!(world.server_gets(0), " a\r\n");
     world.server_says(0, "END\r\n");
     assert_eq!(world.dataplane.poll_client_output(), Some(client));

@@ -1,6 +1,6 @@
 //! Connections whose path swallows bytes, while new connections to the same server pass.
 
-use crate::world::{MS, TIMEOUT, World, router};
+use crate::world::{MS, TIMEOUT, World, router, slot};
 use weir_dataplane::{Config, Event, SessionId};
 
 /// Three requests to server 0 that are not answered in time.
@@ -22,7 +22,7 @@ fn falls_silent(world: &mut World, client: SessionId) {
 
 /// The second connection is made and answered.
 fn is_contradicted(world: &mut World, second: usize) {
-    world.dataplane.handle_server_connected(second, world.now);
+    world.dataplane.handle_server_connected(slot(second), world.now);
     assert_eq!(world.server_gets(second), "version\r\n");
     world.server_says(second, "VERSION 1.6.18\r\n");
 }
@@ -34,15 +34,18 @@ fn a_silent_connection_is_replaced_when_its_server_answers_another() {
         let mut world = World::new(1, 1);
         let client = world.client();
         falls_silent(&mut world, client);
-        assert_eq!(world.events, [Event::Connect(1)]);
+        assert_eq!(world.events, [Event::Connect(slot(1))]);
         world.events.clear();
         is_contradicted(&mut world, 1);
         assert_eq!(world.events, [], "the old one may be about to answer");
         world.pass(pause);
-        assert_eq!(world.events, [Event::Disconnect(1), Event::Disconnect(0), Event::Connect(0)]);
+        assert_eq!(
+            world.events,
+            [Event::Disconnect(slot(1)), Event::Disconnect(slot(0)), Event::Connect(slot(0))]
+        );
         assert_eq!(world.report().servers[0].state, "connecting");
         world.send(client, "get a\r\n");
-        world.dataplane.handle_server_connected(0, world.now);
+        world.dataplane.handle_server_connected(slot(0), world.now);
         assert_eq!(world.server_gets(0), "get a\r\n");
         assert_eq!(world.hears(client, 0, "END\r\n"), "END\r\n");
         let counters = world.report().counters;
@@ -62,7 +65,7 @@ fn a_dead_connection_with_writes_on_it_is_quarantined() {
     is_contradicted(&mut world, 2);
     world.pass(TIMEOUT / 2);
     assert_eq!(world.report().counters.server_quarantines, 1);
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.turn();
     let key = world.key_on(0);
     world.send(client, &format!("get {key}\r\n"));
@@ -84,17 +87,17 @@ fn a_frozen_server_keeps_its_connection_and_is_asked_again_now_and_then() {
     let client = world.client();
     falls_silent(&mut world, client);
     world.server_gets(0);
-    assert_eq!(world.events, [Event::Connect(1)]);
+    assert_eq!(world.events, [Event::Connect(slot(1))]);
     for attempt in 1..8 {
         // Its kernel accepts the connection, and nobody answers.
-        world.dataplane.handle_server_connected(1, world.now);
+        world.dataplane.handle_server_connected(slot(1), world.now);
         assert_eq!(world.server_gets(1), "version\r\n");
         world.events.clear();
         let ends = world.dataplane.poll_timeout().expect("it is asked again");
         let lasted = ends.saturating_since(world.now);
         assert!((TIMEOUT..=10 * TIMEOUT).contains(&lasted), "{attempt}: {lasted}");
         world.pass(lasted);
-        assert_eq!(world.events, [Event::Disconnect(1), Event::Connect(1)], "{attempt}");
+        assert_eq!(world.events, [Event::Disconnect(slot(1)), Event::Connect(slot(1))], "{attempt}");
     }
     world.events.clear();
     // It goes on, and the second connection's answer is there first.
@@ -102,7 +105,7 @@ fn a_frozen_server_keeps_its_connection_and_is_asked_again_now_and_then() {
     world.pass(10 * MS);
     world.server_says(0, "STORED\r\nSTORED\r\nSTORED\r\nVERSION 1.6.18\r\n");
     world.pass(TIMEOUT);
-    assert_eq!(world.events, [Event::Disconnect(1)]);
+    assert_eq!(world.events, [Event::Disconnect(slot(1))]);
     assert_eq!(world.report().servers[0].state, "up");
     assert_eq!(world.report().counters.server_connections_dead, 0);
     assert!(world.dataplane.is_quiet());
@@ -116,17 +119,17 @@ fn a_second_connection_that_fails_proves_nothing_and_is_tried_again() {
     world.server_gets(0);
     for _ in 0..3 {
         world.events.clear();
-        world.dataplane.handle_server_disconnected(1, world.now);
+        world.dataplane.handle_server_disconnected(slot(1), world.now);
         world.turn();
-        assert_eq!(world.events, [Event::Disconnect(1)]);
+        assert_eq!(world.events, [Event::Disconnect(slot(1))]);
         let again = world.dataplane.poll_timeout().expect("it is tried again");
         world.pass(again.saturating_since(world.now));
-        assert_eq!(world.events.last(), Some(&Event::Connect(1)));
+        assert_eq!(world.events.last(), Some(&Event::Connect(slot(1))));
     }
     assert_eq!(world.report().servers[0].state, "down");
     is_contradicted(&mut world, 1);
     world.pass(TIMEOUT / 2);
-    assert_eq!(world.events.last(), Some(&Event::Connect(0)));
+    assert_eq!(world.events.last(), Some(&Event::Connect(slot(0))));
 }
 
 /// It had answered something, and then the path went dead: nothing more is sent, so nothing more is late.
@@ -139,7 +142,7 @@ fn a_connection_that_dies_while_it_is_marked_down_is_replaced() {
     world.server_says(0, "STORED\r\n");
     is_contradicted(&mut world, 1);
     world.pass(TIMEOUT / 2);
-    assert_eq!(world.events.last(), Some(&Event::Connect(0)));
+    assert_eq!(world.events.last(), Some(&Event::Connect(slot(0))));
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn the_connection_for_large_values_is_replaced_by_itself() {
     let client = world.client();
     let set = |key: &str| format!("set {key} 0 0 100\r\n{}\r\n", "x".repeat(100));
     world.send(client, &set("first"));
-    world.dataplane.handle_server_connected(1, world.now);
+    world.dataplane.handle_server_connected(slot(1), world.now);
     world.server_gets(1);
     assert_eq!(world.hears(client, 1, "STORED\r\n"), "STORED\r\n");
     for number in 0..3 {
@@ -157,11 +160,14 @@ fn the_connection_for_large_values_is_replaced_by_itself() {
         world.pass(TIMEOUT);
         world.client_gets(client);
     }
-    assert_eq!(world.events.last(), Some(&Event::Connect(2)));
+    assert_eq!(world.events.last(), Some(&Event::Connect(slot(2))));
     is_contradicted(&mut world, 2);
     world.events.clear();
     world.pass(TIMEOUT / 2);
-    assert_eq!(world.events, [Event::Disconnect(2), Event::Disconnect(1), Event::Connect(1)]);
+    assert_eq!(
+        world.events,
+        [Event::Disconnect(slot(2)), Event::Disconnect(slot(1)), Event::Connect(slot(1))]
+    );
     world.send(client, "get a\r\n");
     assert_eq!(world.server_gets(0), "get a\r\n", "the other connection is not concerned");
 }
@@ -175,15 +181,18 @@ fn a_server_that_leaves_takes_its_second_opinion_with_it() {
     world.server_gets(0);
     world.pass(TIMEOUT);
     world.client_gets(client);
-    assert_eq!(world.events, [Event::Connect(2)]);
-    world.dataplane.handle_server_connected(2, world.now);
+    assert_eq!(world.events, [Event::Connect(slot(2))]);
+    world.dataplane.handle_server_connected(slot(2), world.now);
     world.server_gets(2);
     world.reload(router(&["s:2"], 1));
     world.pass(10 * TIMEOUT);
     world.pass(10 * TIMEOUT);
-    assert!(world.events.contains(&Event::Disconnect(0)) && world.events.contains(&Event::Disconnect(2)));
+    assert!(
+        world.events.contains(&Event::Disconnect(slot(0)))
+            && world.events.contains(&Event::Disconnect(slot(2)))
+    );
     assert!(world.dataplane.is_quiet());
-    assert_eq!(world.dataplane.connected_servers().collect::<Vec<_>>(), [1]);
+    assert_eq!(world.dataplane.connected_servers().collect::<Vec<_>>(), [slot(1)]);
     world.send(client, "get a\r\n");
     assert_eq!(world.server_gets(1), "get a\r\n");
 }
@@ -198,10 +207,13 @@ fn a_silent_server_that_leaves_and_comes_back_is_asked_about_again() {
     world.server_gets(0);
     world.pass(TIMEOUT);
     world.client_gets(client);
-    assert_eq!(world.events, [Event::Connect(2)]);
+    assert_eq!(world.events, [Event::Connect(slot(2))]);
     world.server_gets(0);
     // Something that is under way keeps it from leaving at once.
     world.reload(router(&["s:2"], 1));
     let events = world.reload(router(&["s:1", "s:2"], 1));
-    assert!(events.iter().any(|event| matches!(event, Event::Connect(2 | 3))), "{events:?}");
+    assert!(
+        events.iter().any(|event| matches!(event, Event::Connect(it) if [slot(2), slot(3)].contains(it))),
+        "{events:?}"
+    );
 }

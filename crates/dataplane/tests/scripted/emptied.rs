@@ -1,8 +1,8 @@
 //! Servers that may have come back empty: what they miss is asked of another, and put back.
 
-use crate::world::{World, token, unjoined};
+use crate::world::{World, slot, token, unjoined};
 use std::sync::Arc;
-use weir_dataplane::{Config, Freshness, ReadPolicy, SessionId};
+use weir_dataplane::{Config, Freshness, LoopId, ReadPolicy, SessionId};
 
 /// Server 0 has ended its connection, and is connected again. A client, and a key of which it is the primary.
 fn restarted(servers: usize, replicas: usize, config: Config) -> (World, SessionId, String) {
@@ -18,9 +18,9 @@ fn value(key: &str) -> String {
 
 impl World {
     fn restart(&mut self, server: usize) {
-        self.dataplane.handle_server_disconnected(server, self.now);
+        self.dataplane.handle_server_disconnected(slot(server), self.now);
         self.turn();
-        self.dataplane.handle_server_connected(server, self.now);
+        self.dataplane.handle_server_connected(slot(server), self.now);
         self.turn();
     }
 
@@ -262,7 +262,7 @@ fn a_server_is_trusted_again_when_long_nothing_was_found_elsewhere() {
 #[test]
 fn all_dataplanes_of_a_process_share_the_doubt() {
     let freshness = Arc::new(Freshness::default());
-    let config = |index| Config { loop_index: index, loop_count: 2, ..unjoined() };
+    let config = |index| Config { loop_index: LoopId::from_index(index), loop_count: 2, ..unjoined() };
     let mut one = World::sharing(2, 2, config(0), Arc::clone(&freshness));
     let mut other = World::sharing(2, 2, config(1), freshness);
     one.restart(0);
@@ -275,7 +275,7 @@ fn all_dataplanes_of_a_process_share_the_doubt() {
     assert_eq!(other.report().counters.servers_doubted, 0, "it has seen nothing itself");
 }
 
-/// Writes are told apart only from the first copy on that is to be put back. Until those before it are done, nothing is.
+/// Writes are distinguished only from the first copy on that is to be put back. Until those before it are done, nothing is.
 #[test]
 fn a_write_that_began_before_there_was_a_doubt_keeps_copies_from_being_put_back() {
     let mut world = World::with(3, 2, unjoined());

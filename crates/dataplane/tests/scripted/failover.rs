@@ -1,11 +1,11 @@
 //! Reads whose server is lost before it has answered.
 
-use crate::world::{TIMEOUT, World, token};
+use crate::world::{TIMEOUT, World, slot, token};
 use weir_dataplane::{Config, OnFailure, ReadPolicy};
 
 impl World {
     pub(crate) fn closes(&mut self, server: usize) {
-        self.dataplane.handle_server_disconnected(server, self.now);
+        self.dataplane.handle_server_disconnected(slot(server), self.now);
         self.turn();
     }
 }
@@ -33,7 +33,7 @@ fn a_read_whose_server_closes_is_asked_of_the_next_replica() {
             assert_ne!(first, second);
             let end = if message.contains('q') { "MN\r\n" } else { "" };
             assert_eq!(world.hears(client, second, &format!("{reply}{end}")), reply);
-            world.dataplane.handle_server_connected(first, world.now);
+            world.dataplane.handle_server_connected(slot(first), world.now);
             world.turn();
         }
         assert_eq!(world.report().counters.reads_retried, 3);
@@ -51,7 +51,7 @@ fn each_replica_is_asked_once_and_then_it_is_an_error() {
     world.send(client, &get);
     assert_eq!(world.server_gets(0), get);
     world.closes(0);
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     assert_eq!(world.server_gets(1), get);
     world.closes(1);
     // The first is there again, and has lost it once.
@@ -85,7 +85,7 @@ fn a_read_that_waits_for_a_connection_goes_elsewhere_when_it_is_refused() {
     assert_eq!((world.server_gets(0), world.server_gets(1)), (String::new(), String::new()));
     world.closes(0);
     world.pass(1_000);
-    world.dataplane.handle_server_connected(1, world.now);
+    world.dataplane.handle_server_connected(slot(1), world.now);
     assert_eq!(world.server_gets(1), get);
     world.pass(1_000);
     assert_eq!(world.hears(client, 1, "END\r\n"), "END\r\n");
@@ -108,7 +108,7 @@ fn garbage_costs_nobody_a_read() {
 
 /// The second message would come behind the write, and the client would read what it wrote later.
 #[test]
-fn a_client_that_wrote_behind_its_read_is_told() {
+fn a_client_that_wrote_behind_its_read_gets_the_error() {
     let mut world = World::new(2, 2);
     let client = world.client();
     let key = world.key_on(0);
@@ -150,7 +150,7 @@ fn what_writes_and_what_is_late_is_not_asked_twice() {
         world.closes(0);
         assert_eq!(world.server_gets(1), "");
         assert_eq!(world.client_gets(client), "SERVER_ERROR closed s:1\r\n");
-        world.dataplane.handle_server_connected(0, world.now);
+        world.dataplane.handle_server_connected(slot(0), world.now);
     }
     world.send(client, &format!("get {key}\r\n"));
     world.server_gets(0);

@@ -1,6 +1,6 @@
 //! Meta commands that one server decides: what the other servers of the key learn of them.
 
-use crate::world::{MS, TIMEOUT, World};
+use crate::world::{MS, TIMEOUT, World, slot};
 use weir_dataplane::SessionId;
 
 /// A key with two servers, of which 0 decides.
@@ -18,7 +18,7 @@ fn item_of(key: &str) -> String {
 
 #[test]
 fn a_meta_command_is_followed_like_a_classic_one() {
-    for (request, reply, told) in [
+    for (request, reply, expected) in [
         ("ms KEY 2 ME F7 T60 c", "HD c17", "ms KEY 2 F7 T60"),
         ("ms KEY 2 MR", "HD", "ms KEY 2"),
         ("ms KEY 2 MA k", "HD kKEY", "ms KEY 2 MA"),
@@ -30,7 +30,7 @@ fn a_meta_command_is_followed_like_a_classic_one() {
         assert_eq!(world.server_gets(0), format!("{}\r\n41\r\n", fill(request)));
         assert_eq!(world.server_gets(1), "");
         world.server_says(0, &format!("{}\r\n", fill(reply)));
-        assert_eq!(world.server_gets(1), format!("{}\r\n41\r\n", fill(told)), "{request}");
+        assert_eq!(world.server_gets(1), format!("{}\r\n41\r\n", fill(expected)), "{request}");
         assert_eq!(world.client_gets(client), "");
         assert!(world.hears(client, 1, "HD\r\n").starts_with("HD"), "{request}");
         assert_eq!(world.report().counters.replicas_followed, 1);
@@ -39,7 +39,7 @@ fn a_meta_command_is_followed_like_a_classic_one() {
 }
 
 #[test]
-fn what_arithmetic_made_is_told_by_the_decider_and_set_at_the_others() {
+fn what_arithmetic_made_is_asked_of_the_decider_and_set_at_the_others() {
     for (request, reply, heard) in [
         ("ma KEY N0 J41", "HD", "HD"),
         ("ma KEY N30 J41 v", "VA 2/41", "VA 2/41"),
@@ -89,7 +89,7 @@ fn what_is_no_copy_to_be_spread_is_forgotten_by_the_others() {
 }
 
 #[test]
-fn other_writes_wait_until_the_others_are_told() {
+fn other_writes_wait_until_the_others_have_been_sent_it() {
     let (mut world, client, key) = world();
     let other = world.client();
     world.send(client, &format!("ma {key}\r\n"));
@@ -108,14 +108,14 @@ fn other_writes_wait_until_the_others_are_told() {
 }
 
 #[test]
-fn a_decider_that_is_lost_before_it_has_told_makes_the_others_forget() {
+fn a_decider_that_is_lost_before_it_has_answered_makes_the_others_forget() {
     // Before its answer nobody knows what it did; behind it that is known.
     for (reply, heard) in [("", "SERVER_ERROR closed s:1\r\n"), ("HD\r\n", "HD\r\n")] {
         let (mut world, client, key) = world();
         world.send(client, &format!("ma {key}\r\n"));
         world.server_gets(0);
         world.server_says(0, reply);
-        world.dataplane.handle_server_disconnected(0, world.now);
+        world.dataplane.handle_server_disconnected(slot(0), world.now);
         world.turn();
         assert_eq!(world.server_gets(1), format!("delete {key}\r\n"), "{reply:?}");
         let first = world.client_gets(client);

@@ -1,6 +1,6 @@
 //! Servers that are connected and do not answer.
 
-use crate::world::{TIMEOUT, World};
+use crate::world::{TIMEOUT, World, slot};
 use weir_dataplane::{Config, Event, OnFailure, SessionId};
 
 impl World {
@@ -91,7 +91,7 @@ fn no_more_than_half_of_a_pool_is_marked_down_by_timeouts_while_others_answer() 
     }
 }
 
-/// Nothing goes anywhere else because of it, so there is nothing to be spared: whoever asks is told at once.
+/// Nothing goes anywhere else because of it, so there is nothing to be spared: whoever asks gets an error at once.
 #[test]
 fn where_all_servers_fell_silent_at_once_all_are_marked_down() {
     for (servers, share) in [(2, 50), (3, 50), (3, 0)] {
@@ -148,9 +148,9 @@ fn a_silent_server_that_ends_its_connection_is_connected_anew() {
     let client = world.client();
     world.times_out(client, 0, 3);
     assert_eq!(world.report().servers[0].state, "down");
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     assert_eq!(world.report().servers[0].state, "connecting");
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     assert_eq!(world.report().servers[0].state, "up");
 }
 
@@ -187,8 +187,8 @@ fn a_server_that_swallowed_a_request_is_found_out_of_step_and_connected_to_anew(
     assert_eq!(world.server_gets(0), "version\r\n");
     world.events.clear();
     world.server_says(0, "VERSION 1.6.18\r\n");
-    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
-    world.dataplane.handle_server_connected(0, world.now);
+    assert_eq!(world.events, [Event::Disconnect(slot(0)), Event::Connect(slot(0))]);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.sets(client, "b");
     assert_eq!(world.hears(client, 0, "STORED\r\n"), "STORED\r\n");
     let counters = world.report().counters;
@@ -211,7 +211,7 @@ fn a_reply_in_the_place_of_the_version_shows_it_too() {
     world.sets(client, "c");
     world.events.clear();
     world.server_says(0, "STORED\r\nSTORED\r\n");
-    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
+    assert_eq!(world.events, [Event::Disconnect(slot(0)), Event::Connect(slot(0))]);
 }
 
 #[test]
@@ -250,8 +250,8 @@ fn a_server_whose_lost_request_is_waited_for_is_asked_though_nobody_wants_anythi
     }
     world.events.clear();
     world.server_says(0, "VERSION 1.6.18\r\n");
-    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
-    world.dataplane.handle_server_connected(0, world.now);
+    assert_eq!(world.events, [Event::Disconnect(slot(0)), Event::Connect(slot(0))]);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.pass(100 * TIMEOUT);
     assert_eq!(world.server_gets(0), "");
 }

@@ -1,6 +1,6 @@
 //! Nothing of a client goes to a server before it has shown that it serves us.
 
-use crate::world::{MS, World, router};
+use crate::world::{MS, World, router, slot};
 use std::sync::Arc;
 use weir_dataplane::{Config, Dataplane, Event, ServerChange};
 use weir_timing::Instant;
@@ -33,7 +33,7 @@ fn no_client_logs_in_a_connection_that_others_share() {
     assert_eq!(world.server_gets(0), "version\r\n");
     world.events.clear();
     world.server_says(0, "CLIENT_ERROR unauthenticated\r\n");
-    assert_eq!(world.events, [Event::Disconnect(0)]);
+    assert_eq!(world.events, [Event::Disconnect(slot(0))]);
     assert_eq!(world.client_gets(client), "SERVER_ERROR unauthenticated s:1\r\n");
     world.send(client, "get a\r\n");
     assert_eq!(world.client_gets(client), "SERVER_ERROR unauthenticated s:1\r\n", "as long as it is down");
@@ -59,7 +59,7 @@ fn a_server_that_does_not_answer_the_greeting_is_down_after_the_connect_timeout(
     world.server_gets(0);
     world.events.clear();
     world.pass(500 * MS);
-    assert_eq!(world.events, [Event::Disconnect(0)]);
+    assert_eq!(world.events, [Event::Disconnect(slot(0))]);
     let lost = world.client_gets(client);
     assert!(
         ["SERVER_ERROR connect s:1\r\n", "SERVER_ERROR timeout s:1\r\n"].contains(&lost.as_str()),
@@ -76,13 +76,13 @@ fn nonsense_instead_of_a_greeting_ends_the_connection() {
         world.server_gets(0);
         world.events.clear();
         world.server_says(0, nonsense);
-        assert_eq!(world.events, [Event::Disconnect(0)]);
+        assert_eq!(world.events, [Event::Disconnect(slot(0))]);
         assert_eq!(world.report().counters.server_violations, 1);
     }
 }
 
 #[test]
-fn version_is_the_lowest_of_those_that_servers_have_told() {
+fn version_is_the_lowest_of_those_that_servers_have_reported() {
     let mut world = World::with(3, 1, Config { greets_servers: true, ..Config::default() });
     let client = world.client();
     let version = |world: &mut World| {
@@ -103,18 +103,18 @@ fn version_is_the_lowest_of_those_that_servers_have_told() {
 
 /// Ends the connection that the server has, and makes the next one when it is due. Returns what the driver was asked for.
 fn closes(world: &mut World) -> Vec<Event> {
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.events.clear();
     world.turn();
-    while !world.events.contains(&Event::Connect(0)) {
+    while !world.events.contains(&Event::Connect(slot(0))) {
         world.pass(10 * MS);
     }
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.events.clone()
 }
 
-/// Whether it was told that a server closes its connections at a question.
-fn is_told_of_question(world: &mut World) -> bool {
+/// Whether it was reported that a server closes its connections at a question.
+fn hears_of_question(world: &mut World) -> bool {
     let mut changes = std::iter::from_fn(|| world.dataplane.poll_change());
     changes.any(|change| change.what == ServerChange::QuestionUnknown)
 }
@@ -126,11 +126,11 @@ fn a_server_that_closes_at_the_greeting_is_greeted_otherwise() {
     for _ in 0..2 {
         assert_eq!(world.server_gets(0), "version\r\n");
         closes(&mut world);
-        assert!(!is_told_of_question(&mut world));
+        assert!(!hears_of_question(&mut world));
     }
     assert_eq!(world.server_gets(0), "version\r\n");
     closes(&mut world);
-    assert!(is_told_of_question(&mut world));
+    assert!(hears_of_question(&mut world));
     assert_eq!(world.server_gets(0), "get weir-greeting-3\r\n");
     world.server_says(0, "END\r\n");
     let client = world.client();
@@ -161,7 +161,7 @@ fn no_client_logs_in_after_a_server_has_closed_at_greetings() {
         );
         world.events.clear();
         world.server_says(0, "CLIENT_ERROR unauthenticated\r\n");
-        assert_eq!(world.events, [Event::Disconnect(0)]);
+        assert_eq!(world.events, [Event::Disconnect(slot(0))]);
         assert_eq!(world.server_gets(0), "");
     }
 }
@@ -190,8 +190,8 @@ fn the_connection_for_large_values_is_greeted_as_its_server_knows() {
     world.server_says(0, "END\r\n");
     let client = world.client();
     world.send(client, "set a 0 0 12\r\nabcdefghijkl\r\n");
-    assert!(world.events.contains(&Event::Connect(1)), "{:?}", world.events);
-    world.dataplane.handle_server_connected(1, world.now);
+    assert!(world.events.contains(&Event::Connect(slot(1))), "{:?}", world.events);
+    world.dataplane.handle_server_connected(slot(1), world.now);
     assert_eq!(world.server_gets(1), "get weir-greeting-3\r\n");
 }
 
@@ -206,13 +206,13 @@ fn a_server_that_says_nothing_to_a_question_is_used_without_it() {
         assert_eq!(world.server_gets(0), "stats settings\r\n");
         world.events.clear();
         world.pass(500 * MS);
-        assert!(world.events.contains(&Event::Disconnect(0)), "{:?}", world.events);
-        while !world.events.contains(&Event::Connect(0)) {
+        assert!(world.events.contains(&Event::Disconnect(slot(0))), "{:?}", world.events);
+        while !world.events.contains(&Event::Connect(slot(0))) {
             world.pass(10 * MS);
         }
-        world.dataplane.handle_server_connected(0, world.now);
+        world.dataplane.handle_server_connected(slot(0), world.now);
     }
-    assert!(is_told_of_question(&mut world));
+    assert!(hears_of_question(&mut world));
     assert_eq!(world.server_gets(0), "version\r\n");
     world.server_says(0, "VERSION 1\r\n");
     let client = world.client();
@@ -246,11 +246,11 @@ fn nothing_is_to_be_written_while_the_answer_to_a_greeting_is_awaited() {
     let config = Config { greets_servers: true, ..Config::default() };
     let now = Instant::ZERO;
     let mut dataplane = Dataplane::new(config, Arc::new(router(&["a:1"], 1).into()), now);
-    assert_eq!(dataplane.poll_event(), Some(Event::Connect(0)));
-    dataplane.handle_server_connected(0, now);
+    assert_eq!(dataplane.poll_event(), Some(Event::Connect(slot(0))));
+    dataplane.handle_server_connected(slot(0), now);
     assert!(dataplane.has_server_output());
-    assert_eq!(dataplane.poll_server_output(None, now), Some(0));
-    let length = dataplane.server_output(0).len();
-    dataplane.handle_server_written(0, length, now);
+    assert_eq!(dataplane.poll_server_output(None, now), Some(slot(0)));
+    let length = dataplane.server_output(slot(0)).len();
+    dataplane.handle_server_written(slot(0), length, now);
     assert_eq!((dataplane.poll_server_output(None, now), dataplane.has_server_output()), (None, false));
 }

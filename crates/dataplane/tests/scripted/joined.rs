@@ -1,10 +1,10 @@
 //! Gets of several requests in one message (`servers/pipeline/line.rs`): each client is answered as if it had asked alone.
 
-use crate::world::{MS, TIMEOUT, World};
+use crate::world::{MS, TIMEOUT, World, slot};
 use weir_dataplane::{Config, Event, JoinGets, ReadPolicy, SessionId};
 use weir_timing::{Operation, Stage};
 
-/// One server, and so many clients.
+/// One server, and this many clients.
 fn world_of(clients: usize, config: Config) -> (World, Vec<SessionId>) {
     let mut world = World::with(1, 1, config);
     let clients = (0..clients).map(|_| world.client()).collect();
@@ -153,8 +153,8 @@ fn a_value_that_nobody_asked_for_ends_the_connection_and_is_nobodys_miss() {
     world.all_ask(&clients, &["get a", "get b", "get c"]);
     world.server_says(0, &(value("a", "1") + &value("z", "1") + "END\r\n"));
     assert_eq!(world.all_get(&clients), [&(value("a", "1") + "END\r\n"), "", ""]);
-    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
-    world.dataplane.handle_server_connected(0, world.now);
+    assert_eq!(world.events, [Event::Disconnect(slot(0)), Event::Connect(slot(0))]);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.turn();
     assert_eq!(world.server_gets(0), "get c\r\nget b\r\n");
     world.server_says(0, &(value("c", "3") + "END\r\n" + &value("z", "1") + "END\r\n"));
@@ -167,12 +167,12 @@ fn a_connection_that_ends_fails_only_who_has_no_answer() {
     let (mut world, clients) = world_of(3, Config::default());
     world.all_ask(&clients, &["get a", "get b", "get c"]);
     world.server_says(0, &(value("a", "1") + "VALUE b 0 5\r\nhal"));
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.turn();
     let answers = world.all_get(&clients);
     assert_eq!(answers[0], value("a", "1") + "END\r\n");
     assert_eq!(answers[1..], ["SERVER_ERROR closed s:1\r\n", "SERVER_ERROR closed s:1\r\n"]);
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     assert_eq!(world.all_ask(&clients, &["get b", "get a"]), "get b a\r\n");
     world.server_says(0, &(value("a", "1") + "END\r\n"));
     assert_eq!(world.all_get(&clients)[..2], ["END\r\n".to_owned(), value("a", "1") + "END\r\n"]);
@@ -230,10 +230,10 @@ fn what_has_begun_to_leave_is_not_made_longer() {
     let (mut world, clients) = world_of(4, Config::default());
     world.send(clients[0], "get a\r\n");
     world.send(clients[1], "get b\r\n");
-    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
-    world.dataplane.handle_server_written(0, 5, world.now);
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(slot(0)));
+    world.dataplane.handle_server_written(slot(0), 5, world.now);
     world.send(clients[2], "get c\r\n");
-    world.dataplane.handle_server_writable(0);
+    world.dataplane.handle_server_writable(slot(0));
     world.send(clients[3], "get d\r\n");
     assert_eq!(world.server_gets(0), " b\r\nget c d\r\n");
     world.server_says(0, &(value("b", "2") + "END\r\n" + &value("d", "4") + "END\r\n"));
@@ -251,10 +251,10 @@ fn all_of_a_message_is_forwarded_when_its_last_byte_is() {
     let (mut world, clients) = world_of(2, Config::default());
     world.send(clients[0], "get a\r\n");
     world.send(clients[1], "get b\r\n");
-    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
-    world.dataplane.handle_server_written(0, 6, world.now);
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(slot(0)));
+    world.dataplane.handle_server_written(slot(0), 6, world.now);
     world.pass(3 * MS);
-    world.dataplane.handle_server_writable(0);
+    world.dataplane.handle_server_writable(slot(0));
     assert_eq!(world.server_gets(0), "b\r\n");
     world.pass(4 * MS);
     world.server_says(0, "END\r\n");
@@ -331,7 +331,7 @@ fn what_another_replica_misses_is_asked_of_the_decider_also_if_it_was_joined() {
     assert_eq!(answers.matches("END\r\n").count(), 4);
 }
 
-/// So many clients ask for a key each in one turn.
+/// This many clients ask for a key each in one turn.
 fn many(count: usize) -> (World, Vec<SessionId>, Vec<String>) {
     let (mut world, clients) = world_of(count, Config::default());
     let keys: Vec<_> = (0..count).map(|number| format!("key{number}")).collect();
@@ -417,7 +417,7 @@ fn a_foreign_value_costs_no_other_its_answer() {
     };
     world.server_says(0, &keys.iter().map(|key| says(key)).collect::<String>());
     for _ in 0..3 {
-        world.dataplane.handle_server_connected(0, world.now);
+        world.dataplane.handle_server_connected(slot(0), world.now);
         world.turn();
         let again = world.server_gets(0);
         let asked = again.lines().map(|line| says(&line["get ".len()..]) + "END\r\n");
@@ -432,7 +432,7 @@ fn a_foreign_value_costs_no_other_its_answer() {
 }
 
 #[test]
-fn who_has_sent_a_change_behind_its_get_is_told_the_error() {
+fn who_has_sent_a_change_behind_its_get_gets_the_error() {
     let (mut world, clients) = world_of(2, Config::default());
     world.send(clients[1], "get c\r\nget d\r\n");
     world.send(clients[0], "get a\r\nset e 0 0 1 noreply\r\n1\r\n");
@@ -499,13 +499,13 @@ fn a_reply_that_a_moved_server_never_ends_means_nothing_on_its_next_connection()
     world.all_ask(&clients, &["get a", "get b", "get c"]);
     world.server_says(0, &value("b", "2"));
     assert_eq!(world.client_gets(clients[1]), value("b", "2") + "END\r\n");
-    world.dataplane.handle_server_moved(0);
+    world.dataplane.handle_server_moved(slot(0));
     world.events.clear();
     world.pass(TIMEOUT);
-    assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)]);
+    assert_eq!(world.events, [Event::Disconnect(slot(0)), Event::Connect(slot(0))]);
     let late = "SERVER_ERROR timeout s:1\r\n";
     assert_eq!([clients[0], clients[2]].map(|client| world.client_gets(client)), [late, late]);
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     assert_eq!(world.all_ask(&clients[..2], &["get d", "get e"]), "get d e\r\n");
     world.server_says(0, &(value("d", "4") + &value("e", "5") + "END\r\n"));
     let expected = [value("d", "4") + "END\r\n", value("e", "5") + "END\r\n"];

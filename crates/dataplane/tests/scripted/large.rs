@@ -1,6 +1,6 @@
 //! Replies that are not copied, and those that are refused before they are there.
 
-use crate::world::{World, unjoined};
+use crate::world::{World, slot, unjoined};
 use weir_dataplane::{Config, SessionId};
 
 const READ_BYTES: usize = 256 << 10;
@@ -14,7 +14,7 @@ impl World {
     /// A server answers, and is read as a driver reads.
     fn server_streams(&mut self, server: usize, reply: &str) {
         for piece in reply.as_bytes().chunks(READ_BYTES) {
-            self.dataplane.handle_server_bytes(server, piece, self.now);
+            self.dataplane.handle_server_bytes(slot(server), piece, self.now);
             self.turn();
         }
     }
@@ -100,7 +100,7 @@ fn what_nobody_waits_for_is_not_kept() {
     let long = value("a", 5_000_000) + &value("b", 100_000) + &value("c", 5_000_000) + "END\r\n";
     let mut most = 0;
     for piece in long.as_bytes().chunks(READ_BYTES) {
-        world.dataplane.handle_server_bytes(0, piece, world.now);
+        world.dataplane.handle_server_bytes(slot(0), piece, world.now);
         world.turn();
         most = most.max(world.dataplane.budget().held());
     }

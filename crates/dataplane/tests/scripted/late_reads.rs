@@ -1,6 +1,6 @@
 //! Reads whose server says nothing for half of their time, where keys have several servers.
 
-use crate::world::{TIMEOUT, World};
+use crate::world::{TIMEOUT, World, slot};
 
 const HALF: u64 = TIMEOUT / 2;
 
@@ -93,9 +93,9 @@ fn a_server_that_lacks_writes_is_not_asked_instead() {
     world.send(client, &format!("set {other} 0 0 1\r\nx\r\n"));
     (0..2).for_each(|server| _ = world.server_gets(server));
     world.server_says(0, "STORED\r\n");
-    world.dataplane.handle_server_broken(1, world.now);
+    world.dataplane.handle_server_broken(slot(1), world.now);
     world.client_gets(client);
-    world.dataplane.handle_server_connected(1, world.now);
+    world.dataplane.handle_server_connected(slot(1), world.now);
     assert!(world.report().servers[1].unread.is_some());
     world.send(client, &format!("get {key}\r\n"));
     world.server_gets(0);

@@ -1,6 +1,6 @@
 //! Requests that the driver took from their clients itself.
 
-use crate::world::{TIMEOUT, World, router};
+use crate::world::{TIMEOUT, World, router, slot};
 use std::sync::Arc;
 use weir_dataplane::{Config, Dataplane, Event, Fault, SessionId, Taken, parse_whole};
 use weir_protocol::{Limits, Parsed, Refusal, door::Foreign};
@@ -23,7 +23,7 @@ impl World {
 
     fn lent_reply(&mut self, session: SessionId) -> Option<String> {
         let reply = self.dataplane.lent_reply(session)?.to_vec();
-        self.dataplane.finish_lent(session, reply.len(), self.now);
+        self.dataplane.release_lent(session, reply.len(), self.now);
         Some(String::from_utf8(reply).expect("text"))
     }
 }
@@ -102,7 +102,7 @@ fn a_value_that_is_too_large_for_a_key_that_is_held_is_refused_when_the_key_is_f
     world.turn();
     assert_eq!(world.lent_reply(second), None, "the key is held");
     world.server_says(0, "STORED\r\n");
-    // The other server is told what was decided, and then both that the value is gone.
+    // The other server gets what was decided, and then both that the value is gone.
     assert_eq!(world.server_gets(0), format!("delete {key}\r\n"));
     assert_eq!(world.server_gets(1), format!("set {key} 0 0 1\r\nx\r\ndelete {key}\r\n"));
     world.server_says(1, "STORED\r\nDELETED\r\n");
@@ -204,7 +204,7 @@ fn what_the_kernel_did_not_take_is_recorded_when_it_has() {
     world.server_gets(0);
     world.server_says(0, "VALUE a 0 5\r\nabcde\r\nEND\r\n");
     let reply = world.dataplane.lent_reply(session).expect("it is complete").to_vec();
-    let mut unsent = world.dataplane.finish_lent(session, 10, world.now).expect("some is left");
+    let mut unsent = world.dataplane.release_lent(session, 10, world.now).expect("some is left");
     assert_eq!((unsent.output(), unsent.len()), (&reply[10..], reply.len() - 10));
     assert_eq!(budget.held(), reply.len() - 10);
     // The session is another request's already.
@@ -215,7 +215,7 @@ fn what_the_kernel_did_not_take_is_recorded_when_it_has() {
     world.pass(5);
     unsent.advance(reply.len() - 10);
     assert!(unsent.is_empty());
-    world.dataplane.finish_unsent(&mut unsent, world.now);
+    world.dataplane.note_unsent_written(&mut unsent, world.now);
     drop(unsent);
     assert_eq!((recorded(&world), budget.held()), (1, 0));
     let mut rows = Vec::new();
@@ -281,7 +281,7 @@ fn a_dataplane_without_servers_wants_no_connection_whatever_table_comes() {
         dataplane.serve(session, parsed, taken_at(now), Some(Fault::Timeout));
         let reply = dataplane.lent_reply(session).expect("at once").to_vec();
         assert_eq!(String::from_utf8_lossy(&reply), format!("SERVER_ERROR timeout {name}\r\n"));
-        assert!(dataplane.finish_lent(session, reply.len(), now).is_none());
+        assert!(dataplane.release_lent(session, reply.len(), now).is_none());
         while dataplane.poll_client_output().is_some() {}
         assert!(!dataplane.has_server_output() && dataplane.is_quiet());
     };
@@ -314,7 +314,7 @@ fn a_server_tells_what_it_stores_to_those_who_cut_requests() {
 }
 
 #[test]
-fn a_server_that_is_needed_after_the_time_was_told_is_connected_to_at_once() {
+fn a_server_that_is_needed_after_the_time_was_known_is_connected_to_at_once() {
     let config = Config { connects_when_needed: true, ..Config::default() };
     let (table, now) = (Arc::new(router(&["a:1"], 1).into()), Instant::ZERO);
     let mut dataplane = Dataplane::new(config, table, now);
@@ -325,5 +325,5 @@ fn a_server_that_is_needed_after_the_time_was_told_is_connected_to_at_once() {
     dataplane.serve(session, parse_whole(b"get a\r\n", Limits::default()), taken, None);
     assert_eq!(dataplane.poll_timeout(), Some(now), "nobody else may wake the driver");
     dataplane.handle_time(now);
-    assert_eq!(dataplane.poll_event(), Some(Event::Connect(0)));
+    assert_eq!(dataplane.poll_event(), Some(Event::Connect(slot(0))));
 }

@@ -1,6 +1,6 @@
 //! Too much of anything, and the longest value.
 
-use crate::world::{World, unjoined};
+use crate::world::{World, slot, unjoined};
 use weir_dataplane::{Config, Event, ServerChange};
 
 #[test]
@@ -109,8 +109,8 @@ fn the_longest_value_is_what_the_servers_say_that_they_store() {
     world.send(client, &format!("set {second} 0 0 11\r\n12345678901\r\n"));
     assert_eq!(world.server_gets(1), format!("set {second} 0 0 11\r\n12345678901\r\n"));
     // A server that came back with another `-I`.
-    world.dataplane.handle_server_disconnected(1, world.now);
-    world.dataplane.handle_server_connected(1, world.now);
+    world.dataplane.handle_server_disconnected(slot(1), world.now);
+    world.dataplane.handle_server_connected(slot(1), world.now);
     assert_eq!(world.server_gets(1), "stats settings\r\n");
     world.server_says(1, "STAT item_size_max 15\r\nEND\r\n");
     assert_eq!(world.report().value_bytes_max, 15);
@@ -134,10 +134,10 @@ fn a_server_that_ends_its_connections_over_the_question_is_asked_no_more() {
     for _ in 0..3 {
         assert_eq!(world.server_gets(0), "stats settings\r\n");
         world.events.clear();
-        world.dataplane.handle_server_disconnected(0, world.now);
+        world.dataplane.handle_server_disconnected(slot(0), world.now);
         world.turn();
-        assert!(world.events.contains(&Event::Connect(0)), "at once");
-        world.dataplane.handle_server_connected(0, world.now);
+        assert!(world.events.contains(&Event::Connect(slot(0))), "at once");
+        world.dataplane.handle_server_connected(slot(0), world.now);
     }
     let changes: Vec<_> =
         std::iter::from_fn(|| world.dataplane.poll_change()).map(|change| change.what).collect();
@@ -173,7 +173,7 @@ fn a_server_that_does_not_know_the_question_is_asked_again_when_it_comes_back() 
         assert_eq!(world.server_gets(0), "stats settings\r\n");
         world.server_says(0, "ERROR\r\n");
         assert_eq!(world.report().value_bytes_max, 1 << 20);
-        world.dataplane.handle_server_disconnected(0, world.now);
-        world.dataplane.handle_server_connected(0, world.now);
+        world.dataplane.handle_server_disconnected(slot(0), world.now);
+        world.dataplane.handle_server_connected(slot(0), world.now);
     }
 }

@@ -1,10 +1,11 @@
 //! The dataplane by script: bytes and instants in, bytes and events out.
 
-mod apart;
 mod away;
 mod base64;
+mod bulk_connection;
 mod bulk_reads;
 mod changes;
+mod client_timeouts;
 mod clients;
 mod dead_paths;
 mod emptied;
@@ -13,14 +14,13 @@ mod follow_meta;
 mod frozen;
 mod greeting;
 mod joined;
+mod key_owner;
 mod large;
 mod late_reads;
 mod lent;
 mod limits;
 mod memory;
 mod multigets;
-mod ownership;
-mod patience;
 mod policies;
 mod reads;
 mod reload;

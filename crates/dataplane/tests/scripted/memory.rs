@@ -1,6 +1,6 @@
 //! All buffers together: who is not read, what is refused, and what is given back.
 
-use crate::world::{MS, World};
+use crate::world::{MS, World, slot};
 use std::sync::Arc;
 use weir_dataplane::{Budget, Config, Event, SessionId};
 
@@ -10,7 +10,7 @@ fn world() -> World {
     World::with(1, 1, Config { buffer_bytes_max: LIMIT, large_value_bytes: usize::MAX, ..Config::default() })
 }
 
-/// A reply with a value of so many bytes.
+/// A reply with a value of this many bytes.
 fn reply(length: usize) -> String {
     format!("VALUE a 0 {length}\r\n{}\r\nEND\r\n", "x".repeat(length))
 }
@@ -193,7 +193,7 @@ fn what_others_gave_back_is_known_before_anything_is_refused() {
     drop(others);
     world.dataplane.handle_client_bytes(client, b"get a\r\n", world.now);
     world.server_gets(0);
-    world.dataplane.handle_server_bytes(0, reply(LIMIT / 8).as_bytes(), world.now);
+    world.dataplane.handle_server_bytes(slot(0), reply(LIMIT / 8).as_bytes(), world.now);
     assert_eq!(world.client_gets(client).len(), reply(LIMIT / 8).len());
     let others = budget.charge(LIMIT);
     world.turn();
@@ -209,7 +209,7 @@ fn what_others_gave_back_is_known_before_anything_is_refused() {
 }
 
 #[test]
-fn what_a_loop_gives_back_in_a_turn_is_told_with_it() {
+fn what_a_loop_gives_back_in_a_turn_is_reported_with_it() {
     let mut world = world();
     let client = unread(&mut world, LIMIT / 6);
     assert!(held(&world) > LIMIT / 6);

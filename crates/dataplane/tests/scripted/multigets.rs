@@ -1,6 +1,6 @@
 //! Whom a retrieval is asked of, and what is answered when some of them do not answer.
 
-use crate::world::{TIMEOUT, World};
+use crate::world::{TIMEOUT, World, slot};
 use weir_dataplane::{Config, Multiget, OnFailure};
 use weir_timing::{Operation, Stage};
 
@@ -37,8 +37,8 @@ fn keys(count: usize) -> Vec<String> {
 impl World {
     /// The server's connection is lost and cannot be made again.
     fn kill(&mut self, server: usize) {
-        self.dataplane.handle_server_disconnected(server, self.now);
-        self.dataplane.handle_server_disconnected(server, self.now);
+        self.dataplane.handle_server_disconnected(slot(server), self.now);
+        self.dataplane.handle_server_disconnected(slot(server), self.now);
         self.turn();
     }
 
@@ -413,8 +413,8 @@ fn strict_is_one_error_whatever_the_other_parts_say() {
             }
             1 => {
                 world.server_says(1, "VALUE k");
-                world.dataplane.handle_server_disconnected(1, world.now);
-                world.dataplane.handle_server_connected(1, world.now);
+                world.dataplane.handle_server_disconnected(slot(1), world.now);
+                world.dataplane.handle_server_connected(slot(1), world.now);
                 world.turn();
                 "SERVER_ERROR closed s:2\r\n"
             }
@@ -453,8 +453,8 @@ fn degrade_makes_misses_of_the_keys_of_parts_that_fail() {
             0 => world.pass(TIMEOUT),
             1 => {
                 world.server_says(1, "VALUE k");
-                world.dataplane.handle_server_disconnected(1, world.now);
-                world.dataplane.handle_server_connected(1, world.now);
+                world.dataplane.handle_server_disconnected(slot(1), world.now);
+                world.dataplane.handle_server_connected(slot(1), world.now);
                 world.turn();
             }
             2 => {
@@ -542,7 +542,7 @@ fn degrade_makes_a_miss_of_a_meta_get_and_keeps_its_barrier() {
         world.server_says(1, &format!("VA 1 k{live}\r\nx\r\nMN\r\n"));
         if !at_dispatch {
             assert_eq!(world.client_gets(client), "", "the first one may still come");
-            world.dataplane.handle_server_disconnected(0, world.now);
+            world.dataplane.handle_server_disconnected(slot(0), world.now);
             world.turn();
         }
         let expected = format!("VA 1 k{live}\r\nx\r\nEN k{dead} O9\r\nMN\r\nEN\r\n");

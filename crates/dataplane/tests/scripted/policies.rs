@@ -1,6 +1,6 @@
 //! When a write to several replicas is answered, and with what.
 
-use crate::world::{TIMEOUT, World};
+use crate::world::{TIMEOUT, World, slot};
 use weir_dataplane::{Config, SessionId, WritePolicy};
 
 const FULL: &str = "SERVER_ERROR out of memory storing object\r\n";
@@ -25,7 +25,7 @@ impl World {
 
     fn refuses_connections(&mut self, server: usize) {
         for _ in 0..2 {
-            self.dataplane.handle_server_disconnected(server, self.now);
+            self.dataplane.handle_server_disconnected(slot(server), self.now);
             self.turn();
         }
     }
@@ -40,12 +40,12 @@ fn set(key: &str) -> String {
 }
 
 #[test]
-fn a_quorum_is_more_than_half_and_the_deciders_reply_is_told_if_it_is_there() {
+fn a_quorum_is_more_than_half_and_the_deciders_reply_is_the_answer_if_it_is_there() {
     let (mut world, client, key) = World::writing(WritePolicy::Quorum);
     let touch = format!("touch {key} 5\r\n");
     world.ask(client, &touch, &[0, 1, 2]);
     assert_eq!(world.hears(client, 2, "NOT_FOUND\r\n"), "");
-    // Two of three; of these the lower rank is told.
+    // Two of three have answered. The reply of the lower rank is the answer.
     assert_eq!(world.hears(client, 1, "TOUCHED\r\n"), "TOUCHED\r\n");
     assert_eq!(world.hears(client, 0, "TOUCHED\r\n"), "");
     assert!(world.dataplane.is_quiet());

@@ -1,6 +1,6 @@
 //! Which replica is read.
 
-use crate::world::{MS, World};
+use crate::world::{MS, World, slot};
 use weir_dataplane::{Config, ReadPolicy, SessionId};
 
 fn reading(read_policy: ReadPolicy) -> Config {
@@ -27,7 +27,7 @@ fn spread_reads_ask_all_that_may_be_read_in_turn() {
     let mut asked: Vec<usize> = (0..6).map(|_| world.read(client, &key, [0; 3])).collect();
     asked.sort_unstable();
     assert_eq!(asked, [0, 0, 1, 1, 2, 2]);
-    world.dataplane.handle_server_disconnected(1, world.now);
+    world.dataplane.handle_server_disconnected(slot(1), world.now);
     assert!((0..6).all(|_| world.read(client, &key, [0; 3]) != 1));
 }
 

@@ -2,7 +2,7 @@
 
 use crate::world::{TIMEOUT, World};
 use std::{iter, sync::Arc};
-use weir_dataplane::{Config, Freshness, ReadPolicy, ReadRepair, SessionId, owner_of};
+use weir_dataplane::{Config, Freshness, LoopId, ReadPolicy, ReadRepair, SessionId, owner_of};
 
 fn repairing() -> Config {
     Config { read_policy: ReadPolicy::Spread, read_repair: ReadRepair::On, ..Config::default() }
@@ -271,14 +271,17 @@ fn no_more_than_64_are_under_way() {
 #[test]
 fn the_owner_of_a_key_repairs_it() {
     let freshness = Arc::<Freshness>::default();
-    let world = |loop_index| {
-        let config = Config { loop_index, loop_count: 2, ..repairing() };
+    let world = |index| {
+        let config = Config { loop_index: LoopId::from_index(index), loop_count: 2, ..repairing() };
         World::sharing(2, 2, config, Arc::clone(&freshness))
     };
     let (mut reader, mut owner) = (world(0), world(1));
     let client = reader.client();
-    let key =
-        reader.keys_on(0, 50).into_iter().find(|key| owner_of(key.as_bytes(), 2) == 1).expect("half are");
+    let key = reader
+        .keys_on(0, 50)
+        .into_iter()
+        .find(|key| owner_of(key.as_bytes(), 2) == LoopId::from_index(1))
+        .expect("half are");
     reader.find_missing(client, &key, &format!("VALUE {key} 7 2\r\nab\r\nEND\r\n"));
     assert_eq!(reader.server_gets(0), "");
     let carry = |from: &mut World, to: &mut World| {

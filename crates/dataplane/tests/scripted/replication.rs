@@ -54,7 +54,7 @@ fn what_the_primary_refuses_no_other_replica_hears_of() {
         let asked = world.server_gets(0);
         world.server_says(0, reply);
         if request.starts_with("ma ") {
-            // What it holds, whatever that is, is nobody's concern.
+            // What it holds, whatever that is, does not matter.
             assert_eq!(asked, format!("{request}mg {key} k v f t\r\n"));
             world.server_says(0, &format!("VA 1 k{key} f0 t-1\r\n7\r\n"));
         } else {

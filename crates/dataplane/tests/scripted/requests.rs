@@ -1,6 +1,6 @@
 //! Requests go to their servers, and replies come back in order.
 
-use crate::world::World;
+use crate::world::{World, slot};
 use weir_dataplane::{Config, Event};
 use weir_timing::{Operation, Stage};
 
@@ -165,7 +165,7 @@ fn a_command_to_whole_servers_reaches_every_server_and_is_done_if_all_have_done_
     let limits = weir_protocol::Limits { server_commands_allowed: true, ..Default::default() };
     let mut world = World::with(2, 1, Config { limits, ..Config::default() });
     let client = world.client();
-    for (answer, told) in [
+    for (answer, expected) in [
         ("OK\r\n", "OK\r\n"),
         (
             "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
@@ -180,7 +180,7 @@ fn a_command_to_whole_servers_reaches_every_server_and_is_done_if_all_have_done_
             assert_eq!(world.client_gets(client), "");
             world.server_says(server, says);
         }
-        assert_eq!(world.client_gets(client), told);
+        assert_eq!(world.client_gets(client), expected);
     }
     world.send(client, "cache_memlimit 64 noreply\r\nmn\r\n");
     for server in [0, 1] {
@@ -198,9 +198,9 @@ fn the_stamps_tell_where_the_time_went() {
     world.pass(10);
     world.send(client, " a\r\n");
     world.pass(200);
-    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
+    assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(slot(0)));
     world.pass(3000);
-    world.dataplane.handle_server_written(0, 7, world.now);
+    world.dataplane.handle_server_written(slot(0), 7, world.now);
     world.pass(40_000);
     world.server_says(0, "END\r\n");
     world.pass(500_000);

@@ -1,6 +1,6 @@
 //! Servers that are late, lost, dead, or out of step.
 
-use crate::world::{MS, TIMEOUT, World};
+use crate::world::{MS, TIMEOUT, World, slot};
 use weir_dataplane::{Config, Event};
 
 #[test]
@@ -64,9 +64,9 @@ fn a_long_request_has_time_to_leave_as_long_as_it_makes_progress() {
     let value = "x".repeat(4 * PIECE);
     let request = format!("set a 0 0 {}\r\n{value}\r\n", value.len());
     let leave = |world: &mut World, count| {
-        assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(0));
-        world.dataplane.handle_server_written(0, count, world.now);
-        world.dataplane.handle_server_writable(0);
+        assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(slot(0)));
+        world.dataplane.handle_server_written(slot(0), count, world.now);
+        world.dataplane.handle_server_writable(slot(0));
     };
     world.send(client, &request);
     for _ in 0..4 {
@@ -111,16 +111,16 @@ fn a_get_of_10_000_keys_completes_over_a_slow_link() {
 fn to_connect_has_a_time_of_its_own() {
     let mut world = World::with(1, 1, Config { connect_timeout_ns: 3 * TIMEOUT, ..Config::default() });
     let client = world.client();
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.turn();
-    assert_eq!(world.events, [Event::Connect(0)]);
+    assert_eq!(world.events, [Event::Connect(slot(0))]);
     world.send(client, "get a\r\n");
     world.pass(TIMEOUT);
     assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
     world.pass(2 * TIMEOUT - 1);
-    assert_eq!(world.events, [Event::Connect(0)]);
+    assert_eq!(world.events, [Event::Connect(slot(0))]);
     world.pass(1);
-    assert_eq!(world.events, [Event::Connect(0), Event::Disconnect(0)]);
+    assert_eq!(world.events, [Event::Connect(slot(0)), Event::Disconnect(slot(0))]);
     assert_eq!(world.report().counters.server_connects_failed, 1);
 }
 
@@ -131,14 +131,14 @@ fn a_lost_connection_fails_what_was_on_it_and_is_made_again() {
     world.send(client, "get a\r\nset b 0 0 1\r\nx\r\n");
     world.server_gets(0);
     world.server_says(0, "VALUE a 0 1\r\n");
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.turn();
     assert_eq!(world.client_gets(client), "SERVER_ERROR closed s:1\r\nSERVER_ERROR closed s:1\r\n");
-    assert_eq!(world.events, [Event::Connect(0)]);
+    assert_eq!(world.events, [Event::Connect(slot(0))]);
     // What comes now waits for the new connection; nothing of the old reply is left.
     world.send(client, "get c\r\n");
     assert_eq!(world.server_gets(0), "");
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     assert_eq!(world.server_gets(0), "get c\r\n");
     world.server_says(0, "END\r\n");
     assert_eq!(world.client_gets(client), "END\r\n");
@@ -148,9 +148,9 @@ fn a_lost_connection_fails_what_was_on_it_and_is_made_again() {
 fn a_dead_server_is_refused_at_once_and_tried_again_later() {
     let mut world = World::new(1, 1);
     let client = world.client();
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.send(client, "get a\r\n");
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.turn();
     assert_eq!(world.client_gets(client), "SERVER_ERROR connect s:1\r\n");
     world.send(client, "get a\r\nset a 0 0 1 noreply\r\nx\r\n");
@@ -158,10 +158,10 @@ fn a_dead_server_is_refused_at_once_and_tried_again_later() {
     world.events.clear();
     let retry = world.dataplane.poll_timeout().expect("a dead server is tried again");
     world.pass(retry.saturating_since(world.now));
-    assert_eq!(world.events, [Event::Connect(0)]);
+    assert_eq!(world.events, [Event::Connect(slot(0))]);
     world.send(client, "get a\r\n");
     assert_eq!(world.client_gets(client), "SERVER_ERROR down s:1\r\n");
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.send(client, "get a\r\n");
     assert_eq!(world.server_gets(0), "get a\r\n");
     assert_eq!(world.report().counters.requests_failed_silently, 1);
@@ -171,11 +171,11 @@ fn a_dead_server_is_refused_at_once_and_tried_again_later() {
 fn a_connection_attempt_without_end_is_given_up() {
     let mut world = World::new(1, 1);
     let client = world.client();
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.send(client, "get a\r\n");
     world.events.clear();
     world.pass(TIMEOUT);
-    assert_eq!(world.events, [Event::Disconnect(0)]);
+    assert_eq!(world.events, [Event::Disconnect(slot(0))]);
     assert_eq!(world.client_gets(client), "SERVER_ERROR connect s:1\r\n");
 }
 
@@ -193,7 +193,11 @@ fn a_reply_to_nothing_or_to_something_else_costs_the_connection() {
         world.send(client, request);
         world.server_gets(0);
         world.server_says(0, reply);
-        assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)], "{request:?} {reply:?}");
+        assert_eq!(
+            world.events,
+            [Event::Disconnect(slot(0)), Event::Connect(slot(0))],
+            "{request:?} {reply:?}"
+        );
         let expected = if request.is_empty() { "" } else { "SERVER_ERROR protocol s:1\r\n" };
         assert_eq!(world.client_gets(client), expected);
         assert_eq!(world.report().counters.server_violations, 1);
@@ -242,11 +246,15 @@ fn a_server_that_answers_and_then_talks_nonsense_is_left_alone_ever_longer() {
         world.events.clear();
         world.server_says(0, "NONSENSE\r\n");
         if round == 0 {
-            assert_eq!(world.events, [Event::Disconnect(0), Event::Connect(0)], "once may be chance");
-            world.dataplane.handle_server_connected(0, world.now);
+            assert_eq!(
+                world.events,
+                [Event::Disconnect(slot(0)), Event::Connect(slot(0))],
+                "once may be chance"
+            );
+            world.dataplane.handle_server_connected(slot(0), world.now);
             continue;
         }
-        assert_eq!(world.events, [Event::Disconnect(0)], "round {round}");
+        assert_eq!(world.events, [Event::Disconnect(slot(0))], "round {round}");
         let due = world.dataplane.poll_timeout().expect("it is tried again").saturating_since(world.now);
         assert!(due >= (25 * MS) << round, "round {round}: {due}");
         world.comes_back(0);
@@ -258,36 +266,36 @@ fn a_server_that_closes_every_connection_before_it_has_answered_is_left_alone() 
     let config =
         Config { reconnect_delay_min_ns: 50 * MS, reconnect_delay_max_ns: 200 * MS, ..Config::default() };
     let mut world = World::with(1, 1, config);
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.turn();
-    assert_eq!(world.events, [Event::Connect(0)], "once may be chance");
+    assert_eq!(world.events, [Event::Connect(slot(0))], "once may be chance");
     for pause in [100 * MS, 200 * MS, 200 * MS] {
-        world.dataplane.handle_server_connected(0, world.now);
+        world.dataplane.handle_server_connected(slot(0), world.now);
         world.turn();
         world.events.clear();
-        world.dataplane.handle_server_disconnected(0, world.now);
+        world.dataplane.handle_server_disconnected(slot(0), world.now);
         world.turn();
         assert_eq!((world.events.as_slice(), world.report().servers[0].state), (&[][..], "down"));
         world.pass(pause / 2 - 1);
         assert_eq!(world.events, [], "half of the pause is jitter");
         world.pass(pause / 2 + 2);
-        assert_eq!(world.events, [Event::Connect(0)]);
+        assert_eq!(world.events, [Event::Connect(slot(0))]);
     }
     // An answer makes up for all that.
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     let client = world.client();
     world.send(client, "get a\r\n");
     world.server_gets(0);
     assert_eq!(world.hears(client, 0, "END\r\n"), "END\r\n");
     world.events.clear();
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.turn();
-    assert_eq!(world.events, [Event::Connect(0)]);
+    assert_eq!(world.events, [Event::Connect(slot(0))]);
     // And so does a connection that has lasted: it is idle, and the server does not like that.
-    world.dataplane.handle_server_connected(0, world.now);
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.pass(200 * MS);
     world.events.clear();
-    world.dataplane.handle_server_disconnected(0, world.now);
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.turn();
-    assert_eq!(world.events, [Event::Connect(0)]);
+    assert_eq!(world.events, [Event::Connect(slot(0))]);
 }

@@ -1,6 +1,6 @@
 //! cas tokens of keys that have several servers.
 
-use crate::world::{World, router, token};
+use crate::world::{World, router, slot, token};
 use weir_dataplane::{Config, SessionId, WritePolicy};
 use weir_routing::Table;
 
@@ -242,7 +242,7 @@ fn a_token_is_that_of_the_server_that_answered_in_the_end() {
         world.closes(0);
         assert_eq!(world.server_gets(1), request);
         assert_eq!(world.hears(client, 1, &reply), shown);
-        world.dataplane.handle_server_connected(0, world.now);
+        world.dataplane.handle_server_connected(slot(0), world.now);
         world.turn();
     }
     assert_eq!(world.report().counters.reads_retried, 2);
@@ -312,12 +312,12 @@ fn what_a_meta_write_did_is_shown_with_the_deciders_tag() {
         let request = format!("ms {key} 1 c Oc5{flags}\r\nx\r\n");
         let sent = request.replace(&token(0, 17).to_string(), "17");
         assert_eq!(world.exchange(client, &request, (0, &sent, "HD c18 Oc5\r\n")), "");
-        let (told, reply) = if flags.is_empty() {
+        let (expected, reply) = if flags.is_empty() {
             (sent, "HD c3 Oc5\r\n")
         } else {
             (format!("ms {key} 1\r\nx\r\n"), "HD\r\n")
         };
-        assert_eq!(world.server_gets(1), told);
+        assert_eq!(world.server_gets(1), expected);
         assert_eq!(world.hears(client, 1, reply), shown);
     }
     let request = format!("ma {key} c v\r\n");
@@ -343,7 +343,7 @@ fn a_reply_of_another_than_the_decider_has_its_own_tag() {
 }
 
 #[test]
-fn who_makes_another_mistake_is_told_so_by_the_server() {
+fn who_makes_another_mistake_gets_the_servers_error() {
     let (mut world, client, key) = world();
     let old = token(1, 17);
     let none = u64::MAX;

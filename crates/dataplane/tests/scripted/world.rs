@@ -1,7 +1,7 @@
 //! A dataplane whose driver is the test.
 
 use std::sync::Arc;
-use weir_dataplane::{Config, Dataplane, Event, Freshness, JoinGets, Report, SessionId};
+use weir_dataplane::{Config, Dataplane, Event, Freshness, JoinGets, Report, SessionId, Slot};
 use weir_routing::{Placement, Router, Server, Table};
 use weir_timing::Instant;
 
@@ -44,7 +44,7 @@ impl World {
         );
         let mut world = Self { dataplane, router, now, events: Vec::new() };
         for server in 0..world.router.servers().len() {
-            world.dataplane.handle_server_connected(server, now);
+            world.dataplane.handle_server_connected(slot(server), now);
         }
         world.turn();
         world.events.clear();
@@ -82,16 +82,17 @@ impl World {
 
     /// What leaves for one server; the kernel takes all of it.
     pub(crate) fn server_gets(&mut self, server: usize) -> String {
-        if self.dataplane.poll_server_output(server.checked_sub(1), self.now) != Some(server) {
+        if self.dataplane.poll_server_output(server.checked_sub(1).map(slot), self.now) != Some(slot(server))
+        {
             return String::new();
         }
-        let bytes = self.dataplane.server_output(server).to_vec();
-        self.dataplane.handle_server_written(server, bytes.len(), self.now);
+        let bytes = self.dataplane.server_output(slot(server)).to_vec();
+        self.dataplane.handle_server_written(slot(server), bytes.len(), self.now);
         String::from_utf8(bytes).expect("text")
     }
 
     pub(crate) fn server_says(&mut self, server: usize, bytes: &str) {
-        self.dataplane.handle_server_bytes(server, bytes.as_bytes(), self.now);
+        self.dataplane.handle_server_bytes(slot(server), bytes.as_bytes(), self.now);
         self.turn();
     }
 
@@ -122,6 +123,11 @@ impl World {
         let mine = |key: &String| self.router.primary(key.as_bytes()) == server;
         (0..).map(|number| format!("k{number}")).filter(mine).take(count).collect()
     }
+}
+
+/// The slot with this number.
+pub(crate) fn slot(index: usize) -> Slot {
+    Slot::from_index(index)
 }
 
 /// Every request has messages of its own.

@@ -1,4 +1,4 @@
-//! What a request costs the generator, apart from the kernel. Shown, not judged:
+//! What a request costs the generator, without the kernel. Shown, not judged:
 //!
 //! ```text
 //! cargo test --release -p weir-load cost_of_a_request -- --ignored --nocapture

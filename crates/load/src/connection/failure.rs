@@ -14,7 +14,7 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// A failed request, as it is told to the user. Valid while the request is the oldest, because its keys are looked up.
+/// A failed request, as it is reported to the user. Valid while the request is the oldest, because its keys are looked up.
 pub(super) struct Failure<'a> {
     pub(super) connection: &'a Connection,
     pub(super) request: Outstanding,

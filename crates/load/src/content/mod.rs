@@ -45,7 +45,7 @@ pub struct Content {
     pub read_through: bool,
     /// Requests after which a connection is closed and opened anew.
     pub reconnect_after: Option<Amount>,
-    /// Whether each key is written by one connection only, so that outdated reads can be told.
+    /// Whether each key is written by one connection only, so that outdated reads can be recognised.
     pub one_writer: bool,
     /// Requests over all connections, after which the run ends.
     pub requests: Option<u64>,

@@ -78,7 +78,7 @@ impl Link {
     /// Asks for the events of this link.
     ///
     /// Both interests are registered once: a socket that is always writable causes no events of its own, because readiness
-    /// is told by edge.
+    /// is reported by edge.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match &mut self.state {
             State::Up(stream) | State::Connecting { stream, .. } => {

@@ -61,7 +61,7 @@ impl Conduct {
         Conduct { end_ns, watched: Mutex::default(), gathered: None }
     }
 
-    /// Response times are gathered by second from so many threads.
+    /// Response times are gathered by second from this number of threads.
     pub(crate) fn gather(&mut self, threads: usize) {
         self.gathered = Some(Mutex::new(Gathering::new(threads)));
     }
@@ -348,7 +348,7 @@ fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub(crate) const TICK_NS_MAX: u64 = 100_000_000;
 const TICK_NS_MIN: u64 = 1_000_000;
 const EVENTS_MAX: usize = 1024;
-/// Requests that become due in one turn, at most: after so many, replies are looked after again.
+/// At most this many requests become due in one turn; then replies are looked after again.
 const DISPATCHED_MAX: usize = 1024;
 /// No link has this number.
 const TIMER: Token = Token(usize::MAX - 1);

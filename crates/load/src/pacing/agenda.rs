@@ -22,7 +22,7 @@ impl Agenda {
         Agenda { arrivals: Some(Arrivals::new(plan, mine, start)), thinking: BinaryHeap::new() }
     }
 
-    /// A closed loop's, for at most so many clients.
+    /// A closed loop's, for at most `clients` clients.
     pub(crate) fn closed(clients: usize) -> Agenda {
         Agenda { arrivals: None, thinking: BinaryHeap::with_capacity(clients) }
     }

@@ -1,8 +1,7 @@
 //! The arrivals of an open loop: when each is due and which connection it goes to.
 //!
-//! The k-th arrival is a function of the seed, the schedule and k alone. Nothing that happens in the run, and no number of
-//! threads, moves it: every thread goes through all arrivals and keeps those of its own connections, which costs a few
-//! nanoseconds for each of the others.
+//! The k-th arrival is a function of the seed, the schedule and k alone. Nothing that happens in the run, and no number of threads, moves
+//! it. Every thread goes through all arrivals and keeps those of its own connections, which costs a few nanoseconds for each of the others.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -177,7 +177,7 @@ pub(crate) struct Due {
     /// When it should have been sent.
     pub(crate) intended: Instant,
     /// The generator's own delay: until it noticed that the request was due, and then while there was room for it and it was not
-    /// sent. Not told where nothing is scheduled.
+    /// sent. Not reported where nothing is scheduled.
     pub(crate) late_ns: Option<u64>,
 }
 

@@ -183,7 +183,7 @@ pub enum Process {
     Fixed,
     /// At random, each independent of all others: a Poisson process.
     Poisson,
-    /// So many at once, and as much time between as keeps the rate.
+    /// This many at once, and as much time between as keeps the rate.
     Bursts(u64),
 }
 

@@ -50,7 +50,7 @@ impl HdrLog {
 
     /// Adds intervals, which follow those before.
     pub(crate) fn write(&mut self, intervals: &[Interval]) {
-        // A disk that is full is told of at the end; it is no reason to lose the rest of the run.
+        // A disk that is full is reported at the end; it is no reason to lose the rest of the run.
         if self.failed.is_none() {
             let written = self.try_write(intervals);
             self.note(written);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_at_the_end() {
+    fn a_full_disk_is_reported_at_the_end() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_kept_apart_and_empty_seconds_are_not_kept() {
+    fn operations_are_kept_separately_and_empty_seconds_are_not_kept() {
         let mut intervals = Intervals::default();
         intervals.record(0, Operation::Get, 5);
         intervals.record(0, Operation::Set, 6);

@@ -21,7 +21,7 @@ fn report(record: impl FnOnce(&mut Recorder)) -> Report {
     Report::new(&config, &Measurements { recorder, clock, prefill_began, timeline, finished, cpu })
 }
 
-/// A run with so many gets of 1000 ns in 2.5 s.
+/// A run with `gets` gets of 1000 ns in 2.5 s.
 pub(crate) fn report_of(gets: u64) -> Report {
     report(|recorder| (0..gets).for_each(|number| get(recorder, 3 * SECOND + number)))
 }

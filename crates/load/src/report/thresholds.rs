@@ -12,9 +12,9 @@ use crate::units;
 
 /// A condition under which a run fails: `[OPERATION.]METRIC COMPARISON VALUE`.
 ///
-/// Metrics: `mean`, `max`, `p50`, `p90`, `p95`, `p99`, `p99.9`, `p99.99` of response times; `rate` in requests per second; `requests`,
-/// `errors`, `misses`, `failures`, `unsent`, `late` as counts, or with `%` as share of the requests (`misses`: of the keys). With an
-/// operation's name and a dot before it, a metric is that operation's alone.
+/// Metrics of response times are `mean`, `max`, `p50`, `p90`, `p95`, `p99`, `p99.9` and `p99.99`. `rate` is in requests per second.
+/// `requests`, `errors`, `misses`, `failures`, `unsent` and `late` are counts, or with `%` shares of the requests (`misses`: of the keys).
+/// With an operation's name and a dot before it, a metric is that operation's alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     text: String,
@@ -59,7 +59,7 @@ pub struct Judgement {
     pub threshold: String,
     /// What was measured: nanoseconds, requests per second, a count or a share. `None` where it is withheld or there is none.
     pub value: Option<f64>,
-    /// Whether the run fails by it. A value that cannot be told fails.
+    /// Whether the run fails by it. A value that is unknown fails.
     pub crossed: bool,
 }
 
@@ -286,14 +286,14 @@ mod tests {
     #[test]
     fn a_crossed_threshold_says_what_was_found() {
         let report = report_of(100);
-        for (text, told) in [
+        for (text, expected) in [
             ("p50>500us", "p50>500us: it is 1.00 µs"),
             ("p99.9>1s", "p99.9>1s: too little was measured to tell"),
             ("errors>=0%", "errors>=0%: it is 0.000 %"),
             ("rate<1k", "rate<1k: it is 40"),
         ] {
             let threshold = threshold(text);
-            assert_eq!(describe(&threshold, &threshold.judge(&report)), told);
+            assert_eq!(describe(&threshold, &threshold.judge(&report)), expected);
         }
     }
 }

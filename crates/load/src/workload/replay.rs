@@ -296,7 +296,7 @@ fn word(bytes: &[u8]) -> String {
 const LINE_BYTES_MAX: u64 = 4096;
 const BUFFER_BYTES: usize = 64 << 10;
 const VALUE_SIZE_MAX: u64 = TRACE_VALUE_SIZE_MAX as u64;
-/// memcached's largest item is a megabyte unless it is told otherwise; larger values of a trace are a fault in it.
+/// memcached's largest item is a megabyte unless `-I` says otherwise; larger values of a trace are a fault in it.
 pub(crate) const TRACE_VALUE_SIZE_MAX: usize = 2 << 20;
 /// Thirty days: above that, memcached takes a number for a moment since 1970.
 const TTL_MAX: u64 = 30 * 86_400;
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_told_with_its_number() {
+    fn a_bad_line_is_reported_with_its_number() {
         for (line, reason) in [
             ("nonsense", "expected timestamp,key,key size"),
             ("1,k,1,1,1,fetch,0", "\"fetch\" is no command that can be sent"),

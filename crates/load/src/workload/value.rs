@@ -5,10 +5,9 @@
 //!                \_______________ covered by the checksum __________/
 //! ```
 //!
-//! Numbers are little-endian; the checksum is xxh3. The body is a stretch of a fixed pseudo-random block that begins at a
-//! place derived from key and version, so that two values of one key differ throughout and a mixture of them is found.
-//! A value too small for the header is a digest of the key instead: it tells a wrong key, but neither versions nor tears
-//! between two values of one key, which are all alike.
+//! Numbers are little-endian; the checksum is xxh3. The body is a stretch of a fixed pseudo-random block that begins at a place derived
+//! from key and version. So two values of one key differ throughout, and a mixture of them is found. A value too small for the header is a
+//! digest of the key instead: it tells a wrong key, but neither versions nor tears between two values of one key, which are all alike.
 
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
@@ -88,7 +87,7 @@ pub(crate) fn verify_pieces<E: From<ValueFault>>(
         versions(version)?;
         base = &base[..at];
     }
-    // Where the value itself has the size of a piece, or none, the last part is not told from one.
+    // Where the value itself has the size of a piece, or none, the last part looks like one.
     let expected = size.unwrap_or(base.len());
     if base.len() != expected && !(pieced && expected == 0 && base.len() == PIECE_BYTES) {
         let torn = pieced && value.len() > expected && (value.len() - expected).is_multiple_of(PIECE_BYTES);

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The last version issued for each key, shared by all threads.
 ///
-/// A version is the run's number in the upper 24 bits and a count from 1 in the lower 40, so that values of another run
-/// (an earlier one, or one at the same time on the same keys) are told from versions that nobody can have written.
+/// A version is the run's number in the upper 24 bits and a count from 1 in the lower 40. So values of another run are distinguished from
+/// versions that nobody can have written. That run may be an earlier one, or one at the same time on the same keys.
 #[derive(Debug)]
 pub(crate) struct Versions {
     run: u64,
@@ -73,7 +73,7 @@ impl Versions {
         if floor == LOST { 0 } else { floor }
     }
 
-    /// Whether outdated reads can be told.
+    /// Whether outdated reads can be recognised.
     pub(crate) fn has_floors(&self) -> bool {
         !self.acknowledged.is_empty()
     }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn other_runs_are_told_apart() {
+    fn other_runs_are_distinguished() {
         let (ours, theirs) = (Versions::new(1, 7, false), Versions::new(1, 8, false));
         assert_eq!(ours.origin(0, theirs.issue(0)), Origin::Foreign);
     }

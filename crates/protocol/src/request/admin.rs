@@ -1,5 +1,5 @@
 //! Commands that concern the connection or the server itself: `version`, `verbosity`, `quit`, `stats`, `flush_all [delay] [noreply]`,
-//! `shutdown`, and those to whole servers, which a proxy for many clients refuses unless it was told to pass them on.
+//! `shutdown`, and those to whole servers, which a proxy for many clients refuses unless a setting lets it pass them on.
 
 use super::command::Request;
 use super::line::Line;
@@ -25,8 +25,9 @@ pub(super) fn parse<'a>(command: &'a [u8], tokens: Tokens<'a>, limits: &Limits) 
     }
 }
 
-/// Whether a browser, or somebody's browser without his knowledge, is talking to us. memcached hangs up on such lines, unless
-/// the command is so short, or begins so, that it is taken for a misspelt one of its own. It cuts a line into 23 words at first.
+/// Whether a browser, or somebody's browser without his knowledge, is talking to us. memcached closes the connection at such lines,
+/// unless the command is so short, or begins so, that memcached takes it for a misspelt one of its own. It cuts a line into 23 words at
+/// first.
 fn is_http(command: &[u8], tokens: Tokens<'_>) -> bool {
     let misspelt = match command {
         [_] | [b'm', _] => true,

@@ -15,8 +15,9 @@ use super::command::Request;
 use super::meta::{Meta, MetaVerb};
 use super::retrieval::RetrievalVerb;
 
-/// The flags of `mg` that only ask: for the value and what belongs to it (`c` `f` `h` `l` `s` `t` `v`), for the key and how it is written
-/// (`b` `k`), for silence (`q`), not to count as a use (`u`); and those that servers pass over (`O` `P` `L`). One that is not known may do anything.
+/// The flags of `mg` that change nothing. Most only ask: for the value and what belongs to it (`c` `f` `h` `l` `s` `t` `v`), for the key
+/// and how it is written (`b` `k`), for silence (`q`), not to count as a use (`u`). The others are passed over by servers (`O` `P` `L`). A
+/// flag that is not known may do anything.
 const READING: &[u8] = b"bcfhklqstuvOPL";
 
 impl Request<'_> {
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn every_classic_command_is_told() {
+    fn every_classic_command_is_recognised() {
         for text in ["get a", "get a b", "gets a", "bget a", "stats", "version", "verbosity 1", "quit", "mn"]
         {
             assert!(!may_change(&format!("{text}\r\n")), "{text}");
@@ -91,7 +92,7 @@ mod tests {
 
     /// Every meta verb with every letter as a flag, alone and behind one that only asks, with and without a token.
     #[test]
-    fn every_flag_of_every_meta_verb_is_told() {
+    fn every_flag_of_every_meta_verb_is_recognised() {
         for flag in (b'a'..=b'z').chain(b'A'..=b'Z').map(char::from) {
             for words in [format!("{flag}"), format!("v {flag}30"), format!("{flag}0 k")] {
                 // By memcached's protocol text. `E`, `I` and `x`, and letters without a meaning, are not known of `mg`.

@@ -108,7 +108,7 @@ impl<'a> Meta<'a> {
             let is_known = FLAGS.contains(&word[0]);
             if is_again { Some(Refusal::DuplicateFlag) } else { (!is_known).then_some(Refusal::InvalidFlag) }
         });
-        // The last of these is told.
+        // Of several bad tokens the last is reported.
         let bad_tokens = self.flags().filter_map(|word| {
             let token = &word[1..];
             match word[0] {

@@ -44,7 +44,7 @@ pub enum Parsed<'a> {
         /// Length that the buffer must reach before another call can tell more.
         needed: usize,
     },
-    /// The client speaks another protocol: it is told so in that one's words, and the connection is closed. A parser never says this; who
+    /// The client speaks another protocol: it gets an error in that protocol, and the connection is closed. A parser never says this; who
     /// judges a connection's first bytes does ([`crate::door`]).
     Foreign {
         /// Which one.

@@ -54,7 +54,7 @@ impl<'a> Retrieval<'a> {
         self.key_count
     }
 
-    /// The first `count` keys, and the others; there must be so many.
+    /// The first `count` keys, and the others. There must be at least `count`.
     pub fn split(&self, count: usize) -> (Self, Self) {
         let mut rest = self.keys();
         (0..count).for_each(|_| _ = rest.next());
@@ -63,7 +63,7 @@ impl<'a> Retrieval<'a> {
         (first, Self::of(self.verb, rest.others, self.key_count - count))
     }
 
-    /// A `get` or `gets` of so many keys, which stand in `text` with spaces between them.
+    /// A `get` or `gets` of `key_count` keys, which stand in `text` with spaces between them.
     pub fn of(verb: RetrievalVerb, text: &'a [u8], key_count: usize) -> Self {
         let (first, others) = cut(text).unwrap_or_default();
         Self { verb, exptime: &[], first, others, key_count }

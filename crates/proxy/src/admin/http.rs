@@ -50,7 +50,7 @@ const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Pause after a failure to accept: at once it would only fail again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
 
-/// After so many failures in a row for want of a descriptor, the client that was waited for longest gives way.
+/// After this number of failures in a row for want of a descriptor, the client that was waited for longest gives way.
 const FAILURES_MAX: u32 = 10;
 
 /// Pages that are written at once; and answers about readiness, which wait for no page.
@@ -124,7 +124,7 @@ async fn reload(reporter: &Reporter) -> Answer {
         return plain(StatusCode::SERVICE_UNAVAILABLE, "too much is asked at once; try again\n".into());
     };
     match answer.await {
-        Ok(Ok(told)) => plain(StatusCode::OK, format!("{told}\n")),
+        Ok(Ok(summary)) => plain(StatusCode::OK, format!("{summary}\n")),
         Ok(Err(reason)) => plain(StatusCode::UNPROCESSABLE_ENTITY, format!("{reason}\n")),
         Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "the proxy is ending\n".into()),
     }

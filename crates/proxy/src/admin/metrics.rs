@@ -10,7 +10,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     page.family("weir_info", "gauge", "Version and engine of this proxy.");
     page.sample(
         "weir_info",
-        &[("version", env!("CARGO_PKG_VERSION")), ("engine", reporter.config.engine.name())],
+        &[("version", env!("CARGO_PKG_VERSION")), ("engine", reporter.config.settings.engine.name())],
         1,
     );
     page.family("weir_uptime_seconds", "gauge", "Time since the start of the process.");

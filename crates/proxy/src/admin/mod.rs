@@ -1,4 +1,4 @@
-//! What is told of a proxy: to who asks the admin port, and to clients that ask for `stats`.
+//! What a proxy reports: to who asks the admin port, and to clients that ask for `stats`.
 //!
 //! | file | holds |
 //! |---|---|

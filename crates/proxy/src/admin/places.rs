@@ -60,7 +60,7 @@ pub(crate) struct Places {
 #[derive(Debug, Default)]
 struct Inner {
     guests: BTreeMap<u64, Guest>,
-    /// How many waits have begun: the clock by which it is told who has waited longest.
+    /// How many waits have begun: the clock that shows who has waited longest.
     waits: u64,
 }
 
@@ -127,7 +127,7 @@ impl Places {
         self.strangers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is told of the admin port.
+    /// What is reported of the admin port.
     pub(crate) fn counts(&self) -> [Count; 7] {
         let inner = self.inner();
         let (open, held) = (inner.guests.len() as u64, inner.held_bytes() as u64);
@@ -211,7 +211,7 @@ impl Place {
         }
     }
 
-    /// Its answer is there and keeps so many bytes until the client has taken it.
+    /// Its answer is there and keeps this many bytes until the client has taken it.
     pub(super) fn note_answered(&self, bytes: usize) {
         let mut inner = self.places.inner();
         while inner.held_bytes() + bytes > ANSWER_BYTES_MAX

@@ -20,7 +20,7 @@ use std::{
 use weir_dataplane::Report;
 
 /// How long a loop may take to tell what it measured. Loops answer between two turns, within milliseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 pub(crate) struct Reporter {
@@ -62,7 +62,7 @@ impl Reporter {
         let asked: Vec<_> = self.reporting.all().into_iter().map(ask).collect::<io::Result<_>>()?;
         let mut sum: Option<Report> = None;
         for receiver in asked {
-            let report = receiver.recv_timeout(PATIENCE).map_err(io::Error::other)?;
+            let report = receiver.recv_timeout(WAIT_MAX).map_err(io::Error::other)?;
             match &mut sum {
                 Some(sum) => sum.merge(&report),
                 None => sum = Some(report),

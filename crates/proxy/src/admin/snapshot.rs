@@ -136,6 +136,10 @@ fn station(entry: &StationEntry) -> Value {
     value["station"] = json!(entry.station);
     value["server"] = json!(entry.server);
     value["threads"] = json!(entry.threads);
+    value["crew"] = entry.crew.map_or(
+        Value::Null,
+        |crew| json!({ "now": crew.now, "least": crew.least, "time_integral_ns": crew.time_integral_ns }),
+    );
     value
 }
 

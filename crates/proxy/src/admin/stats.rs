@@ -176,7 +176,7 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
             page.stat("domain_socket", path.display());
         }
     }
-    // Servers have levels of their own, and are not told of a client's.
+    // Servers have levels of their own, and do not learn a client's.
     page.stat("verbosity", 0);
     page.stat("num_threads", config.serving_threads());
     page.stat("item_size_max", report.value_bytes_max);

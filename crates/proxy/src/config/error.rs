@@ -1,9 +1,6 @@
 //! Why a configuration was refused: what is wrong, and what to do.
 
-use crate::config::{
-    engine::{Engine, SPLIT_THREADS_MAX},
-    settings::Setting,
-};
+use crate::config::settings::{Engine, SPLIT_THREADS_MAX, Setting};
 use std::net::SocketAddr;
 use weir_dataplane::NotWhole;
 
@@ -21,11 +18,11 @@ pub enum ConfigError {
     },
     /// A name could not be resolved.
     #[error(
-        "{role} `{address}` cannot be resolved: {source}; check the name, or give an address, for example 127.0.0.1:11211"
+        "--{setting} `{address}` cannot be resolved: {source}; check the name, or give an address, for example 127.0.0.1:11211"
     )]
     Resolve {
         /// What the address is for.
-        role: &'static str,
+        setting: &'static str,
         /// As it was given.
         address: String,
         /// Why.

@@ -16,7 +16,7 @@ fn refusal(said: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn sockets_are_told_from_addresses() {
+fn sockets_are_distinguished_from_addresses() {
     for text in ["unix:/run/weir.sock", "/run/weir.sock"] {
         let listen = config(&[("listen", text)]).map(|config| config.listen.to_string());
         assert_eq!(listen.ok().as_deref(), Some("unix:/run/weir.sock"), "{text}");
@@ -82,7 +82,7 @@ fn a_proxy_that_would_be_its_own_server_is_refused() {
 /// The dataplane's own defaults are for its own tests; they say the same.
 #[test]
 fn the_defaults_of_the_dataplane_are_those_of_the_table() {
-    let told = config(&[("threads", "1")]).expect("valid").dataplane(0);
+    let made = config(&[("threads", "1")]).expect("valid").dataplane(0);
     let defaults = weir_dataplane::Config::default();
     let expected = weir_dataplane::Config {
         greets_servers: true,
@@ -90,5 +90,5 @@ fn the_defaults_of_the_dataplane_are_those_of_the_table() {
         slice_bytes: SLICE_BYTES,
         ..defaults
     };
-    assert_eq!(told, expected);
+    assert_eq!(made, expected);
 }

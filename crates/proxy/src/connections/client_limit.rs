@@ -78,7 +78,7 @@ impl Refused {
         self == Self::default()
     }
 
-    /// What an operator is told of them.
+    /// What an operator reads of them.
     pub(crate) fn notice(self, clients_max: usize) -> Notice {
         let Self { too_many, no_descriptor } = self;
         Notice::ClientsRefused { too_many, no_descriptor, clients_max }
@@ -115,7 +115,7 @@ impl ClientLimit {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// From now on there may be so many. Whoever has a place keeps it.
+    /// From now on there may be this many. Whoever has a place keeps it.
     pub(crate) fn set_most(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }

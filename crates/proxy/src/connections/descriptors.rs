@@ -14,8 +14,8 @@
 //!
 //! Two rules keep servers from waiting behind clients:
 //!
-//! - Connections to servers are counted as if all were open: for each loop or worker and each server its own and the one for large
-//!   values, each with a second one that is made before the first is given up.
+//! - Connections to servers are counted as if all were open. For each server a loop or worker has its own, and one for large values. Each
+//!   of these may have a second one, made before the first is given up.
 //! - Where the process runs out all the same, a connection to a server takes a descriptor that is held. No client is let in before that
 //!   is held again, and what a server's connection leaves is held first.
 
@@ -71,9 +71,9 @@ pub(crate) struct Descriptors {
 struct Inner {
     needs: Needs,
     plan: Plan,
-    /// Connections to servers for which there was no descriptor, and that was not told yet.
-    untold: u64,
-    /// Before that nothing more is told of them.
+    /// How many connections to servers found no descriptor, since that was reported last.
+    unreported: u64,
+    /// Before this moment nothing more is reported of them.
     tell_at: Instant,
 }
 
@@ -116,12 +116,12 @@ impl Needs {
     fn of(config: &Config) -> Self {
         let (threads, servers) = (config.serving_threads(), config.table.servers().len());
         let admin = if config.admin.is_some() { ADMIN_CONNECTIONS_MAX + OF_ADMIN } else { 0 };
-        let reached = match config.engine {
+        let reached = match config.settings.engine {
             // A reader of one server reaches others where a request has keys of several.
-            Engine::Split { .. } => threads,
-            Engine::Event | Engine::Pool { .. } => threads * servers,
+            Engine::Split => threads,
+            Engine::Event | Engine::Pool => threads * servers,
         };
-        let connections = match config.engine {
+        let connections = match config.settings.engine {
             Engine::Event if !config.is_replicated() => 2,
             _ => 1,
         };
@@ -159,7 +159,7 @@ impl Descriptors {
         }
         let descriptors = Self {
             for_servers: Reserve::new(needs.held()),
-            inner: Mutex::new(Inner { needs, plan, untold: 0, tell_at: Instant::ZERO }),
+            inner: Mutex::new(Inner { needs, plan, unreported: 0, tell_at: Instant::ZERO }),
             clients: ClientLimit::new(plan.clients),
             tell,
         };
@@ -243,10 +243,10 @@ impl Descriptors {
     #[cold]
     fn note_shortage(&self, now: Instant) {
         let mut inner = self.inner();
-        inner.untold += 1;
+        inner.unreported += 1;
         if now >= inner.tell_at {
             inner.tell_at = now.plus(TELL_EVERY_NS);
-            let count = std::mem::take(&mut inner.untold);
+            let count = std::mem::take(&mut inner.unreported);
             (self.tell)(Notice::DescriptorsLacking { count, limit: inner.plan.limit });
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct AddressBook {
     by_endpoint: HashMap<Endpoint, Arc<[SocketAddr]>>,
 }
 
-/// Why a server's name is of no use.
+/// Why a server's name cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("server {server} cannot be resolved: {source}; check the name, or give its address")]
 pub struct ResolveError {
@@ -49,11 +49,11 @@ pub struct ResolveError {
     source: io::Error,
 }
 
-/// All servers of a table whose names have no address now, each with the reason. After `patience`, if there is one, no more names are
+/// All servers of a table whose names have no address now, each with the reason. After `wait_max`, if there is one, no more names are
 /// looked up, and count among them.
-pub fn unresolved(table: &Table, resolver: &dyn Resolve, patience: Option<Duration>) -> Vec<ResolveError> {
+pub fn unresolved(table: &Table, resolver: &dyn Resolve, wait_max: Option<Duration>) -> Vec<ResolveError> {
     let clock = Clock::start();
-    let until = patience.map(|patience| clock.now().plus(nanos(patience)));
+    let until = wait_max.map(|wait_max| clock.now().plus(nanos(wait_max)));
     let may_go_on = || until.is_none_or(|until| clock.now() < until);
     AddressBook::of(table.servers(), &AddressBook::default(), resolver, &may_go_on).1
 }

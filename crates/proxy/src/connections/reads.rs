@@ -47,19 +47,19 @@ impl Reads {
         transport.read(&mut self.scratch, None)
     }
 
-    /// What the last read brought, which was so many bytes.
+    /// What the last read brought, which had this many bytes.
     #[inline]
     pub(crate) fn bytes(&self, count: usize) -> &[u8] {
         &self.scratch[..count]
     }
 
-    /// Whether a read that brought so many bytes was short: the kernel has no more.
+    /// Whether a read that brought this many bytes was short: the kernel has no more.
     #[inline]
     pub(crate) fn is_short(&self, count: usize) -> bool {
         count < self.scratch.len()
     }
 
-    /// If requests are traced: when the kernel received what was read of a client just now, where it told.
+    /// If requests are traced: when the kernel received what was read of a client just now, where it said so.
     #[inline]
     pub(crate) fn arrival(&self, clock: Clock, now: Instant) -> Option<Option<Instant>> {
         let stamps = self.stamps.as_ref()?;

@@ -6,10 +6,10 @@
 //!     └──── refill ─────┘ fails as long as there is no descriptor for it
 //! ```
 //!
-//! [`Reserve`] owns them. It is asked to let one go when the kernel says that there are none (`EMFILE`: the process may have no more,
-//! `ENFILE`: the machine has none), and to open what it lacks whenever something was closed. It answers whether it could. The process
-//! opens its reserves before anything else, so that they have its lowest numbers: they can be used even where the limit was lowered
-//! below numbers that are in use.
+//! [`Reserve`] owns them. It is asked to let one go when the kernel says that there are none: `EMFILE` means that the process may have no
+//! more, `ENFILE` that the machine has none. It is asked to open what it lacks whenever something was closed. It answers whether it could.
+//! The process opens its reserves before anything else, so that they have its lowest numbers: they can be used even where the limit was
+//! lowered below numbers that are in use.
 
 use nix::errno::Errno;
 use socket2::{Domain, Socket, Type};

@@ -1,8 +1,8 @@
-//! Sockets as the event loop uses them: readiness is told once, at the edge, so reading stops at a short read and writing at
+//! Sockets as the event loop uses them: readiness is reported once, at the edge, so reading stops at a short read and writing at
 //! a short write.
 //!
-//! Reading and writing ask the kernel directly (rustix): the C library's calls are points where a thread can be cancelled, and in a
-//! process with several threads each of them pays for that with two atomic operations, which is 1 to 2 % of a request.
+//! Reading and writing ask the kernel directly (rustix). The C library's calls are points where a thread can be cancelled. In a process
+//! with several threads each call pays for that with two atomic operations, which is 1 to 2 % of a request.
 
 use crate::connections::transport::{Arrived, Ended, Over, Stamps, Transport};
 use mio::{
@@ -56,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// When it is closed, what the kernel has not sent is dropped, and the peer told so (a reset).
+    /// When it is closed, what the kernel has not sent is dropped, and the peer gets a reset.
     pub(crate) fn drop_unsent(&self) {
         if let Self::Tcp(stream) = self {
             let _ = rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));

@@ -4,8 +4,8 @@
 //!   kernel ◀──▶ Transport ◀──▶ loop        read: Arrived        write: how much was taken, or Ended
 //! ```
 //!
-//! A [`Transport`] is asked to read and to write without waiting, and answers what came of it. A plain socket keeps nothing of its own.
-//! One that encrypts keeps bytes that it has decrypted ([`Transport::has_buffered`]), and has bytes to send that are nobody's reply
+//! A [`Transport`] is asked to read and to write without waiting, and answers what came of it. A plain socket keeps nothing of its own. One
+//! that encrypts keeps bytes that it has decrypted ([`Transport::has_buffered`]), and has bytes to send that belong to no reply
 //! ([`Transport::wants_write`]).
 
 /// What bytes come from and go to.
@@ -26,7 +26,7 @@ pub(crate) trait Transport {
 /// What one read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
     /// Nothing now.
     Nothing,
@@ -67,7 +67,7 @@ impl Stamps {
         Self { control, received_unix_ns: None }
     }
 
-    /// Room for what the kernel tells. What it told before is forgotten.
+    /// Room for what the kernel tells. What it reported before is forgotten.
     pub(super) fn begin(&mut self) -> &mut Vec<u8> {
         self.received_unix_ns = None;
         &mut self.control

@@ -1,6 +1,6 @@
 //! Accepts clients and hands them to the event loops in turn, so that even few clients are spread evenly.
 //!
-//! Whoever cannot be served is told so in memcached's words, and the connection is closed: because as many clients are connected as may
+//! Whoever cannot be served gets an error in memcached's words, and the connection is closed: because as many clients are connected as may
 //! be, or because the process has no descriptor for one more. For the answer to the latter a descriptor is held ([`Reserve`]): it is
 //! closed, the client takes its place, is answered and closed, and it is held again.
 
@@ -43,10 +43,10 @@ pub(crate) struct Acceptor {
     next: usize,
     descriptors: Arc<Descriptors>,
     spare: Reserve,
-    /// Clients that were refused and of whom no loop was told.
+    /// Clients that were refused and which no loop has counted yet.
     uncounted: Refused,
     /// The same of the operator.
-    untold: Refused,
+    unreported: Refused,
     tell_at: Instant,
     clock: Clock,
     tell: Tell,
@@ -92,7 +92,7 @@ impl Acceptor {
             descriptors,
             spare,
             uncounted: Refused::default(),
-            untold: Refused::default(),
+            unreported: Refused::default(),
             tell_at: Instant::ZERO,
             clock,
             tell,
@@ -174,25 +174,25 @@ impl Acceptor {
         accepted.map(drop)
     }
 
-    /// A loop counts what it is told of, so that windows have it, too.
+    /// A loop counts what it hears of, so that windows have it, too.
     fn count_refused(&mut self) {
-        // A loop with much to do is told later.
+        // A loop with much to do hears of it later.
         if !self.uncounted.is_none() && self.loops[self.next].try_send(Message::Refused(self.uncounted)) {
-            self.untold += mem::take(&mut self.uncounted);
+            self.unreported += mem::take(&mut self.uncounted);
         }
     }
 
     /// Tells the operator, if that was not done a moment ago; else returns when it is to be done.
     fn tell_refused(&mut self) -> Option<Duration> {
-        if self.untold.is_none() && self.uncounted.is_none() {
+        if self.unreported.is_none() && self.uncounted.is_none() {
             return None;
         }
         let now = self.clock.now();
-        if now < self.tell_at || self.untold.is_none() {
-            let patience = self.tell_at.saturating_since(now);
-            return Some(Duration::from_nanos(patience).max(PAUSE_AFTER_FAILURE));
+        if now < self.tell_at || self.unreported.is_none() {
+            let rest = self.tell_at.saturating_since(now);
+            return Some(Duration::from_nanos(rest).max(PAUSE_AFTER_FAILURE));
         }
-        let refused = mem::take(&mut self.untold);
+        let refused = mem::take(&mut self.unreported);
         (self.tell)(refused.notice(self.descriptors.clients().most()));
         self.tell_at = now.plus(TELL_EVERY_NS);
         None

@@ -33,7 +33,7 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{Counters, Report};
+use weir_dataplane::{Counters, Report, RequestKey};
 use weir_timing::Instant;
 
 /// Reads per socket and turn: who sends more than this waits for the next turn, so that nobody starves.
@@ -47,6 +47,9 @@ pub(super) trait Host {
     /// Who is read: clients, and perhaps servers.
     type Peer: Copy;
 
+    /// The number of a client.
+    type Client: Copy;
+
     fn door(&mut self) -> &mut Door<Self::Peer>;
 
     /// Who has this token, and which somebody has.
@@ -54,25 +57,25 @@ pub(super) trait Host {
     fn token(peer: Self::Peer) -> Token;
 
     /// A client's number as somebody to read.
-    fn client(id: usize) -> Self::Peer;
+    fn client(id: Self::Client) -> Self::Peer;
     fn is_client(peer: Self::Peer) -> bool;
 
     /// A client wants to come in: its number, if it may. It counts from now on.
-    fn admit(&mut self) -> Option<usize>;
+    fn admit(&mut self) -> Option<Self::Client>;
 
     /// The client that was admitted has this connection.
-    fn seat(&mut self, id: usize, client: Admitted);
+    fn seat(&mut self, id: Self::Client, client: Admitted);
 
     /// The client that was admitted could not be watched.
-    fn unseat(&mut self, id: usize);
+    fn unseat(&mut self, id: Self::Client);
 
     /// The numbers that clients may have.
-    fn client_ids(&self) -> Vec<usize>;
+    fn client_ids(&self) -> Vec<Self::Client>;
 
     /// What to read; `None` if it is not to be read now.
     fn transport(&mut self, peer: Self::Peer) -> Option<impl Transport>;
 
-    /// So many bytes were read.
+    /// This many bytes were read.
     fn handle_bytes(&mut self, peer: Self::Peer, reads: &Reads, count: usize);
 
     /// Nothing more will come.
@@ -86,7 +89,7 @@ pub(super) trait Host {
 
     fn counters(&mut self) -> &mut Counters;
     fn report(&mut self, reply: Sender<Report>);
-    fn answer_stats(&mut self, request: usize, text: Vec<u8>);
+    fn answer_stats(&mut self, request: RequestKey, text: Vec<u8>);
     fn take_routing(&mut self, routing: Routing);
     fn take_addresses(&mut self, book: Arc<AddressBook>);
 
@@ -121,6 +124,7 @@ impl<P> Door<P> {
     }
 
     /// Waits for something to happen, until `deadline` at the latest.
+    #[inline]
     pub(super) fn wait(
         &mut self,
         events: &mut Events,
@@ -128,7 +132,10 @@ impl<P> Door<P> {
         now: Instant,
     ) -> io::Result<()> {
         let timeout = if self.unread.is_empty() {
-            let until = [deadline, self.drain_until].into_iter().flatten().min();
+            let until = match self.drain_until {
+                Some(end) => Some(deadline.map_or(end, |deadline| deadline.min(end))),
+                None => deadline,
+            };
             until.map(|until| Duration::from_nanos(until.saturating_since(now)))
         } else {
             Some(Duration::ZERO)
@@ -151,7 +158,7 @@ impl<P> Door<P> {
         }
     }
 
-    /// From now on it is told when this socket is ready.
+    /// From now on it hears when this socket is ready.
     pub(super) fn watch(&self, token: Token, stream: &mut Stream) -> io::Result<()> {
         self.poll.registry().register(stream, token, Interest::READABLE | Interest::WRITABLE)
     }
@@ -173,8 +180,8 @@ pub(super) fn read_ready<H: Host>(host: &mut H, events: &Events) {
     let mut reads = door.reads.take().expect("it is put back below");
     let unread = mem::take(&mut door.unread);
     for peer in unread {
-        // Its readiness, and the end of its stream, may have been told while it was not read; they are not told again.
-        read(host, &mut reads, peer, true);
+        // Its readiness, and the end of its stream, may have been reported while it was not read; they are not reported again.
+        read_again(host, &mut reads, peer, true);
     }
     for event in events {
         if event.token() == WAKER {
@@ -198,6 +205,13 @@ fn handle_readiness<H: Host>(host: &mut H, reads: &mut Reads, event: &Event) {
     }
 }
 
+/// [`read`] for peers that the kernel has not just named. They are few. The others are read where their readiness is handled, without a call.
+#[inline(never)]
+fn read_again<H: Host>(host: &mut H, reads: &mut Reads, peer: H::Peer, to_the_end: bool) {
+    read(host, reads, peer, to_the_end);
+}
+
+#[inline(always)]
 fn read<H: Host>(host: &mut H, reads: &mut Reads, peer: H::Peer, to_the_end: bool) {
     for _ in 0..READS_PER_TURN {
         let Some(mut transport) = host.transport(peer) else { return };
@@ -211,7 +225,7 @@ fn read<H: Host>(host: &mut H, reads: &mut Reads, peer: H::Peer, to_the_end: boo
         match arrived {
             Arrived::Bytes(count) => {
                 host.handle_bytes(peer, reads, count);
-                // A short read means that the kernel has no more; an end of the stream would not be told again.
+                // A short read means that the kernel has no more; an end of the stream would not be reported again.
                 if reads.is_short(count) && !to_the_end && !has_more {
                     return;
                 }
@@ -249,12 +263,12 @@ fn let_in<H: Host>(host: &mut H, reads: &Reads, mut client: Admitted) {
 /// Requests that had reached this machine are still taken.
 fn drain<H: Host>(host: &mut H, reads: &mut Reads) {
     for id in host.client_ids() {
-        read(host, reads, H::client(id), false);
+        read_again(host, reads, H::client(id), false);
     }
     host.begin_drain();
     let door = host.door();
-    let patience = u64::try_from(door.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
-    door.drain_until.get_or_insert(door.clock.now().plus(patience));
+    let wait_max = u64::try_from(door.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
+    door.drain_until.get_or_insert(door.clock.now().plus(wait_max));
 }
 
 #[cfg(test)]
@@ -292,7 +306,7 @@ mod tests {
         }
     }
 
-    /// A host with clients that are scripts, and what it was told.
+    /// A host with clients that are scripts, and what it heard.
     struct Fake {
         door: Door<usize>,
         handle: LoopHandle,
@@ -300,7 +314,7 @@ mod tests {
         wants_write: bool,
         is_full: bool,
         seated: Vec<Admitted>,
-        told: Vec<String>,
+        heard: Vec<String>,
         counters: Counters,
     }
 
@@ -314,25 +328,26 @@ mod tests {
             wants_write: false,
             is_full: false,
             seated: Vec::new(),
-            told: Vec::new(),
+            heard: Vec::new(),
             counters: Counters::default(),
         }
     }
 
     impl Fake {
-        /// What is told in a turn that begins when somebody has woken the thread.
+        /// What it hears in a turn that begins when somebody has woken the thread.
         fn turn(&mut self) -> Vec<String> {
             self.handle.wake().expect("it waits");
             let mut events = Events::with_capacity(EVENTS_PER_TURN);
             let now = self.door.clock.now();
             self.door.wait(&mut events, None, now).expect("it can wait");
             read_ready(self, &events);
-            mem::take(&mut self.told)
+            mem::take(&mut self.heard)
         }
     }
 
     impl Host for Fake {
         type Peer = usize;
+        type Client = usize;
 
         fn door(&mut self) -> &mut Door<usize> {
             &mut self.door
@@ -359,7 +374,7 @@ mod tests {
         }
 
         fn seat(&mut self, id: usize, client: Admitted) {
-            self.told.push(format!("seated {id}"));
+            self.heard.push(format!("seated {id}"));
             self.seated.push(client);
         }
 
@@ -378,19 +393,19 @@ mod tests {
         }
 
         fn handle_bytes(&mut self, id: usize, _: &Reads, count: usize) {
-            self.told.push(format!("{id}: {count} bytes"));
+            self.heard.push(format!("{id}: {count} bytes"));
         }
 
         fn handle_over(&mut self, id: usize, how: Over) {
-            self.told.push(format!("{id}: {how:?}"));
+            self.heard.push(format!("{id}: {how:?}"));
         }
 
         fn handle_writable(&mut self, id: usize) {
-            self.told.push(format!("{id}: writable"));
+            self.heard.push(format!("{id}: writable"));
         }
 
         fn begin_drain(&mut self) {
-            self.told.push("drain".into());
+            self.heard.push("drain".into());
         }
 
         fn counters(&mut self) -> &mut Counters {
@@ -398,7 +413,7 @@ mod tests {
         }
 
         fn report(&mut self, _: Sender<Report>) {}
-        fn answer_stats(&mut self, _: usize, _: Vec<u8>) {}
+        fn answer_stats(&mut self, _: RequestKey, _: Vec<u8>) {}
         fn take_routing(&mut self, _: Routing) {}
         fn take_addresses(&mut self, _: Arc<AddressBook>) {}
     }
@@ -407,7 +422,7 @@ mod tests {
         (Arrived::Bytes(count), false)
     }
 
-    /// More than any buffer: a read of so many is not short.
+    /// More than any buffer, so a read that fills one is not short.
     const FULL: usize = usize::MAX;
 
     #[test]
@@ -418,7 +433,7 @@ mod tests {
         ]);
         let mut reads = host.door.reads.take().expect("nobody reads");
         (0..2).for_each(|id| read(&mut host, &mut reads, id, false));
-        assert_eq!(host.told, ["0: 5 bytes", "1: 5 bytes", "1: 6 bytes"]);
+        assert_eq!(host.heard, ["0: 5 bytes", "1: 5 bytes", "1: 6 bytes"]);
     }
 
     #[test]
@@ -440,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_is_seated_or_told_and_a_drain_reads_each_once_more() {
+    fn who_comes_is_seated_or_heard_and_a_drain_reads_each_once_more() {
         let mut host = host([VecDeque::from([bytes(FULL), bytes(3), bytes(4)])]);
         let places = ClientLimit::new(2);
         let come = |host: &Fake| {
@@ -451,7 +466,7 @@ mod tests {
             host.handle.send(Message::Accept(admitted)).expect("it is read");
             client
         };
-        // The first client's socket is told to be writable at some time.
+        // The first client's socket is reported as writable at some time.
         let news = |host: &mut Fake| -> Vec<_> {
             host.turn().into_iter().filter(|line| !line.ends_with("writable")).collect()
         };

@@ -5,7 +5,7 @@
 
 use crate::{
     Config,
-    engine::event::server_links::Whereabouts,
+    engine::event::server_links::AddressBookHandle,
     mailbox::{LoopHandle, Question},
     notices::showing::Notices,
     process::{
@@ -34,7 +34,7 @@ pub(crate) struct Making {
     /// Who notices that a thread has ended.
     pub(super) watch: Watch,
     /// Where the servers are.
-    pub(super) whereabouts: Whereabouts,
+    pub(super) addresses: AddressBookHandle,
     /// Where threads say what happened.
     pub(super) notices: Arc<Notices>,
     /// Where threads ask what they cannot answer themselves.
@@ -53,7 +53,7 @@ impl Making {
         config: &Config,
         clock: Clock,
         watch: &Watch,
-        whereabouts: Whereabouts,
+        addresses: AddressBookHandle,
         notices: Arc<Notices>,
         questions: SyncSender<Question>,
         windows: Hub,
@@ -62,7 +62,7 @@ impl Making {
             config: config.clone(),
             clock,
             watch: watch.clone(),
-            whereabouts,
+            addresses,
             notices,
             questions,
             windows,
@@ -82,7 +82,7 @@ impl Making {
 pub(crate) struct Started {
     /// Those that have something to report.
     pub(crate) reporting: ReportingThreads,
-    /// Those that take clients and tables, and are told to drain.
+    /// Those that take clients and tables, and are asked to drain.
     pub(crate) doors: Vec<LoopHandle>,
     /// All, in the order in which they are waited for.
     pub(crate) threads: Vec<LoopThread>,

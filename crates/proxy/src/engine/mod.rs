@@ -18,15 +18,15 @@ mod pool;
 mod split;
 mod threaded;
 
-use crate::{config::engine::Engine, process::error::RunError};
+use crate::{config::settings::Engine, process::error::RunError};
 use making::{Making, StartEngine, Started};
 
 /// Starts the threads of the engine that the configuration says.
 pub(crate) fn start(making: &Making) -> Result<Started, RunError> {
-    let engine: &dyn StartEngine = match making.config.engine {
+    let engine: &dyn StartEngine = match making.config.settings.engine {
         Engine::Event => &event::start::Loops,
-        Engine::Pool { workers, queue_len_max } => &pool::Pool { workers, queue_len_max },
-        Engine::Split { readers, queue_len_max } => &split::start::Split { readers, queue_len_max },
+        Engine::Pool => &pool::Pool,
+        Engine::Split => &split::start::Split,
     };
     engine.start(making)
 }

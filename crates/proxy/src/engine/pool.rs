@@ -32,23 +32,21 @@ use weir_dataplane::{Report, StationEntry};
 use weir_timing::{Instant, QueueReport};
 
 /// Workers, and their network thread.
-pub(super) struct Pool {
-    pub(super) workers: usize,
-    pub(super) queue_len_max: usize,
-}
+pub(super) struct Pool;
 
 impl StartEngine for Pool {
     fn start(&self, making: &Making) -> Result<Started, RunError> {
         let (config, clock) = (&making.config, making.clock);
+        let workers = config.settings.workers;
         let network = NetworkThread::new(making)?;
-        let made: io::Result<Vec<_>> = (0..self.workers)
+        let made: io::Result<Vec<_>> = (0..workers)
             .map(|index| EventLoop::new(making, index, &format!("worker-{index}"), DOOR))
             .collect();
         let made = made.map_err(|source| RunError::System { what: "make a worker", source })?;
         let (loops, handles): (Vec<_>, Vec<_>) = made.into_iter().unzip();
-        let dataplane = config.dataplane(self.workers);
+        let dataplane = config.dataplane(workers);
         let limits = Limits {
-            length_max: self.queue_len_max,
+            length_max: config.settings.queue,
             timeout_ns: dataplane.timeout_ns,
             orders_writes: config.is_replicated(),
             crew: config.settings.crew,
@@ -79,7 +77,7 @@ impl StartEngine for Pool {
         }
         let door = network.handle();
         // The network thread ends first, and the workers by its doing.
-        threads.insert(0, network.start(making, dataplane, shared, self.workers)?);
+        threads.insert(0, network.start(making, dataplane, shared, workers)?);
         // Reports are asked of the workers first: they know the servers.
         let reporting = ReportingThreads::new(handles.into_iter().chain([door.clone()]));
         Ok(Started { reporting, doors: vec![door], threads, queues: vec![Arc::new(OneQueue(queue))] })
@@ -139,9 +137,15 @@ impl Queues for OneQueue {
     }
 
     fn report(&self, report: &mut Report) {
-        let QueueState { measured, key_waits, .. } = self.0.report();
+        let QueueState { measured, key_waits, crew, .. } = self.0.report();
         report.queue = Some(measured.population);
-        report.stations.push(StationEntry { station: "queue", server: None, threads: 0, measured });
+        report.stations.push(StationEntry {
+            station: "queue",
+            server: None,
+            threads: 0,
+            crew: Some(crew),
+            measured,
+        });
         report.counters.queue_key_waits = key_waits;
     }
 }

@@ -1,7 +1,7 @@
 //! What an operator should see: every change of state that is worth a line in a log.
 //!
 //! This crate says what happened, as values. Who runs a proxy gives it a function that shows them ([`crate::run()`]); the command line
-//! writes lines. What may happen often has a [`Topic`] and perhaps a server: of one topic and server so many are shown in a while, and of
+//! writes lines. What may happen often has a [`Topic`] and perhaps a server: of one topic and server only a few are shown in a while, and of
 //! the rest the last one, with their number (`rate_limit.rs`).
 
 use crate::Config;
@@ -16,7 +16,7 @@ pub enum Notice {
         /// How many have been, the first included.
         generation: u64,
         /// What has changed, and what has not although the new configuration says so.
-        told: String,
+        summary: String,
     },
     /// A configuration was read again and refused: the old one stays.
     ReloadRefused(String),
@@ -44,7 +44,7 @@ pub enum Notice {
         /// How many of them are kept for servers, the admin port and files.
         reserved: usize,
     },
-    /// Clients were refused since this was told last.
+    /// Clients were refused since this was reported last.
     ClientsRefused {
         /// Because as many were connected as may be.
         too_many: u64,
@@ -55,7 +55,7 @@ pub enum Notice {
     },
     /// There was no descriptor for connections to servers but those that are held for that.
     DescriptorsLacking {
-        /// How often since this was told last.
+        /// How often since this was reported last.
         count: u64,
         /// How many descriptors the process may have.
         limit: usize,
@@ -77,7 +77,7 @@ pub enum Notice {
         /// How long that took.
         drained: Duration,
     },
-    /// So many notices could not be shown, because the lines before them were not taken.
+    /// This many notices could not be shown, because the lines before them were not taken.
     Lost(u64),
 }
 
@@ -134,7 +134,7 @@ pub enum ServerNotice {
     },
 }
 
-/// What notices are about; of each topic, and server, only so many are shown in a while.
+/// What notices are about; of each topic and server only a few are shown in a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Topic {
     /// The life of the process.

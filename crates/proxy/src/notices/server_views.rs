@@ -13,7 +13,7 @@
 //! read goes the same way, but for the reasons: they only get graver until it is read again ([`Lack`]). That a server is up is no notice
 //! if nobody has found it down, so a start is quiet. A server that leaves the table is forgotten without a notice: the reload has one.
 //!
-//! [`ServerViews`] owns what threads find wrong and what was said of that. It is told of changes, and answers with notices.
+//! [`ServerViews`] owns what threads find wrong and what was said of that. It hears of changes, and answers with notices.
 
 use crate::notices::notice::ServerNotice;
 use std::{
@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use weir_dataplane::{Change, DownReason, ReplacedReason, ServerChange};
+use weir_dataplane::{Change, DownReason, ReplacedReason, ServerChange, Slot};
 use weir_timing::Instant;
 
 /// Every server of which something is wrong.
@@ -33,7 +33,7 @@ pub(crate) struct ServerViews {
 #[derive(Debug, Default)]
 struct Views {
     /// By thread, and by the connection's number there; only who finds something wrong.
-    wrong: BTreeMap<(usize, usize), View>,
+    wrong: BTreeMap<(usize, Slot), View>,
     /// What was said, and since when it is so.
     down: Option<(Trouble, Instant)>,
     unread: Option<(Lack, Instant)>,
@@ -78,7 +78,7 @@ impl ServerViews {
 }
 
 impl Views {
-    fn note(&mut self, by: (usize, usize), what: &ServerChange, now: Instant) -> Option<ServerNotice> {
+    fn note(&mut self, by: (usize, Slot), what: &ServerChange, now: Instant) -> Option<ServerNotice> {
         let lack = match what {
             ServerChange::Up => return self.find_up(by, now),
             ServerChange::Down(reason) => {
@@ -109,7 +109,7 @@ impl Views {
     }
 
     /// Returns whether that is new.
-    fn find_down(&mut self, by: (usize, usize), trouble: Trouble, now: Instant) -> bool {
+    fn find_down(&mut self, by: (usize, Slot), trouble: Trouble, now: Instant) -> bool {
         // Who only finds again what it found does not speak again, though others find something else.
         let is_new_here = self.wrong.entry(by).or_default().trouble.replace(trouble) != Some(trouble);
         let is_new = is_new_here && self.down.is_none_or(|(said, _)| said != trouble);
@@ -120,7 +120,7 @@ impl Views {
         is_new
     }
 
-    fn find_up(&mut self, by: (usize, usize), now: Instant) -> Option<ServerNotice> {
+    fn find_up(&mut self, by: (usize, Slot), now: Instant) -> Option<ServerNotice> {
         self.mend(by, |view| view.trouble = None);
         if self.wrong.values().any(|view| view.trouble.is_some()) {
             return None;
@@ -128,7 +128,7 @@ impl Views {
         self.down.take().map(|(_, since)| ServerNotice::Up { after: between(since, now) })
     }
 
-    fn find_lacking(&mut self, by: (usize, usize), lack: Lack, now: Instant) -> bool {
+    fn find_lacking(&mut self, by: (usize, Slot), lack: Lack, now: Instant) -> bool {
         self.wrong.entry(by).or_default().lack = Some(lack);
         let is_new = self.unread.is_none_or(|(said, _)| said < lack);
         if is_new {
@@ -138,7 +138,7 @@ impl Views {
         is_new
     }
 
-    fn find_fresh(&mut self, by: (usize, usize), now: Instant) -> Option<ServerNotice> {
+    fn find_fresh(&mut self, by: (usize, Slot), now: Instant) -> Option<ServerNotice> {
         self.mend(by, |view| view.lack = None);
         if self.wrong.values().any(|view| view.lack.is_some()) {
             return None;
@@ -146,7 +146,7 @@ impl Views {
         self.unread.take().map(|(_, since)| ServerNotice::Fresh { after: between(since, now) })
     }
 
-    fn mend(&mut self, by: (usize, usize), mend: impl Fn(&mut View)) {
+    fn mend(&mut self, by: (usize, Slot), mend: impl Fn(&mut View)) {
         if let Some(view) = self.wrong.get_mut(&by) {
             mend(view);
             if view.trouble.is_none() && view.lack.is_none() {
@@ -189,11 +189,12 @@ mod tests {
 
     const GONE: C = C::Down(DownReason::Unreachable);
 
-    /// What is said where threads see changes of one server one after the other, a second apart. Each is a thread and what it sees.
+    /// What is said where threads see changes of one server one after the other, with a second between them. Each is a thread and what it
+    /// sees.
     fn check(seen: &[(usize, C)]) -> Vec<ServerNotice> {
         let mut views = ServerViews::default();
         let said = seen.iter().enumerate().filter_map(|(second, (thread, what))| {
-            let change = Change { slot: 0, server: "s:1".into(), what: what.clone() };
+            let change = Change { slot: Slot::from_index(0), server: "s:1".into(), what: what.clone() };
             views.note(*thread, &change, Instant::from_nanos(second as u64 * 1_000_000_000))
         });
         said.collect()
@@ -261,15 +262,16 @@ mod tests {
         assert_eq!(check(&seen), [down(), down()]);
         let mut views = ServerViews::default();
         for what in [C::Up, GONE, C::Stale, C::Up, C::Fresh] {
-            views.note(0, &Change { slot: 0, server: "s:1".into(), what }, Instant::ZERO);
+            views.note(0, &Change { slot: Slot::from_index(0), server: "s:1".into(), what }, Instant::ZERO);
         }
         assert!(views.servers.is_empty(), "nothing is kept of who is well");
     }
 
     #[test]
-    fn servers_and_connections_are_told_apart() {
+    fn servers_and_connections_are_distinguished() {
         let mut views = ServerViews::default();
-        let mut note = |slot, server: &str, what| {
+        let mut note = |slot: usize, server: &str, what| {
+            let slot = Slot::from_index(slot);
             views.note(0, &Change { slot, server: server.into(), what }, Instant::ZERO)
         };
         assert!(note(0, "a", GONE).is_some());

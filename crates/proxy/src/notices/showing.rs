@@ -32,7 +32,7 @@ use weir_timing::Instant;
 const LINES_MAX: usize = 1024;
 
 /// How long the end of the process waits for the last lines.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// What is said, and what was not shown yet.
 pub(crate) struct Notices {
@@ -183,7 +183,7 @@ impl Showing {
         self.notices.lock().has_ended = true;
         self.notices.something.notify_one();
         // Nothing is sent: the thread drops its end.
-        let _ = self.ended.recv_timeout(PATIENCE);
+        let _ = self.ended.recv_timeout(WAIT_MAX);
     }
 }
 
@@ -191,7 +191,7 @@ impl Showing {
 mod tests {
     use super::*;
     use crate::notices::notice::ServerNotice;
-    use weir_dataplane::{DownReason, ReplacedReason, ServerChange};
+    use weir_dataplane::{DownReason, ReplacedReason, ServerChange, Slot};
 
     fn text(notice: &Notice) -> String {
         match notice {
@@ -211,7 +211,7 @@ mod tests {
         let showing = Notices::start(Clock::start(), &watch, show).expect("a thread can be started");
         let tell = showing.tell();
         tell(Notice::ReloadRefused("one".into()));
-        let change = |what| Change { slot: 0, server: "s:1".into(), what };
+        let change = |what| Change { slot: Slot::from_index(0), server: "s:1".into(), what };
         let notices = showing.notices();
         for thread in 0..3 {
             notices.note_server(thread, &change(ServerChange::Down(DownReason::Unreachable)));
@@ -232,8 +232,11 @@ mod tests {
     #[test]
     fn nothing_is_held_back_beyond_the_last_line() {
         let notices = Notices::new(Clock::start());
-        let dead =
-            Change { slot: 0, server: "s:1".into(), what: ServerChange::Replaced(ReplacedReason::Dead) };
+        let dead = Change {
+            slot: Slot::from_index(0),
+            server: "s:1".into(),
+            what: ServerChange::Replaced(ReplacedReason::Dead),
+        };
         (0..3).for_each(|thread| notices.note_server(thread, &dead));
         notices.tell(Notice::Stopped { drained: Duration::ZERO });
         notices.lock().has_ended = true;

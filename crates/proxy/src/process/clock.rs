@@ -39,7 +39,7 @@ impl Clock {
     }
 }
 
-/// How far apart two readings of this clock may be between which the wall clock was read. Usually they are below 100 ns apart.
+/// The most time between two readings of this clock between which the wall clock was read. Usually it is below 100 ns.
 const OFFSET_ERROR_NS: u64 = 50_000;
 
 /// A thread that loses its CPU between them tries again.

@@ -8,7 +8,7 @@ use weir_timing::Instant;
 /// What the kernel says of the thread that has made this.
 #[derive(Debug)]
 pub(crate) struct CpuContention {
-    /// CPUs are contended where the thread waits for one part in so many of the time in which it could run.
+    /// CPUs are contended where the thread waits for at least 1 / this of the time in which it could run.
     one_in: u64,
     /// `None` where the kernel does not tell: then nobody waits, as far as anybody knows.
     counts: Option<File>,

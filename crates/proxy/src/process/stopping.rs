@@ -1,4 +1,4 @@
-//! How a proxy is told to stop, and what it does until it stops.
+//! How a proxy is asked to stop, and what it does until it stops.
 //!
 //! ```text
 //!   serving ──SIGTERM──▶ not ready, serving (--drain-delay) ──▶ draining ──▶ ended
@@ -58,7 +58,7 @@ impl Stopping {
         Arc::clone(&self.is_stopping)
     }
 
-    /// Waits for a signal to stop. `delay` is for SIGTERM, which balancers' keepers send; a person at a terminal does not wait.
+    /// Waits for a signal to stop. `delay` is for SIGTERM, which supervisors send; a person at a terminal does not wait.
     pub(crate) fn wait(&self, delay: Duration, reload: impl Fn()) -> Stop {
         let signal = loop {
             match self.signals.recv() {

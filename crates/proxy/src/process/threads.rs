@@ -104,13 +104,14 @@ mod tests {
     use signal_hook::iterator::Signals;
     use std::{sync::mpsc, time::Duration};
 
-    /// What a thread that ends so leads to: whether the signal came within `patience`, and the error.
+    /// What a thread that ends so leads to: whether the signal came within `wait_max`, and the error.
     fn check(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> (bool, String) {
         let mut signals = Signals::new([SIGTERM]).expect("signals can be handled");
-        let (told, came) = mpsc::channel();
+        let (signalled, came) = mpsc::channel();
         let handle = signals.handle();
-        let waiting =
-            thread::spawn(move || signals.forever().for_each(|signal| told.send(signal).expect("heard")));
+        let waiting = thread::spawn(move || {
+            signals.forever().for_each(|signal| signalled.send(signal).expect("heard"));
+        });
         let watch = Watch::default();
         let thread = watch.spawn("weir-test".into(), work).expect("a thread can be started");
         let joined = join(thread).map_or_else(|error| error.to_string(), |()| String::new());
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn while_all_are_waited_for_nobody_is_told_by_a_signal() {
+    fn while_all_are_waited_for_no_signal_goes_unheard() {
         let watch = Watch::default();
         watch.stop();
         // A signal would end this process: nobody handles it.

@@ -20,7 +20,7 @@ impl Usage {
         let used = getrusage(UsageWho::RUSAGE_SELF);
         let (user, system) = used.map_or((0, 0), |used| (nanos(used.user_time()), nanos(used.system_time())));
         let pages = resident_pages(&std::fs::read_to_string("/proc/self/statm").unwrap_or_default());
-        // Pages are of 4 KiB on x86-64, and of 4, 16 or 64 KiB on arm64.
+        // A page has 4 KiB on x86-64, and 4, 16 or 64 KiB on arm64.
         let resident_bytes = pages.saturating_mul(param::page_size() as u64);
         Self { cpu_user_ns: user, cpu_system_ns: system, resident_bytes }
     }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_nothing() {
+    fn what_is_not_reported_is_nothing() {
         assert_eq!(
             (resident_pages("9000 1234 56\n"), resident_pages(""), resident_pages("1 x")),
             (1234, 0, 0)

@@ -31,7 +31,7 @@ use std::{
 const WINDOWS_WAITING_MAX: usize = 30;
 
 /// How long the end waits for one more record to be written. A file that takes nothing any more must not keep the process.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Rows of sampled requests that may wait to be written: a hundredth of what a fast proxy answers in three seconds.
 const ROWS_WAITING_MAX: usize = 16_384;
@@ -99,7 +99,7 @@ impl Files {
             counts.map(|it| it.written()).sum::<u64>()
         };
         let mut before = count();
-        while let Err(RecvTimeoutError::Timeout) = written.recv_timeout(PATIENCE) {
+        while let Err(RecvTimeoutError::Timeout) = written.recv_timeout(WAIT_MAX) {
             let now = count();
             if std::mem::replace(&mut before, now) == now {
                 break;

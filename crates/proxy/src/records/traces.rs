@@ -41,8 +41,8 @@ impl Tracing {
         Self { records, sampling }
     }
 
-    /// From now on requests of this dataplane are sampled. `thread` tells the choices of threads apart; `door` is the thread that accepts its
-    /// clients.
+    /// From now on requests of this dataplane are sampled. `thread` makes the choices of threads differ; `door` is the thread that accepts
+    /// its clients.
     pub(crate) fn begin(&self, thread: usize, door: usize, dataplane: &mut Dataplane) -> Traces {
         let Sampling { share, seed } = self.sampling;
         dataplane.trace(share, seed.wrapping_mul(THREADS as u64).wrapping_add(thread as u64));

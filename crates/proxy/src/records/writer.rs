@@ -59,7 +59,7 @@ impl<T> Records<T> {
     }
 }
 
-/// Appends the text of a record to a line. It is told how many records were dropped before.
+/// Appends the text of a record to a line. It gets how many records were dropped before.
 pub(crate) type Format<T> = Box<dyn FnMut(&T, u64, &mut Vec<u8>) + Send>;
 
 /// Says once what went wrong.
@@ -223,9 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_once_and_counted() {
-        let told = Arc::new(AtomicU64::new(0));
-        let tells = Arc::clone(&told);
+    fn a_full_disk_is_reported_once_and_counted() {
+        let reported = Arc::new(AtomicU64::new(0));
+        let tells = Arc::clone(&reported);
         let format: Format<u32> = Box::new(|_, _, line| line.extend_from_slice(&[b'x'; 20_000]));
         let tell = Box::new(move |_: &str| {
             tells.fetch_add(1, Ordering::Relaxed);
@@ -237,6 +237,6 @@ mod tests {
         let counts = writer.counts();
         writer.run().expect("it ends");
         assert!(counts.dropped() >= 3);
-        assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert_eq!(reported.load(Ordering::Relaxed), 1);
     }
 }

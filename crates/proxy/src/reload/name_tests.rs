@@ -10,7 +10,7 @@ use crate::{
     },
     engine::{
         self,
-        event::server_links::Whereabouts,
+        event::server_links::AddressBookHandle,
         making::{Making, Started},
     },
     mailbox::{LoopHandle, Message},
@@ -38,7 +38,7 @@ use std::{
 use weir_routing::{Placement, Router, Server, Table};
 
 /// How long anything may take before a test says that it hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What a name stands for at this moment; nothing: it cannot be looked up.
 #[derive(Default)]
@@ -109,7 +109,7 @@ fn config_of(resolver: Arc<Answers>, more: &[(&str, &str)]) -> Config {
     let said = [&[("listen", "127.0.0.1:0")], more].concat();
     let mut config = Config::new(table(&["cache.test:1"]), &Layer::of(&said)).expect("valid");
     config.settings.threads = 1;
-    config.settings.timeout = PATIENCE;
+    config.settings.timeout = WAIT_MAX;
     config.settings.resolve_every = Duration::from_millis(10);
     config.resolver = resolver;
     config
@@ -131,15 +131,15 @@ struct Proxy {
     resolver: ResolverHandle,
     threads: Vec<LoopThread>,
     client: BufReader<TcpStream>,
-    /// What its operator was told of names.
-    told: Arc<Mutex<Vec<String>>>,
+    /// What its operator has read of names.
+    shown: Arc<Mutex<Vec<String>>>,
 }
 
 impl Proxy {
     fn start(config: &Config) -> Self {
         let clock = Clock::start();
-        let told = Arc::<Mutex<Vec<String>>>::default();
-        let said = Arc::clone(&told);
+        let shown = Arc::<Mutex<Vec<String>>>::default();
+        let said = Arc::clone(&shown);
         let tell = move |notice: Notice| {
             let line = match notice {
                 Notice::NameUnknown(error) => format!("unknown: {error}"),
@@ -154,22 +154,22 @@ impl Proxy {
         let (reload, resolver) = (thread.reload_handle(), thread.resolver_handle());
         let (questions, _) = sync_channel(1);
         let (windows, _parts, _) = crate::records::windows::Hub::new(2);
-        let whereabouts = Whereabouts::new(thread.book(), resolver.clone(), descriptors, config.tcp());
+        let addresses = AddressBookHandle::new(thread.book(), resolver.clone(), descriptors, config.tcp());
         let (watch, notices) = (Watch::default(), Notices::new(clock));
-        let making = Making::new(config, clock, &watch, whereabouts, notices, questions, windows);
+        let making = Making::new(config, clock, &watch, addresses, notices, questions, windows);
         let Started { doors, threads, .. } = engine::start(&making).expect("descriptors are free");
         let door = doors[0].clone();
         std::thread::spawn(move || thread.run(&doors));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
-        client.set_read_timeout(Some(PATIENCE)).expect("a time above nothing");
+        client.set_read_timeout(Some(WAIT_MAX)).expect("a time above nothing");
         let (accepted, _) = listener.accept().expect("a client has connected");
         accepted.set_nonblocking(true).expect("a socket");
         let stream = Stream::Tcp(mio::net::TcpStream::from_std(accepted));
         let place = ClientLimit::new(1).enter().expect("one is free");
         door.send(Message::Accept(Admitted::new(stream, place))).expect("the loop runs");
         let client = BufReader::new(client);
-        Self { door, reload, resolver, threads, client, told }
+        Self { door, reload, resolver, threads, client, shown }
     }
 
     /// Which server answers; anything but an answer fails.
@@ -186,8 +186,8 @@ impl Proxy {
         line.trim_end().to_owned()
     }
 
-    fn told(&self) -> Vec<String> {
-        self.told.lock().expect("no test panicked with it").clone()
+    fn shown(&self) -> Vec<String> {
+        self.shown.lock().expect("no test panicked with it").clone()
     }
 
     fn answer(&mut self) -> String {
@@ -309,7 +309,7 @@ fn starts_without_its_name(config: impl Fn(Arc<Answers>) -> Config) {
     let mut proxy = Proxy::start(&config(Arc::clone(&answers)));
     let unknown =
         "unknown: server cache.test:1 cannot be resolved: no such name; check the name, or give its address";
-    assert_eq!(proxy.told(), [unknown]);
+    assert_eq!(proxy.shown(), [unknown]);
     while proxy.resolver.counts().failed() < 3 {
         let line = proxy.first_line("k");
         assert!(
@@ -329,7 +329,7 @@ fn starts_without_its_name(config: impl Fn(Arc<Answers>) -> Config) {
         thread::yield_now();
     }
     assert_eq!(proxy.answer_after_its_first_line(), "A");
-    assert_eq!(proxy.told(), [unknown, "known: cache.test:1"], "each is told once");
+    assert_eq!(proxy.shown(), [unknown, "known: cache.test:1"], "each is shown once");
 }
 
 /// Where keys go is decided by names, not by which of them have addresses.
@@ -365,12 +365,12 @@ fn a_reload_with_a_name_that_nobody_knows_is_taken_and_that_server_is_down() {
         Ok(config)
     });
     let proxy = Proxy::start(&config);
-    let told = proxy.reload().expect("a name may become known later");
+    let summary = proxy.reload().expect("a name may become known later");
     let unknown =
         "server unknown.test:1 cannot be resolved: no such name; check the name, or give its address";
-    assert_eq!(told, format!("generation 2: 2 servers, 1 of them new, 0 removed; {unknown}"));
+    assert_eq!(summary, format!("generation 2: 2 servers, 1 of them new, 0 removed; {unknown}"));
     assert_eq!((proxy.reload.in_force().generation(), proxy.reload.in_force().refused()), (2, 0));
-    assert_eq!(proxy.told(), [format!("unknown: {unknown}")]);
+    assert_eq!(proxy.shown(), [format!("unknown: {unknown}")]);
 }
 
 /// No name is looked up any more when names have taken all the time that there is: the proxy starts.

@@ -21,7 +21,7 @@ use std::{
 use weir_routing::Table;
 
 /// How long a loop may take to take a table: it does between two turns, within milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Reloader {
     /// As it was at the start, but for what reloads have changed.
@@ -55,16 +55,16 @@ impl Reloader {
                 return Ok(Err(reason));
             }
         };
-        let mut told = self.told(&config);
+        let mut summary = self.summary(&config);
         for error in resolver.take_table(&config.table, config.settings.resolve_every) {
-            told.push_str(&format!("; {error}"));
+            summary.push_str(&format!("; {error}"));
         }
         self.config.take(&config);
         self.descriptors.take_config(&self.config);
         self.hand_out(resolver, loops)?;
         let generation = self.handle.note_in_force(&self.config);
-        let answer = format!("generation {generation}: {told}");
-        (self.tell)(Notice::Reloaded { generation, told });
+        let answer = format!("generation {generation}: {summary}");
+        (self.tell)(Notice::Reloaded { generation, summary });
         Ok(Ok(answer))
     }
 
@@ -78,23 +78,23 @@ impl Reloader {
         }
         drop(sender);
         // Ends when all have dropped theirs. One that is slower than this finds the table when it looks.
-        let _ = taken.recv_timeout(PATIENCE);
+        let _ = taken.recv_timeout(WAIT_MAX);
         Ok(())
     }
 
     /// What a reload changes, and what it cannot.
-    fn told(&self, config: &Config) -> String {
+    fn summary(&self, config: &Config) -> String {
         let names = |table: &Table| {
             table.servers().iter().map(|it| (it.address(), it.name.clone())).collect::<Vec<_>>()
         };
         let (old, new) = (names(&self.config.table), names(&config.table));
         let added = new.iter().filter(|it| !old.contains(it)).count();
         let removed = old.iter().filter(|it| !new.contains(it)).count();
-        let mut told = format!("{} servers, {added} of them new, {removed} removed", new.len());
+        let mut summary = format!("{} servers, {added} of them new, {removed} removed", new.len());
         for line in self.config.settings.unchangeable(&config.settings) {
-            told.push_str("; ");
-            told.push_str(&line);
+            summary.push_str("; ");
+            summary.push_str(&line);
         }
-        told
+        summary
     }
 }

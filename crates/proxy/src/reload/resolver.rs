@@ -28,7 +28,7 @@ use weir_timing::Instant;
 
 /// How long names are looked up at the start, and for a reload, before those that are left are put off: each may take seconds where no
 /// name server answers.
-pub const NAMES_PATIENCE: Duration = Duration::from_secs(10);
+pub const NAMES_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Counts of what is done about names.
 #[derive(Debug, Default)]
@@ -110,7 +110,7 @@ impl Resolver {
     }
 
     fn look_up_new(&mut self, table: &Table) -> Vec<ResolveError> {
-        let until = self.clock.now().plus(nanos(NAMES_PATIENCE));
+        let until = self.clock.now().plus(nanos(NAMES_WAIT_MAX));
         let may_go_on = || self.clock.now() < until;
         let (book, unresolved) = AddressBook::of(table.servers(), &self.book, &*self.lookup, &may_go_on);
         self.book = Arc::new(book);
@@ -119,7 +119,7 @@ impl Resolver {
     }
 
     /// How long until [`Resolver::look_up_next`] has something to do.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn wait_max(&self) -> Duration {
         if self.due.is_empty() {
             Duration::from_nanos(self.next_period.saturating_since(self.clock.now()))
         } else {

@@ -56,7 +56,7 @@ impl ReloadThread {
     /// Serves as long as there are loops.
     pub(crate) fn run(mut self, loops: &[LoopHandle]) -> io::Result<()> {
         loop {
-            match self.asks.recv_timeout(self.resolver.patience()) {
+            match self.asks.recv_timeout(self.resolver.wait_max()) {
                 Ok(Ask::Reload(answer)) => {
                     // Whoever asked may have stopped waiting.
                     let _ = answer.send(self.reloader.reload(&mut self.resolver, loops)?);

@@ -5,7 +5,7 @@ pub(crate) type Point = (u32, u16);
 /// if there is none.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
-    /// Ascending. Apart from their owners, so that a search touches as few cache lines as it can.
+    /// Ascending. Separate from their owners, so that a search touches as few cache lines as it can.
     points: Vec<u32>,
     /// The server of each point.
     owners: Vec<u16>,

@@ -12,7 +12,7 @@ pub enum RoutingError {
     /// The pool is larger than [`SERVERS_MAX`].
     #[error("the pool has {0} servers: at most {SERVERS_MAX} are supported")]
     TooManyServers(usize),
-    /// Two servers cannot be told apart.
+    /// Two servers cannot be distinguished.
     #[error("server {0} is in the pool twice: remove one, or give them different names and addresses")]
     Duplicate(String),
     /// Each key must be somewhere, and nowhere twice.

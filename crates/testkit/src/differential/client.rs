@@ -21,16 +21,16 @@ pub(super) const STORE_ANSWER: &[u8] = b"set weir-differential-end 0 0 16\r\nall
 /// How long the clients of one subject wait for it. They share this: when one of them has waited in vain, what the others can
 /// still get has arrived already.
 #[derive(Clone, Debug)]
-pub(super) struct Patience(Rc<Cell<Duration>>);
+pub(super) struct ReadTimeout(Rc<Cell<Duration>>);
 
-/// What is left of a patience that was tried.
+/// What is left of it once one of them has waited in vain.
 const LITTLE: Duration = Duration::from_millis(50);
 /// A subject that does not take bytes for so long may be waiting for us to read.
-const WRITE_PATIENCE: Duration = Duration::from_millis(200);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
 /// An answer that is longer has no end: no stream asks for so much.
 const ANSWERS_BYTES_MAX: usize = 512 << 20;
 
-impl Patience {
+impl ReadTimeout {
     pub(super) fn new(full: Duration) -> Self {
         Self(Rc::new(Cell::new(full)))
     }
@@ -38,7 +38,7 @@ impl Patience {
 
 pub(super) struct Client {
     socket: TcpStream,
-    patience: Patience,
+    timeout: ReadTimeout,
     answered: Vec<u8>,
     cas: Vec<u64>,
     /// The subject closed.
@@ -49,13 +49,13 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn connect(address: SocketAddr, patience: &Patience) -> io::Result<Self> {
-        let socket = TcpStream::connect_timeout(&address, patience.0.get())?;
+    pub(super) fn connect(address: SocketAddr, timeout: &ReadTimeout) -> io::Result<Self> {
+        let socket = TcpStream::connect_timeout(&address, timeout.0.get())?;
         socket.set_nodelay(true)?;
-        socket.set_write_timeout(Some(WRITE_PATIENCE))?;
+        socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
         Ok(Self {
             socket,
-            patience: patience.clone(),
+            timeout: timeout.clone(),
             answered: Vec::new(),
             cas: Vec::new(),
             closed: false,
@@ -78,8 +78,8 @@ impl Client {
                     let before = self.answered.len();
                     while !self.is_over() && self.read_within(Duration::from_millis(1))? {}
                     waited =
-                        if self.answered.len() > before { Duration::ZERO } else { waited + WRITE_PATIENCE };
-                    if waited >= self.patience.0.get() {
+                        if self.answered.len() > before { Duration::ZERO } else { waited + WRITE_TIMEOUT };
+                    if waited >= self.timeout.0.get() {
                         self.hang();
                     }
                 }
@@ -99,7 +99,7 @@ impl Client {
 
     fn hang(&mut self) {
         self.hung = true;
-        self.patience.0.set(LITTLE);
+        self.timeout.0.set(LITTLE);
     }
 
     /// Reads once; whether anything came, an end included.
@@ -122,7 +122,7 @@ impl Client {
 
     /// Reads once, as long as the subject is given to answer.
     fn read(&mut self) -> io::Result<()> {
-        if !self.read_within(self.patience.0.get())? {
+        if !self.read_within(self.timeout.0.get())? {
             self.hang();
         }
         Ok(())

@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-/// Reads what a process complains about as it comes, and keeps the end of it. A pipe that nobody reads would stop the process
-/// when it is full: memcached, once a client has asked for `verbosity 1`, writes a line there for every command, and its
-/// worker would wait in `write` for ever, with all its clients.
+/// Reads what a process complains about as it comes, and keeps the end of it. A pipe that nobody reads would stop the process when it is
+/// full. Once a client has asked for `verbosity 1`, memcached writes a line there for every command. Its worker would wait in `write` for
+/// ever, with all its clients.
 #[derive(Debug)]
 pub(super) struct Complaints {
     shared: Arc<Shared>,
@@ -47,13 +47,14 @@ impl Complaints {
         Self { shared }
     }
 
-    /// The first line, or what there is of it when the process ends or `patience` does. Only right before more than that was said.
-    pub(super) fn first_line(&self, patience: Duration) -> String {
+    /// The first line, or as much of it as there is when the process ends or `timeout` does. It is right only before more than that was
+    /// said.
+    pub(super) fn first_line(&self, timeout: Duration) -> String {
         let open = |state: &mut State| !state.ended && !state.last.contains(&b'\n');
         let (state, _) = self
             .shared
             .changed
-            .wait_timeout_while(self.shared.state(), patience, open)
+            .wait_timeout_while(self.shared.state(), timeout, open)
             .unwrap_or_else(PoisonError::into_inner);
         let line = state.last.split(|&byte| byte == b'\n').next().unwrap_or_default();
         String::from_utf8_lossy(line).into_owned()
@@ -61,11 +62,11 @@ impl Complaints {
 
     /// What was said last.
     pub(super) fn last(&self) -> String {
-        let patience = Duration::from_secs(1);
+        let timeout = Duration::from_secs(1);
         let (state, _) = self
             .shared
             .changed
-            .wait_timeout_while(self.shared.state(), patience, |state| !state.ended)
+            .wait_timeout_while(self.shared.state(), timeout, |state| !state.ended)
             .unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&state.last).into_owned()
     }

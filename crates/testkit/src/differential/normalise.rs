@@ -1,6 +1,6 @@
-//! What may differ between two servers that answer alike: cas tokens, which each server counts for itself; the version;
-//! times, which may be read on two sides of a tick; and whether a reply repeats a key in base64, because memcached repeats it as it was
-//! stored and Weir as it was asked for.
+//! What may differ between two servers that answer alike. Cas tokens may, because each server counts them for itself. The version may.
+//! Times may, because they may be read on two sides of a tick. A key that a reply repeats may be in base64 or not: memcached repeats it as
+//! it was stored, and Weir as it was asked for.
 
 use std::collections::HashMap;
 use weir_protocol::Base64Key;
@@ -31,9 +31,9 @@ impl Normal {
 
     /// `bytes` without the blanks behind numbers in data blocks, and with the lengths of those.
     ///
-    /// memcached writes the shorter result of a `decr` over the longer number and fills the rest with blanks, but not while an
-    /// answer that holds the item is still to be sent: then it makes a new item without any. Which of the two happens
-    /// depends on how the bytes of a pipeline arrive.
+    /// memcached writes the shorter result of a `decr` over the longer number and fills the rest with blanks. It does not while an answer
+    /// that holds the item is still to be sent: then it makes a new item without any. Which of the two happens depends on how the bytes of
+    /// a pipeline arrive.
     pub fn without_padding(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes.len());
         let mut rest = &self.bytes[..];

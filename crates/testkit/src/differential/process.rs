@@ -1,7 +1,7 @@
 //! The processes of a [`World`](super::World).
 
 use super::{
-    client::{Client, Patience, QUESTION, STORE_ANSWER},
+    client::{Client, QUESTION, ReadTimeout, STORE_ANSWER},
     complaints::Complaints,
 };
 use std::{
@@ -65,7 +65,7 @@ impl Process {
             return Err(io::Error::other(format!("kill -STOP: {status}")));
         }
         // Its threads stop one by one, soon after.
-        for _ in 0..START_PATIENCE.as_millis() {
+        for _ in 0..START_TIMEOUT.as_millis() {
             if all_threads_are_stopped(&id)? {
                 return Ok(());
             }
@@ -98,7 +98,7 @@ impl Drop for Process {
 const START_ATTEMPTS: usize = 20;
 
 /// A process that takes longer to begin does not.
-const START_PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// memcached as Weir speaks for one: nobody may flush it, nobody may shut it down. It has more memory than it is given to keep, so
 /// that it evicts nothing. Only its one worker touches items: another thread that holds one at that moment changes what a `decr` leaves
@@ -150,7 +150,7 @@ pub(super) fn start_weir(weir: &Weir, server: SocketAddr) -> Result<Process, Sta
         arguments.extend(&weir.flags);
         let process = Process::spawn(&weir.binary, &arguments, address)?;
         // It says when it listens; a line that says something else is its reason not to.
-        let line = process.complaints.first_line(START_PATIENCE);
+        let line = process.complaints.first_line(START_TIMEOUT);
         if line.contains("listening on") {
             Ok(process)
         } else {
@@ -180,7 +180,7 @@ fn start(
 )]
 fn connect_to(process: &mut Process) -> io::Result<Client> {
     for _ in 0..5_000 {
-        match Client::connect(process.address, &Patience::new(START_PATIENCE)) {
+        match Client::connect(process.address, &ReadTimeout::new(START_TIMEOUT)) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             other => return other,
         }

@@ -6,7 +6,7 @@ use super::{
     process::{StartError, Weir},
     stream::Stream,
     subject::{Pair, Transcript, World},
-    verdict::{Verdict, is_cut_short, is_padding_apart, judge},
+    verdict::{Verdict, differs_by_padding, is_cut_short, judge},
 };
 use std::{fmt, io, ops::Range};
 
@@ -38,13 +38,13 @@ pub struct Summary {
     pub unconfirmed: Vec<Difference>,
 }
 
-/// A run ends after so many differences: most of what follows has the same causes.
+/// A run ends after this number of differences: most of what follows has the same causes.
 const DIFFERENCES_MAX: usize = 12;
 
-/// Servers are started anew after so many streams, so that what came before a difference can be repeated.
+/// Servers are started anew after this number of streams, so that what came before a difference can be repeated.
 const STREAMS_PER_WORLD: u64 = 5_000;
 
-/// Of so many streams one may hang a memcached before the run counts as failed.
+/// Of this number of streams one may hang a memcached before the run counts as failed.
 const STREAMS_PER_HANG: u64 = 1_000;
 
 /// Why a run could not go on.
@@ -155,7 +155,7 @@ fn examine_alone(
         summary
             .differences
             .extend(difference.map(|difference| Difference { number: Some(number), ..difference }));
-        if alone == Verdict::Alike && is_padding_apart(answers) && verdict == Verdict::Different {
+        if alone == Verdict::Alike && differs_by_padding(answers) && verdict == Verdict::Different {
             summary.padded += 1;
         } else if alone == Verdict::Alike && matches!(verdict, Verdict::Different | Verdict::BothHung) {
             suspects.push(Difference::new(Some(number), stream, answers));

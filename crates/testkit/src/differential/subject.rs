@@ -1,7 +1,7 @@
 //! The two subjects: a plain memcached, and Weir in front of another.
 
 use super::{
-    client::{Client, Patience, QUESTION},
+    client::{Client, QUESTION, ReadTimeout},
     process::{Process, StartError, Weir, start_memcached, start_weir},
     run::RunError,
     stream::Stream,
@@ -56,12 +56,12 @@ pub enum Part {
 #[derive(Debug)]
 pub struct World {
     weir: Weir,
-    patience: Duration,
+    timeout: Duration,
     processes: Processes,
 }
 
 /// A subject that is silent for so long hangs: much longer than a busy machine makes anybody wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Processes {
@@ -86,7 +86,7 @@ impl Processes {
 impl World {
     /// Starts everything.
     pub fn start(weir: &Weir) -> Result<Self, StartError> {
-        Ok(Self { weir: weir.clone(), patience: PATIENCE, processes: Processes::start(weir)? })
+        Ok(Self { weir: weir.clone(), timeout: WAIT_MAX, processes: Processes::start(weir)? })
     }
 
     /// How Weir was started.
@@ -94,9 +94,9 @@ impl World {
         &self.weir.flags
     }
 
-    /// Lets a subject hang after `patience` of silence.
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+    /// Lets a subject hang after `timeout` of silence.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// Replaces everything, with nothing stored.
@@ -142,11 +142,11 @@ impl World {
     }
 
     fn try_exchange(&self, streams: &[Stream]) -> io::Result<Vec<Pair<Transcript>>> {
-        let patience = Pair { plain: Patience::new(self.patience), weir: Patience::new(self.patience) };
+        let timeout = Pair { plain: ReadTimeout::new(self.timeout), weir: ReadTimeout::new(self.timeout) };
         let connect = |_| {
             Ok(Pair {
-                plain: Client::connect(self.processes.plain.address, &patience.plain)?,
-                weir: Client::connect(self.processes.proxy.address, &patience.weir)?,
+                plain: Client::connect(self.processes.plain.address, &timeout.plain)?,
+                weir: Client::connect(self.processes.proxy.address, &timeout.weir)?,
             })
         };
         let mut clients = streams.iter().map(connect).collect::<io::Result<Vec<_>>>()?;
@@ -179,7 +179,7 @@ impl World {
 
     fn answers(&self, address: SocketAddr) -> bool {
         let ask = || {
-            let mut client = Client::connect(address, &Patience::new(self.patience))?;
+            let mut client = Client::connect(address, &ReadTimeout::new(self.timeout))?;
             client.finish(QUESTION)?;
             Ok::<_, io::Error>(client.read_to_end()?.complete)
         };
@@ -206,7 +206,7 @@ impl World {
             }
         }
         for server in [&self.processes.plain, &self.processes.behind] {
-            let mut client = Client::connect(server.address, &Patience::new(self.patience))?;
+            let mut client = Client::connect(server.address, &ReadTimeout::new(self.timeout))?;
             client.finish(&[&commands, QUESTION].concat())?;
             client.read_to_end()?;
         }

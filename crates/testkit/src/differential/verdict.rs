@@ -47,15 +47,15 @@ fn agree(Pair { plain, weir }: &Pair<Transcript>) -> bool {
     ended && (forgot || is_cut_short(&Pair { plain, weir }))
 }
 
-/// Whether the end of Weir's answers was lost on the way: it closed a connection on which more had come than it read, and so
-/// the kernel forgot what it had not delivered. memcached loses answers in the same way.
+/// Whether the end of Weir's answers was lost on the way. Weir closed a connection on which more had come than it read, and so the kernel
+/// forgot what it had not delivered. memcached loses answers in the same way.
 pub(super) fn is_cut_short(answers: &Pair<&Transcript>) -> bool {
     let Pair { plain, weir } = answers;
     !plain.complete && weir.reset && is_cut_of(weir, plain)
 }
 
 /// Whether nothing but the padding of numbers differs.
-pub(super) fn is_padding_apart(Pair { plain, weir }: &Pair<Transcript>) -> bool {
+pub(super) fn differs_by_padding(Pair { plain, weir }: &Pair<Transcript>) -> bool {
     let answered = |transcript: &Transcript| transcript.hung.is_none() && transcript.died.is_none();
     answered(plain)
         && answered(weir)
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hangs_is_told_apart() {
+    fn who_hangs_is_distinguished() {
         check(hung(SILENT), said(b""), Verdict::PlainHung);
         check(said(b""), hung(SILENT), Verdict::BehindHung);
         check(said(b""), hung(TALKING), Verdict::Different);

@@ -1,5 +1,5 @@
-//! Of the meta protocol what a proxy uses that copies an item, and what clients of simulated worlds send: `mg` with the flags `k`, `v`,
-//! `f`, `t` and `N`, `ms` with `F`, `T` and its modes, and `ma` with `D`, `J`, `N` and its modes. Everything else of it is refused.
+//! Of the meta protocol what a proxy uses that copies an item, and what clients of simulated worlds send. That is `mg` with the flags `k`,
+//! `v`, `f`, `t` and `N`, `ms` with `F`, `T` and its modes, and `ma` with `D`, `J`, `N` and its modes. Everything else is refused.
 
 use super::{
     Block, Memcached, Next,

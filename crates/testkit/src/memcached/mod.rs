@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 /// What `version` is answered.
 pub const VERSION: &str = "1.6.18";
 
-/// The largest item unless it is told otherwise: key, value and memcached's own header together (`-I 1m`).
+/// The largest item unless an option says otherwise: key, value and memcached's own header together (`-I 1m`).
 const ITEM_BYTES_MAX: usize = 1 << 20;
 
 /// What memcached adds to key and value: its header of 48 bytes, 8 for the cas token, a NUL behind the key, and the
 /// line ending behind the value.
 const ITEM_OVERHEAD_BYTES: usize = 48 + 8 + 1 + 2;
 
-/// Without a line ending in so many bytes, only a long `get` may go on.
+/// Where there is no line ending in this many bytes, only a long `get` may go on.
 const LINE_BYTES_MAX: usize = 2048;
 
 /// The items of one server.
@@ -48,7 +48,7 @@ pub struct Item {
     pub cas: u64,
     /// Unix time in seconds at which the item is gone; never if there is none.
     expires_s: Option<u64>,
-    /// It is empty, and somebody was told to fetch what belongs there (`mg` with `N`).
+    /// It is empty, and one client was asked to fetch what belongs there (`mg` with `N`).
     is_awaited: bool,
 }
 

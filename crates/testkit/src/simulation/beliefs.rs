@@ -3,11 +3,12 @@
 //! A request that fails may have been carried out or not, so a belief is a set of possible items. Every reply must fit
 //! one of them, and leaves those that it fits. What a request does to an item is asked of the model server.
 //!
-//! Where a key has several replicas this is what its primary may hold. The others may hold something else: nothing after a
-//! write that the primary decided, and another item after a write that failed. An acknowledged `set` or `delete` makes all
-//! equal, and where nothing is wrong so does a write that the primary has decided. A read that any replica may have answered must fit what one of them may hold, and excludes nothing.
+//! Where a key has several replicas this is what its primary may hold. The others may hold something else: nothing after a write that the
+//! primary decided, and another item after a write that failed. An acknowledged `set` or `delete` makes all equal. Where nothing is wrong,
+//! so does a write that the primary has decided. A read that any replica may have answered must fit what one of them may hold, and excludes
+//! nothing.
 //!
-//! Where another replica may become the one that decides, a miss is not final: the server that decided may have been made to forget the
+//! Where another replica may become the one that decides, a miss is not final. The server that decided may have been made to forget the
 //! key, or have forgotten it by itself, and the next one not. An acknowledged write ends that.
 
 use std::collections::BTreeSet;
@@ -28,7 +29,7 @@ pub(super) struct Belief {
     possible: BTreeSet<Item>,
     /// What other replicas may hold besides.
     elsewhere: BTreeSet<Item>,
-    /// The primary has decided a write, and the others were, or will be, told to forget the key: perhaps after a later write that
+    /// The primary has decided a write, and the others were, or will be, made to forget the key: perhaps after a later write that
     /// was sent before the primary's answer came.
     forgotten_elsewhere: bool,
     servers: Servers,
@@ -52,7 +53,7 @@ pub(super) struct Servers {
 enum Write {
     /// It makes all equal.
     Unconditional,
-    /// They do what the primary did, or are told to forget the key.
+    /// They do what the primary did, or are made to forget the key.
     DecidedByPrimary,
     /// It changes no item.
     Touch,
@@ -219,7 +220,7 @@ impl Belief {
         self.possible = possible;
     }
 
-    /// All replicas hold the same, but for those that are still to be told to forget it.
+    /// All replicas hold the same, but for those that are still to be made to forget it.
     fn become_equal(&mut self) {
         self.elsewhere.clear();
         if self.forgotten_elsewhere {

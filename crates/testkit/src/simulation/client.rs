@@ -91,7 +91,7 @@ pub(super) struct Nature {
     pub(super) degrades: bool,
     /// Values may come before the error of a later slice.
     pub(super) slices: bool,
-    /// It cannot know which server was asked, or what the others were told: only whether a value belongs to its key.
+    /// It cannot know which server was asked, or what the others were sent: only whether a value belongs to its key.
     pub(super) blind: bool,
     /// All clients write few keys at the same time.
     pub(super) races: bool,
@@ -352,7 +352,7 @@ impl Client {
                 self.settle_token(key, stake, &line)?;
             }
             Expected::FittingCas { key, stored, .. } => {
-                if !self.may_be_told_without_asking(stake, &line)? {
+                if !self.may_be_answered_without_asking(stake, &line)? {
                     self.learn(key, table, |belief| belief.learn_cas(stored.clone(), Some(&line)))?;
                 }
                 self.settle_token(key, stake, &line)?;
@@ -369,15 +369,15 @@ impl Client {
     }
 
     /// Whether a `cas` was perhaps answered for its token alone, so that the answer says nothing of the item.
-    fn may_be_told_without_asking(&self, stake: &Stake, line: &[u8]) -> Result<bool, String> {
+    fn may_be_answered_without_asking(&self, stake: &Stake, line: &[u8]) -> Result<bool, String> {
         if !self.nature.replicated || self.nature.blind {
             return Ok(false);
         }
-        let is_told = line == b"EXISTS\r\n";
-        if stake.compares_nameless() && !is_told {
+        let says_so = line == b"EXISTS\r\n";
+        if stake.compares_nameless() && !says_so {
             return Err(format!("a token of no server was answered {:?}", String::from_utf8_lossy(line)));
         }
-        Ok(is_told && (self.nature.fails_over || stake.compares_nameless()))
+        Ok(says_so && (self.nature.fails_over || stake.compares_nameless()))
     }
 
     /// Each line of `answer` is there, or a failure: of a server if it had to be asked, or for want of room.

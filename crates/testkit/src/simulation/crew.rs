@@ -27,7 +27,7 @@ use super::script;
 use super::watch::{Watch, Watching};
 use super::world::{Happening, World};
 
-/// A session takes so many requests beside the one in service.
+/// A session takes this many requests beside the one in service.
 const WAITING_MAX: usize = 8;
 
 pub(super) struct Crew {
@@ -35,9 +35,9 @@ pub(super) struct Crew {
     watching: Watching,
     config: Config,
     /// Where requests are answered that nobody serves.
-    desk: Dataplane,
+    network: Dataplane,
     watch: Watch,
-    desk_session: SessionId,
+    network_session: SessionId,
     visitors: Vec<Visitor>,
     queue: VecDeque<Job>,
     free: Vec<SessionId>,
@@ -70,8 +70,8 @@ impl Crew {
         (config, budget): (&Config, &Arc<Budget>),
         table: &Arc<Table>,
     ) -> Self {
-        let mut desk = Dataplane::without_servers(config.clone(), Arc::clone(table), Instant::ZERO);
-        desk.share_budget(budget);
+        let mut network = Dataplane::without_servers(config.clone(), Arc::clone(table), Instant::ZERO);
+        network.share_budget(budget);
         let visitor = |_| Visitor {
             intake: Intake::new(config.limits, Instant::ZERO),
             arrivals: Arrivals::default(),
@@ -84,9 +84,9 @@ impl Crew {
             lent,
             watching,
             config: config.clone(),
-            desk_session: desk.lend_session(Instant::ZERO),
-            watch: Watch::new(watching, &mut desk, config.seed ^ 1),
-            desk,
+            network_session: network.lend_session(Instant::ZERO),
+            watch: Watch::new(watching, &mut network, config.seed ^ 1),
+            network,
             visitors: (0..clients).map(visitor).collect(),
             queue: VecDeque::new(),
             free: Vec::new(),
@@ -95,17 +95,17 @@ impl Crew {
     }
 
     pub(super) fn take_table(&mut self, table: &Arc<Table>, now: Instant) {
-        self.desk.handle_table_unconnected(Arc::clone(table), now);
+        self.network.handle_table_unconnected(Arc::clone(table), now);
     }
 
     pub(super) fn take_timeout(&mut self, timeout_ns: u64) {
         self.config.timeout_ns = timeout_ns;
-        self.desk.set_timeout(timeout_ns);
+        self.network.set_timeout(timeout_ns);
     }
 
     /// Whether a client may connect.
     pub(super) fn accept(&mut self) -> bool {
-        let counters = self.desk.counters_mut();
+        let counters = self.network.counters_mut();
         if counters.sessions_accepted - counters.sessions_closed >= self.config.sessions_max as u64 {
             counters.sessions_refused += 1;
             return false;
@@ -118,10 +118,10 @@ impl Crew {
         self.visitors[client].intake.wants_read()
     }
 
-    /// When the time of the first request in the queue is up, or the desk wants to be told the time.
+    /// When the time of the first request in the queue is up, or the network thread wants to know the time.
     pub(super) fn timeout_ns(&self) -> Option<u64> {
         let front = self.queue.front().map(|job| Self::due(job).as_nanos());
-        front.into_iter().chain(self.desk.poll_timeout().map(Instant::as_nanos)).min()
+        front.into_iter().chain(self.network.poll_timeout().map(Instant::as_nanos)).min()
     }
 
     fn due(job: &Job) -> Instant {
@@ -140,17 +140,17 @@ impl Crew {
 
     /// A turn is over.
     pub(super) fn end_turn(&mut self, now: Instant) -> Result<(), String> {
-        self.watch.end_turn(&mut self.desk, now)
+        self.watch.end_turn(&mut self.network, now)
     }
 
     /// The driver ends.
     pub(super) fn finish(&mut self, now: Instant) -> Result<(), String> {
-        self.watch.finish(&mut self.desk, now)
+        self.watch.finish(&mut self.network, now)
     }
 
-    /// What the desk has said of itself is what it reports.
+    /// What the network thread has said of itself is what it reports.
     pub(super) fn verdict(&self, now: Instant) -> Result<(), String> {
-        self.watch.verdict(&self.desk.report(now), true)
+        self.watch.verdict(&self.network.report(now), true)
     }
 
     pub(super) fn rows(&self) -> &Rows {
@@ -159,8 +159,8 @@ impl Crew {
 
     /// What was answered without a server.
     pub(super) fn report(&mut self, now: Instant) -> Report {
-        self.desk.handle_time(now);
-        let mut report = self.desk.report(now);
+        self.network.handle_time(now);
+        let mut report = self.network.report(now);
         // Of servers it knows nothing.
         report.servers.clear();
         report
@@ -171,13 +171,13 @@ impl Crew {
         let is_quiet = |it: &Visitor| !it.busy && it.waiting.is_empty() && it.unsent.is_none();
         self.queue.is_empty()
             && self.serving.is_empty()
-            && self.desk.is_quiet()
+            && self.network.is_quiet()
             && self.visitors.iter().all(is_quiet)
     }
 
     /// Cuts a client's bytes into requests; those whose turn it is go to the queue. `None`: those that were kept.
     fn cut(&mut self, client: usize, bytes: Option<&[u8]>, value_bytes_max: usize, now: Instant) {
-        let Self { visitors, desk, watching, .. } = self;
+        let Self { visitors, network, watching, .. } = self;
         let Visitor { intake, arrivals, waiting, .. } = &mut visitors[client];
         intake.set_value_bytes_max(value_bytes_max);
         let input = match bytes {
@@ -198,7 +198,7 @@ impl Crew {
             }
             let since = intake.take(&rest, &parsed, now);
             if let Parsed::Request { request: Request::Quit, .. } = parsed {
-                desk.counters_mut().requests += 1;
+                network.counters_mut().requests += 1;
                 intake.close();
             } else if let Some(request) = KeptRequest::new(&parsed, bytes) {
                 let taken = Taken {
@@ -211,7 +211,7 @@ impl Crew {
                 waiting.push_back(Job { client, request, taken, timeout_ns: 0 });
                 if waiting.len() >= WAITING_MAX {
                     intake.pause();
-                    desk.counters_mut().sessions_paused += 1;
+                    network.counters_mut().sessions_paused += 1;
                 }
             }
         }
@@ -251,7 +251,7 @@ impl World {
     }
 
     pub(super) fn visitor_finishes(&mut self, client: usize) {
-        self.crew().visitors[client].intake.finish();
+        self.crew().visitors[client].intake.end_input();
         self.visitor_goes_on(client);
     }
 
@@ -260,7 +260,7 @@ impl World {
         loop {
             let now = self.now();
             let Some(job) = self.crew().go_on(client, now) else { break };
-            self.crew().desk.counters_mut().queue_refusals_full += 1;
+            self.crew().network.counters_mut().queue_refusals_full += 1;
             self.deny(job, Fault::Queue);
         }
         let visitor = &mut self.crew().visitors[client];
@@ -272,7 +272,7 @@ impl World {
             self.visitor_sends(client, None);
             let visitor = &mut self.crew().visitors[client];
             if !visitor.intake.is_paused() {
-                if visitor.intake.is_finished() {
+                if visitor.intake.has_ended_input() {
                     return self.visitor_finishes(client);
                 }
                 self.happens(self.now_ns, Happening::Readable(client));
@@ -284,15 +284,15 @@ impl World {
         }
     }
 
-    /// The client's connection is gone. Its requests are carried out, and nobody is told.
+    /// The client's connection is gone. Its requests are carried out, and its replies are dropped.
     pub(super) fn visitor_leaves(&mut self, client: usize) {
         let crew = self.crew();
-        crew.desk.counters_mut().sessions_closed += 1;
+        crew.network.counters_mut().sessions_closed += 1;
         let visitor = &mut crew.visitors[client];
         visitor.gone = true;
         if visitor.unsent.take().is_some() {
             visitor.busy = false;
-            crew.desk.counters_mut().requests_orphaned += 1;
+            crew.network.counters_mut().requests_orphaned += 1;
             self.visitor_goes_on(client);
         }
     }
@@ -312,14 +312,14 @@ impl World {
             }
         }
         let now = self.now();
-        self.crew().desk.finish_unsent(&mut unsent, now);
+        self.crew().network.note_unsent_written(&mut unsent, now);
         self.crew().visitors[client].busy = false;
         self.visitor_goes_on(client);
     }
 
     fn writable_later(&mut self, client: usize) {
         let delay_ns = self.rng.random_range(0..=self.scenario.conduct.delay_max_ns * 3);
-        self.happens(self.now_ns + delay_ns, Happening::ClientWritable(0, client));
+        self.happens(self.now_ns + delay_ns, Happening::VisitorWritable(client));
     }
 
     /// The client looks at what stands in the output for it.
@@ -334,11 +334,11 @@ impl World {
             return;
         }
         let now = self.now();
-        self.crew().desk.handle_time(now);
+        self.crew().network.handle_time(now);
         loop {
             let mut any = self.answer_all();
             while let Some(job) = self.next_late(now) {
-                self.crew().desk.counters_mut().queue_timeouts += 1;
+                self.crew().network.counters_mut().queue_timeouts += 1;
                 self.deny(job, Fault::Timeout);
                 any = true;
             }
@@ -407,7 +407,7 @@ impl World {
         });
     }
 
-    /// Answers a request that nobody serves: a worker does, if it has found that out, or the desk.
+    /// Answers a request that nobody serves: a worker does, if it has found that out, or the network thread.
     fn deny(&mut self, mut job: Job, fault: Fault) {
         let now = self.now();
         job.taken.dequeued = now;
@@ -415,24 +415,24 @@ impl World {
             return self.serve_visitor(job, Some(fault));
         }
         let crew = self.crew();
-        let Crew { desk, desk_session, config, .. } = crew;
-        desk.serve(*desk_session, job.request.parsed(config.limits), job.taken, Some(fault));
-        while let Some(event) = desk.poll_event() {
+        let Crew { network, network_session, config, .. } = crew;
+        network.serve(*network_session, job.request.parsed(config.limits), job.taken, Some(fault));
+        while let Some(event) = network.poll_event() {
             if let Event::Stats { request, .. } = event {
-                desk.handle_stats(request, script::STATISTICS.to_vec(), now);
+                network.handle_stats(request, script::STATISTICS.to_vec(), now);
             }
         }
-        while desk.poll_client_output().is_some() {}
+        while network.poll_client_output().is_some() {}
         self.answer_visitor(&job, None);
     }
 
-    /// Writes the reply that is complete on a lent session, or at the desk.
+    /// Writes the reply that is complete: the one on a lent session, or the one of the network thread.
     fn answer_visitor(&mut self, job: &Job, session: Option<SessionId>) {
         let (client, now) = (job.client, self.now());
         let crew = self.crew.as_ref().expect("somebody has taken the request");
         let (dataplane, id) = match session {
             Some(session) => (&self.loops[0].dataplane, session),
-            None => (&crew.desk, crew.desk_session),
+            None => (&crew.network, crew.network_session),
         };
         let reply = dataplane.lent_reply(id).map(<[u8]>::to_vec);
         let due = Crew::due(job);
@@ -446,13 +446,13 @@ impl World {
         }
         let count = if takes { self.accepted(reply.len()) } else { 0 };
         let Self { crew: Some(crew), loops, .. } = self else { return };
-        let dataplane = if session.is_some() { &mut loops[0].dataplane } else { &mut crew.desk };
+        let dataplane = if session.is_some() { &mut loops[0].dataplane } else { &mut crew.network };
         if is_gone && !reply.is_empty() {
             dataplane.abandon_lent(id);
             crew.visitors[client].busy = false;
             return self.visitor_goes_on(client);
         }
-        let unsent = dataplane.finish_lent(id, count, now);
+        let unsent = dataplane.release_lent(id, count, now);
         self.clients[client].note_written(count);
         match unsent {
             None => {
@@ -493,7 +493,7 @@ impl World {
             if !self.crew().wants_read(number) {
                 // A connection that is gone is noticed without reading.
                 if matches!(self.clients[number].unread.back(), Some(Arrival::Vanished)) {
-                    self.lose_client(number, number);
+                    self.lose_client(number, session_of(number));
                 }
                 return;
             }
@@ -507,7 +507,7 @@ impl World {
                     self.visitor_sends(number, Some(&bytes));
                 }
                 Some(Arrival::Finished) => return self.visitor_finishes(number),
-                Some(Arrival::Vanished) => return self.lose_client(number, number),
+                Some(Arrival::Vanished) => return self.lose_client(number, session_of(number)),
             }
         }
     }
@@ -520,6 +520,11 @@ impl World {
         let quit = self.clients[number].check_closed(None, false);
         self.quits += u64::from(matches!(quit, Ok(true)));
         self.must(quit.map(|_| ()).map_err(|error| format!("client {number}: {error}")));
-        self.lose_client(number, number);
+        self.lose_client(number, session_of(number));
     }
+}
+
+/// The session that is noted of a client that the crew serves. It says that the client is connected, and is no dataplane's number.
+pub(super) fn session_of(client: usize) -> SessionId {
+    SessionId::from_index(client)
 }

@@ -1,7 +1,7 @@
 //! What an event loop does for the dataplane, with links in the place of sockets.
 
 use rand::Rng;
-use weir_dataplane::{Event, SessionId};
+use weir_dataplane::{Event, SessionId, Slot};
 
 use super::event_loop::Loop;
 use super::server::{Dead, Wire};
@@ -15,8 +15,8 @@ impl World {
             self.turn_of(home);
         }
         let now = self.now();
-        let is_told = self.crew.as_mut().map_or(Ok(()), |crew| crew.end_turn(now));
-        self.must(is_told);
+        let reported = self.crew.as_mut().map_or(Ok(()), |crew| crew.end_turn(now));
+        self.must(reported);
     }
 
     fn turn_of(&mut self, home: usize) {
@@ -44,8 +44,8 @@ impl World {
     fn is_connected_as_wanted(&self, home: usize) {
         let Loop { dataplane, slots, .. } = &self.loops[home];
         let open = || slots.iter().flatten().filter_map(|slot| *slot);
-        let is_wanted = |slot: usize| dataplane.connected_servers().any(|wanted| wanted == slot);
-        let is_open = |slot: usize| open().any(|it| it == slot);
+        let is_wanted = |slot: Slot| dataplane.connected_servers().any(|wanted| wanted == slot);
+        let is_open = |slot: Slot| open().any(|it| it == slot);
         let is_right = open().all(is_wanted)
             && dataplane.connected_servers().all(|slot| is_open(slot) || !dataplane.server_is_up(slot));
         self.ensure(is_right, || {
@@ -81,7 +81,7 @@ impl World {
     fn note_silent(&mut self, home: usize) {
         let limit = self.scenario.config.mark_down_timeouts;
         let it = &mut self.loops[home];
-        let is_silent = |slot: usize| {
+        let is_silent = |slot: Slot| {
             limit > 0
                 && it.dataplane.late_in_a_row(slot) >= limit
                 && it.dataplane.server_output(slot).is_empty()
@@ -90,7 +90,7 @@ impl World {
     }
 
     /// Where keys have one server, it is asked nothing while it is silent, but whether it still is.
-    fn silent_servers_are_left_alone(&self, (home, slot, server): (usize, usize, usize), output: &[u8]) {
+    fn silent_servers_are_left_alone(&self, (home, slot, server): (usize, Slot, usize), output: &[u8]) {
         let it = &self.loops[home];
         let limit = self.scenario.config.mark_down_timeouts;
         let is_silent = it.silent[server] == Some(slot) && it.dataplane.late_in_a_row(slot) >= limit;
@@ -104,7 +104,7 @@ impl World {
     fn send_mail(&mut self, home: usize) {
         let mut batches: Vec<Vec<_>> = self.loops.iter().map(|_| Vec::new()).collect();
         while let Some((to, mail)) = self.loops[home].dataplane.poll_mail() {
-            batches[to].push(mail);
+            batches[to.index()].push(mail);
         }
         for (to, batch) in batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty()) {
             let (now_ns, conduct) = (self.now_ns, self.scenario.conduct);
@@ -113,11 +113,23 @@ impl World {
         }
     }
 
+    /// What the loop asks for next. [`Dataplane::has_events`](weir_dataplane::Dataplane::has_events) says before whether there is anything.
+    fn poll_event(&mut self, home: usize) -> Option<Event> {
+        let dataplane = &mut self.loops[home].dataplane;
+        let (is_promised, event) = (dataplane.has_events(), dataplane.poll_event());
+        let kept = event.is_some() == is_promised;
+        self.must(
+            kept.then_some(())
+                .ok_or_else(|| format!("an event is promised: {is_promised}, and reported: {event:?}")),
+        );
+        event
+    }
+
     pub(super) fn carry_out_events(&mut self, home: usize) {
-        let Loop { told, dataplane, .. } = &mut self.loops[home];
-        let is_told = told.take(dataplane);
-        self.must(is_told);
-        while let Some(event) = self.loops[home].dataplane.poll_event() {
+        let Loop { reported, dataplane, .. } = &mut self.loops[home];
+        let taken = reported.take(dataplane);
+        self.must(taken);
+        while let Some(event) = self.poll_event(home) {
             self.note(3, format!("{home} {event:?}").as_bytes());
             match event {
                 Event::Connect(slot) => self.connect(home, slot),
@@ -137,7 +149,7 @@ impl World {
         }
     }
 
-    fn write_server(&mut self, home: usize, slot: usize) {
+    fn write_server(&mut self, home: usize, slot: Slot) {
         let (conduct, now_ns, now) = (self.scenario.conduct, self.now_ns, self.now());
         let dataplane = &self.loops[home].dataplane;
         let server = tables::number_of(dataplane.server(slot));

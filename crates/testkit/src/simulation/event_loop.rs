@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_dataplane::{Budget, Config, Dataplane, Freshness};
+use weir_dataplane::{Budget, Config, Dataplane, Freshness, LoopId, Slot};
 use weir_routing::Table;
 use weir_timing::Instant;
 
 use super::link::Link;
+use super::reported::Reported;
 use super::scenario::Scenario;
 use super::server::LINES;
-use super::told::Told;
 use super::watch::Watch;
 
 pub(super) struct Loop {
@@ -27,16 +27,16 @@ pub(super) struct Loop {
     pub(super) tried: Vec<bool>,
     /// The numbers that each of the world's servers has in the dataplane, while it is to be connected: that of its connection, and
     /// those of others.
-    pub(super) slots: Vec<[Option<usize>; LINES]>,
+    pub(super) slots: Vec<[Option<Slot>; LINES]>,
     /// The numbers of servers that were silent when the last turn ended.
-    pub(super) silent: Vec<Option<usize>>,
+    pub(super) silent: Vec<Option<Slot>>,
     /// The ways of its mail to the other loops.
     pub(super) mail: Vec<Link>,
-    /// What it has told of its servers.
-    pub(super) told: Told,
+    /// What it has reported of its servers.
+    pub(super) reported: Reported,
     /// What else it says of itself.
     pub(super) watch: Watch,
-    /// When it was told to end.
+    /// When it was asked to end.
     pub(super) drained_ns: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ impl Loop {
         (freshness, budget): (&Arc<Freshness>, &Arc<Budget>),
     ) -> Self {
         let config = Config {
-            loop_index: index,
+            loop_index: LoopId::from_index(index),
             loop_count: scenario.loops,
             seed: scenario.config.seed.wrapping_add(index as u64),
             ..scenario.config.clone()
@@ -73,12 +73,12 @@ impl Loop {
             slots: vec![[None; LINES]; scenario.servers],
             silent: vec![None; scenario.servers],
             mail: (0..scenario.loops).map(|_| Link::default()).collect(),
-            told: Told::default(),
+            reported: Reported::default(),
             drained_ns: None,
         }
     }
 
-    /// When its dataplane wants to be told the time.
+    /// When its dataplane wants to know the time.
     pub(super) fn timeout_ns(&self) -> Option<u64> {
         self.dataplane.poll_timeout().map(Instant::as_nanos)
     }

@@ -4,8 +4,8 @@
 //! marked down, this must hold: no read that began after a write was acknowledged sees a write before that one. Before it, that is:
 //! answered, in whatever way, before the other one reached the proxy; or sent earlier by the same client.
 //!
-//! A write that failed may have been carried out, or may still be: reads may see it, or not, and now the one, now the other, until a
-//! write that reached the proxy after its failure was told is acknowledged. After that it may not come back. Writes that overlap may
+//! A write that failed may have been carried out, or may still be. Reads may see it, or not, and now the one, now the other. That ends when
+//! a write is acknowledged that reached the proxy after its failure was reported. After that it may not come back. Writes that overlap may
 //! take effect in either order. A read that finds nothing says nothing: copies are forgotten for many reasons.
 
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ impl History {
         self.moment
     }
 
-    /// A client has sent a write. Those of one client are to be told in their order.
+    /// A client has sent a write. Those of one client are to be noted in their order.
     pub(super) fn issue(&mut self, client: usize, key: &[u8], value: Option<Vec<u8>>) -> WriteId {
         let writes = self.keys.entry(key.to_vec()).or_default();
         writes.push(Write { value, client, began: NEVER, ended: NEVER, acknowledged: false });

@@ -8,15 +8,14 @@
 //!
 //! A proxy has one to three loops, each with a dataplane; the clients are spread over them, and every server has a connection of each.
 //!
-//! Links cut bytes anywhere and delay them; the kernel takes as much of a write as it likes. Time is a number, and the
-//! same seed always gives the same run: [`run`] twice, and the traces are equal. Tables replace each other at any moment: servers come and
-//! go, and prefixes lead elsewhere.
+//! Links cut bytes anywhere and delay them. The kernel takes as much of a write as it likes. Time is a number, and the same seed always
+//! gives the same run: [`run`] twice, and the traces are equal. Tables replace each other at any moment: servers come and go, and prefixes
+//! lead elsewhere.
 //!
-//! What every run must show, whatever happens to the servers: replies come in the order of the requests and belong to
-//! them; what a client reads of its own keys is what it may believe to be stored (see `beliefs`), and what anybody reads of a key that
-//! all write is not older than what was acknowledged (see `history`); its own mistakes are answered as
-//! memcached answers them; every request is answered in its time; stages add up, counts agree, and nothing is left
-//! over when all is quiet.
+//! Every run must show this, whatever happens to the servers. Replies come in the order of the requests and belong to them. What a client
+//! reads of its own keys is what it may believe to be stored (see `beliefs`). What anybody reads of a key that all write is not older than
+//! what was acknowledged (see `history`). A client's own mistakes are answered as memcached answers them. Every request is answered in its
+//! time. Stages add up, counts agree, and nothing is left over when all is quiet.
 
 mod beliefs;
 mod client;
@@ -26,13 +25,13 @@ mod event_loop;
 mod history;
 mod link;
 mod replies;
+mod reported;
 mod rows;
 mod scenario;
 mod script;
 mod server;
 mod tables;
 mod tokens;
-mod told;
 mod verdict;
 mod visits;
 mod watch;

@@ -98,8 +98,8 @@ impl Rows {
 
     fn add(&mut self, row: &TraceRow) {
         let has_failed = !["ok", "degraded"].contains(&row.outcome);
-        let is_told = self.watching.arrivals && arrival(row.stamps.first_byte).is_some();
-        if is_told && row.arrived.is_none() && self.timeless.is_none() {
+        let is_reported = self.watching.arrivals && arrival(row.stamps.first_byte).is_some();
+        if is_reported && row.arrived.is_none() && self.timeless.is_none() {
             self.timeless = Some(row.clone());
         }
         self.count += 1;

@@ -45,7 +45,7 @@ pub(super) struct Scenario {
     pub(super) moves: usize,
     /// How often it is changed how long servers may take.
     pub(super) timeouts: usize,
-    /// The proxy is told to end while clients are asking.
+    /// The proxy is asked to end while clients are asking.
     pub(super) drains: bool,
     /// The servers are other proxies, which close a connection at `stats settings`.
     pub(super) before_proxies: bool,
@@ -75,10 +75,10 @@ impl Scenario {
         let tight = !races_calmly && rng.random_bool(0.3);
         let delay_max_ns = rng.random_range(10 * MICROSECOND..=MILLISECOND);
         // A calm world's requests must never be late, however often a write is cut short.
-        let patience = if faults == 0 { 1000 } else { rng.random_range(40..=100) };
+        let slack = if faults == 0 { 1000 } else { rng.random_range(40..=100) };
         let replicas_max = if reloads > 0 && rng.random_bool(0.6) { 1 } else { servers.min(3) };
         let replicas = rng.random_range(if races { 2 } else { 1 }..=replicas_max);
-        let mut config = config(rng, tight, delay_max_ns * patience);
+        let mut config = config(rng, tight, delay_max_ns * slack);
         config.multiget = *Multiget::ALL.choose(rng).expect("some ways");
         if config.multiget.check(servers, replicas).is_err() {
             config.multiget = Multiget::Sharded;
@@ -140,8 +140,8 @@ impl Scenario {
     /// Where a session is paused, it cannot be seen from outside by which table its requests will go. And what copies hold that an
     /// earlier table had elsewhere is not followed.
     ///
-    /// And a write that its owner gave up may still be carried out after a read over another loop's connection, and one that not all
-    /// replicas had to do may be missing where it is read.
+    /// A write that its owner gave up may still be carried out after a read over another loop's connection. One that not all replicas had
+    /// to do may be missing where it is read.
     pub(super) fn hides_places(&self) -> bool {
         let races = self.loops > 1 && self.replicas > 1 && self.faults > 0;
         let is_loose = self.replicas > 1 && self.config.write_policy != WritePolicy::All;

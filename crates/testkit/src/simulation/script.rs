@@ -15,7 +15,7 @@ pub(super) const STATISTICS: &[u8] = b"STAT simulated 1\r\nEND\r\n";
 
 /// Keys that every client reads and writes.
 const SHARED_KEYS: usize = 5;
-/// So many of them where clients race for them.
+/// This many of them where clients race for them.
 const RACED_KEYS: usize = 2;
 /// Keys that one client alone writes, of each kind.
 const OWN_KEYS: usize = 3;
@@ -145,7 +145,7 @@ fn own_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
         0..12 if !noreply && rng.random_bool(0.3) => return own_meta_storage(client, kind, key, rng),
         16.. if !noreply && rng.random_bool(0.5) => {
             let mode = *["", " MI", " MD"].choose(rng).expect("some modes");
-            // A number among texts would not tell whose it is.
+            // A number among texts would not tell which write it is from.
             let made = if kind == 'n' && rng.random_bool(0.5) { " N0 J50" } else { "" };
             let line = format!("ma {name} D{}{mode}{made}\r\n", rng.random_range(0..30));
             return own_change(key, line.into_bytes());

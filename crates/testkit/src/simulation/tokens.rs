@@ -1,8 +1,8 @@
 //! cas tokens as one client knows them: of each of its own keys the last that it has read, and what it has changed since.
 //!
-//! Nobody else writes these keys, so the client can tell whether a `cas` may succeed: not if a change was acknowledged that it had
-//! asked for behind the read that gave the token. Where keys have several servers another may decide by then, whose counter may by
-//! accident stand where the token says; what tells tokens apart must prevent that.
+//! Nobody else writes these keys, so the client can tell whether a `cas` may succeed: not if a change was acknowledged that it had asked
+//! for behind the read that gave the token. Where keys have several servers another may decide by then, whose counter may by accident stand
+//! where the token says; what distinguishes tokens must prevent that.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ impl World {
     /// Judges a report that was taken when nothing could happen any more.
     pub(super) fn verdict(&self, report: &Report) -> Result<(), String> {
         self.nothing_is_left(report)?;
-        self.what_was_told_is_so()?;
+        self.what_was_reported_is_so()?;
         self.what_was_watched_is_so()?;
         self.rows_know_when_requests_arrived(report)?;
         self.rows_know_why_requests_failed(report)?;
@@ -69,10 +69,10 @@ impl World {
         Ok(())
     }
 
-    fn what_was_told_is_so(&self) -> Result<(), String> {
+    fn what_was_reported_is_so(&self) -> Result<(), String> {
         self.loops.iter().try_for_each(|it| {
             let servers = it.dataplane.report(self.now()).servers;
-            it.told.verdict(servers.iter().filter(|server| server.unread.is_some()).count())
+            it.reported.verdict(servers.iter().filter(|server| server.unread.is_some()).count())
         })
     }
 
@@ -88,7 +88,7 @@ impl World {
         self.crew
             .as_ref()
             .map_or(Ok(()), |crew| crew.verdict(now))
-            .map_err(|reason| format!("desk: {reason}"))
+            .map_err(|reason| format!("network: {reason}"))
     }
 
     /// A request that did not wait unread arrived when the kernel has said so of the read that brought its first byte.
@@ -137,21 +137,21 @@ impl World {
         }
     }
 
-    /// Of a client that has seen all its replies, as many failed as the rows say. A reply for which there was no room is a refusal in its row;
-    /// a value that was too large is one for its client, though a server may have failed that was to erase what is there.
+    /// Of a client that has seen all its replies, as many failed as the rows say. A reply for which there was no room is a refusal in its
+    /// row. A value that was too large is one for its client, though a server may have failed that was to erase what is there.
     fn rows_know_who_failed(&self, report: &Report) -> Result<(), String> {
         let no_room = report.counters.session_refusals_full + report.counters.buffer_refusals_full;
         for client in self.clients.iter().filter(|client| client.ending != Ending::Vanish) {
             let Some(number) = client.row_number else { continue };
             let home = self.loops[client.home].watch.rows().failures(number);
-            let desk = self.crew.as_ref().map(|crew| crew.rows().failures(number));
-            let (Some(home), Some(desk)) = (home, desk.unwrap_or(Some(&[]))) else { continue };
-            let found = (home.len() + desk.len()) as u64;
+            let network = self.crew.as_ref().map(|crew| crew.rows().failures(number));
+            let (Some(home), Some(network)) = (home, network.unwrap_or(Some(&[]))) else { continue };
+            let found = (home.len() + network.len()) as u64;
             let tally = client.tally;
             let failures = tally.failures - tally.degraded;
             if found + no_room < failures || found > failures + tally.refusals_large {
                 return Err(format!(
-                    "client {} met {} failures, and there are rows of {home:?} and {desk:?}",
+                    "client {} met {} failures, and there are rows of {home:?} and {network:?}",
                     client.number, client.tally.failures
                 ));
             }
@@ -200,9 +200,9 @@ impl World {
         Ok(())
     }
 
-    /// From its first byte at the proxy until the reply stands in the output: the proxy's deadline, and the time that the
-    /// rest of a reply takes whose beginning came in time, and mail from the loop that served it. Where requests wait unread, because
-    /// their session is paused or the one before them waits for its key or an earlier request, that time cannot be seen here.
+    /// From its first byte at the proxy until the reply stands in the output. That is the proxy's deadline, the time that the rest of a
+    /// reply takes whose beginning came in time, and mail from the loop that served it. Where requests wait unread, because their session
+    /// is paused or the one before them waits for its key or an earlier request, that time cannot be seen here.
     fn nobody_waited_too_long(&self, report: &Report) -> Result<(), String> {
         // A reply that is cut off in the middle has that time again.
         let deadlines = if self.cut_off { 2 } else { 1 };

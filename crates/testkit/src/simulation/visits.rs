@@ -4,6 +4,7 @@ use rand::Rng;
 use weir_dataplane::{Report, SessionId};
 
 use super::client::{Arrival, Ending};
+use super::crew::session_of;
 use super::event_loop::Loop;
 use super::rows;
 use super::scenario::Scenario;
@@ -19,7 +20,7 @@ impl World {
         if self.clients[number].session.is_none() {
             let (home, now) = (self.clients[number].home, self.now());
             let accepted = match &mut self.crew {
-                Some(crew) => crew.accept().then_some(number),
+                Some(crew) => crew.accept().then(|| session_of(number)),
                 None => self.loops[home].dataplane.handle_accept(now),
             };
             let Some(session) = accepted else { return };

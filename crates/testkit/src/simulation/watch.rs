@@ -47,7 +47,7 @@ impl Watch {
 
     /// A turn is over.
     pub(super) fn end_turn(&mut self, dataplane: &mut Dataplane, now: Instant) -> Result<(), String> {
-        // Turns take no time here; what is told of them must be kept all the same.
+        // Turns take no time here; what is reported of them must be kept all the same.
         let length_ns = 1 + now.as_nanos() % 1_000;
         dataplane.record_turn(length_ns);
         self.turns += 1;
@@ -69,7 +69,7 @@ impl Watch {
         self.rows.verdict(report)?;
         let turns = &report.timing.loops()[0];
         if (turns.turns, turns.turn_time.sum()) != (self.turns, self.turns_sum_ns) {
-            return Err(format!("{} turns are reported, {} were told", turns.turns, self.turns));
+            return Err(format!("{} turns are reported, {} were handed over", turns.turns, self.turns));
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Watch {
     }
 }
 
-/// A client comes, is told a version, and goes.
+/// A client comes, asks for the version, and goes.
 fn visit(dataplane: &mut Dataplane, watching: Watching, now: Instant) -> Result<(), String> {
     // While it drains there is only somebody who is refused.
     let Some(session) = dataplane.handle_accept(now) else { return Ok(()) };

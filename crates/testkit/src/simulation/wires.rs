@@ -1,17 +1,18 @@
 //! Connections between the loops and the servers, as they are made, used and lost.
 
 use rand::Rng;
+use weir_dataplane::Slot;
 
 use super::server::{Dead, Line, Wire};
 use super::tables;
 use super::world::{Happening, World};
 
-/// So many timeouts after the path of a connection has died the kernel ends it. All troubles of a server together are shorter.
-const KERNEL_PATIENCE: u64 = 60;
+/// The kernel ends a connection this many timeouts after its path has died. All troubles of a server together are shorter.
+const KERNEL_TIMEOUTS: u64 = 60;
 
 impl World {
     /// A loop connects.
-    pub(super) fn connect(&mut self, home: usize, slot: usize) {
+    pub(super) fn connect(&mut self, home: usize, slot: Slot) {
         let server = tables::number_of(self.loops[home].dataplane.server(slot));
         let slots = &self.loops[home].slots[server];
         let free = (1..slots.len()).find(|&place| slots[place].is_none());
@@ -28,7 +29,7 @@ impl World {
     }
 
     /// A loop drops a connection. The slot may be another server's already.
-    pub(super) fn disconnect(&mut self, home: usize, slot: usize) {
+    pub(super) fn disconnect(&mut self, home: usize, slot: Slot) {
         if let Some((server, line)) = self.line_of(home, slot) {
             self.forget(server, line);
             let it = &mut self.loops[home];
@@ -49,7 +50,7 @@ impl World {
     }
 
     /// Which server a slot of a loop is, and which connection to it.
-    pub(super) fn line_of(&self, home: usize, slot: usize) -> Option<(usize, Line)> {
+    pub(super) fn line_of(&self, home: usize, slot: Slot) -> Option<(usize, Line)> {
         let slots = self.loops[home].slots.iter().enumerate();
         let mut found =
             slots.filter_map(|(server, of)| Some((server, of.iter().position(|it| *it == Some(slot))?)));
@@ -63,17 +64,17 @@ impl World {
     }
 
     /// The number of a server in the loop whose connection this is, if it is up.
-    pub(super) fn up(&self, wire: Wire) -> Option<usize> {
+    pub(super) fn up(&self, wire: Wire) -> Option<Slot> {
         self.slot(wire).filter(|slot| self.loops[wire.line.home].dataplane.server_is_up(*slot))
     }
 
-    fn slot(&self, wire: Wire) -> Option<usize> {
+    fn slot(&self, wire: Wire) -> Option<Slot> {
         let slot = self.loops[wire.line.home].slots[wire.server][wire.line.place];
         slot.filter(|_| self.servers[wire.server].is_latest(wire))
     }
 
     /// The connection of any loop to a server, if it is up, and the slot that it has there.
-    fn any_up(&mut self, server: usize) -> Option<(Wire, usize)> {
+    fn any_up(&mut self, server: usize) -> Option<(Wire, Slot)> {
         let line = Line { home: self.rng.random_range(0..self.loops.len()), place: 0 };
         let wire = Wire { server, line, attempt: self.servers[server].attempt(line) };
         self.up(wire).map(|slot| (wire, slot))
@@ -86,7 +87,7 @@ impl World {
         }
     }
 
-    fn break_wire(&mut self, wire: Wire, slot: usize) {
+    fn break_wire(&mut self, wire: Wire, slot: Slot) {
         let now = self.now();
         self.forget(wire.server, wire.line);
         self.loops[wire.line.home].dataplane.handle_server_broken(slot, now);
@@ -97,11 +98,11 @@ impl World {
         let Some((wire, _)) = self.any_up(server) else { return };
         self.servers[server].die(wire.line, dead);
         self.cut_off = true;
-        let at_ns = self.now_ns + KERNEL_PATIENCE * self.scenario.config.timeout_ns;
+        let at_ns = self.now_ns + KERNEL_TIMEOUTS * self.scenario.config.timeout_ns;
         self.happens(at_ns, Happening::KernelEnds(wire, false));
     }
 
-    /// The kernel has waited for long enough. A connection on which so many requests were late that it should have been replaced is
+    /// The kernel has waited for long enough. A connection that should have been replaced, because too many requests on it were late, is
     /// looked at once more: the last of them may have been late just now, and its server in trouble.
     pub(super) fn kernel_ends(&mut self, wire: Wire, was_doubted: bool) {
         let Some(slot) = self.up(wire) else { return };
@@ -109,7 +110,7 @@ impl World {
         let is_doubted = limit > 0 && self.loops[wire.line.home].dataplane.late_in_a_row(slot) >= limit;
         self.ensure(!(was_doubted && is_doubted), || format!("{wire:?} is dead, and is not replaced"));
         if is_doubted {
-            let at_ns = self.now_ns + KERNEL_PATIENCE * self.scenario.config.timeout_ns;
+            let at_ns = self.now_ns + KERNEL_TIMEOUTS * self.scenario.config.timeout_ns;
             return self.happens(at_ns, Happening::KernelEnds(wire, true));
         }
         self.break_wire(wire, slot);

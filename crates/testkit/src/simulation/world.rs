@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use weir_dataplane::{Budget, Mail, OnFailure, Report, SessionId};
+use weir_dataplane::{Budget, Mail, OnFailure, Report, RequestKey, SessionId};
 use weir_routing::Table;
 use weir_timing::Instant;
 
@@ -19,10 +19,10 @@ use super::script;
 use super::server::{Fault, SimulatedServer, Wire};
 use super::tables;
 
-/// A dataplane that wants to be woken at once so many times in a row is running in circles.
+/// A dataplane that wants to be woken at once this number of times in a row is running in circles.
 const TURNS_PER_MOMENT_MAX: u32 = 10_000;
 
-/// A world that is not over after so many goes on for ever.
+/// A world that is not over after this many turns goes on for ever.
 const TURNS_MAX: u32 = 1_000_000;
 
 /// What will happen at some moment.
@@ -36,6 +36,8 @@ pub(super) enum Happening {
     Readable(usize),
     /// The kernel takes bytes for a client of this loop again.
     ClientWritable(usize, SessionId),
+    /// The same of a client that the crew serves.
+    VisitorWritable(usize),
     /// An attempt to connect has come to an end.
     Connected(Wire),
     /// Bytes arrive at a server.
@@ -60,14 +62,14 @@ pub(super) enum Happening {
     Want(usize),
     /// A server's name has other addresses.
     Move(usize),
-    /// The proxy is told to end.
+    /// The proxy is asked to end.
     Drain,
     /// One of its loops hears of that.
     DrainLoop(usize),
     /// A batch of mail of one loop arrives at another.
     Mail(usize, Vec<Mail>),
     /// The statistics that a client of this loop has asked for are there.
-    Stats(usize, usize),
+    Stats(usize, RequestKey),
 }
 
 pub(super) struct World {
@@ -246,15 +248,15 @@ impl World {
         }
     }
 
-    /// The drivers end: what dataplanes have not told yet they tell now.
+    /// The drivers end: what dataplanes have not reported yet they report now.
     fn finish(&mut self) {
         let now = self.now();
         for home in 0..self.loops.len() {
-            let is_told = self.loops[home].finish(now);
-            self.must(is_told);
+            let reported = self.loops[home].finish(now);
+            self.must(reported);
         }
-        let is_told = self.crew.as_mut().map_or(Ok(()), |crew| crew.finish(now));
-        self.must(is_told);
+        let reported = self.crew.as_mut().map_or(Ok(()), |crew| crew.finish(now));
+        self.must(reported);
     }
 
     /// What all loops have measured together.
@@ -262,8 +264,8 @@ impl World {
         let now = self.now();
         for home in 0..self.loops.len() {
             self.loops[home].dataplane.handle_time(now);
-            let is_told = self.loops[home].end_turn(now);
-            self.must(is_told);
+            let reported = self.loops[home].end_turn(now);
+            self.must(reported);
         }
         let mut reports = self.loops.iter().map(|it| it.dataplane.report(now));
         let first = reports.next().expect("a proxy has a loop");
@@ -292,7 +294,7 @@ impl World {
                 self.read_client(client);
             }
             Happening::Readable(client) => self.read_client(client),
-            Happening::ClientWritable(_, client) if self.crew.is_some() => self.write_unsent(client),
+            Happening::VisitorWritable(client) => self.write_unsent(client),
             Happening::ClientWritable(home, session) => {
                 self.loops[home].dataplane.handle_client_writable(session);
             }

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use crate::distribution::counts::Counts;
 
-/// Longest time that buckets tell apart, in nanoseconds: about 18 minutes. What is longer is counted at this bound.
+/// Longest time that is distinguished, in nanoseconds: about 18 minutes. What is longer is counted at this bound.
 pub(crate) const BUCKETS_MAX_NS: u64 = (1 << 40) - 1;
 
 /// Every bucket is narrower than a thousandth of the times in it.
@@ -16,19 +16,25 @@ const BUCKETS_PER_OCTAVE: usize = 1 << OCTAVE_BITS;
 const OCTAVE_BITS: u32 = 10;
 const OCTAVES: usize = 31;
 
+/// Buckets that are kept as a list at most. To find one among them takes ten times as long as a count, and what a second costs with counts,
+/// whatever is in them, is that of some fifty such searches. A distribution that grows beyond this has paid for the list and for the counts.
+const FEW_MAX: usize = 16;
+
 /// The counts of a histogram, bucket for bucket as HdrHistogram lays them out for the bounds above.
 ///
-/// Counting here instead of in [`Histogram`] takes a fraction of the time, because that also keeps a count, a minimum and
-/// a maximum, which a distribution keeps more exactly itself; and there is memory only for what lies between the shortest and the
-/// longest time, so that a distribution takes, and a report copies, a fraction of the quarter of a megabyte
-/// that all buckets have. Everything but counting is the library's.
+/// Counting here instead of in [`Histogram`] takes a fraction of the time. That type also keeps a count, a minimum and a maximum, which a
+/// distribution keeps more exactly itself. There is memory only for what lies between the shortest and the longest time. So a distribution
+/// takes, and a report copies, a fraction of the quarter of a megabyte that all buckets have. Everything but counting is the library's.
 ///
 /// A time's place among the counts is the upper half of it as a floating-point number of 64 bits: the exponent, and the ten
 /// bits behind the leading one. Finding it takes half the instructions of the same by shifts. Times below 1024 have more places
 /// than buckets: each uses every second, fourth … place of its octave, and so keeps a bucket of its own.
 ///
-/// The two outermost buckets in use are kept apart from those between them. So one comparison, that of an index with a length, tells
-/// not only that there is memory but also that the time is neither a minimum nor a maximum: what is usual needs no other.
+/// The two outermost buckets in use are kept separately from those between them. So one comparison, that of an index with a length, shows
+/// that there is memory, and also that the time is neither a minimum nor a maximum: what is usual needs no other.
+///
+/// While few buckets are in use, those between the outermost are a list. A server that gets a few requests has many such seconds. What one
+/// costs to add up, to copy and to clear is the price of those requests, not of all the buckets between the shortest and the longest.
 // In this order for the sake of [`Distribution`](crate::Distribution).
 #[repr(C)]
 #[derive(Clone, Debug, Default)]
@@ -39,16 +45,18 @@ pub(crate) struct Buckets {
     begin: usize,
     /// Times of no length, which are many, for stages that an engine does not have are such; they belong to the first bucket.
     zeros: u64,
-    shortest: Outermost,
+    shortest: Bucket,
     /// Empty while all times lie in one bucket, which is `shortest`.
-    longest: Outermost,
-    /// How many counts there will be as soon as there is one, if that is known.
+    longest: Bucket,
+    /// How many counts there will be as soon as there is one, if that is known; 0 while few buckets are expected.
     expected: usize,
+    /// Buckets between the outermost, by place, while there are few and none were expected; then `counts` is empty.
+    few: Vec<Bucket>,
 }
 
-/// The first or the last bucket in use.
+/// A bucket in use.
 #[derive(Copy, Clone, Debug, Default)]
-struct Outermost {
+struct Bucket {
     place: usize,
     count: u64,
 }
@@ -58,13 +66,35 @@ impl Buckets {
     pub(crate) const USUAL_BYTES: usize = mem::offset_of!(Self, begin) + size_of::<usize>();
 
     pub(crate) const fn new() -> Self {
-        const UNUSED: Outermost = Outermost { place: 0, count: 0 };
-        Self { zeros: 0, begin: 0, counts: Counts::new(), shortest: UNUSED, longest: UNUSED, expected: 0 }
+        const UNUSED: Bucket = Bucket { place: 0, count: 0 };
+        Self {
+            zeros: 0,
+            begin: 0,
+            counts: Counts::new(),
+            shortest: UNUSED,
+            longest: UNUSED,
+            expected: 0,
+            few: Vec::new(),
+        }
     }
 
-    /// None, that expect times like those of `other`: the memory for them is allocated at once.
+    /// None, that expect times like those of `other`: the memory for them is allocated at once, if they are many.
     pub(crate) fn like(other: &Self) -> Self {
-        Self { expected: other.counts.capacity().max(other.expected), ..Self::new() }
+        let expected = match (other.is_used(), other.are_few()) {
+            (false, _) => other.expected,
+            (true, true) => 0,
+            (true, false) => other.counts.capacity(),
+        };
+        Self { expected, ..Self::new() }
+    }
+
+    fn is_used(&self) -> bool {
+        self.shortest.count > 0
+    }
+
+    /// Whether a list would have done for them.
+    fn are_few(&self) -> bool {
+        self.counts.met().nth(FEW_MAX).is_none()
     }
 
     /// Counts a time, if there is memory for it and it is neither among the shortest nor among the longest; returns whether it did.
@@ -101,7 +131,7 @@ impl Buckets {
             return;
         }
         if self.shortest.count == 0 {
-            self.shortest = Outermost { place, count };
+            self.shortest = Bucket { place, count };
             self.begin = place + 1;
         } else if place == self.shortest.place {
             self.shortest.count += count;
@@ -110,20 +140,55 @@ impl Buckets {
         } else if place < self.shortest.place {
             self.reach_down(place);
             self.shortest.count = count;
-        } else {
+        } else if place > self.longest.place {
             self.reach_up(place);
             self.longest.count = count;
+        } else {
+            self.add_to_few(place, count);
+        }
+    }
+
+    /// Whether what lies between the outermost is in `few`.
+    fn is_listed(&self) -> bool {
+        self.counts.is_empty() && self.expected == 0
+    }
+
+    /// Counts times that lie between the outermost, where there are no counts.
+    fn add_to_few(&mut self, place: usize, count: u64) {
+        match self.few.binary_search_by_key(&place, |bucket| bucket.place) {
+            Ok(at) => self.few[at].count += count,
+            Err(at) if self.few.len() < FEW_MAX => {
+                self.few.reserve_exact(FEW_MAX - self.few.len());
+                self.few.insert(at, Bucket { place, count });
+            }
+            Err(_) => {
+                self.spread();
+                self.counts.add(place - self.begin, count);
+            }
+        }
+    }
+
+    /// They are few no more.
+    fn spread(&mut self) {
+        self.lengthen(self.longest.place - self.begin);
+        for bucket in mem::take(&mut self.few) {
+            self.counts.add(bucket.place - self.begin, bucket.count);
         }
     }
 
     /// The shortest times are at `place` from now on, below all others.
     fn reach_down(&mut self, place: usize) {
-        let before = mem::replace(&mut self.shortest, Outermost { place, count: 0 });
+        let before = mem::replace(&mut self.shortest, Bucket { place, count: 0 });
         self.begin = place + 1;
         if self.longest.count == 0 {
             self.longest = before;
-            self.lengthen(before.place - self.begin);
+            if !self.is_listed() {
+                self.lengthen(before.place - self.begin);
+            }
             return;
+        }
+        if self.is_listed() {
+            return self.add_to_few(before.place, before.count);
         }
         let (length, more) = (self.counts.len(), before.place - place);
         self.lengthen(length + more);
@@ -133,7 +198,13 @@ impl Buckets {
 
     /// The longest times are at `place` from now on, above all others.
     fn reach_up(&mut self, place: usize) {
-        let before = mem::replace(&mut self.longest, Outermost { place, count: 0 });
+        let before = mem::replace(&mut self.longest, Bucket { place, count: 0 });
+        if self.is_listed() {
+            if before.count > 0 {
+                self.add_to_few(before.place, before.count);
+            }
+            return;
+        }
         self.lengthen(place - self.begin);
         if before.count > 0 {
             self.counts.add(before.place - self.begin, before.count);
@@ -145,7 +216,7 @@ impl Buckets {
         self.counts.lengthen(length, length.next_multiple_of(BUCKETS_PER_OCTAVE).max(self.expected));
     }
 
-    /// Counts so many times of 0.
+    /// Counts `count` times of 0.
     pub(crate) fn record_zeros(&mut self, count: u64) {
         self.zeros += count;
     }
@@ -156,7 +227,8 @@ impl Buckets {
 
     /// How many times were counted. Adds up all buckets.
     pub(crate) fn count(&self) -> u64 {
-        self.zeros + self.shortest.count + self.counts.iter().sum::<u64>() + self.longest.count
+        let few: u64 = self.few.iter().map(|bucket| bucket.count).sum();
+        self.zeros + self.shortest.count + few + self.counts.iter().sum::<u64>() + self.longest.count
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
@@ -166,16 +238,26 @@ impl Buckets {
                 self.add_at_place(outermost.place, outermost.count);
             }
         }
+        other.few.iter().for_each(|bucket| self.add_at_place(bucket.place, bucket.count));
         if !other.counts.is_empty() {
+            if self.counts.is_empty() {
+                self.spread();
+            }
             // What lies between the other's outermost lies between ours now.
             self.counts.add_all(other.begin - self.begin, &other.counts);
         }
     }
 
+    /// None, that expect times like those that there were; their memory is kept.
     pub(crate) fn clear(&mut self) {
-        let mut counts = mem::take(&mut self.counts);
+        let next = Self::like(self);
+        let (mut counts, mut few) = (mem::take(&mut self.counts), mem::take(&mut self.few));
+        if next.expected == 0 {
+            counts = Counts::new();
+        }
         counts.clear();
-        *self = Self { counts, ..Self::new() };
+        few.clear();
+        *self = Self { counts, few, ..next };
     }
 
     pub(crate) fn histogram(&self) -> Histogram<u64> {
@@ -191,7 +273,8 @@ impl Buckets {
     pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, u64)> {
         let inner = self.counts.met().map(|(index, count)| (self.begin + index, count));
         let [shortest, longest] = [self.shortest, self.longest].map(|it| (it.place, it.count));
-        let all = iter::once(shortest).chain(inner).chain(iter::once(longest));
+        let few = self.few.iter().map(|bucket| (bucket.place, bucket.count));
+        let all = iter::once(shortest).chain(inner).chain(few).chain(iter::once(longest));
         let met = all.filter(|(_, count)| *count > 0).map(|(place, count)| (index_at(place), count));
         (self.zeros > 0).then_some((0, self.zeros)).into_iter().chain(met)
     }
@@ -303,10 +386,33 @@ mod tests {
         }
     }
 
+    /// Times in more buckets than are listed.
+    fn many() -> impl Iterator<Item = u64> {
+        (0..=FEW_MAX as u64).map(|step| 6_000 + 100 * step)
+    }
+
+    #[test]
+    fn few_times_are_listed_and_expected_to_be_few_again() {
+        let mut buckets = Buckets::new();
+        many().skip(1).for_each(|nanos| (0..3).for_each(|_| buckets.add_time(nanos)));
+        let count = 3 * FEW_MAX as u64;
+        assert_eq!((buckets.counts.capacity(), buckets.few.len(), buckets.count()), (0, FEW_MAX - 2, count));
+        assert_eq!(Buckets::like(&buckets).expected, 0);
+        many().chain([5_000, 5_100]).for_each(|nanos| buckets.add_time(nanos));
+        assert!(buckets.few.is_empty());
+        assert_eq!((buckets.entries().count(), buckets.count()), (FEW_MAX + 3, count + FEW_MAX as u64 + 3));
+        buckets.clear();
+        assert!(buckets.counts.capacity() > 0 && buckets.entries().next().is_none());
+        [5_000, 70_000, 300].into_iter().for_each(|nanos| buckets.add_time(nanos));
+        assert_eq!((buckets.counts.len() > 1_024, buckets.count()), (true, 3));
+        buckets.clear();
+        assert_eq!((buckets.counts.capacity(), buckets.expected), (0, 0), "they were few");
+    }
+
     #[test]
     fn expected_times_take_their_memory_at_once_and_others_are_counted_too() {
         let mut first = Buckets::new();
-        [5_000, 70_000, 300].into_iter().for_each(|nanos| first.add_time(nanos));
+        [5_000, 70_000, 300].into_iter().chain(many()).for_each(|nanos| first.add_time(nanos));
         let mut next = Buckets::like(&first);
         assert_eq!((next.count(), next.counts.capacity()), (0, 0));
         [70_001, 70_500].into_iter().for_each(|nanos| next.add_time(nanos));
@@ -319,7 +425,7 @@ mod tests {
 
     #[test]
     fn only_what_lies_between_the_outermost_is_counted_without_looking() {
-        let mut buckets = Buckets::new();
+        let mut buckets = Buckets { expected: 1, ..Buckets::new() };
         for (nanos, is_between) in
             [(5_000, false), (9_000, false), (7_000, true), (5_001, false), (100, false), (5_000, true)]
         {
@@ -352,9 +458,10 @@ mod tests {
 
         #[test]
         fn counts_are_those_of_the_library(
-            times in prop::collection::vec(prop_oneof![0u64..5000, 0u64..1 << 30, any::<u64>()], 0..40)
+            times in prop::collection::vec(prop_oneof![0u64..5000, 0u64..1 << 30, any::<u64>()], 0..200),
+            expected in 0usize..2,
         ) {
-            let mut buckets = Buckets::new();
+            let mut buckets = Buckets { expected, ..Buckets::new() };
             let mut library = Histogram::<u64>::new_with_bounds(1, BUCKETS_MAX_NS, SIGNIFICANT_DIGITS).unwrap();
             for (turn, time) in times.into_iter().enumerate() {
                 let is_usual = if turn % 2 == 0 { buckets.add_usual(time) } else { buckets.add_usual_unsettled(time) };
@@ -370,6 +477,26 @@ mod tests {
                 let found = buckets.at_ranks(quantiles.map(|it: f64| (it * total as f64).ceil() as u64));
                 prop_assert_eq!(found, quantiles.map(|quantile| library.value_at_quantile(quantile)));
                 prop_assert!((buckets.deviation() - deviation).abs() <= 1e-9 * deviation);
+            }
+        }
+
+        #[test]
+        fn parts_add_up_however_they_are_kept(
+            parts in prop::collection::vec((prop::collection::vec(0u64..1 << 24, 0..150), 0usize..2), 0..6),
+        ) {
+            let (mut sum, mut all) = (Buckets::new(), Buckets::new());
+            let mut part = Buckets::new();
+            for (times, expected) in parts {
+                // The list, or the counts, of the part before may be used again.
+                part.clear();
+                part.expected = part.expected.max(expected);
+                for nanos in times {
+                    part.add_time(nanos);
+                    all.add_time(nanos);
+                }
+                sum.add(&part);
+                prop_assert_eq!(sum.entries().collect::<Vec<_>>(), all.entries().collect::<Vec<_>>());
+                prop_assert_eq!(sum.count(), all.count());
             }
         }
     }

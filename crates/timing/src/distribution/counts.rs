@@ -1,9 +1,9 @@
 /// A row of counts, most of which are small.
 ///
 /// The lower 15 bits of each lie together, in 16, and what a count has above them in a row of its own. A second seldom fills 15 bits, so
-/// what recording touches is a quarter of what counts of 64 bits would be, and stays in the processor's caches between two requests: there
-/// lies the price of a histogram more than in its instructions. Of these the sixteenth bit saves one: only after thousands of times must
-/// somebody look whether a count has outgrown its lower part.
+/// what recording touches is a quarter of what counts of 64 bits would be. It stays in the processor's caches between two requests: what a
+/// histogram costs is memory outside of them, more than instructions. Of these the sixteenth bit saves one: only after thousands of times must somebody
+/// look whether a count has outgrown its lower part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     low: Vec<u16>,
@@ -16,7 +16,7 @@ const LOW_BITS: u32 = u16::BITS - 1;
 const LOW_MAX: u16 = (1 << LOW_BITS) - 1;
 
 /// How many are looked at together.
-const RUN: usize = 64;
+const RUN: usize = 32;
 
 impl Counts {
     pub(crate) const fn new() -> Self {
@@ -73,7 +73,7 @@ impl Counts {
         }
     }
 
-    /// Counts so many more at `index`; returns whether there is such a count.
+    /// Counts `count` more at `index`; returns whether there is such a count.
     pub(crate) fn add(&mut self, index: usize, count: u64) -> bool {
         let Some(low) = self.low.get_mut(index) else { return false };
         let sum = u64::from(*low) + (count & u64::from(LOW_MAX));
@@ -124,15 +124,18 @@ impl Counts {
 
     /// Those that are not 0, with their numbers, in order. Of most seconds that is a small part, so what is 0 is passed over in runs.
     pub(crate) fn met(&self) -> impl Iterator<Item = (usize, u64)> {
-        let at =
-            |index: usize| u64::from(self.low[index]) + (self.high.get(index).map_or(0, |it| it << LOW_BITS));
         let is_met = |run: usize, low: &[u16]| {
             let high = self.high.get(run * RUN..).unwrap_or_default();
             low.iter().fold(0, |all, &low| all | low) > 0 || high.iter().take(RUN).any(|&high| high > 0)
         };
         let runs = self.low.chunks(RUN).enumerate().filter(move |(run, low)| is_met(*run, low));
-        let places = runs.flat_map(|(run, low)| run * RUN..run * RUN + low.len());
-        places.map(move |index| (index, at(index))).filter(|(_, count)| *count > 0)
+        runs.flat_map(|(run, low)| {
+            let high = |index: usize| self.high.get(index).map_or(0, |it| it << LOW_BITS);
+            let places = low.iter().enumerate().map(move |(at, &low)| (run * RUN + at, low));
+            // Most counts are 0, and of the others most have nothing above their lower part.
+            let met = places.filter(move |&(index, low)| low > 0 || high(index) > 0);
+            met.map(move |(index, low)| (index, u64::from(low) + high(index)))
+        })
     }
 
     /// From now on there are `length` of them, the new ones 0 and behind the others. If memory is needed, it is for `capacity` at least.
@@ -146,7 +149,7 @@ impl Counts {
         }
     }
 
-    /// Moves the first `length` up by `more` places; 0 is left where they were. There must be so many places.
+    /// Moves the first `length` up by `more` places; 0 is left where they were. There must be `length + more` places.
     pub(crate) fn move_up(&mut self, length: usize, more: usize) {
         self.low.copy_within(..length, more);
         self.low[..more].fill(0);

@@ -69,7 +69,7 @@ impl QueueGauge {
         self.length_max = self.length_max.max(self.length);
     }
 
-    /// So many requests enter at once, one behind the other.
+    /// `count` requests enter at once, one behind the other.
     #[inline]
     pub fn enter_many(&mut self, count: u64, now: Instant) {
         self.come(count, now);
@@ -87,7 +87,7 @@ impl QueueGauge {
         self.leave_many(1, now);
     }
 
-    /// So many requests leave at once.
+    /// `count` requests leave at once.
     #[inline]
     pub fn leave_many(&mut self, count: u64, now: Instant) {
         debug_assert!(self.length >= count, "a request left a queue that was empty");
@@ -111,7 +111,7 @@ impl QueueGauge {
         }
     }
 
-    /// The gauge as it was at the end of window `index`: exact until a change in a later window than the next one; then it is the
+    /// The gauge as it was at the end of window `index`. It is exact until a change in a later window than the next one. Then it is the
     /// gauge at the end of the last window before that change.
     pub fn report_at_end(&self, index: u64) -> QueueReport {
         let end = window::end_of(index);

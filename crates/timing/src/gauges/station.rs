@@ -6,9 +6,9 @@ use crate::{Instant, QueueGauge, QueueReport, wide};
 
 /// One station that requests go through: a queue, or the threads that serve.
 ///
-/// Two things are measured apart: how many requests are in it, whenever that changes, and how long each had been in it, when it
-/// leaves. So Little's law, population = throughput × residence time, can be checked and is not a definition. Over a short time those
-/// who are there at its beginning and its end matter, so their ages are told, too.
+/// Two things are measured separately: how many requests are in it, whenever that changes, and how long each had been in it, when it
+/// leaves. So Little's law, population = throughput × residence time, can be checked and is not a definition. Over a short time those who
+/// are there at its beginning and its end matter, so their ages are reported, too.
 #[derive(Clone, Debug)]
 pub struct Station {
     population: QueueGauge,

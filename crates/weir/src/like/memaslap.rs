@@ -71,7 +71,7 @@ fn content(
     if let Some(size) = given.get("fixed_size") {
         file.value = size.to_owned();
     }
-    // The file's shares count keys, and a multi-get packs several: so many fewer requests are gets.
+    // The file's shares count keys, and a multi-get packs `division` of them: that makes requests for gets fewer.
     let division = given.number("division", 1)?.max(1);
     line.flag("--mix", format!("set={},get={}", plain(file.sets), plain(file.gets / division as f64)));
     if division > 1 {
@@ -222,7 +222,7 @@ const KNOWN: &[Known] = &[
     left_out("verify", Some('v'), true, "weir load verifies every reply"),
     left_out("stat_freq", Some('S'), true, "the record that --json writes has windows of one second"),
     left_out("reconnect", Some('R'), false, "weir load connects again after every break"),
-    left_out("verbose", Some('b'), false, "failures are always told in full"),
+    left_out("verbose", Some('b'), false, "failures are always reported in full"),
     refused(
         "exp_verify",
         Some('e'),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_file_is_told_with_its_line() {
+    fn what_is_wrong_in_a_file_is_reported_with_its_line() {
         for (file, fault) in [
             ("16 16 1\n", "line 1: \"16 16 1\": expected one of the sections"),
             ("key\n16 16\n", "line 2: \"16 16\": expected LEAST MOST SHARE"),

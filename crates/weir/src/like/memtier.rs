@@ -78,7 +78,7 @@ fn content(given: &Given, line: &mut Translation) -> Result<(), String> {
     let (sets, gets): (u64, u64) = parts
         .filter(|&parts| parts != (0, 0))
         .ok_or_else(|| format!("memtier --ratio {ratio}: expected SETS:GETS"))?;
-    // The ratio counts keys: a cycle has so many sets, and as many multi-gets as its keys of gets fill, the last with the rest.
+    // The ratio counts keys. A cycle has `sets` sets, and as many multi-gets as its `gets` keys fill, the last with the rest.
     let many = given.number("multi-key-get", 1)?.max(1);
     let (full, rest) = (gets / many, gets % many);
     let requests = full + u64::from(rest > 0);

@@ -1,4 +1,4 @@
-//! `weir load --like TOOL …`: the options of another load generator, told in those of `weir load`.
+//! `weir load --like TOOL …`: the options of another load generator, said in those of `weir load`.
 //!
 //! An option that has no equal is refused with what to do instead; one that changes nothing that is measured is left out
 //! with a note. Nothing is left out silently.

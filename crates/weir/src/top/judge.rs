@@ -129,8 +129,8 @@ mod tests {
     }
 
     fn check(window: &Value, engine: &str, expected: &str) {
-        let told = bottleneck(window, &json!({"engine": engine, "threads": 1}));
-        assert!(told.starts_with(expected), "{told}");
+        let said = bottleneck(window, &json!({"engine": engine, "threads": 1}));
+        assert!(said.starts_with(expected), "{said}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) struct TopArgs {
 }
 
 /// How long `--once` waits for a second to be over.
-const ONCE_PATIENCE: Duration = Duration::from_secs(30);
+const ONCE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// How often the keyboard is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -69,7 +69,7 @@ impl TopArgs {
 }
 
 fn print_once(news: &Receiver<News>) -> ExitCode {
-    match news.recv_timeout(ONCE_PATIENCE) {
+    match news.recv_timeout(ONCE_WAIT_MAX) {
         Ok(News::Second(second)) => {
             let mut out = io::stdout().lock();
             for line in view::lines(&second, ONCE_WIDTH, u16::MAX) {

@@ -28,7 +28,7 @@ pub(super) struct Second {
 }
 
 /// How long the proxy may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How often it is asked.
 const EVERY: Duration = Duration::from_millis(250);
@@ -51,7 +51,7 @@ fn ask(admin: &str, news: &Sender<News>) {
     let (mut next, mut history) = (None, Vec::new());
     let (_never, pause) = channel::<()>();
     loop {
-        let told = match ask_once(admin, next, &mut history) {
+        let answer = match ask_once(admin, next, &mut history) {
             Ok(None) => Ok(()),
             Ok(Some((second, after))) => {
                 next = Some(after);
@@ -63,7 +63,7 @@ fn ask(admin: &str, news: &Sender<News>) {
                 news.send(News::Away(format!("no proxy answers at {admin}: {reason}; is --admin set there?")))
             }
         };
-        if told.is_err() {
+        if answer.is_err() {
             return;
         }
         // Nobody ever sends: this is a pause.
@@ -107,9 +107,9 @@ fn get(admin: &str, path: &str) -> Result<Value, String> {
 }
 
 fn fetch(address: std::net::SocketAddr, path: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, WAIT_MAX)?;
+    stream.set_read_timeout(Some(WAIT_MAX))?;
+    stream.set_write_timeout(Some(WAIT_MAX))?;
     // By its address: the port knows few names of its machine.
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();

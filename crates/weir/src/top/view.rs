@@ -155,10 +155,10 @@ fn servers(window: &Value, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// What is told of each server behind its name and state, the most wanted first.
+/// What is shown of each server behind its name and state, the most wanted first.
 const SERVER_COLUMNS: [&str; 5] = ["req/s", "mean", "p99", "queued", "in fl."];
 
-/// Names of servers can be told apart in as many columns, mostly: an address has up to 21.
+/// In this many columns names of servers can mostly be distinguished: an address has up to 21.
 const NAME_WIDTH_MIN: usize = 21;
 
 fn columns(texts: &[impl AsRef<str>]) -> String {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_told_apart_at_60_columns() {
+    fn servers_are_distinguished_at_60_columns() {
         let names = (1..=12).map(|it| format!("cache-{it:02}.memcached.production.svc.cluster.local:11211"));
         let servers: Vec<_> = names.map(|name| json!({"server": name, "state": "connecting"})).collect();
         let window = json!({"length_ns": 1_000_000_000, "servers": servers});

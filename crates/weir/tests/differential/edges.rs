@@ -1,5 +1,5 @@
-//! What random streams keep away from, because they would be slow or because memcached answers it by accident when it stands among
-//! other things: values near the largest, keys that are too long to be asked for, long lines.
+//! What random streams keep away from: values near the largest, keys that are too long to be asked for, long lines. They would be slow, or
+//! memcached answers them by accident when they stand among other things.
 
 use super::{ENGINES, start, start_with};
 use weir_testkit::differential::{Pair, Phase, Stream, Transcript, Verdict, World, judge};
@@ -65,7 +65,8 @@ fn stored(head: &str, len: usize) -> Vec<u8> {
 #[test]
 fn values_near_the_largest_are_answered_alike() {
     // Just below the largest item, at the border that depends on the header, at Weir's border, and beyond.
-    let lengths = [-1000, -60, -50, -1, 0, 1, 2, 50_000].map(|apart| ITEM_BYTES_MAX.strict_add_signed(apart));
+    let lengths =
+        [-1000, -60, -50, -1, 0, 1, 2, 50_000].map(|distance| ITEM_BYTES_MAX.strict_add_signed(distance));
     let after = b"get a\r\nmg a v\r\nset b 0 0 1\r\ny\r\nget b\r\n";
     let heads = ["set a 0 0 LEN", "set a 0 0 LEN noreply", "ms a LEN"];
     let set = lengths.iter().flat_map(|&len| {

@@ -10,7 +10,7 @@ const SILENT: Hang = Hang { server_answers: false, subject_answers: false };
 fn check(part: Part, verdict: Verdict, hangs: Pair<Option<Hang>>) {
     let mut world = start();
     // Long enough for who is not frozen, on a busy machine.
-    world.set_patience(Duration::from_secs(2));
+    world.set_timeout(Duration::from_secs(2));
     let streams = [Stream::whole(b"set a 0 0 1\r\nx\r\n"), Stream::whole(b"get b\r\n")];
     // weir is connected to its server behind that; one that is frozen before it has answered a greeting is down.
     world.exchange(&streams).expect("all processes are well");
@@ -19,7 +19,7 @@ fn check(part: Part, verdict: Verdict, hangs: Pair<Option<Hang>>) {
         assert_eq!((answers.plain.hung, answers.weir.hung), (hangs.plain, hangs.weir));
         assert_eq!(judge(&answers), verdict);
     }
-    world.set_patience(Duration::from_secs(20));
+    world.set_timeout(Duration::from_secs(20));
     for answers in world.exchange(&streams).expect("everything was started anew") {
         assert_eq!(judge(&answers), Verdict::Alike, "{answers:?}");
     }

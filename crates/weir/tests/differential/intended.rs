@@ -33,7 +33,7 @@ fn intended() -> Vec<Intended> {
             weir: Is(b"END\r\n"),
         },
         Intended {
-            why: "whoever wants to see keys must not be told that there are none",
+            why: "whoever wants to see keys must not read that there are none",
             stream: b"stats cachedump 30 10\r\n".to_vec(),
             memcached: Is(b"END\r\n"),
             weir: Is(b"CLIENT_ERROR these statistics belong to one server, ask it directly\r\n"),

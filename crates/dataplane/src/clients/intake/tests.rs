@@ -17,7 +17,7 @@ struct Connection {
     now: u64,
     /// Each request with when its first byte came.
     taken: Vec<(u64, String)>,
-    /// Pauses before so many requests more.
+    /// Pauses before this many requests more.
     pause_after: Option<usize>,
     memory: usize,
 }
@@ -183,18 +183,18 @@ fn a_line_without_end_for_which_there_is_no_memory_ends_the_connection() {
 fn a_client_that_sends_no_more_is_served_to_the_end() {
     let mut connection = Connection { pause_after: Some(1), ..Connection::new() };
     connection.reads(b"get a\r\nget b\r\n");
-    connection.intake.finish();
-    assert!(connection.intake.is_finished() && !connection.intake.is_closed());
+    connection.intake.end_input();
+    assert!(connection.intake.has_ended_input() && !connection.intake.is_closed());
     assert_eq!(connection.intake.arriving(), None, "it is not the client that takes long");
     connection.pause_after = None;
     connection.goes_on();
     assert_eq!(connection.taken.len(), 2);
-    connection.intake.finish();
+    connection.intake.end_input();
     assert!(connection.intake.is_closed());
 }
 
 #[test]
-fn another_protocol_is_told_once_and_nothing_is_taken_behind_it() {
+fn another_protocol_is_answered_once_and_nothing_is_taken_behind_it() {
     let mut connection = Connection::new();
     connection.reads(b"GET / HT");
     assert!(connection.taken.is_empty());

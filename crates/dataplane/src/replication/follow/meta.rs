@@ -7,8 +7,8 @@
 //! | `ma`; `ms` with `N` or `q` | what the decider then holds; `delete` if it holds nothing |
 //! | `md`; `ms` with `I` or a flag that is not known; a long value | `delete` |
 //!
-//! What `ma` makes depends on what was there, and a follower may lack it. So the decider is asked for the item right behind the command, in the
-//! same go, and the others are sent what it says: the number, the flags, and less than the rest of the time to live. The key is locked from
+//! What `ma` makes depends on what was there, and a follower may lack it. So the decider is asked for the item right behind the command, in
+//! the same go. The others are sent what it says: the number, the flags, and less than the rest of the time to live. The key is locked from
 //! the command until they are sent it, so no write comes between. A quiet command that changed something says nothing, as one that did not:
 //! there, too, the item tells.
 //!
@@ -40,7 +40,7 @@ impl Follow {
     }
 
     fn of_set(meta: Meta<'_>) -> Self {
-        let (mut mode, mut is_told, mut kept) = (Mode::Whole, true, Vec::new());
+        let (mut mode, mut has_reply, mut kept) = (Mode::Whole, true, Vec::new());
         for word in meta.flags() {
             match (word[0], &word[1..]) {
                 (b'M', [b'A' | b'a']) => mode = Mode::Append,
@@ -49,11 +49,11 @@ impl Follow {
                 (b'F' | b'T' | b'b', _) => kept.extend([b" ", word].concat()),
                 // The reply is the decider's, and so is the token.
                 (b'c' | b'C' | b'E' | b'k' | b'O' | b's' | b'P' | b'L', _) => {}
-                (b'N' | b'q', _) => is_told = false,
+                (b'N' | b'q', _) => has_reply = false,
                 _ => return Self::Forget,
             }
         }
-        if !is_told {
+        if !has_reply {
             return Self::Copy;
         }
         kept.extend_from_slice(match mode {

@@ -1,6 +1,7 @@
 //! What the replicas that did not decide a write are sent, and what they answer.
 
-use super::{CopyState, Replicated, Step};
+use super::copies::{CopyState, Rank};
+use super::{Replicated, Step};
 use crate::{
     replication::courier::Courier,
     replication::follow::meta::ITEM_PART,
@@ -27,9 +28,9 @@ impl Replicated {
 
     /// Nobody knows what the decider did, or the others cannot do the same: they forget the key.
     pub(super) fn tell_to_forget(&mut self, courier: &mut Courier<'_>) {
-        self.step = Step::Told;
-        for rank in 0..self.copies.len() {
-            if self.copies[rank].state == CopyState::Untold {
+        self.step = Step::Sent;
+        for rank in self.copies.ranks() {
+            if self.copies[rank].state == CopyState::Unsent {
                 self.copies[rank].state = self.forget(rank, courier);
             }
         }
@@ -38,7 +39,7 @@ impl Replicated {
     /// A follower has answered what the decider did. If it did something else, it forgets the key.
     pub(super) fn compare_follower(
         &mut self,
-        rank: usize,
+        rank: Rank,
         (status, answer): (Status, &[u8]),
         courier: &mut Courier<'_>,
     ) -> CopyState {
@@ -53,9 +54,9 @@ impl Replicated {
         if agrees { CopyState::Done } else { self.forget(rank, courier) }
     }
 
-    /// The replica of this rank is told to forget the key.
-    pub(super) fn forget(&mut self, rank: usize, courier: &mut Courier<'_>) -> CopyState {
-        let server = self.copies[rank].server;
+    /// The replica of this rank is made to forget the key.
+    pub(super) fn forget(&mut self, rank: Rank, courier: &mut Courier<'_>) -> CopyState {
+        let server = self.copies[rank].server();
         let (message, expected) = invalidation(self.key());
         let sent = courier.send_further((server, expected, 0), |backend| {
             write_message(message, expected, backend);
@@ -69,12 +70,12 @@ impl Replicated {
         }
     }
 
-    /// All that were not told are sent this.
+    /// All that were not sent it yet are sent this.
     fn send_to_followers(&mut self, (bytes, expected): (&[u8], Expected), courier: &mut Courier<'_>) {
-        self.step = Step::Told;
-        for rank in 0..self.copies.len() {
-            let server = self.copies[rank].server;
-            if self.copies[rank].state != CopyState::Untold {
+        self.step = Step::Sent;
+        for rank in self.copies.ranks() {
+            let server = self.copies[rank].server();
+            if self.copies[rank].state != CopyState::Unsent {
                 continue;
             }
             courier.counters.replicas_followed += 1;

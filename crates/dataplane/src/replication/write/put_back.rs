@@ -1,6 +1,7 @@
 //! Copies of a key that are put back: the decider is asked, and what it holds is added where it is missing (`repair.rs`).
 
-use super::{Copy, CopyState, Replicated, Step};
+use super::copies::{Copies, CopyState};
+use super::{Replicated, Step};
 use crate::{
     WritePolicy,
     replication::courier::Courier,
@@ -8,25 +9,25 @@ use crate::{
     replication::item::Item,
     replication::repair::{Repair, Repairs},
     wire::fault::Fault,
+    wire::ids::Slot,
     wire::key::Echo,
 };
 use std::sync::Arc;
 use weir_protocol::{Reply, Status};
 
 impl Replicated {
-    /// Asks `source` what it holds. No client has asked for that, so nobody is told what comes of it.
+    /// Asks `source` what it holds. No client has asked for that, so nobody hears what comes of it.
     pub(in crate::replication) fn begin_repair(
-        (name, replicas): (&[u8], &[u16]),
-        source: usize,
+        (name, replicas): (&[u8], &[Slot]),
+        source: Slot,
         repair: Repair,
         courier: &mut Courier<'_>,
     ) -> Box<Self> {
-        let untold = |&server: &u16| Copy { server: usize::from(server), state: CopyState::Untold };
         let mut write = Box::new(Self {
             key: name.into(),
             base64: false,
             routes: Arc::clone(&courier.fleet.routes),
-            copies: replicas.iter().map(untold).collect(),
+            copies: Copies::unsent(replicas),
             decider: source,
             policy: WritePolicy::Async,
             needed: 0,
@@ -55,15 +56,15 @@ impl Replicated {
     /// A server answered a message of a repair.
     pub(super) fn take_repair_reply(
         &mut self,
-        server: usize,
+        server: Slot,
         (reply, bytes): (Reply, &[u8]),
         repairs: &Repairs,
         courier: &mut Courier<'_>,
     ) {
-        let rank = self.rank_of(server);
+        let rank = self.copies.rank_of(server);
         self.copies[rank].state = CopyState::Done;
         if self.step == Step::Deciding {
-            self.step = Step::Told;
+            self.step = Step::Sent;
             match reply.status {
                 Status::MetaValue => self.put_back(&bytes[..reply.answer_len], repairs, courier),
                 // It is gone meanwhile.
@@ -78,13 +79,13 @@ impl Replicated {
     }
 
     /// A server gave no answer to a message of a repair.
-    pub(super) fn take_repair_loss(&mut self, server: usize, fault: Fault, courier: &mut Courier<'_>) {
+    pub(super) fn take_repair_loss(&mut self, server: Slot, fault: Fault, courier: &mut Courier<'_>) {
         courier.counters.repairs_failed += 1;
-        let rank = self.rank_of(server);
+        let rank = self.copies.rank_of(server);
         // The decider was asked nothing that another replica could lack; and who was not connected to was sent nothing.
         let may_have_changed = server != self.decider && fault != Fault::Connect;
         self.copies[rank].state =
-            if may_have_changed { self.miss(server, courier) } else { CopyState::Untold };
+            if may_have_changed { self.miss(server, courier) } else { CopyState::Unsent };
     }
 
     /// The decider has said what it holds.
@@ -115,9 +116,9 @@ impl Replicated {
             courier.counters.repairs_dropped += 1;
             return;
         }
-        for rank in 0..self.copies.len() {
-            let Copy { server, state } = self.copies[rank];
-            if state == CopyState::Untold && courier.fleet.readers().is_readable(server) {
+        for rank in self.copies.ranks() {
+            let server = self.copies[rank].server();
+            if self.copies[rank].state == CopyState::Unsent && courier.fleet.readers().is_readable(server) {
                 self.copies[rank].state = CopyState::Asked;
                 courier.send_aside(server, |backend| backend.message().extend_from_slice(&message));
             }

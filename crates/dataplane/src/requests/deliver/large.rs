@@ -5,7 +5,9 @@
 //! come of it is not kept.
 
 use super::{deliver_from, throw_reply_away};
-use crate::{Fault, memory::buffer::append_exactly, requests::Requests, requests::base::Base};
+use crate::{
+    Fault, memory::buffer::append_exactly, requests::Requests, requests::base::Base, wire::ids::Slot,
+};
 use std::{mem, sync::Arc};
 use weir_protocol::{Expected, Violation};
 use weir_timing::Instant;
@@ -15,7 +17,7 @@ use weir_timing::Instant;
 pub(super) fn deliver_large<'a>(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     kept: &mut Vec<u8>,
     mut bytes: &'a [u8],
     now: Instant,
@@ -45,7 +47,7 @@ pub(super) fn deliver_large<'a>(
 fn deliver_whole(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     kept: &mut Vec<u8>,
     now: Instant,
 ) -> Result<(), Violation> {
@@ -69,7 +71,7 @@ fn deliver_whole(
 pub(super) fn limit_large(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     needed: usize,
     now: Instant,
 ) {

@@ -1,11 +1,12 @@
 //! Replies to messages that several gets share: what of them is whose (`pipeline/line.rs`).
 
 use crate::{
-    Fault,
+    Fault, Mutation,
     requests::Requests,
     requests::ask_alone::{Sharer, ask_alone},
     requests::base::Base,
-    servers::backend::{Kept, Part, Taken},
+    servers::backend::{Kept, Part, Sorted},
+    wire::ids::Slot,
 };
 use weir_protocol::{Reply, Status, ValueSpan};
 use weir_timing::Instant;
@@ -15,12 +16,12 @@ use weir_timing::Instant;
 pub(super) fn deliver_shared(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     reply: Reply,
     bytes: &[u8],
     now: Instant,
 ) {
-    if reply.status == Status::Values && base.fleet.config.misses_before_the_end() {
+    if reply.status == Status::Values && base.fleet.config.is_without(Mutation::MissAtEnd) {
         let part = base.fleet.servers[server].complete_joined();
         deliver_part(requests, base, server, part, reply, (bytes, None), now);
     } else if reply.status == Status::Values {
@@ -35,17 +36,17 @@ pub(super) fn deliver_shared(
 fn deliver_values(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     reply: Reply,
     bytes: &[u8],
     now: Instant,
 ) {
     let kept_max = base.fleet.config.server_buffer_bytes_max;
     match base.fleet.servers[server].take_values(bytes, kept_max) {
-        Taken::Kept => {}
-        Taken::Only(part) => deliver_part(requests, base, server, part, reply, (bytes, None), now),
-        Taken::Last(part, kept) => deliver_kept(requests, base, server, part, &kept, now),
-        Taken::TooLarge(request, part) => {
+        Sorted::Kept => {}
+        Sorted::Only(part) => deliver_part(requests, base, server, part, reply, (bytes, None), now),
+        Sorted::Last(part, kept) => deliver_kept(requests, base, server, part, &kept, now),
+        Sorted::TooLarge(request, part) => {
             base.meter.counters().server_replies_too_large += 1;
             requests.part_failed(base, (request, part.index()), Fault::Buffer, server, now);
         }
@@ -55,7 +56,7 @@ fn deliver_values(
 fn deliver_kept(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     part: Part,
     kept: &Kept,
     now: Instant,
@@ -70,7 +71,7 @@ fn deliver_kept(
 fn deliver_end(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     reply: Reply,
     bytes: &[u8],
     now: Instant,
@@ -92,13 +93,13 @@ fn deliver_end(
     }
 }
 
-/// The reply has ended with an error. Whose it is nobody can tell, so each part that lacks values is asked for again alone; where that
-/// must not be, the error is its answer.
+/// The reply has ended with an error. Nobody can tell to which part the error belongs, so each part that lacks values is asked for again
+/// alone. Where that must not be, the error is its answer.
 #[cold]
 fn separate(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     reply: Reply,
     bytes: &[u8],
     now: Instant,
@@ -126,7 +127,7 @@ fn separate(
 fn deliver_part(
     requests: &mut Requests,
     base: &mut Base,
-    server: usize,
+    server: Slot,
     part: Part,
     reply: Reply,
     (bytes, values): (&[u8], Option<&[ValueSpan]>),

@@ -1,8 +1,8 @@
 //! Gets of several requests in one message.
 //!
 //! A server pays for each message: it reads a line, and memcached hands the reply of each `get` to the kernel by a call of its own, however
-//! many came together. So a `get` that comes to stand behind another one, of which nothing was handed to the driver yet, is put into its
-//! message. Nobody waits for that: it is done with what would have left together anyway.
+//! many came together. So a `get` of at most 32 keys (`PART_KEYS_MAX`) that comes to stand behind another such `get`, of which nothing was
+//! handed to the driver yet, is put into its message. Nobody waits for that: it is done with what would have left together anyway.
 //!
 //! ```text
 //!   get a     ╮                              VALUE a …   the whole reply to `get a`, but for its END
@@ -19,7 +19,7 @@
 //! A last line that is an error, and a value that nobody asked for, may be the trouble of one key alone. So each part that has no answer
 //! is asked for again in a message of its own (`ask_alone.rs`).
 //!
-//! [`Line`] owns which keys the last message has. It is told of each, and answers whether another one may stand there, too.
+//! [`Line`] owns which keys the last message has. It learns of each, and answers whether another one may stand there, too.
 
 use crate::wire::names::Names;
 
@@ -35,7 +35,7 @@ pub(super) struct Line {
     part_key_bytes: usize,
 }
 
-/// A message of so many bytes is not made longer. memcached has room for 2 KiB of any line, and reads a longer `get` by other code.
+/// A message of this many bytes is not made longer. memcached has room for 2 KiB of any line, and reads a longer `get` by other code.
 const LINE_BYTES_MAX: u64 = 1 << 10;
 
 pub(super) const VERB: &[u8] = b"get";
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_set_apart_takes_its_own_keys_with_it() {
+    fn a_part_that_is_set_aside_takes_its_own_keys_with_it() {
         let mut line = Line::at(0);
         line.note(b"aa");
         line.begin_part();

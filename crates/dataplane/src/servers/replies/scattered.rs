@@ -10,7 +10,7 @@
 //! that came last, where it is if the server keeps the order. What belongs to a part that lacks other values is kept here until these come
 //! or the reply ends. It is asked whose a value is, and answers what is to be done with it.
 
-use crate::servers::part::{Part, RequestKey};
+use crate::{servers::part::Part, wire::ids::RequestKey};
 use std::{collections::VecDeque, mem};
 use weir_protocol::{Reply, ReplyScanner, ValueSpan, Violation, Whose};
 
@@ -51,7 +51,7 @@ pub(crate) struct Kept {
 
 /// What becomes of a value.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(crate) enum Sorted {
     /// It was kept, or nobody waits for it any more.
     Kept,
     /// It is the only one of this part.
@@ -67,7 +67,7 @@ impl Scattered {
         self.parts > 0
     }
 
-    /// A value came that is not of the first part's keys, of which so many were looked at.
+    /// A value came that belongs to none of the first part's keys, of which this many were looked at.
     pub(super) fn begin(&mut self, parts: usize, ordinal: u32, at: usize) {
         self.parts = parts;
         self.place = Place { part: 0, ordinal, at };
@@ -142,21 +142,21 @@ impl Scattered {
         (bytes, values): (&[u8], &[ValueSpan]),
         ordinals: &[u32],
         kept_max: usize,
-    ) -> Taken {
+    ) -> Sorted {
         let owner = self.owner.take();
         let (index, ordinals) = owner.map_or((0, ordinals), |owner| (owner.part, &[]));
         let part = &mut parts[index];
-        let Some(request) = part.request().filter(|_| !values.is_empty()) else { return Taken::Kept };
+        let Some(request) = part.request().filter(|_| !values.is_empty()) else { return Sorted::Kept };
         if part.key_count() == 1 {
             let taken = *part;
             part.note_answered();
-            return Taken::Only(taken);
+            return Sorted::Only(taken);
         }
         if self.kept_bytes + bytes.len() > kept_max {
             let failed = *part;
             part.take_request();
             drop(self.take_kept(index));
-            return Taken::TooLarge(request, failed);
+            return Sorted::TooLarge(request, failed);
         }
         let kept = self.kept_of(index);
         let start = kept.bytes.len();
@@ -167,11 +167,11 @@ impl Scattered {
         let has_all = kept.ordinals.len() == part.key_count() as usize;
         self.kept_bytes += bytes.len();
         if !has_all {
-            return Taken::Kept;
+            return Sorted::Kept;
         }
         let taken = *part;
         part.note_answered();
-        Taken::Last(taken, self.take_kept(index).expect("it was put there"))
+        Sorted::Last(taken, self.take_kept(index).expect("it was put there"))
     }
 
     fn kept_of(&mut self, part: usize) -> &mut Kept {
@@ -237,7 +237,7 @@ impl Kept {
     }
 }
 
-/// The value where so many bytes stand before those in which it was found.
+/// The value where this many bytes stand before those in which it was found.
 fn moved(value: &ValueSpan, by: usize) -> ValueSpan {
     let moved = |range: &std::ops::Range<usize>| range.start + by..range.end + by;
     ValueSpan { block: moved(&value.block), key: moved(&value.key), data: moved(&value.data), ..*value }

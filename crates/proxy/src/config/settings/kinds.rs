@@ -56,13 +56,13 @@ pub trait Kind {
     fn text(value: &Self::Value) -> Option<String>;
 
     /// What holds if nothing is said.
-    fn otherwise(default: &str) -> Self::Value {
-        Self::parse(default).expect("the default of a row is one of its values")
+    fn otherwise(row: &Setting) -> Self::Value {
+        Self::parse(row.default).expect("the default of a row is one of its values")
     }
 
-    /// What is compared with the least and the most.
-    fn amount(_: &Self::Value) -> Option<f64> {
-        None
+    /// What is compared with the least and the most: the number that it is written as, if nothing else is said.
+    fn amount(value: &Self::Value) -> Option<f64> {
+        Self::text(value)?.parse().ok()
     }
 }
 
@@ -155,7 +155,7 @@ impl<K: Kind> Kind for Maybe<K> {
         value.as_ref().and_then(K::text)
     }
 
-    fn otherwise(_: &str) -> Self::Value {
+    fn otherwise(_: &Setting) -> Self::Value {
         None
     }
 
@@ -180,10 +180,6 @@ impl<T: Clone + PartialEq + FromStr + Display> Kind for Number<T> {
     fn text(value: &T) -> Option<String> {
         Some(value.to_string())
     }
-
-    fn amount(value: &T) -> Option<f64> {
-        value.to_string().parse().ok()
-    }
 }
 
 /// How many event loops: by default one for each core that affinity and quota leave to the process. What the first look found counts, so
@@ -204,15 +200,10 @@ impl Kind for Loops {
         Number::text(value)
     }
 
-    fn otherwise(_: &str) -> usize {
+    fn otherwise(row: &Setting) -> usize {
         static CORES: OnceLock<usize> = OnceLock::new();
-        *CORES.get_or_init(|| {
-            thread::available_parallelism().map_or(1, usize::from).min(super::table::THREADS_MAX)
-        })
-    }
-
-    fn amount(value: &usize) -> Option<f64> {
-        Number::amount(value)
+        let cores = *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from));
+        cores.min(row.most.parse().unwrap_or(cores))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a proxy can be told, and what it goes by.
+//! What can be set for a proxy, and what is in force.
 //!
 //! ```text
 //!   table.rs, a row per setting ──▶ flags, variables, keys of the file, their checks (crates/weir); docs/configuration.md
@@ -16,9 +16,10 @@ mod table;
 mod words;
 
 pub use kinds::Form;
+pub(crate) use table::SPLIT_THREADS_MAX;
 pub use table::{PoolSettings, Settings};
 pub(crate) use words::CrewPolicy;
-pub use words::{EngineName, LogFormat, LogLevel};
+pub use words::{Engine, LogFormat, LogLevel};
 
 use kinds::Kind;
 use serde_json::Value;
@@ -46,7 +47,7 @@ pub struct Setting {
     /// Whether a reload changes it. Otherwise the proxy has to be started anew.
     pub reloads: bool,
     /// The engines that it is for, if not for all: elsewhere it is refused.
-    pub engines: &'static [EngineName],
+    pub engines: &'static [Engine],
     /// Where it may be said.
     pub place: Place,
     /// The words that it takes, each with its meaning, if it takes words.
@@ -156,12 +157,12 @@ pub trait Table: Sized {
 
     /// What of a table that was read again only a restart would change, a line each.
     fn unchangeable(&self, read: &Self) -> Vec<String> {
-        let told = |text: Option<String>| text.unwrap_or_else(|| "unset".to_owned());
+        let shown = |text: Option<String>| text.unwrap_or_else(|| "unset".to_owned());
         let pairs = self.entries().into_iter().zip(read.entries());
         pairs
             .filter(|((row, now), (_, then))| !row.reloads && now != then)
             .map(|((row, now), (_, then))| {
-                format!("{} stays {}: {} needs a restart", row.flag(), told(now), told(then))
+                format!("{} stays {}: {} needs a restart", row.flag(), shown(now), shown(then))
             })
             .collect()
     }

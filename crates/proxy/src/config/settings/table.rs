@@ -1,12 +1,12 @@
 //! The settings: one row each, in the order of the help.
 //!
-//! A row is what people are told, the name in the file, the kind of its values, and the columns of [`Setting`] that it needs. From it come
+//! A row is the help text, the name in the file, the kind of its values, and the columns of [`Setting`] that it needs. From it come
 //! the flag `--some-name`, the variable `WEIR_SOME_NAME`, the key `some_name` of the file, `/config`, `stats settings`, what a reload
 //! reports, and the table of docs/configuration.md (`WEIR_WRITE_DOCS=1 cargo test -p weir options_table`). What is to be done with a
 //! setting is said elsewhere, where its value is used: look for its name.
 
 use super::{
-    CrewPolicy, EngineName, Layer, LogFormat, LogLevel, Place, Setting, Table,
+    CrewPolicy, Engine, Layer, LogFormat, LogLevel, Place, Setting, Table,
     kinds::{
         Address, Choice, File, Hosts, Kind, Loops, Maybe, Mode, Named, Number, Port, Share, Size, Text, Time,
         Truth,
@@ -41,7 +41,7 @@ macro_rules! settings {
                     let row = rows.next().expect("there is a row for each field");
                     match layer.get(row.name) {
                         Some(text) => <$kind>::parse(text).expect("a layer has only what its rows take"),
-                        None => <$kind>::otherwise(row.default),
+                        None => <$kind>::otherwise(row),
                     }
                 };)+
                 Self { $($name,)+ }
@@ -67,13 +67,13 @@ macro_rules! settings {
     };
 }
 
-const EVENT: &[EngineName] = &[EngineName::Event];
-const POOL: &[EngineName] = &[EngineName::Pool];
-const SPLIT: &[EngineName] = &[EngineName::Split];
-const THREADED: &[EngineName] = &[EngineName::Pool, EngineName::Split];
+const EVENT: &[Engine] = &[Engine::Event];
+const POOL: &[Engine] = &[Engine::Pool];
+const SPLIT: &[Engine] = &[Engine::Split];
+const THREADED: &[Engine] = &[Engine::Pool, Engine::Split];
 
-/// Event loops that a proxy may have: more than this are a mistake.
-pub(super) const THREADS_MAX: usize = 256;
+/// More threads than this, over all servers, are too many for a machine: each has a stack and several descriptors.
+pub(crate) const SPLIT_THREADS_MAX: usize = 4096;
 
 settings! {
     /// What a proxy goes by besides its pools.
@@ -89,10 +89,10 @@ settings! {
         /// (docs/operations.md)
         admin_host: Hosts {},
         /// How requests are served (docs/engines.md)
-        engine: Choice<EngineName> { default: "event", value: "NAME", lists_words: true },
+        engine: Choice<Engine> { default: "event", value: "NAME", lists_words: true },
         /// Event loops; by default one for each core that the process may use
         threads: Loops { least: "1", most: "256", engines: EVENT },
-        /// How long a loop may wait for more before it writes, when so many clients are active that this costs nobody; 0ms: never
+        /// How long a loop may wait for more before it writes, when enough clients are active for this to cost nobody; 0ms: never
         batch_pause: Time { default: "200us", most: "1ms", why: "requests would be held up for nothing", engines: EVENT },
         /// Wait that long in every turn: for tests and benchmarks
         batch_always: Truth { default: "false", place: Place::Flag, hidden: true },
@@ -164,7 +164,7 @@ settings! {
         /// For how long it goes on serving after SIGTERM while /readyz says that it is not ready, so that no more clients are sent
         /// to it
         drain_delay: Time { default: "0s" },
-        /// Client connections at once, over all loops; more are told so and closed. Fewer where descriptors do not suffice, which
+        /// Client connections at once, over all loops; more get an error and are closed. Fewer where descriptors do not suffice, which
         /// is said at the start (docs/operations.md)
         max_connections: Number<usize> { default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },
         /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max)

@@ -23,8 +23,8 @@ fn every_default_is_a_value_and_every_bound() {
 }
 
 #[test]
-fn a_value_is_told_as_it_is_said() {
-    for (name, text, told) in [
+fn a_value_is_written_as_it_is_read() {
+    for (name, text, written) in [
         ("timeout", "1500ms", "1500ms"),
         ("timeout", "1m", "60s"),
         ("client_buffer", "1024k", "1m"),
@@ -38,22 +38,22 @@ fn a_value_is_told_as_it_is_said() {
         let layer = Layer::default().with(name, text).expect("a value");
         let settings = Settings::of(&layer);
         let entry = settings.entries().into_iter().find(|(row, _)| row.name == name);
-        assert_eq!(entry.and_then(|(_, text)| text).as_deref(), Some(told));
-        assert_eq!(layer.get(name), Some(told));
+        assert_eq!(entry.and_then(|(_, text)| text).as_deref(), Some(written));
+        assert_eq!(layer.get(name), Some(written));
     }
 }
 
 #[test]
-fn all_settings_are_told_by_name() {
-    let told = Settings::default().json();
+fn all_settings_are_reported_by_name() {
+    let reported = Settings::default().json();
     for row in Settings::ROWS {
-        assert!(told.get(row.name).is_some(), "{}", row.name);
+        assert!(reported.get(row.name).is_some(), "{}", row.name);
     }
-    assert_eq!(told["queue"], 10_000);
-    assert_eq!(told["allow_flush"], false);
-    assert_eq!(told["trace_sample"], 0.01);
-    assert_eq!(told["timeout"], "500ms");
-    assert_eq!(told["max_value"], Value::Null);
+    assert_eq!(reported["queue"], 10_000);
+    assert_eq!(reported["allow_flush"], false);
+    assert_eq!(reported["trace_sample"], 0.01);
+    assert_eq!(reported["timeout"], "500ms");
+    assert_eq!(reported["max_value"], Value::Null);
 }
 
 #[test]
@@ -72,6 +72,12 @@ fn what_a_setting_does_not_take_is_refused_with_the_reason() {
         ),
         ("buffer_limit", "1m", "1m is too little: one client may ask for more; give at least 16m"),
         ("mark_down_share", "101", "101 is out of range: give at most 100"),
+        ("workers", "1025", "1025 is out of range: give 1 to 1024"),
+        ("readers", "257", "257 is out of range: give 1 to 256"),
+        ("queue", "0", "0 is too little: every request would be refused; give at least 1"),
+        ("connect_timeout", "0s", "0s is too little: no server could be connected to; give at least 1us"),
+        ("resolve_every", "99ms", "99ms is out of range: give at least 100ms"),
+        ("server_buffer", "1k", "1k is too little: no reply would fit that is longer; give at least 4k"),
         ("workers", "many", "\"many\" is no whole number"),
         ("allow_flush", "perhaps", "\"perhaps\" is neither true nor false"),
         ("listen", "nowhere", "\"nowhere\" is no address: write host:port or unix:/path"),
@@ -107,8 +113,8 @@ fn shares_are_above_nothing_and_no_more_than_all() {
 fn sizes_have_units() {
     for (text, bytes) in [("4096b", 4096), ("0", 0), ("64k", 64 << 10), ("1 MiB", 1 << 20), ("2G", 2 << 30)] {
         assert_eq!(Size::parse(text), Ok(bytes));
-        let told = Size::text(&bytes).expect("a size is always set");
-        assert_eq!(Size::parse(&told), Ok(bytes), "{told}");
+        let written = Size::text(&bytes).expect("a size is always set");
+        assert_eq!(Size::parse(&written), Ok(bytes), "{written}");
     }
     for bad in ["", "m", "1.5m", "-1", "1t", "99999999999g", "99999999999999999999"] {
         assert!(Size::parse(bad).is_err(), "{bad}");

@@ -3,8 +3,8 @@
 use weir_dataplane::words;
 
 words! {
-    /// A way of serving, by name.
-    pub enum EngineName {
+    /// The way of serving (`docs/engines.md`). Protocol, placement, rules, stamps and reports are the same under all.
+    pub enum Engine {
         /// Event loops, each with few pipelined connections per server
         #[default]
         Event = "event",

@@ -4,16 +4,22 @@
 //! that writes for every few requests makes small batches for the servers and the clients, too, and all of them pay. So a loop may pause
 //! between reading and writing. A pause delays what is in hand by its length, and gains what arrives in it.
 //!
-//! The rule is a function of what a loop sees: how many clients are active, how often a request comes, how many requests are in the
-//! proxy or at its servers on average (L), how many clients were read in this turn, and whether the loop waits for a processor. By
-//! Little's law a request is here for R = L / X, where X is how many come per second. A pause is at most a quarter of that, and never
-//! longer than the setting: nobody waits noticeably longer than without it, whether clients wait for replies before they ask again or
-//! not. There is none while few clients are active, so that nobody waits for nobody; none if it would bring less than a request or two
-//! (and the replies to as many, for what is gained at the servers is gained at the way back, too); none if a good part of the active
-//! clients is in hand already. While the loop waits for processors, as where all share few, many clients must be active: batches are
-//! large there anyway, and with few clients a pause leaves a processor to nobody.
+//! A loop sees how many clients are active, how often a request comes, and how many clients were read in this turn. It also sees how many
+//! requests are in the proxy or at its servers on average (L), and whether it waits for a processor. Whether it pauses is a function of
+//! that alone. By Little's law a request is here for R = L / X, where X is how many come per second.
+//!
+//! | rule | why |
+//! |---|---|
+//! | a pause is at most a quarter of R | nobody waits noticeably longer, whether clients wait for replies before they ask again or not |
+//! | it is never longer than `batch_pause` | that bounds what it can cost |
+//! | there is none that would be very short | two calls and a timer would cost more than it gains |
+//! | there is none while few clients are active | there is nobody to wait for |
+//! | there is none that would bring less than two requests | two are enough: what is gained at the servers is gained with the replies on the way back, too |
+//! | there is none if a quarter of the active clients is in hand | that is a batch already |
+//! | while the loop waits for processors, as where all share few, many clients must be active | batches are large there anyway, and with few clients a pause leaves a processor to nobody |
 
 use std::mem;
+use weir_dataplane::SessionId;
 use weir_timing::Instant;
 
 /// When an event loop gathers more before it writes.
@@ -21,7 +27,7 @@ use weir_timing::Instant;
 pub(crate) enum Batching {
     /// Never: every turn ends with writing at once.
     Off,
-    /// When so many clients are active that a larger batch costs nobody.
+    /// When enough clients are active for a larger batch to cost nobody.
     Adaptive {
         /// The longest pause, in nanoseconds.
         pause_max_ns: u64,
@@ -71,20 +77,20 @@ const ACTIVE_MIN: u64 = 32;
 /// take 6 % of the throughput, with 384 they give 11 %.
 const ACTIVE_MIN_CONTENDED: u64 = 128;
 
-/// The loop waits for processors if it does for one part in so many of the time in which it could run. With a core of its own it is one
-/// in fifty to a hundred, on two shared ones one in two to six.
+/// The loop waits for processors if it spends a share of 1 / this on that, of the time in which it could run. With a core of its own the
+/// share is one in fifty to a hundred, on two shared ones one in two to six.
 pub(crate) const CONTENDED_ONE_IN: u64 = 8;
 
-/// This share of the active clients in hand (one in so many) is a batch.
+/// A share of 1 / this of the active clients is a batch, once it is in hand.
 const ENOUGH_IN_HAND: u64 = 4;
 
-/// A pause is at most this share (one in so many) of the time that a request is here.
+/// A pause is at most 1 / this of the time that a request is here.
 const SHARE_OF_RESIDENCE: u64 = 4;
 
 /// A shorter one costs more than it gains: two calls and a timer.
 const PAUSE_MIN_NS: u64 = 10_000;
 
-/// So many requests must be expected to come in a pause.
+/// At least this many requests must be expected to come in a pause.
 const GAIN_MIN: u64 = 2;
 
 /// Watches the clients of one loop, and says how long to pause.
@@ -140,7 +146,8 @@ impl Batcher {
     }
 
     /// Bytes of this client were read.
-    pub(crate) fn note_read(&mut self, client: usize) {
+    pub(crate) fn note_read(&mut self, client: SessionId) {
+        let client = client.index();
         if client >= self.heard.len() {
             self.heard.resize(client + 1, 0);
         }
@@ -154,7 +161,7 @@ impl Batcher {
         self.is_contended = is_contended;
     }
 
-    /// All that was ready was read, and that makes so many requests since the loop began: how long to pause before writing, in
+    /// All that was ready was read, and that makes this many requests since the loop began. Returns how long to pause before writing, in
     /// nanoseconds; 0: not at all.
     pub(crate) fn pause_ns(&mut self, requests: u64, now: Instant) -> u64 {
         let since_last_ns = now.saturating_since(mem::replace(&mut self.read, now));
@@ -171,7 +178,7 @@ impl Batcher {
         pause_ns(self.batching, self.pace, self.in_hand, self.is_contended)
     }
 
-    /// A turn is over: what was in hand is written, and so many requests wait for replies.
+    /// A turn is over: what was in hand is written, and this many requests wait for replies.
     pub(crate) fn note_turn(&mut self, in_service: usize) {
         self.in_hand = 0;
         self.in_service = in_service as u64;
@@ -199,7 +206,7 @@ mod tests {
     const PAUSE_MAX_NS: u64 = 200_000;
     const ADAPTIVE: Batching = Batching::Adaptive { pause_max_ns: PAUSE_MAX_NS };
 
-    /// So many clients that send so many requests per second, which are here for so many microseconds.
+    /// This many clients, which send this many requests per second. The requests are here for this many microseconds.
     fn pace(active: u64, requests_per_second: u64, residence_us: u64) -> Pace {
         Pace { active, interval_ns: 1_000_000_000 / requests_per_second, residence_ns: residence_us * 1_000 }
     }
@@ -268,7 +275,7 @@ mod tests {
     #[test]
     fn a_loop_that_has_seen_nothing_yet_does_not_pause() {
         let mut batcher = Batcher::new(ADAPTIVE, Instant::ZERO);
-        (0..1_000).for_each(|client| batcher.note_read(client));
+        (0..1_000).map(SessionId::from_index).for_each(|client| batcher.note_read(client));
         batcher.note_turn(1_000);
         assert_eq!(batcher.pause_ns(1_000, Instant::from_nanos(WINDOW_NS - 1)), 0);
     }
@@ -277,7 +284,7 @@ mod tests {
     fn clients_are_counted_once_per_window_and_forgotten_when_they_fall_silent() {
         let mut batcher = Batcher::new(ADAPTIVE, Instant::ZERO);
         for read in 0..800 {
-            batcher.note_read(read % 100);
+            batcher.note_read(SessionId::from_index(read % 100));
         }
         batcher.note_turn(320);
         assert_eq!(batcher.pause_ns(1_600, Instant::from_nanos(WINDOW_NS)), PAUSE_MAX_NS);

@@ -37,7 +37,7 @@ use std::{
     thread,
     time::Duration,
 };
-use weir_dataplane::{Counters, Dataplane, Event, Report, SessionId, StatsTopic};
+use weir_dataplane::{Counters, Dataplane, Event, Report, RequestKey, SessionId, Slot, StatsTopic};
 use weir_routing::Server;
 use weir_timing::Instant;
 
@@ -63,7 +63,7 @@ pub(crate) struct EventLoop {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) enum Peer {
-    Server(usize),
+    Server(Slot),
     Client(SessionId),
 }
 
@@ -85,7 +85,7 @@ impl EventLoop {
             outlet: making.windows.add_thread(name, &mut dataplane),
             traces: tracing.map(|tracing| tracing.begin(index, at_door, &mut dataplane)),
             dataplane,
-            servers: ServerLinks::new(making.whereabouts.clone()),
+            servers: ServerLinks::new(making.addresses.clone()),
             door,
             clock,
             now,
@@ -120,11 +120,11 @@ impl EventLoop {
         &mut self.dataplane
     }
 
-    /// Serves until it was told to drain and has.
+    /// Serves until it is asked to drain and has drained.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
         batching::allow_short_pauses();
-        // Here, for it is of the thread that makes it.
+        // Here, for it belongs to the thread that makes it.
         let mut contention = CpuContention::at_one_in(batching::CONTENDED_ONE_IN);
         // The servers of the first table are to be connected to. Nobody wakes a loop for that, and its first wait may be long.
         self.carry_out_events();
@@ -169,7 +169,7 @@ impl EventLoop {
         self.dataplane.handle_time(self.now);
         self.carry_out_events();
         self.write_all();
-        if self.carry_out_events() > 0 {
+        if self.carry_out_events() {
             self.read_clock();
         }
         if self.dataplane.has_changes() {
@@ -216,11 +216,13 @@ impl EventLoop {
         }
     }
 
+    #[inline]
     pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         self.door.wait(events, self.dataplane.poll_timeout(), self.now)
     }
 
     /// Reads what is ready, and takes what has come by mail.
+    #[inline]
     pub(crate) fn read_ready(&mut self, events: &Events) {
         door::read_ready(self, events);
     }
@@ -245,7 +247,7 @@ impl EventLoop {
         }
     }
 
-    fn write_server(&mut self, server: usize) {
+    fn write_server(&mut self, server: Slot) {
         let Some(mut stream) = self.servers.stream(server) else { return };
         match stream.write(self.dataplane.server_output(server)) {
             Ok(count) => {
@@ -257,7 +259,7 @@ impl EventLoop {
     }
 
     fn write_client(&mut self, id: SessionId) {
-        let Some(Some(client)) = self.clients.get_mut(id) else { return };
+        let Some(Some(client)) = self.clients.get_mut(id.index()) else { return };
         match client.stream().write(self.dataplane.client_output(id)) {
             Ok(count) => {
                 let now = self.stamp();
@@ -269,9 +271,19 @@ impl EventLoop {
 
     // ── connections ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Returns how many there were.
-    fn carry_out_events(&mut self) -> usize {
-        let mut count = 0;
+    /// Returns whether there were any.
+    #[inline]
+    fn carry_out_events(&mut self) -> bool {
+        let has_events = self.dataplane.has_events();
+        if has_events {
+            self.carry_out_all();
+        }
+        has_events
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn carry_out_all(&mut self) {
         while let Some(event) = self.dataplane.poll_event() {
             match event {
                 Event::Connect(server) => self.connect(server),
@@ -280,9 +292,7 @@ impl EventLoop {
                 Event::Resume(id) => self.door.read_later(Peer::Client(id)),
                 Event::Stats { request, topic } => self.ask(request, topic),
             }
-            count += 1;
         }
-        count
     }
 
     /// What has become of servers; together with what other threads see it may be a line in a log.
@@ -294,7 +304,7 @@ impl EventLoop {
     }
 
     /// A loop never waits for the others; the thread that it asks does.
-    fn ask(&mut self, request: usize, topic: StatsTopic) {
+    fn ask(&mut self, request: RequestKey, topic: StatsTopic) {
         if self.questions.try_send(Question { from: self.index, request, topic }).is_err() {
             Host::answer_stats(self, request, BUSY.to_vec());
         }
@@ -308,28 +318,28 @@ impl EventLoop {
     }
 
     fn close_client(&mut self, id: SessionId) {
-        self.clients[id] = None;
+        self.clients[id.index()] = None;
         self.dataplane.handle_client_closed(id);
     }
 
     // ── connections to servers ─────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The dataplane wants a connection to this server.
-    fn connect(&mut self, slot: usize) {
+    fn connect(&mut self, slot: Slot) {
         let (endpoint, door) = (&self.dataplane.server(slot).endpoint, &self.door);
         let watch = |stream: &mut Stream| door.watch(token(Peer::Server(slot)), stream);
         let begun = self.servers.connect(slot, endpoint, self.now, watch);
         self.note_begun(slot, begun);
     }
 
-    fn try_next_address(&mut self, slot: usize) {
+    fn try_next_address(&mut self, slot: Slot) {
         let (endpoint, door) = (&self.dataplane.server(slot).endpoint, &self.door);
         let watch = |stream: &mut Stream| door.watch(token(Peer::Server(slot)), stream);
         let begun = self.servers.try_next_address(slot, endpoint, self.now, watch);
         self.note_begun(slot, begun);
     }
 
-    fn note_begun(&mut self, slot: usize, (progress, shortage): (Progress, Shortage)) {
+    fn note_begun(&mut self, slot: Slot, (progress, shortage): (Progress, Shortage)) {
         if shortage != Shortage::default() {
             shortage.count(self.dataplane.counters_mut());
         }
@@ -339,7 +349,7 @@ impl EventLoop {
     }
 
     /// A connection that was begun has become ready for something.
-    fn finish_connecting(&mut self, slot: usize) {
+    fn finish_connecting(&mut self, slot: Slot) {
         match self.servers.look(slot) {
             Progress::Connected => {
                 let now = self.read_clock();
@@ -352,12 +362,12 @@ impl EventLoop {
     }
 
     /// The dataplane wants no connection to this number's server any more.
-    fn disconnect(&mut self, slot: usize) {
+    fn disconnect(&mut self, slot: Slot) {
         let is_kept = self.dataplane.connected_servers().any(|connected| connected == slot);
         self.servers.disconnect(slot, is_kept);
     }
 
-    fn lose_server(&mut self, slot: usize, ended: Ended) {
+    fn lose_server(&mut self, slot: Slot, ended: Ended) {
         self.servers.lose(slot);
         let now = self.read_clock();
         match ended {
@@ -372,7 +382,7 @@ impl EventLoop {
         self.servers.slots().for_each(|slot| self.renew_if_moved(slot));
     }
 
-    fn renew_if_moved(&mut self, slot: usize) {
+    fn renew_if_moved(&mut self, slot: Slot) {
         if self.servers.has_moved(slot, &self.dataplane.server(slot).endpoint) {
             self.dataplane.handle_server_moved(slot);
         }
@@ -409,6 +419,7 @@ impl EventLoop {
 
 impl Host for EventLoop {
     type Peer = Peer;
+    type Client = SessionId;
 
     #[inline]
     fn door(&mut self) -> &mut Door<Peer> {
@@ -438,10 +449,10 @@ impl Host for EventLoop {
     }
 
     fn seat(&mut self, id: SessionId, client: Admitted) {
-        if id >= self.clients.len() {
-            self.clients.resize_with(id + 1, || None);
+        if id.index() >= self.clients.len() {
+            self.clients.resize_with(id.index() + 1, || None);
         }
-        self.clients[id] = Some(client);
+        self.clients[id.index()] = Some(client);
     }
 
     fn unseat(&mut self, id: SessionId) {
@@ -449,7 +460,7 @@ impl Host for EventLoop {
     }
 
     fn client_ids(&self) -> Vec<SessionId> {
-        (0..self.clients.len()).collect()
+        (0..self.clients.len()).map(SessionId::from_index).collect()
     }
 
     #[inline]
@@ -457,7 +468,7 @@ impl Host for EventLoop {
         match peer {
             // What is left of a client that is not to be read is read after `Event::Resume`.
             Peer::Client(id) if self.dataplane.wants_read(id) => {
-                self.clients.get(id)?.as_ref().map(Admitted::stream)
+                self.clients.get(id.index())?.as_ref().map(Admitted::stream)
             }
             Peer::Server(server) if self.dataplane.server_is_up(server) => self.servers.stream(server),
             Peer::Client(_) | Peer::Server(_) => None,
@@ -516,7 +527,7 @@ impl Host for EventLoop {
         let _ = reply.send(report);
     }
 
-    fn answer_stats(&mut self, request: usize, text: Vec<u8>) {
+    fn answer_stats(&mut self, request: RequestKey, text: Vec<u8>) {
         self.dataplane.counters_mut().stats_refused += u64::from(text == BUSY);
         self.dataplane.handle_stats(request, text, self.clock.now());
     }
@@ -540,12 +551,16 @@ impl Host for EventLoop {
 /// Servers and clients share the numbers behind the waker's: there may be any number of either.
 fn token(peer: Peer) -> Token {
     match peer {
-        Peer::Server(server) => Token(1 + 2 * server),
-        Peer::Client(id) => Token(2 + 2 * id),
+        Peer::Server(server) => Token(1 + 2 * server.index()),
+        Peer::Client(id) => Token(2 + 2 * id.index()),
     }
 }
 
 fn peer(token: Token) -> Peer {
     let index = token.0 - 1;
-    if index.is_multiple_of(2) { Peer::Server(index / 2) } else { Peer::Client(index / 2) }
+    if index.is_multiple_of(2) {
+        Peer::Server(Slot::from_index(index / 2))
+    } else {
+        Peer::Client(SessionId::from_index(index / 2))
+    }
 }

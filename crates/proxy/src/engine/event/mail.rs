@@ -61,7 +61,7 @@ impl MailRoom {
     /// Hands over all that the dataplane has for others.
     pub(crate) fn send(&mut self, dataplane: &mut Dataplane) -> io::Result<()> {
         while let Some((to, mail)) = dataplane.poll_mail() {
-            self.batches[to].push(mail);
+            self.batches[to.index()].push(mail);
         }
         for (batch, to) in self.batches.iter_mut().zip(&self.boxes).filter(|(batch, _)| !batch.is_empty()) {
             // A loop that has ended did so because the time for that was up; this one's is, too.

@@ -20,12 +20,13 @@ use crate::{
 };
 use mio::net::{TcpStream, UnixStream};
 use std::{io, mem, net::SocketAddr, path::Path, sync::Arc};
+use weir_dataplane::Slot;
 use weir_routing::Endpoint;
 use weir_timing::Instant;
 
 /// Where servers are, and who is asked when that may have changed.
 #[derive(Clone)]
-pub(crate) struct Whereabouts {
+pub(crate) struct AddressBookHandle {
     book: Arc<AddressBook>,
     resolver: ResolverHandle,
     descriptors: Arc<Descriptors>,
@@ -33,7 +34,7 @@ pub(crate) struct Whereabouts {
     tcp: TcpTimeouts,
 }
 
-impl Whereabouts {
+impl AddressBookHandle {
     pub(crate) fn new(
         book: Arc<AddressBook>,
         resolver: ResolverHandle,
@@ -50,7 +51,7 @@ impl Whereabouts {
 }
 
 pub(super) struct ServerLinks {
-    whereabouts: Whereabouts,
+    addresses: AddressBookHandle,
     links: Vec<ServerLink>,
 }
 
@@ -80,37 +81,37 @@ pub(super) enum Progress {
 }
 
 impl ServerLinks {
-    pub(super) fn new(whereabouts: Whereabouts) -> Self {
-        Self { whereabouts, links: Vec::new() }
+    pub(super) fn new(addresses: AddressBookHandle) -> Self {
+        Self { addresses, links: Vec::new() }
     }
 
     /// The numbers that had a connection.
-    pub(super) fn slots(&self) -> std::ops::Range<usize> {
-        0..self.links.len()
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        (0..self.links.len()).map(Slot::from_index)
     }
 
     /// The connection to read from and to write to.
     #[inline]
-    pub(super) fn stream(&self, slot: usize) -> Option<&Stream> {
-        self.links[slot].stream.as_ref()
+    pub(super) fn stream(&self, slot: Slot) -> Option<&Stream> {
+        self.links[slot.index()].stream.as_ref()
     }
 
     /// Begins to connect to this server; `watch` is given the socket.
     pub(super) fn connect(
         &mut self,
-        slot: usize,
+        slot: Slot,
         endpoint: &Endpoint,
         now: Instant,
         watch: impl Fn(&mut Stream) -> io::Result<()>,
     ) -> (Progress, Shortage) {
-        if slot >= self.links.len() {
-            self.links.resize_with(slot + 1, ServerLink::default);
+        if slot.index() >= self.links.len() {
+            self.links.resize_with(slot.index() + 1, ServerLink::default);
         }
-        let link = &mut self.links[slot];
+        let link = &mut self.links[slot.index()];
         link.tried = 0;
         if mem::replace(&mut link.known, true) {
             // It was lost, or could not be made. The next attempt will know what is found out now.
-            self.whereabouts.resolver.look_up(endpoint);
+            self.addresses.resolver.look_up(endpoint);
         }
         self.try_next_address(slot, endpoint, now, watch)
     }
@@ -118,14 +119,14 @@ impl ServerLinks {
     /// The addresses of a name are tried in turn, each at once when the one before has failed.
     pub(super) fn try_next_address(
         &mut self,
-        slot: usize,
+        slot: Slot,
         endpoint: &Endpoint,
         now: Instant,
         watch: impl Fn(&mut Stream) -> io::Result<()>,
     ) -> (Progress, Shortage) {
-        let Whereabouts { book, descriptors, .. } = &self.whereabouts;
+        let AddressBookHandle { book, descriptors, .. } = &self.addresses;
         let (link, addresses, mut shortage) =
-            (&mut self.links[slot], book.addresses(endpoint), Shortage::default());
+            (&mut self.links[slot.index()], book.addresses(endpoint), Shortage::default());
         loop {
             let begun =
                 link.begin(endpoint, addresses, |connect| descriptors.connect(&mut shortage, now, connect));
@@ -138,13 +139,13 @@ impl ServerLinks {
     }
 
     /// A connection that was begun has become ready for something.
-    pub(super) fn look(&mut self, slot: usize) -> Progress {
-        let link = &mut self.links[slot];
+    pub(super) fn look(&mut self, slot: Slot) -> Progress {
+        let link = &mut self.links[slot.index()];
         let Some(stream) = &link.stream else { return Progress::Open };
         match stream.connected() {
             Some(true) => {
                 stream.send_at_once();
-                self.whereabouts.tcp.guard_server(stream);
+                self.addresses.tcp.guard_server(stream);
                 Progress::Connected
             }
             Some(false) => {
@@ -156,29 +157,29 @@ impl ServerLinks {
     }
 
     /// There is no connection to this number's server any more.
-    pub(super) fn lose(&mut self, slot: usize) {
-        self.links[slot].stream = None;
-        self.whereabouts.descriptors.note_closed();
+    pub(super) fn lose(&mut self, slot: Slot) {
+        self.links[slot.index()].stream = None;
+        self.addresses.descriptors.note_closed();
     }
 
     /// The connection to this number's server is wanted no more; the next may be another server's, unless the number `is_kept`. What the
     /// kernel still has is not sent: it would come behind what goes over the next connection.
-    pub(super) fn disconnect(&mut self, slot: usize, is_kept: bool) {
+    pub(super) fn disconnect(&mut self, slot: Slot, is_kept: bool) {
         // A server that leaves may never have been needed.
-        let Some(link) = self.links.get_mut(slot) else { return };
+        let Some(link) = self.links.get_mut(slot.index()) else { return };
         link.stream.take().iter().for_each(Stream::drop_unsent);
-        self.whereabouts.descriptors.note_closed();
+        self.addresses.descriptors.note_closed();
         link.known = is_kept;
     }
 
     /// Some names have other addresses.
     pub(super) fn take_addresses(&mut self, book: Arc<AddressBook>) {
-        self.whereabouts.take_addresses(book);
+        self.addresses.take_addresses(book);
     }
 
     /// Whether the connection to this server leads where it is not any more.
-    pub(super) fn has_moved(&self, slot: usize, endpoint: &Endpoint) -> bool {
-        let (link, addresses) = (&self.links[slot], self.whereabouts.book.addresses(endpoint));
+    pub(super) fn has_moved(&self, slot: Slot, endpoint: &Endpoint) -> bool {
+        let (link, addresses) = (&self.links[slot.index()], self.addresses.book.addresses(endpoint));
         let moved = link.to.is_some_and(|to| !addresses.is_empty() && !addresses.contains(&to));
         moved && link.stream.is_some()
     }

@@ -25,6 +25,7 @@ impl Serving {
             station: self.name,
             server: self.home.as_ref().map(|server| server.name.clone()),
             threads: 1,
+            crew: None,
             measured: self.station.report(now),
         };
         (!self.is_spare || self.station.length() > 0).then_some(entry)

@@ -109,13 +109,13 @@ impl Crew {
     pub(super) fn take_routing(&mut self, routing: &Routing) {
         self.making.config.table = Arc::clone(routing.table());
         self.making.config.settings.timeout = Duration::from_nanos(routing.timeout_ns());
-        self.making.whereabouts.take_addresses(Arc::clone(routing.book()));
+        self.making.addresses.take_addresses(Arc::clone(routing.book()));
         self.limits.timeout_ns = routing.timeout_ns();
     }
 
     /// Those who come later go by this book.
     pub(super) fn take_addresses(&mut self, book: &Arc<AddressBook>) {
-        self.making.whereabouts.take_addresses(Arc::clone(book));
+        self.making.addresses.take_addresses(Arc::clone(book));
     }
 
     /// A station for `server`, with all its threads. `number` is that of its first queue.

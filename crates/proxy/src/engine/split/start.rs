@@ -14,11 +14,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A network thread, and so many readers and a writer for each server.
-pub(crate) struct Split {
-    pub(in crate::engine) readers: usize,
-    pub(in crate::engine) queue_len_max: usize,
-}
+/// A network thread, and for each server a writer and this many readers.
+pub(crate) struct Split;
 
 impl StartEngine for Split {
     fn start(&self, making: &Making) -> Result<Started, RunError> {
@@ -29,14 +26,14 @@ impl StartEngine for Split {
         let reporting = ReportingThreads::new([door.clone()]);
         let dataplane = config.dataplane(0);
         let limits = Limits {
-            length_max: self.queue_len_max,
+            length_max: config.settings.queue,
             timeout_ns: dataplane.timeout_ns,
             orders_writes: false,
             crew: config.settings.crew,
         };
         // Without replicas a key is on one server, to which its writes go in one order.
         let fence = config.is_replicated().then(|| Arc::new(Fence::default()));
-        let crew = Crew::new(making, reporting.clone(), door.clone(), self.readers, limits, fence);
+        let crew = Crew::new(making, reporting.clone(), door.clone(), config.settings.readers, limits, fence);
         let stations = Arc::new(Stations::new(crew, dataplane.limits));
         let shared = network.share(Box::new(Arc::clone(&stations)), &dataplane);
         stations.open(&shared)?;

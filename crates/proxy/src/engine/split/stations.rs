@@ -11,7 +11,7 @@
 
 use crate::engine::split::crew::{Crew, Station};
 use crate::{
-    config::engine::SPLIT_THREADS_MAX,
+    config::settings::SPLIT_THREADS_MAX,
     connections::names::AddressBook,
     engine::{
         event::serving::is_same,
@@ -101,7 +101,7 @@ impl Stations {
         read(&self.map)
     }
 
-    /// What is told of the queues in windows: those of reads together, and those of writes.
+    /// What is reported of the queues in windows: those of reads together, and those of writes.
     pub(super) fn windows(&self) -> Vec<Arc<dyn windows::Queue>> {
         let of = |name, pick| Arc::new(Kind { name, pick, map: Arc::clone(&self.map) });
         vec![of("read-queues", |station| &station.reads), of("write-queues", |station| &station.writes)]
@@ -253,11 +253,17 @@ impl Queues for Arc<Stations> {
         let mut queue = QueueReport::default();
         for station in &map.all {
             for (name, of) in [("read-queue", &station.reads), ("write-queue", &station.writes)] {
-                let QueueState { measured, ever, home, .. } = of.report();
+                let QueueState { measured, ever, home, crew, .. } = of.report();
                 queue += ever.population;
                 let server = home.map(|server| server.name);
                 if server.is_some() || measured.population.length > 0 {
-                    report.stations.push(StationEntry { station: name, server, threads: 0, measured });
+                    report.stations.push(StationEntry {
+                        station: name,
+                        server,
+                        threads: 0,
+                        crew: Some(crew),
+                        measured,
+                    });
                 }
             }
         }

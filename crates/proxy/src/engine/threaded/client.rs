@@ -50,9 +50,9 @@ struct Turn {
     unread_since: Instant,
     /// The network thread will offer nothing more, and wants to know when all is answered.
     finished: bool,
-    /// The network thread does not read because more than so many bytes or too many requests wait, and wants to know when less does.
+    /// The network thread does not read because more than this many bytes or too many requests wait, and wants to know when less does.
     paused: Option<usize>,
-    /// The connection is broken. What waits is still carried out, and nobody is told.
+    /// The connection is broken. What waits is still carried out, and its replies are dropped.
     broken: bool,
 }
 
@@ -203,7 +203,7 @@ impl Client {
                     turn.unsent = Some(unsent);
                     return Next::default();
                 }
-                dataplane.finish_unsent(&mut unsent, clock.now());
+                dataplane.note_unsent_written(&mut unsent, clock.now());
                 turn.next()
             }
             None => {
@@ -231,8 +231,8 @@ impl Client {
 
     // ── whoever has served a request ───────────────────────────────────────────────────────────────────────────────────────
 
-    /// Writes the reply that is complete on a lent session, and frees that session. `None`: no reply is complete.
-    /// The request has read so many keys.
+    /// Writes the reply that is complete on a lent session, and frees that session. `None`: no reply is complete. The request has read this
+    /// many keys.
     pub(crate) fn answer(
         &self,
         dataplane: &mut Dataplane,
@@ -252,14 +252,14 @@ impl Client {
         };
         match written {
             Some(count) => {
-                let unsent = dataplane.finish_lent(session, count, clock.now());
+                let unsent = dataplane.release_lent(session, count, clock.now());
                 turn.habits.note(keys, count + unsent.as_ref().map_or(0, Unsent::len));
                 if let Some(mut unsent) = unsent {
                     // Of a large reply one piece after the other is written.
                     let more = if count == offered { self.write_pieces(&mut unsent) } else { Some(0) };
                     dataplane.counters_mut().client_bytes_written += more.unwrap_or(0) as u64;
                     if unsent.is_empty() {
-                        dataplane.finish_unsent(&mut unsent, clock.now());
+                        dataplane.note_unsent_written(&mut unsent, clock.now());
                         return Some(turn.next());
                     }
                     if more.is_none() {

@@ -1,4 +1,6 @@
-//! What the engines with threads share: one network thread, queues, and workers that serve one request at a time.
+//! What the engines with threads share: one network thread, queues, and workers.
+//!
+//! A worker serves one request at a time. The writer of a server, under engine split, serves many.
 //!
 //! One request of a session is in service at a time; those that it sent meanwhile wait in the session (`client`). A worker is an event
 //! loop without clients of its own: it takes a request, hands it to its dataplane, turns until the reply is whole, and writes it to the
@@ -19,7 +21,7 @@
 //! | `queue/fence` | times at which nobody writes |
 //! | `queue/order` | one order of writes per key |
 //! | `queue/wide` | reads that bring much, and how many of them are served at once |
-//! | `worker` | serves one request after the other |
+//! | `worker` | serves the requests of its queue: one at a time, or as many as its capacity |
 //!
 //! No thread does anything but memory work and one write to one socket while it holds a lock.
 

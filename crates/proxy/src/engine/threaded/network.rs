@@ -31,10 +31,10 @@ use std::{
     io, mem,
     sync::{Arc, atomic::Ordering, mpsc::Sender},
 };
-use weir_dataplane::{Counters, Dataplane, Event, Fault, Report, SCARCE_LOOK_NS, SessionId};
+use weir_dataplane::{Counters, Dataplane, Event, Fault, Report, RequestKey, SCARCE_LOOK_NS, SessionId};
 use weir_timing::Instant;
 
-/// Threads wait for processors if the network thread does for one part in so many of the time in which it could run.
+/// Threads wait for processors if the network thread does so for at least 1 / this of the time in which it could run.
 const CONTENDED_ONE_IN: u64 = 4;
 
 pub(crate) struct Network {
@@ -48,7 +48,7 @@ pub(crate) struct Network {
     outlet: Outlet,
     traces: Option<Traces>,
     /// How many writes had waited for another one when the last window was handed over.
-    key_waits_told: u64,
+    key_waits_reported: u64,
     /// Where refused requests are answered.
     refusals: SessionId,
     /// When the first client may be overdue; `None` if none can be.
@@ -73,7 +73,7 @@ impl Network {
             refusals: dataplane.lend_session(now),
             outlet: making.windows.add_thread("network", &mut dataplane),
             traces: tracing.map(|tracing| tracing.begin(number, DOOR, &mut dataplane)),
-            key_waits_told: 0,
+            key_waits_reported: 0,
             door,
             clock,
             shared,
@@ -85,7 +85,7 @@ impl Network {
         }
     }
 
-    /// Serves until it was told to drain and has; then the workers end too.
+    /// Serves until it is asked to drain and has drained; then the workers end too.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let served = self.serve();
         let ended = self.shared.queues.end();
@@ -149,7 +149,7 @@ impl Network {
             self.watch_clients(SCARCE_LOOK_NS);
         }
         if is_within_request {
-            self.watch_clients(self.config.patience.request_ns);
+            self.watch_clients(self.config.client_timeouts.request_ns);
         }
         refused.into_iter().for_each(|job| self.deny(job, Fault::Queue));
         self.close_if_settled(id);
@@ -158,7 +158,7 @@ impl Network {
     /// The client will send no more: what it sent is answered.
     fn handle_finished(&mut self, id: usize) {
         let Some(session) = self.sessions.get_mut(id) else { return };
-        session.intake.finish();
+        session.intake.end_input();
         self.close_if_settled(id);
     }
 
@@ -224,7 +224,7 @@ impl Network {
                 self.resume(id);
             } else {
                 self.close_if_settled(id);
-                self.watch_clients(self.config.patience.unread_ns);
+                self.watch_clients(self.config.client_timeouts.unread_ns);
                 let budget = self.dataplane.budget();
                 if budget.excess_of(budget.held()) > 0 {
                     self.watch_clients(SCARCE_LOOK_NS);
@@ -252,7 +252,7 @@ impl Network {
         let excess = budget.excess_of(budget.held());
         let doing =
             |(id, session): (usize, &Session)| Some((id, session.doing()?, session.client.unsent_bytes()));
-        let found = self.config.patience.look(self.sessions.iter().filter_map(doing), excess, now);
+        let found = self.config.client_timeouts.look(self.sessions.iter().filter_map(doing), excess, now);
         self.clients_due = found.next_look;
         if excess > 0 {
             self.watch_clients(SCARCE_LOOK_NS);
@@ -280,7 +280,7 @@ impl Network {
         let Some(session) = self.sessions.get(id).filter(|session| !session.intake.is_paused()) else {
             return;
         };
-        if session.intake.is_finished() {
+        if session.intake.has_ended_input() {
             self.handle_finished(id);
         } else {
             self.door.read_later(id);
@@ -319,10 +319,10 @@ impl Network {
         if let Some(traces) = &self.traces {
             traces.hand_over(&mut self.dataplane);
         }
-        let Self { outlet, dataplane, sessions, shared, key_waits_told, .. } = self;
+        let Self { outlet, dataplane, sessions, shared, key_waits_reported, .. } = self;
         outlet.hand_over(dataplane, |window| {
             let key_waits = shared.queues.key_waits();
-            window.counters.queue_key_waits = key_waits - mem::replace(key_waits_told, key_waits);
+            window.counters.queue_key_waits = key_waits - mem::replace(key_waits_reported, key_waits);
             window.sessions = sessions.iter().filter(|(_, session)| !session.gone).count() as u64;
             // Of servers it knows nothing.
             window.servers.clear();
@@ -332,6 +332,7 @@ impl Network {
 
 impl Host for Network {
     type Peer = usize;
+    type Client = usize;
 
     #[inline]
     fn door(&mut self) -> &mut Door<usize> {
@@ -370,7 +371,7 @@ impl Host for Network {
         let session = Session::new(client, number, self.config.limits, budget, self.clock.now());
         let key = self.sessions.insert(session);
         debug_assert_eq!(key, id, "nobody came in between");
-        self.watch_clients(self.config.patience.idle_ns);
+        self.watch_clients(self.config.client_timeouts.idle_ns);
     }
 
     fn unseat(&mut self, _: usize) {
@@ -418,7 +419,7 @@ impl Host for Network {
     }
 
     /// Nothing is asked here that would be answered so.
-    fn answer_stats(&mut self, _: usize, _: Vec<u8>) {}
+    fn answer_stats(&mut self, _: RequestKey, _: Vec<u8>) {}
 
     fn take_routing(&mut self, routing: Routing) {
         let now = self.clock.now();

@@ -43,6 +43,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
+use weir_dataplane::CrewSize;
 use weir_routing::Server;
 use weir_timing::{Instant, QueueReport, Station, StationReport};
 
@@ -120,6 +121,8 @@ pub(crate) struct QueueState {
     /// How many writes had to wait for another.
     pub(in crate::engine) key_waits: u64,
     pub(in crate::engine) home: Option<Server>,
+    /// How many of its workers may serve at once.
+    pub(in crate::engine) crew: CrewSize,
 }
 
 /// What a worker goes by for every request that it takes later.
@@ -383,7 +386,7 @@ impl Queue {
         self.fence.is_some() && job.owns && matches!(job.request.writes, Some(Scope::Key(_)))
     }
 
-    /// So many writes of that kind are done that were given up.
+    /// This many writes of that kind are done that were given up.
     pub(crate) fn leave_fence(&self, count: usize) {
         if let Some(fence) = self.fence.as_ref().filter(|_| count > 0) {
             fence.leave(count);
@@ -535,10 +538,12 @@ impl Queue {
 
     pub(crate) fn report(&self) -> QueueState {
         let inner = self.inner();
-        let measured = inner.station.report(self.clock.now());
+        let now = self.clock.now();
+        let measured = inner.station.report(now);
         let mut ever = measured;
         ever += inner.former;
-        QueueState { measured, ever, key_waits: inner.key_waits, home: inner.home.clone() }
+        let crew = inner.wake_ups.crew(now);
+        QueueState { measured, ever, key_waits: inner.key_waits, home: inner.home.clone(), crew }
     }
 
     /// The server that those who take from it are connected to, if they belong to one.

@@ -21,7 +21,7 @@ use weir_timing::Instant;
 const GRACE_NS: u64 = 10_000_000;
 
 /// How long after its end a window is waited for at most. What comes later is added to the next one.
-const PATIENCE_NS: u64 = 3 * WINDOW_NS;
+const WAIT_MAX_NS: u64 = 3 * WINDOW_NS;
 
 const WINDOW_NS: u64 = 1_000_000_000;
 
@@ -112,17 +112,17 @@ impl Collector {
             }
             self.look_at_queues();
             let goes_on = self.receive_until(ends.plus(GRACE_NS));
-            let late = ends.plus(PATIENCE_NS);
+            let late = ends.plus(WAIT_MAX_NS);
             while self.shared.is_awaited(self.next) && self.clock.now() < late {
                 match self.parts.recv_timeout(LOOK_EVERY) {
-                    Ok(part) => self.take(&part),
+                    Ok(part) => self.take(part),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
             // Whoever has moved on has handed over before.
             while let Ok(part) = self.parts.try_recv() {
-                self.take(&part);
+                self.take(part);
             }
             self.close(WINDOW_NS);
             if !goes_on {
@@ -141,20 +141,20 @@ impl Collector {
                 return true;
             }
             match self.parts.recv_timeout(Duration::from_nanos(until.saturating_since(now))) {
-                Ok(part) => self.take(&part),
+                Ok(part) => self.take(part),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
     }
 
-    fn take(&mut self, part: &Part) {
+    fn take(&mut self, part: Part) {
         let mut index = part.window.index;
         if index < self.next {
             self.ring.parts_late.fetch_add(1, Ordering::Relaxed);
             index = self.next;
         }
-        self.pending.entry(index).or_default().add(part.thread, &part.window);
+        self.pending.entry(index).or_default().add(part.thread, part.window);
     }
 
     fn look_at_queues(&mut self) {

@@ -60,7 +60,7 @@ pub(crate) trait Queue: Send + Sync {
 }
 
 impl Hub {
-    /// A hub for about so many threads, and where the collector takes what they hand over.
+    /// A hub for about this many threads, and where the collector takes what they hand over.
     pub(crate) fn new(threads: usize) -> (Self, Receiver<Part>, Arc<Shared>) {
         // Two seconds of every thread: the collector takes them within milliseconds.
         let (parts, receiver) = sync_channel(2 * threads + 16);
@@ -79,7 +79,7 @@ impl Hub {
             parts: self.parts.clone(),
             shared: Arc::clone(&self.shared),
             open,
-            told: NO_WINDOW,
+            reported: NO_WINDOW,
         }
     }
 }
@@ -106,7 +106,7 @@ pub(crate) struct Outlet {
     shared: Arc<Shared>,
     open: Arc<AtomicU64>,
     /// What `open` says.
-    told: u64,
+    reported: u64,
 }
 
 impl Outlet {
@@ -115,7 +115,7 @@ impl Outlet {
     #[inline]
     pub(crate) fn hand_over(&mut self, dataplane: &mut Dataplane, complete: impl FnMut(&mut LoopWindow)) {
         let open = dataplane.used_window().unwrap_or(NO_WINDOW);
-        if open != self.told || dataplane.has_window() {
+        if open != self.reported || dataplane.has_window() {
             self.hand_over_ended(dataplane, complete);
         }
     }
@@ -129,8 +129,8 @@ impl Outlet {
             }
         }
         // After what was handed over, so that who sees this has got that.
-        self.told = dataplane.used_window().unwrap_or(NO_WINDOW);
-        self.open.store(self.told, Ordering::Release);
+        self.reported = dataplane.used_window().unwrap_or(NO_WINDOW);
+        self.open.store(self.reported, Ordering::Release);
     }
 
     /// To be called when the thread ends: its last window is shorter.

@@ -40,15 +40,15 @@ impl Sum {
         Self { queues: vec![QueueReport::default(); queues.len()], ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, thread: usize, part: &LoopWindow) {
+    pub(super) fn add(&mut self, thread: usize, part: LoopWindow) {
         self.counters.merge(&part.counters);
-        add_servers(&mut self.servers, &part.servers);
         let turns = self.threads.entry(thread).or_default();
         turns.count += part.measured.turn_time().count();
         turns.busy_ns += part.measured.turn_time().sum();
         self.measured.merge_requests_and_turns(&part.measured);
         let servers = part.servers.iter().map(ServerWindow::quiet).collect();
         self.latest.insert(thread, Latest { sessions: part.sessions, in_service: part.in_service, servers });
+        add_servers(&mut self.servers, part.servers);
     }
 
     /// `before`: what the threads said last, and the queues at the end of the window before; is brought up to this one.
@@ -64,7 +64,7 @@ impl Sum {
         // Servers stand in the order of who knows the table; those of threads that were silent are added with what they are now.
         let silent = before.latest.iter().filter(|(thread, _)| !self.threads.contains_key(thread));
         let mut sum = mem::take(&mut self.servers);
-        silent.for_each(|(_, latest)| add_servers(&mut sum, &latest.servers));
+        silent.for_each(|(_, latest)| add_servers(&mut sum, latest.servers.clone()));
         self.servers = sum;
         let queue_reports: Vec<_> = mem::take(&mut self.queues);
         let cpu_now = clock::process_cpu_ns();
@@ -100,16 +100,17 @@ impl Sum {
 }
 
 /// While a table is taken by one thread after the other, they do not have the same servers; else they do, in the same order.
-fn add_servers(sum: &mut Vec<ServerWindow>, more: &[ServerWindow]) {
+fn add_servers(sum: &mut Vec<ServerWindow>, more: Vec<ServerWindow>) {
     if sum.is_empty() {
-        return sum.extend_from_slice(more);
+        *sum = more;
+        return;
     }
-    for (place, server) in more.iter().enumerate() {
+    for (place, server) in more.into_iter().enumerate() {
         let same = |mine: &ServerWindow| mine.server == server.server;
         let known = if sum.get(place).is_some_and(same) { Some(place) } else { sum.iter().position(same) };
         match known {
-            Some(place) => sum[place].merge(server),
-            None => sum.push(server.clone()),
+            Some(place) => sum[place].merge(&server),
+            None => sum.push(server),
         }
     }
 }
@@ -340,7 +341,7 @@ mod tests {
     fn window(parts: impl IntoIterator<Item = LoopWindow>, before: &mut Sum) -> Window {
         let queues: Vec<Arc<dyn Queue>> = vec![Arc::new(Workers)];
         let mut sum = Sum::default();
-        parts.into_iter().enumerate().for_each(|(thread, part)| sum.add(thread, &part));
+        parts.into_iter().enumerate().for_each(|(thread, part)| sum.add(thread, part));
         sum.queues = vec![QueueReport { length: 1, arrivals: 5, ..QueueReport::default() }];
         let mut window = sum.close(7, 1_000_000_000, before, &["loop-0".into(), "loop-1".into()], &queues);
         (window.ended_unix_ns, window.cpu_ns) = (1_700_000_000_000_000_000, 4000);
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!(silent["sessions"], 2);
         assert_eq!(silent["servers"][0]["state"], "down");
         assert_eq!(silent["servers"][0]["requests"], 0);
-        assert_eq!(silent["queues"]["workers"]["arrivals"], 0, "it is told what came in this second");
+        assert_eq!(silent["queues"]["workers"]["arrivals"], 0, "it shows what came in this second");
         assert_eq!(silent["queues"]["workers"]["length"], 1);
         assert_eq!(silent["total"]["count"], 0);
     }

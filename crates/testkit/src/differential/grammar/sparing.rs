@@ -1,9 +1,9 @@
 //! What streams keep away from, because memcached 1.6.18 does not answer it in the same way each time, or answers by accident.
 //!
-//! - A retrieval of a key that is too long makes it forget all answers that it has not sent yet. That is tested apart, with all
-//!   bytes in one piece.
-//! - A long line that is no `get` makes it close the connection if the line comes in pieces. That is tested apart, too. (Where
-//!   a data block ends within a long `get`, the rest of that is such a line.)
+//! - A retrieval of a key that is too long makes it forget all answers that it has not sent yet. That is tested separately, with all bytes
+//!   in one piece.
+//! - A long line that is no `get` makes it close the connection if the line comes in pieces. That is tested separately, too. (Where a data
+//!   block ends within a long `get`, the rest of that is such a line.)
 //! - `incr`, `decr` and `ma` of a value that is nothing but white space read on behind it, into what an older item has left there:
 //!   the number found, if any, is somebody else's. So where there is arithmetic, no value is all white space.
 //! - Of a value from 2^63 on they read behind the digits in search of a minus, and may find one that an older item has left there. So no minus is
@@ -12,8 +12,8 @@
 //! - Two clients who use one key at the same time see each other. So a stream has keys of its own: where a mistake puts another
 //!   word in a key's place, its first byte becomes the stream's own letter.
 //!
-//! And what Weir answers otherwise on purpose: `mg` or `ma` that create a binary key, of which it refuses those that could forge a reply, and
-//! first bytes of another protocol, to which it says so.
+//! They also keep away from what Weir answers otherwise on purpose. Weir refuses `mg` or `ma` that create a binary key which could forge a
+//! reply. It answers first bytes of another protocol with an error that says so.
 //!
 //! Keys, times and values are found as Weir's parser finds them. Every change keeps all lengths, so a mistake stays the mistake that it was.
 
@@ -220,7 +220,7 @@ fn is_own(key: &[u8], keys: &Keys) -> bool {
     key.first() == Some(&keys.short()) || key.starts_with(keys.prefix())
 }
 
-/// With this in it, a word is no base64, and nobody's key.
+/// With this in it, a word is no base64, and no stream's key.
 const NO_BASE64: u8 = b'*';
 
 fn is_own_base64(key: &[u8], keys: &Keys) -> bool {

@@ -13,7 +13,7 @@ use weir_timing::Instant;
 #[derive(Debug)]
 pub(super) struct Concurrency {
     workers: usize,
-    /// So many at most now.
+    /// At most this many now.
     limit: usize,
     phase: Phase,
     /// Which way the next trial goes.
@@ -26,7 +26,7 @@ pub(super) struct Concurrency {
 
 #[derive(Debug)]
 enum Phase {
-    /// No trial for so many looks.
+    /// No trial for this many looks.
     Pause(u32),
     /// What is served before the change.
     Before(Measured),
@@ -48,17 +48,17 @@ struct Measured {
     elapsed_ns: u64,
 }
 
-/// So many looks make a measurement.
+/// This number of looks makes a measurement.
 const LOOKS: u32 = 3;
 
-/// After a trial that failed there is no other for so many looks, and for twice as many after the next that fails: one may fail by
+/// After a trial that failed there is no other for this many looks, and for twice as many after the next that fails. One may fail by
 /// chance, and those that always fail must cost little.
 const PAUSE_LOOKS_MIN: u32 = 5;
 
 /// Two seconds: a trial of a fifteenth of a second in which a quarter is lost costs a hundredth then.
 const PAUSE_LOOKS_MAX: u32 = 100;
 
-/// A crew changes by one part in so many.
+/// A crew changes by 1 / this of its size.
 const STEP: usize = 4;
 
 /// There is no smaller crew.
@@ -76,7 +76,7 @@ impl Concurrency {
         }
     }
 
-    /// Of whom so many may be at work now.
+    /// This many of them may be at work now.
     #[cfg(test)]
     pub(super) fn limited_to(workers: usize, limit: usize) -> Self {
         Self { limit, ..Self::of(workers) }
@@ -170,7 +170,7 @@ impl Measured {
         self.looks > LOOKS
     }
 
-    /// Whether the throughput is at least so many percent of the other.
+    /// Whether the throughput is at least `percent` percent of the other.
     fn is_at_least(&self, other: &Self, percent: u64) -> bool {
         let scaled = |of: &Self, by: &Self| u128::from(of.served) * u128::from(by.elapsed_ns);
         scaled(self, other) * 100 >= scaled(other, self) * u128::from(percent)
@@ -184,8 +184,8 @@ mod tests {
 
     const LOOK_NS: u64 = 20_000_000;
 
-    /// Looks for so many seconds at a queue whose throughput follows from the crew; gives the mean throughput of the last second, and
-    /// the crew at the end.
+    /// Looks for this many seconds at a queue whose throughput follows from the crew; gives the mean throughput of the last second, and the
+    /// crew at the end.
     fn run(workers: usize, seconds: u64, throughput: impl Fn(usize, u64) -> f64) -> (f64, usize) {
         let mut crew = Concurrency::of(workers);
         let looks = seconds * 1_000_000_000 / LOOK_NS;

@@ -8,7 +8,7 @@
 //!   a new table                       ─▶ closed: no write begins ─▶ the last one inside is done ─▶ open
 //! ```
 //!
-//! A flush that waits gives up at its deadline, like every request that waits. A table waits for no longer than a request may take: a
+//! A flush that waits gives up at its deadline, like every request that waits. A table waits for no longer than a request may take. A
 //! server that is frozen for longer may carry out what it was sent before, and the next write to that key belongs to another writer then.
 
 use crate::mailbox::LoopHandle;
@@ -58,7 +58,7 @@ impl Fence {
         is_open
     }
 
-    /// So many writes are done.
+    /// This many writes are done.
     pub(crate) fn leave(&self, count: usize) {
         let mut inner = self.inner();
         inner.inside -= count;

@@ -4,8 +4,8 @@
 //! replicas, a write therefore waits here while another to its key is in service, without holding a worker. `flush_all` writes to
 //! everything: it waits for all writes in service, and those that come later wait for it.
 //!
-//! Without replicas only what was given up waits for something: a write that was answered by an error, and that its server may still
-//! carry out, holds its key until the server has answered, so that it cannot undo a later one.
+//! Without replicas only what was given up waits for something. A write may be answered by an error while its server may still carry it
+//! out. It holds its key until the server has answered, so that it cannot undo a later one.
 
 use std::{
     collections::{HashMap, VecDeque},

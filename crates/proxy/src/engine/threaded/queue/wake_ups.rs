@@ -1,18 +1,19 @@
 //! Who of a queue's workers waits to be called, and who has been called and has not come yet.
 //!
-//! A call costs a system call and a switch of threads, so not every request is worth one: a worker that is on its way takes what is
-//! there when it comes, and so does one that has finished another request in the meantime. Therefore no more are on their way at once
-//! than half of the machine's cores, the other half of which carries those who ask and those who answer; and a worker that has taken a
-//! request calls the next one, if others still wait, when it is about to wait itself.
+//! A call costs a system call and a switch of threads, so not every request is worth one. A worker that is on its way takes what is there
+//! when it comes, and so does one that has finished another request in the meantime. Therefore no more are on their way at once than half
+//! of the machine's cores. The other half carries those who ask and those who answer. A worker that has taken a request calls the next one
+//! when it is about to wait itself, if others still wait.
 //!
-//! Where threads wait for processors, no more are at work than bring something (`concurrency.rs`): nobody is called while so many are, as long as
-//! they come back, and one who comes back when more are at work rests, although requests wait.
+//! Where threads wait for processors, no more are at work than bring something (`concurrency.rs`). Nobody is called while that number is at
+//! work, as long as they come back. A worker that comes back when more are at work rests, although requests wait.
 //!
-//! Nothing is left waiting by that: while requests wait and workers are idle, one at least is on its way or about to call, or the queue
-//! was told to ask again in a moment, for those at work may wait for a server.
+//! Nothing is left waiting by that. While requests wait and workers are idle, at least one is on its way or about to call. If none is, the
+//! queue asks again in a moment whom to call, for those at work may wait for a server.
 
 use crate::{config::settings::CrewPolicy, engine::threaded::queue::concurrency::Concurrency};
 use std::{mem, thread};
+use weir_dataplane::CrewSize;
 use weir_timing::Instant;
 
 #[derive(Debug)]
@@ -20,12 +21,15 @@ pub(super) struct WakeUps {
     /// Workers that wait to be called, the last to become idle at the end: its caches are the warmest.
     idle: Vec<usize>,
     /// What is known of each.
-    whereabouts: Vec<Whereabouts>,
+    workers: Vec<WorkerState>,
     /// How many are on their way.
     coming: usize,
     coming_max: usize,
     crew: CrewPolicy,
     concurrency: Concurrency,
+    /// What became of the size of the crew, and when it was looked at.
+    size: CrewSize,
+    looked: Instant,
     /// How many came back since the crew was looked at.
     returns: u64,
     /// When the last one came back.
@@ -33,7 +37,7 @@ pub(super) struct WakeUps {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whereabouts {
+enum WorkerState {
     /// Serves, or has not been here yet.
     Busy,
     Idle,
@@ -55,7 +59,7 @@ pub(super) enum Choice {
 pub(super) const AGAIN_NS: u64 = 1_000_000;
 
 /// If nobody has come back for so long, those at work wait for servers, and it takes others.
-const PATIENCE_NS: u64 = 500_000;
+const RETURN_MAX_NS: u64 = 500_000;
 
 impl WakeUps {
     /// Of `workers` workers, none of whom is idle yet.
@@ -67,20 +71,22 @@ impl WakeUps {
     fn with_coming_max(workers: usize, coming_max: usize, crew: CrewPolicy) -> Self {
         Self {
             idle: Vec::with_capacity(workers),
-            whereabouts: vec![Whereabouts::Busy; workers],
+            workers: vec![WorkerState::Busy; workers],
             coming: 0,
             coming_max,
             crew,
             concurrency: Concurrency::of(workers),
+            size: CrewSize { now: workers as u64, least: workers as u64, time_integral_ns: 0 },
+            looked: Instant::ZERO,
             returns: 0,
             back: Instant::ZERO,
         }
     }
 
-    /// Whom to call now that so many requests wait, if anybody.
+    /// Whom to call now that this many requests wait, if anybody.
     pub(super) fn call(&mut self, waiting: usize, now: Instant) -> Choice {
         let are_enough = self.at_work() + self.coming >= self.concurrency.limit();
-        if are_enough && !self.idle.is_empty() && now.saturating_since(self.back) < PATIENCE_NS {
+        if are_enough && !self.idle.is_empty() && now.saturating_since(self.back) < RETURN_MAX_NS {
             Choice::NobodyYet
         } else {
             self.call_anyway(waiting)
@@ -93,19 +99,30 @@ impl WakeUps {
             return Choice::Nobody;
         }
         let Some(worker) = self.idle.pop() else { return Choice::Nobody };
-        self.whereabouts[worker] = Whereabouts::Coming;
+        self.workers[worker] = WorkerState::Coming;
         self.coming += 1;
         Choice::This(worker)
     }
 
     fn at_work(&self) -> usize {
-        self.whereabouts.len() - self.idle.len() - self.coming
+        self.workers.len() - self.idle.len() - self.coming
     }
 
     /// To be called every few milliseconds: whether threads wait for processors.
     pub(super) fn look(&mut self, is_contended: bool, now: Instant) {
         let is_contended = is_contended && self.crew == CrewPolicy::Adaptive;
         self.concurrency.look(mem::take(&mut self.returns), is_contended, now);
+        let elapsed_ns = now.saturating_since(mem::replace(&mut self.looked, now));
+        let size = &mut self.size;
+        size.time_integral_ns = size.time_integral_ns.saturating_add(size.now.saturating_mul(elapsed_ns));
+        size.now = self.concurrency.limit() as u64;
+        size.least = size.least.min(size.now);
+    }
+
+    /// How many may serve at once, as it was at the last look.
+    pub(super) fn crew(&self, now: Instant) -> CrewSize {
+        let since_ns = self.size.now.saturating_mul(now.saturating_since(self.looked));
+        CrewSize { time_integral_ns: self.size.time_integral_ns.saturating_add(since_ns), ..self.size }
     }
 
     /// Whether a worker that is back rests. To be asked only where it is asked again in a moment whom to call.
@@ -115,34 +132,34 @@ impl WakeUps {
 
     /// This worker looks for something to take: it is on its way no more, or back from another request. Returns whether it is back.
     pub(super) fn note_arrival(&mut self, worker: usize, now: Instant) -> bool {
-        match self.whereabouts[worker] {
-            Whereabouts::Coming => {
-                self.whereabouts[worker] = Whereabouts::Busy;
+        match self.workers[worker] {
+            WorkerState::Coming => {
+                self.workers[worker] = WorkerState::Busy;
                 self.coming -= 1;
                 false
             }
-            Whereabouts::Busy => {
+            WorkerState::Busy => {
                 self.returns += 1;
                 self.back = now;
                 true
             }
-            Whereabouts::Idle => false,
+            WorkerState::Idle => false,
         }
     }
 
     /// It has taken something.
     pub(super) fn note_busy(&mut self, worker: usize) {
-        if self.whereabouts[worker] == Whereabouts::Idle {
+        if self.workers[worker] == WorkerState::Idle {
             // It came for something else, a report perhaps.
             self.idle.retain(|&idle| idle != worker);
         }
-        self.whereabouts[worker] = Whereabouts::Busy;
+        self.workers[worker] = WorkerState::Busy;
     }
 
     /// It has found nothing, and waits to be called.
     pub(super) fn note_idle(&mut self, worker: usize) {
-        if self.whereabouts[worker] != Whereabouts::Idle {
-            self.whereabouts[worker] = Whereabouts::Idle;
+        if self.workers[worker] != WorkerState::Idle {
+            self.workers[worker] = WorkerState::Idle;
             self.idle.push(worker);
         }
     }
@@ -168,8 +185,8 @@ mod tests {
         wake_ups
     }
 
-    /// Of 64 workers so many are at work where threads wait for processors, and the last came back at the returned moment. The limit is that of a crew
-    /// that brought the same with fewer and fewer.
+    /// Of 64 workers this number is at work where threads wait for processors, and the last came back at the returned moment. The limit is
+    /// that of a crew that brought the same with fewer and fewer.
     fn contended(at_work: usize) -> (WakeUps, Instant) {
         contended_crew(at_work, CrewPolicy::Adaptive)
     }
@@ -219,8 +236,11 @@ mod tests {
     fn nobody_is_called_on_a_contended_machine_while_enough_are_at_work_and_come_back() {
         let (mut wake_ups, now) = contended(40);
         assert!(wake_ups.concurrency.limit() < 40, "{:?}", wake_ups.concurrency);
-        assert_eq!(wake_ups.call(20, now.plus(PATIENCE_NS - 1)), Choice::NobodyYet);
-        assert!(matches!(wake_ups.call(20, now.plus(PATIENCE_NS)), Choice::This(_)), "they wait for servers");
+        assert_eq!(wake_ups.call(20, now.plus(RETURN_MAX_NS - 1)), Choice::NobodyYet);
+        assert!(
+            matches!(wake_ups.call(20, now.plus(RETURN_MAX_NS)), Choice::This(_)),
+            "they wait for servers"
+        );
         assert!(matches!(wake_ups.call_anyway(20), Choice::This(_)));
     }
 
@@ -229,6 +249,24 @@ mod tests {
         let (mut wake_ups, now) = contended_crew(40, CrewPolicy::Fixed);
         assert!(matches!(wake_ups.call(20, now), Choice::This(_)));
         assert!(!wake_ups.rests());
+    }
+
+    #[test]
+    fn a_crew_tells_its_fewest_and_its_mean() {
+        let (mut fixed, now) = contended_crew(40, CrewPolicy::Fixed);
+        assert_eq!((fixed.crew(now).now, fixed.crew(now).least), (64, 64));
+        assert_eq!(fixed.crew(now).time_integral_ns, 64 * now.as_nanos());
+        let later = now.plus(1_000_000);
+        assert_eq!(fixed.crew(later).time_integral_ns, 64 * later.as_nanos(), "between two looks, too");
+        fixed.look(true, later);
+        assert_eq!(fixed.crew(later).time_integral_ns, 64 * later.as_nanos());
+        let (mut adaptive, now) = contended(40);
+        let small = adaptive.crew(now);
+        assert!(small.least < 64, "{small:?}");
+        assert!(small.time_integral_ns < 64 * now.as_nanos());
+        (1..9).for_each(|look| adaptive.look(false, now.plus(look * 20_000_000)));
+        let free = adaptive.crew(now);
+        assert_eq!((free.now, free.least), (64, small.least), "the fewest is kept when all serve again");
     }
 
     #[test]
@@ -317,7 +355,7 @@ mod tests {
                 }
                 let will_call = asks_again || about_to_call.contains(&true);
                 prop_assert!(waiting == 0 || wake_ups.coming > 0 || will_call || serving.iter().all(|&serves| serves));
-                let coming = wake_ups.whereabouts.iter().filter(|it| **it == Whereabouts::Coming).count();
+                let coming = wake_ups.workers.iter().filter(|it| **it == WorkerState::Coming).count();
                 prop_assert_eq!(wake_ups.coming, coming);
                 prop_assert!(wake_ups.coming <= coming_max);
             }

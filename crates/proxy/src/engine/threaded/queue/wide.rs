@@ -9,8 +9,8 @@
 //!                        └─ aside, in their order ─────▶ a worker that has served one
 //! ```
 //!
-//! [`Habits`] is told what a client's reads brought, and asked whether the next one brings much. [`Aside`] is told which are in service, and
-//! asked who may go on.
+//! [`Habits`] learns what a client's reads brought, and answers whether the next one brings much. [`Aside`] learns which reads are in
+//! service, and answers which of those that wait may go on.
 
 use std::collections::VecDeque;
 
@@ -20,14 +20,14 @@ pub(in crate::engine::threaded) struct Habits {
     bytes_per_key: Option<usize>,
 }
 
-/// A read that is expected to bring so many bytes brings much. A worker has copied as much in a tenth of a millisecond.
+/// A read that is expected to bring this many bytes brings much. A worker has copied as much in a tenth of a millisecond.
 const MUCH_BYTES: usize = 256 << 10;
 
-/// So does the read of a client of which nothing is known, if it has so many keys.
+/// So does the read of a client of which nothing is known, if it has this many keys.
 const MANY_KEYS: usize = 8;
 
 impl Habits {
-    /// Whether a read of so many keys is expected to bring much.
+    /// Whether a read of this many keys is expected to bring much.
     pub(in crate::engine::threaded) fn expect_much(self, keys: usize) -> bool {
         match self.bytes_per_key {
             Some(bytes_per_key) => keys.saturating_mul(bytes_per_key) >= MUCH_BYTES,
@@ -35,7 +35,7 @@ impl Habits {
         }
     }
 
-    /// A read of so many keys brought so many bytes.
+    /// A read of this many keys brought this many bytes.
     pub(in crate::engine::threaded) fn note(&mut self, keys: usize, bytes: usize) {
         if let Some(brought) = bytes.checked_div(keys) {
             let before = self.bytes_per_key.unwrap_or(0);
@@ -53,7 +53,7 @@ pub(in crate::engine::threaded) struct Aside<T> {
 }
 
 impl<T> Aside<T> {
-    /// For a queue from which so many workers take. One alone has nobody to leave to others.
+    /// For a queue from which this many workers take. One alone has nobody to leave to others.
     pub(in crate::engine::threaded) fn new(workers: usize) -> Self {
         let in_service_max = if workers > 1 { (workers / SHARE).max(1) } else { usize::MAX };
         Self { waiting: VecDeque::new(), in_service: 0, in_service_max }
@@ -101,7 +101,7 @@ impl<T> Aside<T> {
     }
 }
 
-/// One in so many workers serves reads that bring much.
+/// A share of 1 / this of the workers serves reads that bring much.
 const SHARE: usize = 4;
 
 #[cfg(test)]

@@ -5,12 +5,12 @@
 
 /// Empty buffers, bounded in what they keep.
 #[derive(Debug, Default)]
-pub(crate) struct SpareAnswers {
+pub(crate) struct BufferPool {
     buffers: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-impl SpareAnswers {
+impl BufferPool {
     /// A buffer for an answer.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let buffer = self.buffers.pop().unwrap_or_default();
@@ -48,22 +48,22 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_in_bytes_and_in_number() {
-        let mut spare = SpareAnswers::default();
-        spare.keep(Vec::with_capacity(ANSWER_BYTES_MAX + 1));
-        assert_eq!(spare.bytes, 0);
-        (0..1_000).for_each(|_| spare.keep(Vec::with_capacity(ANSWER_BYTES_MAX)));
-        assert_eq!(spare.bytes, BYTES_MAX);
-        spare.give_memory_back();
-        (0..2 * BUFFERS_MAX).for_each(|_| spare.keep(Vec::with_capacity(8)));
-        assert_eq!(spare.buffers.len(), BUFFERS_MAX);
+        let mut pool = BufferPool::default();
+        pool.keep(Vec::with_capacity(ANSWER_BYTES_MAX + 1));
+        assert_eq!(pool.bytes, 0);
+        (0..1_000).for_each(|_| pool.keep(Vec::with_capacity(ANSWER_BYTES_MAX)));
+        assert_eq!(pool.bytes, BYTES_MAX);
+        pool.give_memory_back();
+        (0..2 * BUFFERS_MAX).for_each(|_| pool.keep(Vec::with_capacity(8)));
+        assert_eq!(pool.buffers.len(), BUFFERS_MAX);
     }
 
     #[test]
     fn what_is_taken_is_empty_and_its_memory_no_longer_counted() {
-        let mut spare = SpareAnswers::default();
-        spare.keep(b"STORED\r\n".to_vec());
-        assert_eq!(spare.bytes, 8);
-        assert_eq!((spare.take(), spare.bytes), (Vec::new(), 0));
-        assert_eq!(spare.take().capacity(), 0);
+        let mut pool = BufferPool::default();
+        pool.keep(b"STORED\r\n".to_vec());
+        assert_eq!(pool.bytes, 8);
+        assert_eq!((pool.take(), pool.bytes), (Vec::new(), 0));
+        assert_eq!(pool.take().capacity(), 0);
     }
 }

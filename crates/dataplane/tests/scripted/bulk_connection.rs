@@ -1,6 +1,6 @@
 //! Large values, on a connection of their own.
 
-use crate::world::{TIMEOUT, World, router};
+use crate::world::{TIMEOUT, World, router, slot};
 use weir_dataplane::{Config, Event};
 
 const LARGE: usize = 100;
@@ -19,8 +19,8 @@ fn connected() -> World {
     let mut world = world();
     let client = world.client();
     world.send(client, &set("first", LARGE));
-    assert_eq!(world.events, [Event::Connect(1)]);
-    world.dataplane.handle_server_connected(1, world.now);
+    assert_eq!(world.events, [Event::Connect(slot(1))]);
+    world.dataplane.handle_server_connected(slot(1), world.now);
     assert_eq!(world.server_gets(1), set("first", LARGE));
     assert_eq!(world.hears(client, 1, "STORED\r\n"), "STORED\r\n");
     world.dataplane.handle_client_closed(client);
@@ -73,7 +73,7 @@ fn silent_large_values_are_stored_one_after_the_other() {
 }
 
 #[test]
-fn later_writes_of_a_key_that_is_apart_go_apart_too_even_when_it_was_given_up() {
+fn later_writes_of_a_key_follow_the_one_on_it_even_when_it_was_given_up() {
     let mut world = connected();
     let (first, second, third) = (world.client(), world.client(), world.client());
     world.send(first, &set("a", LARGE));
@@ -87,11 +87,11 @@ fn later_writes_of_a_key_that_is_apart_go_apart_too_even_when_it_was_given_up() 
     assert_eq!(world.client_gets(second), "DELETED\r\n");
     assert_eq!(world.hears(third, 0, "DELETED\r\n"), "DELETED\r\n");
     world.send(second, "delete a\r\n");
-    assert_eq!(world.server_gets(0), "delete a\r\n", "nothing is apart any more");
+    assert_eq!(world.server_gets(0), "delete a\r\n", "nothing is on the bulk connection any more");
 }
 
 #[test]
-fn nothing_goes_apart_that_could_overtake_what_was_given_up() {
+fn nothing_goes_over_it_that_could_overtake_what_was_given_up() {
     let mut world = connected();
     let (first, second) = (world.client(), world.client());
     world.send(first, "delete a\r\n");
@@ -116,12 +116,12 @@ fn nothing_goes_apart_that_could_overtake_what_was_given_up() {
 }
 
 #[test]
-fn flush_all_goes_behind_what_is_apart() {
+fn flush_all_goes_behind_what_is_on_it() {
     let limits = weir_protocol::Limits { flush_allowed: true, ..Default::default() };
     let mut world = World::with(1, 1, Config { limits, large_value_bytes: LARGE, ..Config::default() });
     let (bulky, flusher) = (world.client(), world.client());
     world.send(bulky, &set("a", LARGE));
-    world.dataplane.handle_server_connected(1, world.now);
+    world.dataplane.handle_server_connected(slot(1), world.now);
     world.send(flusher, "flush_all\r\nget a\r\n");
     assert_eq!(world.server_gets(0), "");
     assert_eq!(world.server_gets(1), set("a", LARGE) + "flush_all\r\n");
@@ -131,11 +131,11 @@ fn flush_all_goes_behind_what_is_apart() {
 }
 
 #[test]
-fn a_connection_apart_that_cannot_be_made_is_done_without() {
+fn one_that_cannot_be_made_is_done_without() {
     let mut world = world();
     let client = world.client();
     world.send(client, &set("a", LARGE));
-    world.dataplane.handle_server_disconnected(1, world.now);
+    world.dataplane.handle_server_disconnected(slot(1), world.now);
     world.turn();
     assert_eq!(world.client_gets(client), "SERVER_ERROR connect s:1\r\n");
     world.send(client, &set("a", LARGE));
@@ -144,24 +144,24 @@ fn a_connection_apart_that_cannot_be_made_is_done_without() {
 }
 
 #[test]
-fn a_connection_apart_leaves_with_its_server_and_comes_back_with_it() {
+fn one_leaves_with_its_server_and_comes_back_with_it() {
     let mut world = connected();
     let client = world.client();
     assert_eq!(
         world.reload(router(&["t:1"], 1)),
-        [Event::Connect(2), Event::Disconnect(0), Event::Disconnect(1)]
+        [Event::Connect(slot(2)), Event::Disconnect(slot(0)), Event::Disconnect(slot(1))]
     );
     assert_eq!(world.report().counters.servers_left, 1);
-    world.dataplane.handle_server_connected(2, world.now);
+    world.dataplane.handle_server_connected(slot(2), world.now);
     world.events.clear();
     world.send(client, &set("a", LARGE));
-    assert_eq!(world.events, [Event::Connect(0)], "the number is used again");
-    world.dataplane.handle_server_connected(0, world.now);
+    assert_eq!(world.events, [Event::Connect(slot(0))], "the number is used again");
+    world.dataplane.handle_server_connected(slot(0), world.now);
     assert_eq!(world.server_gets(0), set("a", LARGE));
     assert_eq!(world.hears(client, 0, "STORED\r\n"), "STORED\r\n");
     assert_eq!(
         world.reload(router(&["s:1"], 1)),
-        [Event::Connect(1), Event::Disconnect(0), Event::Disconnect(2)]
+        [Event::Connect(slot(1)), Event::Disconnect(slot(0)), Event::Disconnect(slot(2))]
     );
 }
 

@@ -1,25 +1,25 @@
-//! What a loop has told of its servers: at the end it must be what is so.
+//! What a loop has reported of its servers: at the end it must be what is so.
 
 use std::collections::BTreeSet;
 
-use weir_dataplane::{Dataplane, ServerChange};
+use weir_dataplane::{Dataplane, ServerChange, Slot};
 
 /// One loop's.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    /// The numbers of servers of which it was told last that they are down, or not read.
-    down: BTreeSet<usize>,
-    unread: BTreeSet<usize>,
+pub(super) struct Reported {
+    /// The numbers of servers that it reported last as down, or not read.
+    down: BTreeSet<Slot>,
+    unread: BTreeSet<Slot>,
 }
 
-impl Told {
-    /// Takes what is told. [`Dataplane::has_changes`] says before whether there is anything.
+impl Reported {
+    /// Takes what is reported. [`Dataplane::has_changes`] says before whether there is anything.
     pub(super) fn take(&mut self, dataplane: &mut Dataplane) -> Result<(), String> {
         loop {
             let is_promised = dataplane.has_changes();
             let change = dataplane.poll_change();
             if change.is_some() != is_promised {
-                return Err(format!("a change is promised: {is_promised}, and told: {change:?}"));
+                return Err(format!("a change is promised: {is_promised}, and reported: {change:?}"));
             }
             let Some(change) = change else { return Ok(()) };
             let slot = change.slot;
@@ -41,13 +41,13 @@ impl Told {
         }
     }
 
-    /// Nothing hinders any server any more, and of so many servers it says that it does not read them.
+    /// Nothing hinders any server any more, and it says of `unread` servers that it does not read them.
     pub(super) fn verdict(&self, unread: usize) -> Result<(), String> {
         if !self.down.is_empty() {
-            return Err(format!("the servers {:?} were told to be down, and are up", self.down));
+            return Err(format!("the servers {:?} were reported as down, and are up", self.down));
         }
         if self.unread.len() != unread {
-            return Err(format!("{unread} servers are not read, and {:?} were told", self.unread));
+            return Err(format!("{unread} servers are not read, and {:?} were reported", self.unread));
         }
         Ok(())
     }

@@ -1,19 +1,20 @@
 //! Clients that take too long.
 
 use crate::world::{MS, World};
-use weir_dataplane::{Config, Event, Patience};
+use weir_dataplane::{ClientTimeouts, Config, Event};
 
 const LIMIT: u64 = 8000 * MS;
 
-fn world(patience: Patience) -> World {
-    World::with(1, 1, Config { patience, ..Config::default() })
+fn world(client_timeouts: ClientTimeouts) -> World {
+    World::with(1, 1, Config { client_timeouts, ..Config::default() })
 }
 
-const NEVER: Patience = Patience { idle_ns: 0, request_ns: 0, unread_ns: 0, progress_bytes: 1000 };
+const NEVER: ClientTimeouts =
+    ClientTimeouts { idle_ns: 0, request_ns: 0, unread_ns: 0, progress_bytes: 1000 };
 
 #[test]
 fn a_client_that_says_nothing_is_closed_and_one_that_waits_for_its_reply_is_not() {
-    let mut world = world(Patience { idle_ns: LIMIT, ..NEVER });
+    let mut world = world(ClientTimeouts { idle_ns: LIMIT, ..NEVER });
     let (idle, waiting, busy) = (world.client(), world.client(), world.client());
     world.send(waiting, "get a\r\n");
     world.server_gets(0);
@@ -42,7 +43,7 @@ fn a_client_that_says_nothing_is_closed_and_one_that_waits_for_its_reply_is_not(
 
 #[test]
 fn a_request_must_be_complete_some_time_after_its_first_byte() {
-    let mut world = world(Patience { request_ns: LIMIT, ..NEVER });
+    let mut world = world(ClientTimeouts { request_ns: LIMIT, ..NEVER });
     let (dripping, prompt) = (world.client(), world.client());
     world.send(dripping, "ge");
     world.pass(LIMIT / 2);
@@ -63,7 +64,7 @@ fn a_request_must_be_complete_some_time_after_its_first_byte() {
 #[test]
 fn a_long_value_may_take_as_long_as_it_goes_on() {
     for (length, refused) in [(5000, false), (2 << 20, true)] {
-        let mut world = world(Patience { request_ns: LIMIT, ..NEVER });
+        let mut world = world(ClientTimeouts { request_ns: LIMIT, ..NEVER });
         let client = world.client();
         world.send(client, &format!("set a 0 0 {length}\r\n"));
         for _ in 0..4 {
@@ -83,7 +84,7 @@ fn a_long_value_may_take_as_long_as_it_goes_on() {
 
 #[test]
 fn a_client_that_takes_nothing_of_its_replies_is_closed() {
-    let mut world = world(Patience { unread_ns: LIMIT, ..NEVER });
+    let mut world = world(ClientTimeouts { unread_ns: LIMIT, ..NEVER });
     let (deaf, slow) = (world.client(), world.client());
     for client in [deaf, slow] {
         world.send(client, "get a\r\n");

@@ -2,7 +2,7 @@
 
 use crate::world::{MS, TIMEOUT, World, router, token};
 use std::sync::Arc;
-use weir_dataplane::{Config, Mail, owner_of};
+use weir_dataplane::{Config, LoopId, Mail, owner_of};
 use weir_routing::Table;
 use weir_timing::{Operation, Stage};
 
@@ -17,7 +17,8 @@ impl Pair {
     }
 
     fn with(servers: usize, replicas: usize, config: &Config) -> Self {
-        let world = |loop_index| {
+        let world = |index| {
+            let loop_index = LoopId::from_index(index);
             World::with(servers, replicas, Config { loop_index, loop_count: 2, ..config.clone() })
         };
         Self { loops: [world(0), world(1)] }
@@ -27,7 +28,7 @@ impl Pair {
     fn mail_of(&mut self, home: usize) -> Vec<Mail> {
         let dataplane = &mut self.loops[home].dataplane;
         let mail = std::iter::from_fn(|| dataplane.poll_mail());
-        mail.inspect(|(to, _)| assert_eq!(*to, 1 - home, "nobody sends mail to himself"))
+        mail.inspect(|(to, _)| assert_eq!(to.index(), 1 - home, "nobody sends mail to himself"))
             .map(|(_, it)| it)
             .collect()
     }
@@ -52,7 +53,7 @@ impl Pair {
 
 /// Keys that loop 1 owns.
 fn key_of_the_other(number: usize) -> String {
-    let mine = |key: &String| owner_of(key.as_bytes(), 2) == 1;
+    let mine = |key: &String| owner_of(key.as_bytes(), 2) == LoopId::from_index(1);
     (0..).map(|number| format!("k{number}")).filter(mine).nth(number).expect("half of all keys are")
 }
 
@@ -90,7 +91,10 @@ fn a_write_goes_to_the_owner_of_its_key_and_its_reply_comes_back() {
 #[test]
 fn the_owner_and_who_has_no_replicas_send_no_mail() {
     for (replicas, key) in [
-        (2, (0..).map(|it| format!("k{it}")).find(|key| owner_of(key.as_bytes(), 2) == 0)),
+        (
+            2,
+            (0..).map(|it| format!("k{it}")).find(|key| owner_of(key.as_bytes(), 2) == LoopId::from_index(0)),
+        ),
         (1, Some(key_of_the_other(0))),
     ] {
         let mut pair = Pair::new(2, replicas);
@@ -310,7 +314,7 @@ fn a_mailed_write_waits_for_a_key_that_is_held_and_keeps_its_place() {
     assert_eq!(
         [0, 1].map(|server| pair.loops[1].server_gets(server)).concat(),
         "",
-        "the followers are not told yet"
+        "the followers have not been sent it yet"
     );
     pair.loops[1].server_says(decider, "STORED\r\n");
     let gets = [0, 1].map(|server| pair.loops[1].server_gets(server));

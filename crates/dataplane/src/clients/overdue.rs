@@ -1,9 +1,9 @@
 //! How long a client may say nothing, take over one request, and leave its replies unread.
 //!
-//! Nothing of this is looked at while requests come and go: the time at which the first client may be overdue is remembered when a
-//! request does not arrive whole or a reply is not taken whole, and all clients are looked at then.
+//! Nothing of this is looked at while requests come and go. When a request does not arrive whole, or a reply is not taken whole, the time
+//! is remembered at which the first client may be overdue. All clients are looked at then.
 
-use crate::{config::patience::Patience, memory::budget::SCARCE_UNREAD_NS};
+use crate::{config::client_timeouts::ClientTimeouts, memory::budget::SCARCE_UNREAD_NS};
 use weir_timing::Instant;
 
 /// Why a client's connection is closed.
@@ -24,13 +24,13 @@ pub enum Overdue {
 pub struct Doing {
     /// It owes us a request, is owed nothing, and has said nothing since then.
     pub idle_since: Option<Instant>,
-    /// A request began to arrive then, and so many bytes of it have.
+    /// A request began to arrive then, and this many bytes of it have.
     pub request: Option<(Instant, usize)>,
     /// Replies wait for it, and it has taken nothing of them since then.
     pub unread_since: Option<Instant>,
 }
 
-impl Patience {
+impl ClientTimeouts {
     /// When a client that goes on like this is overdue, and why.
     fn deadline(&self, doing: Doing) -> Option<(Instant, Overdue)> {
         let limit = |since: Option<Instant>, nanos: u64, why| {
@@ -55,24 +55,24 @@ impl Patience {
     }
 }
 
-/// What was found when clients were looked at.
+/// What was found when clients were looked at. `I` is the type of their numbers.
 #[derive(Debug)]
-pub struct Found {
+pub struct Found<I> {
     /// Those whose connections are to be closed, and why.
-    pub overdue: Vec<(usize, Overdue)>,
+    pub overdue: Vec<(I, Overdue)>,
     /// When to look again, if anybody goes on like this.
     pub next_look: Option<Instant>,
 }
 
-impl Patience {
+impl ClientTimeouts {
     /// Looks at clients: what each is doing, and how many bytes it makes us hold. If `excess` bytes are to be given up, those that have left
     /// replies unread are closed for it, the longest silent first; but nobody as long as others are overdue anyway.
-    pub fn look(
+    pub fn look<I: Copy + Ord>(
         &self,
-        clients: impl Iterator<Item = (usize, Doing, usize)>,
+        clients: impl Iterator<Item = (I, Doing, usize)>,
         excess: usize,
         now: Instant,
-    ) -> Found {
+    ) -> Found<I> {
         let (mut overdue, mut unread) = (Vec::new(), Vec::new());
         let mut earliest: Option<Instant> = None;
         for (id, doing, held_bytes) in clients {
@@ -92,13 +92,13 @@ impl Patience {
     }
 }
 
-/// Of clients that take nothing of their replies since then, and make us hold so many bytes: those that are closed to give up `excess`
+/// Of clients that take nothing of their replies since then, and make us hold this many bytes: those that are closed to give up `excess`
 /// bytes, the longest silent first.
-fn choose_unread(
-    mut unread: Vec<(Instant, usize, usize)>,
+fn choose_unread<I: Copy + Ord>(
+    mut unread: Vec<(Instant, I, usize)>,
     excess: usize,
     now: Instant,
-) -> impl Iterator<Item = usize> {
+) -> impl Iterator<Item = I> {
     unread.retain(|(since, ..)| since.plus(SCARCE_UNREAD_NS) <= now);
     unread.sort_unstable();
     let mut freed = 0;
@@ -127,11 +127,11 @@ mod tests {
 
     #[test]
     fn a_long_request_has_as_much_time_as_it_makes_progress() {
-        let patience = Patience { idle_ns: 0, request_ns: 10, unread_ns: 30, progress_bytes: 100 };
+        let timeouts = ClientTimeouts { idle_ns: 0, request_ns: 10, unread_ns: 30, progress_bytes: 100 };
         let at = |nanos| Some(Instant::from_nanos(nanos));
         let request =
             |arrived| Doing { request: Some((Instant::from_nanos(5), arrived)), ..Doing::default() };
-        let due = |doing| patience.deadline(doing).map(|(at, why)| (at.as_nanos(), why));
+        let due = |doing| timeouts.deadline(doing).map(|(at, why)| (at.as_nanos(), why));
         assert_eq!(due(request(0)), Some((15, Overdue::Request)));
         assert_eq!(due(request(99)), Some((15, Overdue::Request)));
         assert_eq!(due(request(250)), Some((35, Overdue::Request)));
@@ -150,7 +150,7 @@ mod tests {
             (chosen(0), chosen(1), chosen(101), chosen(999)),
             (vec![], vec![2], vec![2, 3], vec![2, 3])
         );
-        assert_eq!(patience.next_look(None, Instant::ZERO), None);
-        assert_eq!(patience.next_look(at(2), Instant::from_nanos(100)), at(101));
+        assert_eq!(timeouts.next_look(None, Instant::ZERO), None);
+        assert_eq!(timeouts.next_look(at(2), Instant::from_nanos(100)), at(101));
     }
 }

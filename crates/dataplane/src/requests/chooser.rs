@@ -1,10 +1,10 @@
 //! Whether one server should answer a whole multi-get, or all servers a part each: chosen by what either has cost.
 //!
-//! What one part costs is a fixed time and a time for each of its keys, so more parts have shorter work to do and more fixed
-//! time to pay; and a request waits for its slowest part, which is later than the mean of its parts. So the time of the
-//! request is measured: from the first byte sent to a server until the last part is there. For each way it is fitted as
-//! `a + b · keys`, by least squares in which an observation counts less with each one that follows it. The fits are made in
-//! classes of key counts, each twice as large as the one below: what 1,000 keys cost says little about 4.
+//! What one part costs is a fixed time and a time for each of its keys, so more parts have shorter work to do and more fixed time to pay. A
+//! request waits for its slowest part, which is later than the mean of its parts. So the time of the request is measured: from the first
+//! byte sent to a server until the last part is there. For each way it is fitted as `a + b · keys`, by least squares in which an
+//! observation counts less with each one that follows it. The fits are made in classes of key counts, each twice as large as the one below:
+//! what 1,000 keys cost says little about 4.
 //!
 //! One request in [`EXPLORATION`] goes the way that was thought slower, so that a change is noticed; that is also the bound on
 //! what noticing costs. A stall counts for no more than [`SURPRISE_MAX`] times what was expected, and a lasting change gets
@@ -60,7 +60,7 @@ impl Chooser {
         Self { classes: [Class::default(); CLASSES], random: seed | 1 }
     }
 
-    /// The way for a request of so many keys.
+    /// The way for a request of this many keys.
     pub(crate) fn choose(&mut self, keys: usize) -> Way {
         let random = self.next_random() >> 16;
         let Class { whole, sharded } = &self.classes[class_of(keys)];
@@ -72,7 +72,7 @@ impl Chooser {
         if random.is_multiple_of(EXPLORATION) { best.other() } else { best }
     }
 
-    /// A request of so many keys went this way and took so long.
+    /// A request of this many keys went this way and took this long.
     pub(crate) fn observe(&mut self, way: Way, keys: usize, nanos: u64) {
         let class = &mut self.classes[class_of(keys)];
         let fit = match way {
@@ -119,10 +119,10 @@ const CLASSES: usize = 16;
 /// How many observations of each way come before the first comparison.
 const ACQUAINTANCE: u32 = 4;
 
-/// After so many observations the weight of an older one falls by a factor of e.
+/// After this number of observations the weight of an older one falls by a factor of e.
 const MEMORY: u32 = 32;
 
-/// One request in so many goes the way that was thought slower.
+/// One of this many requests goes the way that was thought slower.
 const EXPLORATION: u64 = 32;
 
 /// An observation counts for no more than this many times what was expected.

@@ -1,0 +1,36 @@
+//! Rules that tests leave out, to see that somebody notices (`crates/testkit/tests/mutations.rs`).
+
+/// A rule of replication that can be left out, for tests only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Every loop writes every key itself.
+    KeyOwner,
+    /// What a server missed is not remembered.
+    Journal,
+    /// A connection with unanswered writes is closed, and the next one trusted at once.
+    Barrier,
+    /// Clients' requests are sent on a new connection at once.
+    Greeting,
+    /// A copy that refused what others did keeps what it has.
+    Disagreement,
+    /// Of what a session sent behind its multi-get only writes count, not what else changes an item.
+    Changes,
+    /// The other replicas forget what a meta command has changed at the decider.
+    MetaFollow,
+    /// A silent connection is never replaced.
+    SecondOpinion,
+    /// What a dead connection swallowed is believed to be lost.
+    DeadEnding,
+    /// A silent server whose keys have no other is asked all the same.
+    MarkDownAlone,
+    /// A read that brings much begins while other requests of its session are in service.
+    BulkReadAlone,
+    /// Of gets that share a message, one has no more values as soon as one of another comes.
+    MissAtEnd,
+    /// A server that closes its connections at a question is asked it on each.
+    ClosedQuestion,
+    /// A write of a lent session begins although its key is held.
+    LentHold,
+    /// What one request of a lent session was denied, those after it are denied too.
+    LentDenial,
+}
