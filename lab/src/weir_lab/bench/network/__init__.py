@@ -14,20 +14,26 @@ A token bucket stands on the sending side of each machine only, so a link's rate
 from weir_lab.bench.network.cleaning import clean
 from weir_lab.bench.network.commands import find_program
 from weir_lab.bench.network.counters import LinkCounters, Traffic
+from weir_lab.bench.network.delaying import DelayDevice, DelayPort, DelayReport, find_delay_device
 from weir_lab.bench.network.kernel import Facility, Kernel, probe
 from weir_lab.bench.network.measuring import RoundTrips, SendingRate, measure_round_trips, measure_sending_rate
 from weir_lab.bench.network.namespaces import Link, Network, Node, connect_in, run_in
+from weir_lab.bench.network.one_way import OneWay, measure_one_way
 from weir_lab.bench.network.owners import Owner, owner_of, this_process
 from weir_lab.bench.network.quotas import CpuQuota, Throttling, find_cpu_groups
 
 __all__ = [
     "CpuQuota",
+    "DelayDevice",
+    "DelayPort",
+    "DelayReport",
     "Facility",
     "Kernel",
     "Link",
     "LinkCounters",
     "Network",
     "Node",
+    "OneWay",
     "Owner",
     "RoundTrips",
     "SendingRate",
@@ -36,7 +42,9 @@ __all__ = [
     "clean",
     "connect_in",
     "find_cpu_groups",
+    "find_delay_device",
     "find_program",
+    "measure_one_way",
     "measure_round_trips",
     "measure_sending_rate",
     "owner_of",

@@ -36,6 +36,7 @@ class SendingRate:
     wire_mbit_s: float
     payload_mbit_s: float
     seconds: float
+    wire_bytes: int
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,12 @@ def measure_sending_rate(sender: Node, receiver: Node, seconds: float) -> Sendin
             second, ended = _read_traffic(sender)
         finally:
             stop.set()
-            receiving.close()  # what still waits to be sent is of no interest
+            receiving.close()  # what still waits to be sent does not matter
             source.join()
     wire_bytes = second.since(first).sent_bytes
-    return SendingRate(wire_bytes * 8 / (ended - began) / 1e6, payload_bytes * 8 / payload_s / 1e6, payload_s)
+    return SendingRate(
+        wire_bytes * 8 / (ended - began) / 1e6, payload_bytes * 8 / payload_s / 1e6, payload_s, wire_bytes
+    )
 
 
 def measure_round_trips(one: Node, other: Node, count: int) -> RoundTrips:

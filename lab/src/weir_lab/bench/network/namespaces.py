@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from weir_lab.bench.network.commands import find_program, ip, ip_batch, tc
 from weir_lab.bench.network.counters import LinkCounters, Traffic
+from weir_lab.bench.network.delaying import DelayDevice, DelayPort
 from weir_lab.errors import TestbedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from weir_lab.bench.network.owners import Owner
@@ -71,10 +72,7 @@ class Node:
     @property
     def enter(self) -> list[str]:
         """Words before a command line that make it run on this machine; the process stays the same one."""
-        nsenter = find_program("nsenter")
-        if nsenter is None:
-            raise TestbedError("nsenter is not installed. Install the package util-linux.")
-        return [nsenter, f"--net={NAMESPACES / self.namespace}", "--"]
+        return _enter_words(self.namespace)
 
     def traffic(self) -> Traffic:
         """What passed its link so far."""
@@ -84,12 +82,24 @@ class Node:
 
 
 class Network:
-    """Context manager: machines with links, joined by a switch; on leaving, all processes in them end and all is removed."""
+    """Context manager: machines with links, joined by a switch; on leaving, all processes in them end and all is removed.
 
-    def __init__(self, owner: Owner, links: dict[str, Link]) -> None:
+    Delays are netem's, or those of `delay_program`, which then is the switch; without either a link must have none.
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        links: dict[str, Link],
+        delay_program: Path | None = None,
+        delay_words: Sequence[str] = (),
+    ) -> None:
         if not 1 <= len(links) <= _NODES_MAX:
             raise TestbedError(f"A network has 1 to {_NODES_MAX} machines, not {len(links)}. Use fewer servers.")
         self._switch = owner.name("switch")
+        self._delay_program, self._delay_words = delay_program, tuple(delay_words)
+        self.delay_device: DelayDevice | None = None
+        """What delays, where it is a program of its own."""
         self.nodes = {
             name: Node(name, owner.name(name), f"10.18.0.{number}", link)
             for number, (name, link) in enumerate(links.items(), start=1)
@@ -102,6 +112,10 @@ class Network:
                 self._join(node)
                 counters = run_in(node.namespace, lambda: LinkCounters("eth0"))
                 self.nodes[name] = dataclasses.replace(node, counters=counters)
+            if self._delay_program is not None:
+                ports = [DelayPort(_port(node), node.link.delay_ms) for node in self.nodes.values()]
+                enter = _enter_words(self._switch)
+                self.delay_device = DelayDevice(self._delay_program, enter, ports, *self._delay_words)
         except BaseException:
             self.close()
             raise
@@ -114,6 +128,8 @@ class Network:
 
     def close(self) -> None:
         """Remove all of it, as far as it is there. A failure to remove one part does not keep the others."""
+        if self.delay_device is not None:
+            self.delay_device.close()
         for node in self.nodes.values():
             if node.counters is not None:
                 node.counters.close()
@@ -128,18 +144,17 @@ class Network:
 
     def _make_switch(self) -> None:
         ip_batch([], [f"netns add {namespace}" for namespace in [self._switch, *self._namespaces()]])
-        ip_batch(["-n", self._switch], ["link add name bridge type bridge mcast_snooping 0", "link set bridge up"])
+        if self._delay_program is None:
+            ip_batch(["-n", self._switch], ["link add name bridge type bridge mcast_snooping 0", "link set bridge up"])
 
     def _namespaces(self) -> list[str]:
         return [node.namespace for node in self.nodes.values()]
 
     def _join(self, node: Node) -> None:
-        port = node.address.rpartition(".")[2]  # interface names have 15 characters at most
-        ip("link", "add", "eth0", "netns", node.namespace, "type", "veth", "peer", f"port{port}", "netns", self._switch)
-        ip_batch(
-            ["-n", self._switch],
-            [f"link set port{port} addrgenmode none", f"link set port{port} master bridge", f"link set port{port} up"],
-        )
+        port = _port(node)
+        ip("link", "add", "eth0", "netns", node.namespace, "type", "veth", "peer", port, "netns", self._switch)
+        bridged = [f"link set {port} master bridge"] if self._delay_program is None else []
+        ip_batch(["-n", self._switch], [f"link set {port} addrgenmode none", *bridged, f"link set {port} up"])
         ip_batch(
             ["-n", node.namespace],
             [
@@ -152,9 +167,22 @@ class Network:
         rate, burst = f"{round(node.link.mbit_s * 1e6)}bit", str(node.link.burst_bytes)
         bucket = ["tbf", "rate", rate, "burst", burst, "limit", str(_QUEUE_BYTES)]
         tc("-n", node.namespace, "qdisc", "add", "dev", "eth0", "root", *bucket)
-        if node.link.delay_ms > 0:
+        if node.link.delay_ms > 0 and self._delay_program is None:
             delay = f"{round(node.link.delay_ms * 1e3)}us"
-            tc("-n", self._switch, "qdisc", "add", "dev", f"port{port}", "root", "netem", "delay", delay)
+            tc("-n", self._switch, "qdisc", "add", "dev", port, "root", "netem", "delay", delay)
+
+
+def _port(node: Node) -> str:
+    """The switch's interface towards a machine; names of interfaces have 15 characters at most."""
+    return f"port{node.address.rpartition('.')[2]}"
+
+
+def _enter_words(namespace: str) -> list[str]:
+    """Words before a command line that make it run in a namespace; the process stays the same one."""
+    nsenter = find_program("nsenter")
+    if nsenter is None:
+        raise TestbedError("nsenter is not installed. Install the package util-linux.")
+    return [nsenter, f"--net={NAMESPACES / namespace}", "--"]
 
 
 def remove_namespace(namespace: str) -> None:

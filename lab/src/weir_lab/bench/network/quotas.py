@@ -1,7 +1,8 @@
 """How much CPU a machine has: a control group with a quota, of version 1 or 2.
 
-A quota of 0.2 is two milliseconds of CPU time in every ten. The period is short, because a group that has used its quota stands still
-until the next: with the kernel's usual 100 ms a request could wait for 80.
+A quota of 0.2 is a millisecond of CPU time in every five. The period is as short as the kernel takes it, because a group that has used
+its quota stands still until the next: with the kernel's usual 100 ms a request could wait for 80. What a group leaves of one period it
+may use in the next, where the kernel knows bursts: requests come in groups, and such a group takes longer than a period.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CpuGroups", "CpuQuota", "Throttling", "find_cpu_groups", "remove_group"]
 
-_PERIOD_US = 10_000
-# The kernel takes no quota below a millisecond.
+# The kernel takes no quota and no period below a millisecond, and no period above a second.
 _QUOTA_US_MIN = 1_000
+_PERIOD_US_MIN = 1_000
 _PERIOD_US_MAX = 1_000_000
 _GONE_S = 10.0
 
@@ -91,14 +92,16 @@ class CpuQuota:
 
     def __init__(self, groups: CpuGroups, owner: Owner, name: str, cpus: float) -> None:
         self.cpus = cpus
+        self.has_burst = False
+        """Whether what is left of a period may be used in the next."""
         self._version = groups.version
         self._folder = groups.folder / owner.name(name)
 
     def __enter__(self) -> Self:
-        period_us = max(_PERIOD_US, round(_QUOTA_US_MIN / self.cpus))
+        period_us = max(_PERIOD_US_MIN, round(_QUOTA_US_MIN / self.cpus))
         if period_us > _PERIOD_US_MAX:
             raise TestbedError(f"{self.cpus:g} CPUs are less than a quota can be: give {1e-3:g} or more.")
-        quota_us = round(period_us * self.cpus)
+        quota_us = max(_QUOTA_US_MIN, round(period_us * self.cpus))
         try:
             self._folder.mkdir()
             if self._version == 1:
@@ -106,12 +109,21 @@ class CpuQuota:
                 (self._folder / "cpu.cfs_quota_us").write_text(str(quota_us), encoding="ascii")
             else:
                 (self._folder / "cpu.max").write_text(f"{quota_us} {period_us}", encoding="ascii")
+            self.has_burst = self._let_burst(quota_us)
         except OSError as error:
             self.close()
             raise TestbedError(
                 f"{self._folder}: a quota of {self.cpus:g} CPUs was refused ({error.strerror}). Run the study without quotas."
             ) from error
         return self
+
+    def _let_burst(self, burst_us: int) -> bool:
+        """A burst is a quota at most. Kernels before 5.14 know none, and quotas hold without."""
+        file = self._folder / ("cpu.cfs_burst_us" if self._version == 1 else "cpu.max.burst")
+        with contextlib.suppress(OSError), file.open("r+", encoding="ascii") as burst:
+            burst.write(str(burst_us))
+            return True
+        return False
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
