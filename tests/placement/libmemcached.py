@@ -45,6 +45,8 @@ def load() -> ctypes.CDLL | None:
     handle, key, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     library.memcached_create.restype = handle
     library.memcached_create.argtypes = [handle]
+    library.memcached.restype = handle
+    library.memcached.argtypes = [key, size]
     library.memcached_free.restype = None
     library.memcached_free.argtypes = [handle]
     library.memcached_behavior_set.argtypes = [handle, ctypes.c_int, ctypes.c_uint64]
@@ -70,6 +72,16 @@ class Client:
         for host, port, weight in servers:
             status = library.memcached_server_add_with_weight(self._handle, host.encode(), port, weight)
             assert status == 0, f"{host}:{port} refused with {status}"
+
+    @classmethod
+    def of_string(cls, library: ctypes.CDLL, string: str) -> Self:
+        """A handle as a configuration string describes it."""
+        client = cls.__new__(cls)
+        client._library = library
+        client._handle = library.memcached(string.encode(), len(string.encode()))
+        if client._handle is None:
+            raise UnsupportedError(f"the library does not take {string!r}")
+        return client
 
     def __enter__(self) -> Self:
         return self

@@ -38,9 +38,9 @@ def test_where_tells_every_server_of_every_key(config: Path) -> None:
     asked = ["user:1", "user:2", "", "ключ"]
     status, output, errors = weir("where", "--config", config, *asked)
     assert (status, errors) == (0, "")
-    told = output.splitlines()
-    assert told == where([key.encode() for key in asked], "--config", str(config))
-    for line in told:
+    reported = output.splitlines()
+    assert reported == where([key.encode() for key in asked], "--config", str(config))
+    for line in reported:
         names = line.split(" ")
         assert len(set(names)) == 2
         assert set(names) <= {"red", "blue", "green"}
@@ -65,9 +65,9 @@ def test_proxy_takes_servers_from_a_file(
     status, output, _ = weir("check", file)
     assert (status, output) == (0, "main: 3 servers, placement jump, hash xxh3, replicas 1\n")
     asked = keys(count=200, every_byte=False)
-    told = where(asked, "--config", str(file))
+    reported = where(asked, "--config", str(file))
     wires = {f"s{place}": connect(server.address) for place, server in enumerate(servers)}
-    for key, name in zip(asked, told, strict=True):
+    for key, name in zip(asked, reported, strict=True):
         assert wires[name].store(key, b"here") == b"STORED"
     with Proxy([], "--config", str(file)) as proxy:
         proxy.wait_ready(proxy.address)
@@ -131,12 +131,14 @@ def test_convert_mcrouter(tmp_path: Path) -> None:
 
 def test_convert_says_what_has_no_equal(tmp_path: Path) -> None:
     source = tmp_path / "mcrouter.json"
-    source.write_text('{"pools": {}, "route": {"type": "AllSyncRoute", "children": []}} // sync')
+    source.write_text('{"pools": {}, "route": } // nothing')
     assert "cannot be read as JSON" in weir("convert", "mcrouter", source)[2]
-    source.write_text('{"pools": {}, "route": {"type": "AllSyncRoute", "children": []}}')
+    source.write_text('{"pools": {}, "route": {"type": "NullRoute", "children": [],}} // nothing')
     status, output, errors = weir("convert", "mcrouter", source)
     assert (status, output) == (2, "")
-    assert errors == f'weir: {source}: a route of type "AllSyncRoute" has no equal: only PoolRoute and HashRoute have\n'
+    assert errors.startswith(
+        f"weir: {source}: NullRoute has no equal: Weir answers for no server that is not there. Nearest: "
+    )
 
 
 def test_flags_that_contradict_are_refused(config: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from tests.harness.processes import LIVENESS_S, weir_binary
 from tests.placement import libmemcached
 from tests.placement.libmemcached import HASHES, Client, UnsupportedError
-from tests.placement.where import keys, places
+from tests.placement.where import keys, places, where
 
 EVEN = [(f"10.0.1.{number}", 11211 + number % 3, 1) for number in range(1, 8)]
 WEIGHTED = [(host, port, weight) for (host, port, _), weight in zip(EVEN, (6, 3, 2, 4, 10, 8, 1), strict=True)]
@@ -106,3 +109,59 @@ def test_the_empty_key(library: ctypes.CDLL) -> None:
             expected = client.places([b""])
         servers = [f"{host}:{port}" for host, port, _ in EVEN]
         assert places([b""], servers, "--placement", placement) == expected
+
+
+def convert(folder: Path, string: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "client.conf"
+    file.write_text(string)
+    command = [str(weir_binary()), "convert", "libmemcached", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIVENESS_S, check=False)
+
+
+STRINGS = {
+    "default": "--SERVER=10.0.1.9 --SERVER=10.0.1.2:11212 --SERVER=cache-3:11213",
+    "modula": "--SERVER=10.0.1.9 --SERVER=10.0.1.2:11212 --DISTRIBUTION=modula --HASH=MD5",
+    "sorted": "--SERVER=10.0.1.9:7 --SERVER=10.0.1.2:11212 --SERVER=10.0.1.10:1 --SERVER=10.0.1.9:6 --SORT-HOSTS",
+    "sorted_first": "--SORT-HOSTS --SERVER=10.0.1.9:7 --SERVER=10.0.1.2:11212 --SERVER=10.0.1.10:1",
+    "consistent": "--SERVER=10.0.1.9 --SERVER=10.0.1.2:11212 --SERVER=10.0.1.3 --DISTRIBUTION=consistent",
+    "consistent_md5": "--SERVER=10.0.1.9 --SERVER=10.0.1.2:11212 --HASH=md5 --DISTRIBUTION=Consistent",
+    "weights_before": "--SERVER=10.0.1.9/?2 --SERVER=10.0.1.2:11212/?5 --SERVER=10.0.1.3 --DISTRIBUTION=consistent",
+    "weights_behind": "--DISTRIBUTION=consistent --SERVER=10.0.1.9/?2 --SERVER=10.0.1.2:11212/?5 --SERVER=10.0.1.3",
+    "one_weight_behind": "--SERVER=10.0.1.9/?2 --SERVER=10.0.1.3 --DISTRIBUTION=consistent --SERVER=10.0.1.2:7/?5",
+    "weights_modula": "--SERVER=10.0.1.9/?2 --SERVER=10.0.1.3:1/?7",
+    "weighted_hash": "--DISTRIBUTION=consistent --SERVER=10.0.1.9/?2 --SERVER=10.0.1.2:11212/?5 --HASH=MD5",
+    "two_names": "--DISTRIBUTION=consistent,MD5 --SERVER=10.0.1.9 --SERVER=10.0.1.2:11212",
+    "socket": '--SOCKET="/run/m.sock" --SERVER=10.0.1.2:11212 --HASH=JENKINS --DISTRIBUTION=consistent --TCP-NODELAY',
+    "sockets": '--DISTRIBUTION=consistent --SOCKET="/run/m.sock"/?2 --SOCKET="/run/n.sock" --SERVER=10.0.1.2',
+    "crc": "--SERVER=10.0.1.9 --SERVER=10.0.1.2:11212 --HASH=CRC --POLL-TIMEOUT=300 --REMOVE-FAILED-SERVERS=2",
+    "fnv": "--SERVER=10.0.1.9 --SERVER=10.0.1.2:11212 --SERVER=10.0.1.3:9 --HASH=FNV1A_32 --CONNECT-TIMEOUT=9",
+}
+
+
+@pytest.mark.parametrize("name", STRINGS)
+def test_a_string_becomes_the_placement_that_the_library_makes_of_it(
+    library: ctypes.CDLL, tmp_path: Path, name: str
+) -> None:
+    """`weir convert libmemcached`: each key goes to the server that the library chooses, as many keys to each."""
+    asked = keys(count=10_000)
+    with Client.of_string(library, STRINGS[name]) as client:
+        expected = client.places(asked)
+    done = convert(tmp_path, STRINGS[name])
+    assert (done.returncode, done.stderr) == (0, "")
+    config = tmp_path / "weir.toml"
+    config.write_text(done.stdout)
+    reported = where(asked, "--config", str(config))
+    # The library tells places in its own order, which may be sorted: one of its places is one server of ours.
+    pairs = set(zip(expected, reported, strict=True))
+    assert (
+        len(pairs)
+        == len(set(expected))
+        == len(set(reported))
+        == STRINGS[name].count("--S") - ("--SORT" in STRINGS[name])
+    )
+
+
+def test_a_string_without_equal_is_refused(tmp_path: Path) -> None:
+    done = convert(tmp_path, "--SERVER=a --DISTRIBUTION=random")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--DISTRIBUTION=random: has no equal: keys would have no place. Nearest: modula or consistent" in done.stderr

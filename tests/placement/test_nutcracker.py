@@ -185,8 +185,8 @@ def test_every_hash(
         for server, label in zip(servers, ["a", "bb", "cc", "d"], strict=True):
             for batch in batches(asked):
                 held |= {key: label for key, _ in server.get(*batch)}
-        told = where(asked, "--config", str(config), "--pool", name)
-        assert told == [held[key] for key in asked], name
+        reported = where(asked, "--config", str(config), "--pool", name)
+        assert reported == [held[key] for key in asked], name
 
 
 def convert(file: Path) -> str:

@@ -30,9 +30,9 @@ def keys(*, count: int = KEYS, seed: int = 1, every_byte: bool = True) -> list[b
 def places(keys: Sequence[bytes], servers: Sequence[str], *options: str) -> list[int]:
     """The place in `servers` of each key's primary, as `weir where` tells."""
     flags = [flag for server in servers for flag in ("--server", server)]
-    told = where(keys, *flags, *options)
+    reported = where(keys, *flags, *options)
     names = {server.partition(" ")[2] or ":".join(server.split(":")[:2]): place for place, server in enumerate(servers)}
-    return [names[line] for line in told]
+    return [names[line] for line in reported]
 
 
 def where(keys: Sequence[bytes], *options: str) -> list[str]:

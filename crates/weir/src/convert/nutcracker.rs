@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use weir_routing::{Endpoint, HashTag, KeyHash, Options, Placement, Server};
 
-use super::{Converted, ConvertedPool};
+use super::converted::{Converted, ConvertedPool};
 
 /// A pool of nutcracker's file: every setting that version 0.5.0 knows.
 #[derive(Debug, Deserialize)]
@@ -57,7 +57,7 @@ pub(super) fn convert(text: &str) -> Result<Converted, String> {
     let pools = memcached
         .into_iter()
         .map(|(name, yaml)| pool(name.clone(), &yaml).map_err(|reason| format!("pool {name}: {reason}")));
-    Ok(Converted { pools: pools.collect::<Result<_, _>>()?, notes })
+    Ok(Converted { pools: pools.collect::<Result<_, _>>()?, notes, ..Converted::default() })
 }
 
 fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {

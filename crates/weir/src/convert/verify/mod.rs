@@ -1,0 +1,111 @@
+//! `weir convert … --verify OLD:PORT`: whether the other proxy places keys as the equal configuration does.
+//!
+//! ```text
+//!  keys ──add──▶ the other proxy ──▶ servers      none that is there is overwritten
+//!  keys ──get──────────────────────▶ servers      where the configuration has them
+//!  keys ─delete▶ the other proxy ──▶ servers      and where they were found; what is left expires
+//! ```
+//!
+//! `keys` chooses keys, a [`Check`] writes, reads and deletes them, a [`Verdict`] is what came of it. `wire` is a connection.
+
+mod check;
+mod keys;
+mod verdict;
+mod wire;
+
+use std::process;
+use std::time::Duration;
+
+use clap::Args;
+use weir_load::units;
+use weir_routing::{Endpoint, Server};
+
+use self::check::Check;
+use self::keys::keys;
+use self::verdict::Verdict;
+use crate::config_file::{self, Config};
+
+/// The most keys that are written.
+const KEYS_MAX: u32 = 100_000;
+
+/// The flags that begin with `--verify`.
+#[derive(Args, Debug)]
+pub(super) struct VerifyArgs {
+    /// Ask this proxy, HOST:PORT or unix:/PATH, whether it places keys as the configuration does: keys are written through it, read
+    /// from the servers themselves, and deleted. Standard error tells how many agree; if not all do, nothing is printed and the status
+    /// is 1
+    #[arg(long, value_name = "OLD:PORT", global = true)]
+    verify: Option<String>,
+    /// How many keys are written
+    #[arg(long, value_name = "N", default_value_t = 1000, global = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(KEYS_MAX)))]
+    verify_keys: u32,
+    /// What their names begin with, after the prefix of a route
+    #[arg(long, value_name = "TEXT", default_value = "weir-verify:", global = true)]
+    verify_prefix: String,
+    /// How long the proxy and the servers may take for 50 keys
+    #[arg(long, value_name = "TIME", default_value = "5s", global = true, value_parser = units::duration)]
+    verify_timeout: Duration,
+    /// The pool that the proxy serves, where the file has several; by default the one that listens at its port
+    #[arg(long, value_name = "NAME", global = true)]
+    verify_pool: Option<String>,
+}
+
+impl VerifyArgs {
+    /// Verifies a configuration, if that is asked for.
+    pub(super) fn run(&self, text: &str) -> Result<Option<Verdict>, String> {
+        let Some(proxy) = &self.verify else { return Ok(None) };
+        let of_verify = |reason: String| format!("--verify {proxy}: {reason}");
+        self.verdict(proxy, text).map(Some).map_err(of_verify)
+    }
+
+    fn verdict(&self, proxy: &str, text: &str) -> Result<Verdict, String> {
+        let old: Server = proxy.parse().map_err(|error: weir_routing::ServerError| error.to_string())?;
+        let config = config_file::parse(text, "the equal file").map_err(|error| error.to_string())?;
+        let pool = match &self.verify_pool {
+            Some(name) => Some(name.as_str()),
+            None => served_at(&config, &old.endpoint),
+        };
+        let table = config.table(pool).map_err(|error| format!("{error} (here --verify-pool NAME)"))?.table;
+        let keys = keys(&table, &self.verify_prefix, self.verify_keys, &run_id())?;
+        let check = Check { old: old.endpoint, table, keys, timeout: self.verify_timeout };
+        check.run(proxy)
+    }
+}
+
+/// The pool that listens where the proxy does, of several without routes.
+fn served_at<'a>(config: &'a Config, old: &Endpoint) -> Option<&'a str> {
+    if config.pools.len() == 1 || !config.routes.is_empty() || config.default.is_some() {
+        return None;
+    }
+    let place = |address: &str| match address.parse::<Server>().ok()?.endpoint {
+        Endpoint::Tcp { port, .. } => Some(port.to_string()),
+        Endpoint::Unix { path } => Some(path),
+    };
+    let wanted = place(&old.to_string());
+    let mut there = config
+        .pools
+        .iter()
+        .filter(|(_, pool)| wanted.is_some() && pool.said.get("listen").and_then(place) == wanted);
+    there.next().map(|(name, _)| name.as_str()).filter(|_| there.next().is_none())
+}
+
+/// What tells the keys of this run from those of others.
+fn run_id() -> String {
+    format!("{:x}-{}", super::now_s(), process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_the_one_that_listens_there() {
+        let text = "[pools.a]\nlisten = \"0.0.0.0:1\"\nservers = [\"a:1\"]\n[pools.b]\nlisten = \"0.0.0.0:2\"\nservers = [\"b:1\"]";
+        let config = config_file::parse(text, "file").unwrap();
+        let at = |old: &str| served_at(&config, &old.parse::<Server>().unwrap().endpoint);
+        assert_eq!(
+            [at("127.0.0.1:1"), at("10.0.0.1:2"), at("10.0.0.1:3"), at("unix:/x")],
+            [Some("a"), Some("b"), None, None]
+        );
+    }
+}
