@@ -8,7 +8,7 @@
     .venv/bin/python lab/bench/ab.py extract FOLDER FILE.csv        a recording as the table that the tests simulate with
 
 The disturber is a process that is busy in bursts, 30 % of the time. The cost that `real` plants is a pause for each event of B's proxy
-(lab/bench/spin.c, which needs a C compiler); how much it takes is told from all its comparisons together. All writes into FOLDER alone.
+(lab/bench/spin.c, which needs a C compiler); how much it takes follows from all its comparisons together. All writes into FOLDER alone.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def slower_by(life: LifeRecord, factor: float) -> LifeRecord:
     return life.model_copy(update={"pieces": pieces})
 
 
-def told_apart(outcomes: Sequence[Outcome]) -> int:
+def distinguished(outcomes: Sequence[Outcome]) -> int:
     """How many say that there is a difference."""
     return sum(outcome.verdict in (Verdict.FASTER, Verdict.SLOWER) for outcome in outcomes)
 
@@ -218,7 +218,9 @@ def judge_recording(chosen: argparse.Namespace) -> None:
     found = sum(outcome.verdict is Verdict.SLOWER for outcome in planted)
     usual_found = [before_after(lives, chosen.metric) for lives in joined]
     print(f"{chosen.metric}: {len(windows)} windows, {sum(map(len, windows))} lives")
-    print(f"A against A told apart: {told_apart(alone)} of {len(alone)}; by before/after {sum(usual)} of {len(usual)}")
+    print(
+        f"A against A distinguished: {distinguished(alone)} of {len(alone)}; by before/after {sum(usual)} of {len(usual)}"
+    )
     same = sum(outcome.verdict is Verdict.SAME for outcome in alone)
     print(f"A against A the same within {100 * rule.same_within:g} %: {same} of {len(alone)}")
     print(

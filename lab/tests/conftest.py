@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("processes"))
 
 
-# Started in the background of a script, this process may have been told to ignore interrupts, and its children would be too.
+# Started in the background of a script, this process may have been set to ignore interrupts, and its children would be too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -120,7 +120,7 @@ DISTURBED = [
 
 
 @pytest.mark.parametrize("machine", DISTURBED[:2])
-def test_equal_sides_are_seldom_told_apart(machine: Machine) -> None:
+def test_equal_sides_are_seldom_distinguished(machine: Machine) -> None:
     found = verdicts(machine, 0.0, 100)
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= at_most(0.025, 100)
 
@@ -163,7 +163,7 @@ def before_after(random: np.random.Generator, lives: int) -> bool:
 
 
 @pytest.mark.parametrize("dealt_anew", [True, False])
-def test_recorded_pieces_of_equal_sides_are_seldom_told_apart(dealt_anew: bool) -> None:
+def test_recorded_pieces_of_equal_sides_are_seldom_distinguished(dealt_anew: bool) -> None:
     found = recorded_verdicts(0.0, 60, 16, dealt_anew=dealt_anew)
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= at_most(0.025, 60)
 

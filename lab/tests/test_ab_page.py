@@ -172,7 +172,7 @@ def test_several_numbers_of_clients_stand_side_by_side() -> None:
     assert page.count("<caption>") >= 2
 
 
-def test_error_replies_are_told_with_the_answer() -> None:
+def test_error_replies_are_reported_with_the_answer() -> None:
     lives = [
         one.model_copy(update={"asked": {"A": 100, "B": 200}, "errors": {"B": {"SERVER_ERROR busy": 1}}})
         for one in lives_with(0.8)

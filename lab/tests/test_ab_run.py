@@ -145,7 +145,7 @@ while True:
 
 
 @needs_programs
-def test_few_error_replies_are_counted_and_told_and_many_end_the_comparison(tmp_path: Path) -> None:
+def test_few_error_replies_are_counted_and_reported_and_many_end_the_comparison(tmp_path: Path) -> None:
     """A single error reply ended a comparison of hours."""
     relay = tmp_path / "relay.py"
     relay.write_text(RELAY)

@@ -14,7 +14,7 @@ ERRORS = ["R for W", "W for R", "R doubled", "C as a power"]
 
 
 def shown(value: float, digits: int, rng: np.random.Generator) -> str:
-    """So many significant digits; three in ten numbers are cut, the others rounded."""
+    """This number of significant digits; three in ten numbers are cut, the others rounded."""
     if value == 0.0:
         return "0"
     exponent = math.floor(math.log10(abs(value)))

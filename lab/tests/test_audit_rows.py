@@ -166,10 +166,10 @@ def test_the_findings_as_json(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("clients,throughput_rps,latency_ms,colour\n32,15900,2.51,7\n")
     result = CliRunner().invoke(app, ["audit", str(tmp_path / "t.csv"), "--json"])
     assert result.exit_code == 3
-    told = json.loads(result.stdout)
-    assert (told["schema"], told["numbers"], told["held_against_a_law"]) == ("weir.audit/1", 4, 3)
-    assert told["never_used"] == {"t.csv": ["colour"]}
-    (finding,) = told["findings"]
+    reported = json.loads(result.stdout)
+    assert (reported["schema"], reported["numbers"], reported["held_against_a_law"]) == ("weir.audit/1", 4, 3)
+    assert reported["never_used"] == {"t.csv": ["colour"]}
+    (finding,) = reported["findings"]
     assert finding["law"] == "R = N/X"
     assert finding["deviation_percent"] == pytest.approx(24.7, abs=0.1)
 

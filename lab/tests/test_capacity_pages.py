@@ -29,18 +29,18 @@ def blocks_of(sweep: Path) -> dict[str, dict[str, Any]]:
 def test_the_capacity_stands_first_with_its_interval_and_the_difference(tmp_path: Path) -> None:
     swept(tmp_path)
     files = build_report(tmp_path / "sweep")
-    told = sentences(files.answer)
-    assert len(told) == 3
-    assert told[0].startswith("With p99 below 1 ms, the capacity is: direct ")
+    reported = sentences(files.answer)
+    assert len(reported) == 3
+    assert reported[0].startswith("With p99 below 1 ms, the capacity is: direct ")
     for path, row in rows(tmp_path).items():
         low, high = float(row["capacity_low_rps"]), float(row["capacity_high_rps"])
         assert low < CAPACITY[path] < high
-        assert f"interval {float(f'{low:.3g}'):,.0f} to {float(f'{high:.3g}'):,.0f}" in told[0]
+        assert f"interval {float(f'{low:.3g}'):,.0f} to {float(f'{high:.3g}'):,.0f}" in reported[0]
     # 8,000 against 20,000 requests/s.
     (compared,) = blocks_of(tmp_path / "sweep")["capacities-compared"]["rows"]
     assert compared[2]["low"] < -60.0 < compared[2]["high"] < 0.0
-    assert told[1].startswith("Through the proxy against direct ")
-    assert told[2].startswith("Near it (through the proxy): ")
+    assert reported[1].startswith("Through the proxy against direct ")
+    assert reported[2].startswith("Near it (through the proxy): ")
 
 
 def test_every_trial_is_drawn_as_met_or_missed_beside_the_limit(tmp_path: Path, bench: Bench) -> None:
@@ -79,12 +79,12 @@ def test_one_cell_says_what_was_held_and_whose_limit_it_may_be(tmp_path: Path, b
         ),
     )
     files = build_report(tmp_path / "sweep")
-    told = sentences(files.answer)
+    reported = sentences(files.answer)
     assert re.match(
-        r"With p99 below 1 ms, the capacity is [0-9,]+ requests/s \(95 % interval [0-9,]+ to [0-9,]+\)\.", told[0]
+        r"With p99 below 1 ms, the capacity is [0-9,]+ requests/s \(95 % interval [0-9,]+ to [0-9,]+\)\.", reported[0]
     )
-    assert told[1] == "Held were direct, 16 connections, values of 128 bytes, 10 % writes, 1 server, mine."
-    assert "the load generator was late in" in told[2]
+    assert reported[1] == "Held were direct, 16 connections, values of 128 bytes, 10 % writes, 1 server, mine."
+    assert "the load generator was late in" in reported[2]
     assert not verify_sweep(files.html).differences
     twin = json.loads(files.json.read_text())
     table = next(block for part in twin["sections"] for block in part["blocks"] if block.get("name") == "capacities")
@@ -117,7 +117,7 @@ def test_a_search_that_is_not_done_says_so(tmp_path: Path, bench: Bench) -> None
 
 
 @pytest.mark.usefixtures("bench")
-def test_many_cells_are_told_by_their_ends_and_compared_with_the_first(tmp_path: Path) -> None:
+def test_many_cells_are_reported_by_their_ends_and_compared_with_the_first(tmp_path: Path) -> None:
     text = STUDY.replace('path = ["direct", "proxy"]', 'path = ["direct"]\nkeys = [1, 2, 3, 4, 5, 6, 7]').replace(
         "keys = 100", "depth = 1"
     )

@@ -26,10 +26,10 @@ finally:
 """
 
 
-def test_the_version_is_told_without_loading_the_laboratory() -> None:
+def test_the_version_is_reported_without_loading_the_laboratory() -> None:
     done = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
-    told, loaded = done.stdout.splitlines()
-    assert told == f"weir-lab {__version__}"
+    reported, loaded = done.stdout.splitlines()
+    assert reported == f"weir-lab {__version__}"
     assert HEAVY & set(json.loads(loaded)) == set()
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Cell(SimpleNamespace):
-    """Told from another by what it is, not by its contents."""
+    """Recognised by what it is, not by its contents."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return id(self)

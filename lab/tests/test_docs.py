@@ -6,6 +6,7 @@ from pathlib import Path
 from weir_lab.design import (
     Expected,
     Gates,
+    Night,
     PacePlan,
     Plan,
     Prediction,
@@ -17,7 +18,7 @@ from weir_lab.design import (
     Subject,
 )
 
-_PARTS = (Expected, Gates, PacePlan, Plan, Prediction, Refinement, Search, Settings, Stop, Subject)
+_PARTS = (Expected, Gates, Night, PacePlan, Plan, Prediction, Refinement, Search, Settings, Stop, Subject)
 PAGE = (Path(__file__).parents[2] / "docs" / "lab.md").read_text()
 
 

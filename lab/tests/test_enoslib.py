@@ -87,7 +87,7 @@ def stand_in(**names: Any) -> types.ModuleType:
     return module
 
 
-def test_a_provider_is_asked_and_its_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_is_asked_and_its_failure_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class StaticConf:
         @staticmethod
         def from_dictionary(conf: dict[str, Any]) -> list[dict[str, Any]]:

@@ -122,8 +122,8 @@ def test_a_block_without_a_run_leaves_its_column_empty() -> None:
 
 def test_a_cloud_of_points_is_one_mark_and_its_data_are_behind_the_link() -> None:
     bare = Line("one run", tuple(Mark(float(x), float(x * x)) for x in range(1, 13)), LOOKS[0], "points")
-    told = Line("median", (Mark(1.0, 5.0, note="median of all runs"), Mark(2.0, 6.0, note="")), LOOKS[1], "points")
-    panel = Panel("residuals", Axis("Predicted"), Axis("Residual"), (bare, told))
+    reported = Line("median", (Mark(1.0, 5.0, note="median of all runs"), Mark(2.0, 6.0, note="")), LOOKS[1], "points")
+    panel = Panel("residuals", Axis("Predicted"), Axis("Residual"), (bare, reported))
     drawn = draw(panel, "residuals")
     clouds = re.findall(r'<path class="m hollow c0" d="([^"]*)"', drawn)
     assert [path.count("M") for path in clouds] == [12]

@@ -73,7 +73,7 @@ class Bench:
         p99_ns = 1e6 * (rate / CAPACITY[job.settings.path]) ** 4 * float(np.exp(rng.normal(0.0, 0.1)))
         times = np.full(400, max(1, round(p99_ns)), dtype=np.int64)
         record = load_record(job.settings.clients, times, World())
-        # What this stand-in counts is a sample: rates are told as they were offered.
+        # What this stand-in counts is a sample: rates are reported as they were offered.
         record |= {"throughput_rps": rate}
         record["scheduled"] = {"arrivals": 400, "offered_rate_rps": rate, "unsent": 0, "late": 40 if self.late else 0}
         write_json(folder / "load.json", record)
@@ -172,7 +172,7 @@ def test_a_system_that_never_works_ends_the_search(tmp_path: Path, bench: Bench)
     assert len(bench.made) == 6
 
 
-def test_the_limit_of_the_generator_is_told_and_so_are_the_ends(tmp_path: Path, bench: Bench) -> None:
+def test_the_limit_of_the_generator_is_reported_and_so_are_the_ends(tmp_path: Path, bench: Bench) -> None:
     bench.late = True
     assert all("the load generator was late" in answer for answer in swept(tmp_path).answers)
     low = STUDY.replace("rate_max = 100_000", "rate_max = 2000")
@@ -192,7 +192,7 @@ def test_the_limit_of_the_generator_is_told_and_so_are_the_ends(tmp_path: Path, 
         ("max rate with p99 < 1", "the form is"),
     ],
 )
-def test_a_goal_that_cannot_be_read_is_told_with_the_form(text: str, says: str) -> None:
+def test_a_goal_that_cannot_be_read_is_reported_with_the_form(text: str, says: str) -> None:
     with pytest.raises(GoalError, match=says):
         Goal.parse(text)
     with pytest.raises(FaultsError, match=says):

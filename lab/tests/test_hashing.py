@@ -79,7 +79,7 @@ def test_perfect_hashing_is_called_uneven_as_often_as_promised() -> None:
     assert wrong <= families * 0.05 + 4 * np.sqrt(families * 0.05 * 0.95)
 
 
-def test_keys_that_take_turns_are_told_from_chance() -> None:
+def test_keys_that_take_turns_are_distinguished_from_chance() -> None:
     checks = judge_placements([even(*[10_000] * 10), even(10_050, 9_960, 9_990)])
     assert [check.spread for check in checks] == [Spread.IN_SEQUENCE, Spread.EVEN]
 

@@ -112,7 +112,7 @@ def test_a_system_that_queues_early_makes_the_bounds_miss_more_than_twice_as_far
 
 
 def shared_machine(
-    populations: tuple[int, ...], rng: np.random.Generator, *, runs: int = 5, told: bool = True
+    populations: tuple[int, ...], rng: np.random.Generator, *, runs: int = 5, reported: bool = True
 ) -> list[Measured]:
     """A processor whose requests cost less when there are more of them, on a machine that is up to twice as slow in some runs."""
     points = []
@@ -120,8 +120,8 @@ def shared_machine(
         slowness = rng.uniform(1.0, 2.0, runs)
         cost = 40e-6 * (1.0 + 3.0 * n**-0.5) * slowness**0.8
         x, r = zip(*(one_run(n, cost_s / 0.4, 0.9 * cost_s) for cost_s in cost), strict=True)
-        told_slowness = tuple((3e5 * slowness).tolist()) if told else ()
-        points.append(Measured(n, x, r, {Role.PROXY.value: tuple(cost.tolist())}, told_slowness))
+        reported_slowness = tuple((3e5 * slowness).tolist()) if reported else ()
+        points.append(Measured(n, x, r, {Role.PROXY.value: tuple(cost.tolist())}, reported_slowness))
     return points
 
 
@@ -138,14 +138,14 @@ def test_demands_by_the_utilization_law_and_a_yardstick_predict_a_shared_machine
     assert found.model.parameters["processors"] == pytest.approx(0.4, rel=0.05)
     assert max(abs(row.x_error) for row in found.rows) < 5.0
     assert found.r_mape < 10.0
-    # Of a machine whose slowness nobody told, the same model can only give the mean.
+    # Of a machine whose slowness is unknown, the same model can only give the mean.
     blind = hold_out(
-        shared_machine(tuple(one.population for one in points), np.random.default_rng(7), told=False), held
+        shared_machine(tuple(one.population for one in points), np.random.default_rng(7), reported=False), held
     )
     assert blind.x_mape > 2.0 * found.x_mape
 
 
-def test_time_outside_that_is_partly_processors_is_told_from_one_that_is_not() -> None:
+def test_time_outside_that_is_partly_processors_is_distinguished_from_one_that_is_not() -> None:
     rng = np.random.default_rng(11)
     points = []
     for n in (1, 2, 4, 8, 12, 16, 24, 32, 64, 128):
@@ -178,7 +178,7 @@ def test_time_away_is_that_of_each_run_where_runs_differ_in_speed() -> None:
 def test_the_power_of_slowness_is_read_off_repetitions_and_nothing_else() -> None:
     rng = np.random.default_rng(8)
     assert exponent(shared_machine((1, 8, 64), rng)) == pytest.approx(0.8, abs=0.01)
-    assert exponent(shared_machine((1, 8, 64), rng, told=False)) == 0.0
+    assert exponent(shared_machine((1, 8, 64), rng, reported=False)) == 0.0
     # Populations differ in cost and met different machines; no repetitions, no answer.
     assert exponent(shared_machine((1, 8, 64), rng, runs=1)) == 0.0
 

@@ -254,7 +254,7 @@ def test_connection_errors_interrupts_and_silence_are_said() -> None:
     assert run.operations["all"].percentiles_us == {}
 
 
-def test_files_are_told_apart_by_their_content(tmp_path: Path) -> None:
+def test_files_are_recognised_by_their_content(tmp_path: Path) -> None:
     for name, text in (("a", WITH), ("b", HEAD + NEW), ("c", document(ALL_STATS=section()))):
         (tmp_path / name).write_text(text)
     found = [read_results(tmp_path / name)[0].generator for name in ("a", "b", "c")]

@@ -64,7 +64,7 @@ SAID = """
 SOUND = 'schema = "weir.study/1"\nname = "a"\n[factors]\nclients = [1, 2]\n'
 
 
-def test_mistakes_of_all_parts_are_told_at_once_in_plain_words(tmp_path: Path) -> None:
+def test_mistakes_of_all_parts_are_reported_at_once_in_plain_words(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text(TEXT)
     with pytest.raises(StudyError) as caught:

@@ -171,7 +171,7 @@ def test_a_network_that_fails_in_the_middle_leaves_nothing(monkeypatch: pytest.M
 
 
 @needs_network
-def test_what_the_kernel_refuses_is_told_with_its_words() -> None:
+def test_what_the_kernel_refuses_is_reported_with_its_words() -> None:
     with (
         pytest.raises(TestbedError, match=r"tc .*rate.*was refused.*`weir-lab testbeds`"),
         Network(this_process(), {"client-0": Link(201.0), "proxy-0": Link(0.0)}),
@@ -295,7 +295,8 @@ def test_quotas_of_version_2_are_written_and_read(tmp_path: Path) -> None:
     owner = this_process()
     quota = CpuQuota(CpuGroups(2, tmp_path), owner, "client-0", 0.2).__enter__()
     group = tmp_path / owner.name("client-0")
-    assert (group / "cpu.max").read_text() == "2000 10000"
+    assert (group / "cpu.max").read_text() == "1000 5000"
+    assert not quota.has_burst, "a folder has no file for it"
     assert quota.enter[-1] == str(group / "cgroup.procs")
     (group / "cpu.stat").write_text("usage_usec 5\nnr_periods 10\nnr_throttled 3\nthrottled_usec 7\n")
     assert quota.throttling().throttled_ns == 7_000
@@ -304,12 +305,27 @@ def test_quotas_of_version_2_are_written_and_read(tmp_path: Path) -> None:
         quota.throttling()
 
 
-def test_small_quotas_have_long_periods(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cpus", "quota_us", "period_us"),
+    [(0.05, 1_000, 20_000), (0.3, 1_000, 3_333), (1.0, 1_000, 1_000), (2.5, 2_500, 1_000)],
+)
+def test_periods_are_as_short_as_the_kernel_takes_them(
+    tmp_path: Path, cpus: float, quota_us: int, period_us: int
+) -> None:
     owner = this_process()
-    CpuQuota(CpuGroups(1, tmp_path), owner, "client-0", 0.05).__enter__()
+    CpuQuota(CpuGroups(1, tmp_path), owner, "client-0", cpus).__enter__()
     group = tmp_path / owner.name("client-0")
-    assert (group / "cpu.cfs_quota_us").read_text() == "1000"
-    assert (group / "cpu.cfs_period_us").read_text() == "20000"
+    assert (group / "cpu.cfs_quota_us").read_text() == str(quota_us)
+    assert (group / "cpu.cfs_period_us").read_text() == str(period_us)
+
+
+@needs_quota
+def test_what_a_group_leaves_of_a_period_it_may_use_in_the_next() -> None:
+    assert not isinstance(GROUPS, str)
+    with CpuQuota(GROUPS, this_process(), "client-0", 0.2) as quota:
+        names = ("cpu.cfs_burst_us", "cpu.max.burst")
+        found = [file.read_text().strip() for name in names for file in GROUPS.folder.glob(f"weir-*-client-0/{name}")]
+        assert found == (["1000"] if quota.has_burst else [])
 
 
 def test_control_groups_of_both_versions_are_found(tmp_path: Path) -> None:
@@ -329,7 +345,7 @@ def test_control_groups_of_both_versions_are_found(tmp_path: Path) -> None:
 # What is missing ------------------------------------------------------------------------------------------------------------
 
 
-def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_not_root_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert probe().missing == ["not root: only root makes namespaces; run the same command with sudo"]
 

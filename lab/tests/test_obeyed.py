@@ -78,7 +78,7 @@ def valid(sweep: Path, engine: str) -> Path:
     )
 
 
-def told_with(folder: Path, **changes: Any) -> list[str]:
+def reported_with(folder: Path, **changes: Any) -> list[str]:
     """What is said of a run if its cell had set something else."""
     run = read_run(folder)
     settings = Settings.model_validate({**run.meta.settings.model_dump(), **changes})
@@ -97,7 +97,7 @@ def told_with(folder: Path, **changes: Any) -> list[str]:
         ("event", {"servers": 3}, "the proxy ran with servers 2, and the cell sets 3"),
         ("pool", {"workers": 4}, "the proxy ran with workers 3, and the cell sets 4"),
         ("split", {"readers": 9}, "the proxy ran with readers 2, and the cell sets 9"),
-        ("pool", {"crew": "fixed"}, "the proxy ran with crew (adaptive|not told), and the cell sets fixed"),
+        ("pool", {"crew": "fixed"}, "the proxy ran with crew (adaptive|not reported), and the cell sets fixed"),
         ("event", {"keys": 101}, "the load generator ran with keys 100, and the cell sets 101"),
         ("event", {"key_size_bytes": 21}, "the load generator ran with key size 20, and the cell sets 21"),
         ("event", {"value_size_bytes": 99}, "the load generator ran with value size 100, and the cell sets 99"),
@@ -115,18 +115,20 @@ def told_with(folder: Path, **changes: Any) -> list[str]:
 )
 def test_each_setting_is_read_back(sweep: Path, engine: str, changes: dict[str, Any], says: str) -> None:
     folder = valid(sweep, engine)
-    assert told_with(folder) == []
-    assert any(re.fullmatch(says, sentence) for sentence in told_with(folder, **changes)), told_with(folder, **changes)
+    assert reported_with(folder) == []
+    assert any(re.fullmatch(says, sentence) for sentence in reported_with(folder, **changes)), reported_with(
+        folder, **changes
+    )
 
 
 @needs_programs
 def test_a_rate_of_several_generators_is_read_back_as_one(open_sweep: Path) -> None:
     folder = valid(open_sweep, "pool")
-    assert told_with(folder) == []
-    assert told_with(folder, rate=301.0) == [
+    assert reported_with(folder) == []
+    assert reported_with(folder, rate=301.0) == [
         "the load generators ran with a rate of 300.5 in all, and the cell sets 301"
     ]
-    assert told_with(folder, arrivals="fixed") == [
+    assert reported_with(folder, arrivals="fixed") == [
         "the load generator ran with arrivals poisson, and the cell sets fixed"
     ]
 
@@ -144,8 +146,8 @@ def test_a_crew_that_is_asked_to_be_fixed_is_held_to_it(tmp_path: Path) -> None:
     for run in read_runs(tmp_path / "sweep")[0]:
         if run.meta.verdict.valid:
             other = {"fixed": "adaptive", "adaptive": "fixed"}[run.meta.settings.crew or ""]
-            assert told_with(run.folder) == []
-            assert told_with(run.folder, crew=other) == [
+            assert reported_with(run.folder) == []
+            assert reported_with(run.folder, crew=other) == [
                 f"the proxy ran with crew {run.meta.settings.crew}, and the cell sets {other}"
             ]
 
@@ -179,4 +181,52 @@ def test_records_that_do_not_tell_are_not_judged(sweep: Path, tmp_path: Path) ->
         record = json.loads(file.read_text())
         kept = ("targets", "connections", "depth", "threads")
         file.write_text(json.dumps({**record, "config": {name: record["config"][name] for name in kept}}))
-    assert told_with(folder, proxy_threads=9, keys=7, server_threads=3) == []
+    assert reported_with(folder, proxy_threads=9, keys=7, server_threads=3) == []
+
+
+@needs_programs
+@pytest.mark.parametrize(
+    ("engine", "queue", "says"),
+    [
+        ("pool", "queue", "the proxy ran with at times as few workers at once as 2, and the cell sets 3"),
+        ("split", "read-queue", "the proxy ran with at times as few readers at once as 1, and the cell sets 2"),
+    ],
+)
+def test_a_crew_that_shrank_makes_a_run_invalid_unless_that_was_asked_for(
+    sweep: Path, tmp_path: Path, engine: str, queue: str, says: str
+) -> None:
+    """Adaptive crews of 64 had 8 to 13 workers at work, and such runs counted."""
+    folder = tmp_path / "run"
+    shutil.copytree(valid(sweep, engine), folder)
+    file = folder / "snapshot-end-1.json"
+    record = json.loads(file.read_text())
+    for station in record["stations"]:
+        threads = 3 if engine == "pool" else 2
+        if station["station"] == queue:
+            station["crew"] = {"now": threads, "least": threads, "time_integral_ns": 1}
+    file.write_text(json.dumps(record))
+    assert reported_with(folder) == []
+    next(one for one in record["stations"] if one["station"] == queue)["crew"]["least"] -= 1
+    file.write_text(json.dumps(record))
+    assert says in reported_with(folder)
+    assert says in reported_with(folder, crew=None)
+    assert says not in reported_with(folder, crew="adaptive")
+    verdict = judge(read_run(folder), load_study(sweep / "study.toml").gates, [])
+    assert not verdict.valid
+    assert not verdict.busy
+    assert says in verdict.reasons
+
+
+@needs_programs
+def test_each_run_tells_what_the_threads_of_every_role_used(sweep: Path) -> None:
+    pool, event = (read_run(valid(sweep, engine)) for engine in ("pool", "event"))
+    assert pool.cpu is not None
+    assert event.cpu is not None
+    proxy = pool.cpu.threads["proxy"]
+    # Two proxies with 3 workers and a network thread each.
+    assert (proxy["weir-worker"].threads, proxy["weir-network"].threads) == (6, 2)
+    assert 0 < proxy["weir-worker"].busiest_ns <= proxy["weir-worker"].cpu_ns
+    assert event.cpu.threads["proxy"]["weir-loop"].threads == 2
+    assert sum(use.cpu_ns for use in pool.cpu.threads["servers"].values()) > 0
+    assert pool.cpu.others_ns is not None
+    assert pool.cpu.kernel_share is not None

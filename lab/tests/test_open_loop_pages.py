@@ -132,14 +132,16 @@ def lines_of(sweep: Path, figure: str) -> dict[str, dict[str, Any]]:
 
 
 def test_the_answer_says_in_three_sentences_what_is_kept_up_with_and_what_limits(open_sweep: Path) -> None:
-    told = sentences(answer_of(open_sweep))
-    assert len(told) == 3
-    assert told[0] == (
+    reported = sentences(answer_of(open_sweep))
+    assert len(reported) == 3
+    assert reported[0] == (
         "The highest offered rate that was kept up with: event 800 requests/s (the highest that was offered); pool 200 requests/s."
     )
-    assert told[1].startswith("At 200 requests/s, the highest that all of them kept up with, 99 of 100 requests were")
+    assert reported[1].startswith(
+        "At 200 requests/s, the highest that all of them kept up with, 99 of 100 requests were"
+    )
     # The pool's threads spend .97 s of CPU time per second at its capacity, on five threads of which one is a network thread.
-    assert told[2].startswith("At 400 requests/s (pool):")
+    assert reported[2].startswith("At 400 requests/s (pool):")
 
 
 def test_the_page_has_the_runs_behind_each_response_time_and_hollow_marks_above_the_capacity(open_sweep: Path) -> None:
@@ -190,8 +192,8 @@ def test_the_page_can_be_verified_and_a_changed_number_is_found(open_sweep: Path
     twin["sections"][1]["blocks"][0]["panels"][0]["lines"][0]["marks"][0]["y"] *= 1.01
     (sweep / "report.json").write_text(json.dumps(twin))
     assert len(verify_sweep(sweep / "report.html").differences) == 1
-    told = CliRunner().invoke(app, ["report", str(sweep)])
-    assert "The highest offered rate that was kept up with" in told.output
+    reported = CliRunner().invoke(app, ["report", str(sweep)])
+    assert "The highest offered rate that was kept up with" in reported.output
 
 
 @pytest.mark.parametrize(
@@ -205,12 +207,12 @@ def test_the_page_can_be_verified_and_a_changed_number_is_found(open_sweep: Path
 def test_one_curve_says_where_its_capacity_lies(tmp_path: Path, capacity: float, says: str) -> None:
     text = STUDY.replace('engine = ["event", "pool"]', "").replace("repetitions = 3", "repetitions = 2")
     write_open_sweep(tmp_path, Served({"event": capacity}, late_share=0.2, busy=0.5), text)
-    told = answer_of(tmp_path)
-    assert told.startswith(says)
-    assert "the load generator itself was late in 2 of 2 runs there" in told
+    reported = answer_of(tmp_path)
+    assert reported.startswith(says)
+    assert "the load generator itself was late in 2 of 2 runs there" in reported
     page = unescape(build_report(tmp_path).html.read_text())
     assert "The machine was busy: in 8 of 8 runs up to 50 % of its CPU time went elsewhere." in page
-    assert len(sentences(told)) <= 3
+    assert len(sentences(reported)) <= 3
 
 
 def test_where_the_rate_is_fixed_another_factor_is_the_axis(tmp_path: Path) -> None:
@@ -218,8 +220,8 @@ def test_where_the_rate_is_fixed_another_factor_is_the_axis(tmp_path: Path) -> N
         "keys = 100", 'keys = 100\nrate = 400\nmix = "get=0.9,incr=0.1"'
     )
     write_open_sweep(tmp_path, Served(CAPACITY), text)
-    told = answer_of(tmp_path)
-    assert told.startswith(
+    reported = answer_of(tmp_path)
+    assert reported.startswith(
         "The offered 400 requests/s were kept up with at 1 of 2 levels; engine pool answered least, 75 % of them."
     )
     build_report(tmp_path)

@@ -124,7 +124,7 @@ attempts = 10
 
 
 @needs_programs
-def test_an_offered_rate_is_kept_or_told_to_be_above_the_capacity(tmp_path: Path) -> None:
+def test_an_offered_rate_is_kept_or_reported_as_above_the_capacity(tmp_path: Path) -> None:
     file, sweep = tmp_path / "open.toml", tmp_path / "sweep"
     # More than one connection can carry that waits for each answer, and yet so few that the backlog is soon sent.
     text = STUDY.replace("50_000_000", "100_000").replace("clients = 4", "clients = 1")

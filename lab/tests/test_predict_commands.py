@@ -69,8 +69,8 @@ def test_what_is_assumed_is_said(tier: str, what: str) -> None:
     assert what in text
     assert "Arrivals are independent of each other (Poisson)" in text
     assert "No pauses" in text
-    told = json.loads(said(*CAPACITY, "--rate", "1e6", "--tier", tier, "--json"))
-    assert any(what in sentence for sentence in told["assumptions"])
+    reported = json.loads(said(*CAPACITY, "--rate", "1e6", "--tier", tier, "--json"))
+    assert any(what in sentence for sentence in reported["assumptions"])
 
 
 def test_more_variable_service_comes_with_a_bracket() -> None:
@@ -80,7 +80,7 @@ def test_more_variable_service_comes_with_a_bracket() -> None:
     assert "lies between" not in said(*CAPACITY, "--rate", "1e6", "--tier", "m:5us:cv2=0.5")
 
 
-def test_one_hot_key_is_told() -> None:
+def test_one_hot_key_is_reported() -> None:
     skewed = ["--rate", "4e6", "--popularity", "zipf:1", "--keys", "1000000"]
     assert "alone keeps a unit 195 % busy" in refused(*CAPACITY, *skewed, "--tier", "memcached:7us:keyed")
     text = said(*CAPACITY, *skewed, "--tier", "proxy:10us:servers=4", "--tier", "memcached:2us:keyed")
@@ -94,22 +94,22 @@ def test_one_hot_key_is_told() -> None:
 
 
 def plain(*argv: str) -> dict[str, Any]:
-    told = json.loads(said(*argv, "--json"), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-    assert isinstance(told, dict)
-    return told
+    reported = json.loads(said(*argv, "--json"), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert isinstance(reported, dict)
+    return reported
 
 
 def test_json_has_the_numbers_of_the_text() -> None:
     tiers = ["--tier", "proxy:10us+-1us:servers=4", "--tier", "memcached:5us:hottest=0.1"]
-    told = plain(*CAPACITY, "--rate", "1e6", *tiers)
+    reported = plain(*CAPACITY, "--rate", "1e6", *tiers)
     text = said(*CAPACITY, "--rate", "1e6", *tiers)
-    assert told["schema"] == "weir.capacity/1"
-    for tier in told["tiers"]:
+    assert reported["schema"] == "weir.capacity/1"
+    for tier in reported["tiers"]:
         assert f"{tier['name']}: {tier['units']} units" in text
         assert f"busiest unit {units.percent_text(tier['utilization'])} busy" in text
-    p99 = told["percentiles_s"]["p99"]
+    p99 = reported["percentiles_s"]["p99"]
     assert f"p99 {units.duration_text(p99['value'])} ({units.duration_text(p99['low'])} to" in text
-    assert set(told["units_otherwise"]) == {
+    assert set(reported["units_otherwise"]) == {
         "if all times are at their lower ends",
         "if all times are at their upper ends",
     }
@@ -137,11 +137,11 @@ def test_hash_tells_the_load_of_the_busiest_server() -> None:
         "--popularity",
         "zipf:1",
     ]
-    told = plain(*asked)
+    reported = plain(*asked)
     shares = [1.0 / rank for rank in range(1, 2001)]
-    assert told["hottest_share"] == pytest.approx(1.0 / sum(shares))
-    (check,) = told["checks"]
-    assert told["hottest_share"] < check["busiest_share_of_requests"] < 1.0
+    assert reported["hottest_share"] == pytest.approx(1.0 / sum(shares))
+    (check,) = reported["checks"]
+    assert reported["hottest_share"] < check["busiest_share_of_requests"] < 1.0
     assert check["imbalance_of_requests"] == pytest.approx(4.0 * check["busiest_share_of_requests"])
     assert "busiest server" in said(*asked)
     assert "busiest server" not in said(*asked[:-2])

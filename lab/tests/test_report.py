@@ -69,7 +69,7 @@ def test_the_part_outside_the_proxy_is_what_the_world_says(analysis: Analysis) -
 
 
 def test_the_page_says_what_its_intervals_rest_on(analysis: Analysis, page: str) -> None:
-    """Equal spread was not checked at all, and likeness in time was told only where it was large."""
+    """Equal spread was not checked at all, and likeness in time was reported only where it was large."""
     runs = len(analysis.used)
     assert f"What the intervals rest on: {runs} runs of {len(analysis.points)} cells on logarithms" in unescape(page)
     assert len(re.findall(r"spreads of the cells (?:agree|differ)", page)) >= 2
@@ -244,9 +244,9 @@ def test_the_answer_has_at_most_five_sentences(demo: Path, analysis: Analysis, p
         assert 3 <= len(sentences) <= 5
         # None of them is several in one.
         assert all(len(re.findall(r"[.!?](?=\s+[A-Z]|$)", one)) == 1 for one in sentences), sentences
-    told = re.search(r'<div class="summary" id="answer"><p><b>Answer\.</b> (.*?)</p>', page, re.DOTALL)
-    assert told is not None
-    assert " ".join(answer_sentences(analysis)) == unescape(told[1])
+    reported = re.search(r'<div class="summary" id="answer"><p><b>Answer\.</b> (.*?)</p>', page, re.DOTALL)
+    assert reported is not None
+    assert " ".join(answer_sentences(analysis)) == unescape(reported[1])
 
 
 def test_the_essence_fits_80_columns(analysis: Analysis) -> None:

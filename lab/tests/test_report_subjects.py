@@ -55,13 +55,13 @@ def test_every_subject_has_its_page(tmp_path: Path, sweep: str, subject: str) ->
     files = build_report(folder)
     page, twin = files.html.read_text(), json.loads(files.json.read_text())
     essence_table(files.numbers)
-    told = [point["proxy"] for point in twin["points"] if point["path"] == "proxy"]
-    assert told
+    reported = [point["proxy"] for point in twin["points"] if point["path"] == "proxy"]
+    assert reported
     if subject == WEIR:
-        assert all(told)
+        assert all(reported)
         assert "Mean time per request (µs)" in page
     else:
-        assert not any(told)
+        assert not any(reported)
         assert "Mean time per request (µs)" not in page
         assert f"{subject} tells nothing of the stages of a request" in page
 

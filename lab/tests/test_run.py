@@ -108,7 +108,8 @@ def test_a_sweep_runs_resumes_and_reports(tmp_path: Path) -> None:
         assert run.cpu is not None
         assert all(spent.cpu_ns > 0 for spent in run.cpu.roles.values())
         assert run.load.config.connections == run.meta.settings.clients
-    # A percentile of the report needs so many requests per run; how fast this machine is just now is not what is tested.
+    # A percentile of the report needs 299 requests in every run. How fast this machine is just now is not what is
+    # tested.
     if all(run.load.response_time_count >= 299 for run in valid if run.load is not None):
         analysis = build_report(sweep).numbers
         assert len(analysis.used) == 8

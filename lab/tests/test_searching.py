@@ -117,7 +117,7 @@ def test_an_interval_that_holds_less_is_found_out() -> None:
 
 
 @pytest.mark.parametrize(("met", "verdict"), [(True, SearchVerdict.ABOVE), (False, SearchVerdict.BELOW)])
-def test_a_capacity_outside_of_the_rates_is_told(met: bool, verdict: SearchVerdict) -> None:
+def test_a_capacity_outside_of_the_rates_is_reported(met: bool, verdict: SearchVerdict) -> None:
     search = searched(lambda _rate, _rng: met, 1.0, np.random.default_rng(0))
     assert search.estimate().verdict is verdict
     assert search.runs <= 20

@@ -22,7 +22,7 @@ COLUMNS = {
     "keys_per_get": "multiget_keys",
     "value_bytes": "value_size_bytes",
 }
-ALL_FLAGS = frozenset({"--engine", "--workers", "--readers", "--replicas", "--multiget", "--placement"})
+ALL_FLAGS = frozenset({"--engine", "--workers", "--readers", "--crew", "--replicas", "--multiget", "--placement"})
 
 
 def study_of(row_id: str) -> Study:
@@ -43,6 +43,17 @@ def numbers(text: str) -> list[float]:
 
 def levels(study: Study, name: str) -> list[float]:
     return sorted({float(getattr(cell.settings, name)) for cell in cells_of(study)})
+
+
+@pytest.mark.parametrize("file", sorted(STUDIES.glob("*.toml")), ids=lambda file: str(file.stem))
+def test_every_study_of_a_crew_lets_all_of_it_serve(file: Path) -> None:
+    """With adaptive crews 64 workers had 8 to 13 at work: the factor was not the number of workers."""
+    if file.name.endswith(".set.toml"):
+        return
+    for pace in (None, "night"):
+        for cell in cells_of(load_study(file, pace)):
+            threaded = cell.settings.engine in (Engine.POOL, Engine.SPLIT) and cell.settings.path.value == "proxy"
+            assert not threaded or cell.settings.crew == "fixed", cell.name
 
 
 @pytest.mark.parametrize("row_id", ROWS)

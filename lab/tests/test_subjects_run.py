@@ -114,7 +114,7 @@ def test_memcaslap_loads_the_proxy(tmp_path: Path) -> None:
 
 
 @needs_programs
-def test_a_subject_that_listens_elsewhere_is_told_with_where_it_should(
+def test_a_subject_that_listens_elsewhere_is_reported_with_where_it_should(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weir_lab.bench.running.proxies.READY_S", 0.3)

@@ -19,7 +19,7 @@ from weir_lab.bench.sweep.run import SweepOutcome, Wanted, run_study, selects
 from weir_lab.design import RequestPath, cells_of, load_study, schedule
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.records import read_run_metas
-from weir_lab.records.gathering import gather_runs
+from weir_lab.records.sharing.gathering import gather_runs
 from weir_lab.records.windows import Cut
 from weir_lab.theory.stats import Decision
 
@@ -273,7 +273,7 @@ def test_a_write_that_was_cut_short_leaves_nothing_behind(tmp_path: Path, bench:
         ('cut = "mser-5"', Cut(1, stationary=False), False, "no steady state"),
     ],
 )
-def test_what_a_rule_says_about_the_steady_state_is_told(
+def test_what_a_rule_says_about_the_steady_state_is_reported(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch, change: str, cut: Cut, valid: bool, words: str
 ) -> None:
     monkeypatch.setattr(attempts_module, "find_cut", lambda _load: cut)

@@ -29,10 +29,10 @@ def said(*words: object) -> str:
     return result.output
 
 
-def test_changes_and_equality_are_told_together(sweep: Path) -> None:
-    told = json.loads(said("changes", sweep, "--same-within", 5, "--json"))
-    assert told["from"] == "tiny-C1-direct"
-    by_cell = {row["to"]: row for row in told["changes"]}
+def test_changes_and_equality_are_reported_together(sweep: Path) -> None:
+    reported = json.loads(said("changes", sweep, "--same-within", 5, "--json"))
+    assert reported["from"] == "tiny-C1-direct"
+    by_cell = {row["to"]: row for row in reported["changes"]}
     proxy = by_cell["tiny-C1-proxy"]
     # The proxy takes twice the time of the direct path.
     assert proxy["shown"]
@@ -43,7 +43,7 @@ def test_changes_and_equality_are_told_together(sweep: Path) -> None:
         assert row["same"]["shown"] == (row["same"]["p"] < row["same"]["alpha"])
         assert not (row["same"]["shown"] and abs(row["percent"]) > 5.3)
     assert not proxy["same"]["shown"]
-    assert "cells on logarithms" in told["basis"]
+    assert "cells on logarithms" in reported["basis"]
     text = said("changes", sweep, "--to", "tiny-C1-proxy", "--same-within", 300)
     assert "a difference is shown; the same within 300 %" in text
 
@@ -54,7 +54,7 @@ def test_precision_tells_where_the_spread_comes_from_and_how_many_runs_are_neede
         assert few["runs"] <= few["runs_needed"] <= many["runs_needed"]
         assert few["advice"] in ("more runs help", "longer runs help", None)
     assert any(row["runs_needed"] > row["runs"] for row in fine["cells"])
-    assert "make exactly so many" in said("precision", sweep)
+    assert "make exactly that number" in said("precision", sweep)
 
 
 @pytest.mark.parametrize(

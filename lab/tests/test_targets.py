@@ -156,7 +156,7 @@ def test_keys_that_nobody_deletes_expire() -> None:
     assert "memcaslap" in target_refusals(Settings.model_validate({"generator": "memcaslap"}))[0]
 
 
-def test_a_target_that_is_not_there_is_told_before_any_run(tmp_path: Path, memcached: Memcached) -> None:
+def test_a_target_that_is_not_there_is_reported_before_any_run(tmp_path: Path, memcached: Memcached) -> None:
     (port,) = free_ports(1)
     study = written(tmp_path, memcached.address, f"127.0.0.1:{port}")
     with pytest.raises(TestbedError, match=rf"no connection to 127\.0\.0\.1:{port} .*Start what"):
@@ -215,7 +215,7 @@ def test_targets_are_asked_from_hosts(tmp_path: Path, memcached: Memcached, monk
     assert f"What was measured ran already, at {memcached.address}" in page
 
 
-def test_a_target_that_no_host_reaches_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_that_no_host_reaches_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = free_ports(1)
     wanted = Wanted(testbed=TestbedKind.HOSTS, hosts=hosts_file(tmp_path, monkeypatch, ["client-0"]))
     with pytest.raises(TestbedError, match=rf"no connection to 127\.0\.0\.1:{port} \(client-0 .*refused"):

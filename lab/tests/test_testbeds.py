@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from namespaces import LAB_STARTS_S, eventually, left_by, needs_network, needs_quota, started
+from namespaces import KERNEL, LAB_STARTS_S, eventually, left_by, needs_network, needs_quota, started
 from sshd import folders_of_agents, hosts, needs_sshd
 from synthetic import STUDY_TEXT
+from test_delaying import needs_device
 from test_run import LAB, WEIR, Heard, needs_programs, processes_writing_into, small_study
-from weir_lab.bench.links import measure_bounds, read_bounds
+from weir_lab.bench.links import measure_bounds, read_bounds, values_per_s
 from weir_lab.bench.network import Link, Network, run_in, this_process
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.run import Wanted, run_study
@@ -84,6 +85,12 @@ def check_record(run: Run) -> None:
     assert client.received_bytes
     assert client.throttled_ns is None
     assert run.cpu.machines["server-0"].resident_bytes
+    if run.meta.testbed.delayed_by is not None and run.meta.testbed.delayed_by.startswith("weir-delay"):
+        assert run.cpu.network is not None
+        # Each request is a packet on each of its ways, at least.
+        assert run.load is not None
+        assert run.cpu.network.packets >= run.load.requests
+        assert run.cpu.roles["network"].cpu_ns > 0
 
 
 @needs_programs
@@ -279,7 +286,16 @@ def test_links_are_loaded_and_recorded(tmp_path: Path) -> None:
     for bound in record.bounds:
         assert 0 < bound.share < 1.1  # how near to the bound is for a quiet machine to say: weir-lab links
         assert bound.dropped_packets == 0
+    directions = [(pair.sender, pair.receiver) for pair in record.pairs]
+    machines = ("client-0", "proxy-0", "server-0")
+    assert directions == [(one, other) for one in machines for other in machines if one != other]
+    for pair in record.pairs:
+        assert pair.wire_bytes
+        assert pair.one_way_lost == 0
+        assert values_per_s(pair) > 0
     assert read_bounds(tmp_path / "links") == record
+    shown = CliRunner().invoke(app, ["links", str(tmp_path / "links"), "--show"])
+    assert "proxy-0 to server-0" in shown.output
     file = next((tmp_path / "links").glob("reads*/load-1.json"))
     file.write_text(re.sub(r'"throughput_rps": ?[0-9.]+', '"throughput_rps": 1.0', file.read_text()))
     with pytest.raises(RecordError, match=r"the generators' records give .* operations/s, links\.json says"):
@@ -334,3 +350,31 @@ def test_the_commands_about_testbeds(tmp_path: Path) -> None:
 
 def test_a_study_does_not_change_with_the_testbed() -> None:
     assert "testbed" not in STUDY_TEXT
+
+
+@needs_network
+@needs_quota
+@needs_device
+def test_machines_are_built_at_the_speed_of_the_study() -> None:
+    topology = Topology(speed=0.5, cpu=Cpus(client=0.4))
+    with open_testbed(TestbedKind.NETNS, topology, Shape(1, 0, 1)) as testbed:
+        record = testbed.record
+        before = testbed.network()
+        pair = testbed.measure_pair("client-0", "server-0", 0.1)
+        after = testbed.network()
+    client, server = record.machines
+    assert (client.link_mbit_s, client.delay_ms, client.cpus) == pytest.approx((100.5, 0.64, 0.2))
+    assert (server.link_mbit_s, server.delay_ms) == pytest.approx((50.5, 0.76))
+    assert server.cpus is None
+    assert record.speed == 0.5
+    if KERNEL.has("netem"):
+        assert (record.delayed_by, before) == ("netem", None)
+        return
+    assert record.delayed_by is not None
+    assert record.delayed_by.startswith("weir-delay (")
+    assert pair.asked_delay_ms == pytest.approx(0.76)
+    assert before is not None
+    assert after is not None
+    assert after.packets > before.packets + 300
+    assert after.cpu_ns > before.cpu_ns
+    assert after.shortest_delay_us == pytest.approx(640.0)

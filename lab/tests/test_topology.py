@@ -73,3 +73,26 @@ def test_shapes_hold_each_other() -> None:
     for name in ("switch", "client", "client-", "router-0"):
         with pytest.raises(ValueError, match="not the name of a machine"):
             tier_of(name)
+
+
+def test_a_slower_study_has_slower_links_smaller_quotas_and_longer_delays() -> None:
+    text = STUDY_TEXT + "\n[topology]\nspeed = 0.1\ncpu = { client = 2.0, server = 1.0 }\n"
+    topology = parse_study(text).topology
+    assert topology.mbit_s("server-0") == pytest.approx(10.1)
+    assert topology.delay_ms("proxy-0") == pytest.approx(3.5)
+    assert topology.cpus("client-1") == pytest.approx(0.2)
+    assert topology.cpus("proxy-0") is None
+    built = topology.built_links
+    assert (built.server_mbit_s, built.client_delay_ms) == pytest.approx((10.1, 3.2))
+    # Machines that are too large for this one at the study's speed fit at a tenth.
+    topology.require_room(Shape(clients=3, proxies=1, servers=5), cpus=2)
+    with pytest.raises(StudyError, match=r"ask for 11 CPUs together.*a smaller topology\.speed"):
+        Topology(cpu=topology.cpu).require_room(Shape(clients=3, proxies=1, servers=5), cpus=2)
+    with pytest.raises(FaultsError, match=r"at most 1 is wanted, not 1\.1"):
+        parse_study(STUDY_TEXT + "\n[topology]\nspeed = 1.1\n")
+
+
+def test_runs_at_full_speed_are_those_of_before_there_was_a_speed() -> None:
+    assert "speed" not in Topology().as_built()
+    assert Topology(speed=0.5).as_built()["speed"] == 0.5
+    assert Topology().built_links == Topology().links

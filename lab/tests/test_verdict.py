@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from synthetic import World, study, write_run
 from weir_lab.bench.running.verdict import judge
 from weir_lab.design import RequestPath, ScheduledRun, schedule
 from weir_lab.records import RunMeta, Verdict, read_json, read_measurements, read_run
+from weir_lab.records.places import MachineRecord, TestbedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,3 +128,55 @@ def test_what_is_missing_because_something_went_wrong_is_no_reason_of_its_own(tm
     run = read_measurements(tmp_path / "run", meta)
     assert judge(run, study().gates, ["the proxy ended early"]).reasons == ["the proxy ended early"]
     assert [reason.split(":")[0] for reason in judge(run, study().gates, []).reasons] == ["no load.json", "no cpu.json"]
+
+
+NETWORK = {
+    "packets": 1000,
+    "wire_bytes": 100_000,
+    "dropped_packets": 0,
+    "waiting_bytes_max": 5_000,
+    "shortest_delay_us": 320.0,
+    "late_median_us": 4.0,
+    "late_p99_us": 90.0,
+    "late_max_us": 800.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("network", "says"),
+    [
+        ({}, ""),
+        ({"late_median_us": -15.0}, ""),
+        ({"late_median_us": None}, ""),
+        ({"dropped_packets": 3}, "the delay device dropped 3 of 1000 packets"),
+        (
+            {"late_median_us": 17.0},
+            r"packets left the delay device +17 µs off at the median, +5 % of the shortest delay",
+        ),
+        ({"late_median_us": -32.0}, "-32 µs off at the median, -10 %"),
+    ],
+)
+def test_a_network_that_loses_or_delays_otherwise_makes_the_run_invalid(
+    tmp_path: Path, network: dict[str, Any], says: str
+) -> None:
+    verdict = spoil(tmp_path, "cpu.json", lambda record: record.update(network=NETWORK | network))
+    assert verdict.valid == (not says)
+    assert says in " ".join(verdict.reasons)
+
+
+@pytest.mark.parametrize(("quota", "busy", "valid"), [(0.2, 1.71, False), (0.2, 1.69, True), (None, 1.99, True)])
+def test_machines_that_fill_the_real_one_are_not_of_their_own(
+    tmp_path: Path, quota: float | None, busy: float, valid: bool
+) -> None:
+    write_run(tmp_path / "run", study(), scheduled(RequestPath.PROXY), World())
+    meta = read_run(tmp_path / "run").meta
+    place = MachineRecord(name="client-0", address="10.18.0.1", cpus=quota)
+    meta = meta.model_copy(update={"testbed": TestbedRecord(kind="netns", machines=[place])})
+    run = read_measurements(tmp_path / "run", meta)
+    assert run.cpu is not None
+    used_ns = round(busy * run.cpu.interval_ns)
+    full = run.cpu.model_copy(update={"cores": 2, "busy_ns": used_ns})
+    gates = study().gates.model_copy(update={"other_cpu_share_max": 1.0})
+    verdict = judge(dataclasses.replace(run, cpu=full), gates, [])
+    assert verdict.valid == valid, verdict.reasons
+    assert valid or "1.71 of 2 CPUs were busy, and 1.7 may be" in verdict.reasons[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from weir_lab.report.sets.twin import read_twin
 from weir_lab.report.single.report import build_report
 
 if TYPE_CHECKING:
-    from weir_lab.report.page.blocks import Report, Section
+    from weir_lab.report.page.blocks import Entry, Report, Section
 
 DATA = Path(__file__).parent / "data" / "whole"
 
@@ -107,6 +108,35 @@ def test_the_printed_value_stands_beside_ours_where_links_are_built(report: Repo
     assert share.value == pytest.approx(100 * HEADERS, rel=0.01)
     assert printed.value == 2940.0
     assert "comparable where links limit" in maxima.caption
+    assert "study's speed" not in maxima.caption
+
+
+def test_at_another_speed_ours_is_turned_into_the_studys_before_it_is_compared(
+    report: Report, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "slow")
+    for file in (tmp_path / "slow").rglob("run.json"):
+        record = json.loads(file.read_text())
+        if record.get("testbed"):
+            record["testbed"]["speed"] = 0.5
+            file.write_text(json.dumps(record))
+    study_set = take_files(DATA / "small.set.toml", tmp_path / "slow")
+    made_slow = assemble(study_set, Sources(tmp_path / "slow", tmp_path / "slow" / "studies"), "quick", "netns")
+    slow = table(made_slow, "baseline-maxima")
+    whole = table(report, "baseline-maxima")
+    assert "The machines ran at 0.5 of the study's speed" in slow.caption
+    assert slow.columns[-2:] == ("X at the study's speed (requests/s)", "R at the study's speed (ms)")
+    for ours, before in zip(slow.rows, whole.rows, strict=True):
+        assert number_in(ours[-2]) == pytest.approx(2.0 * number_in(ours[3]))
+        assert number_in(ours[-1]) == pytest.approx(number_in(ours[4]) / 2.0)
+        if isinstance(before[8], Value):
+            assert 100.0 + number_in(ours[8]) == pytest.approx(2.0 * (100.0 + number_in(before[8])))
+
+
+def number_in(entry: Entry) -> float:
+    assert isinstance(entry, Value)
+    assert entry.value is not None
+    return entry.value
 
 
 def test_the_event_engine_stands_beside_the_original_in_its_figure(report: Report) -> None:
@@ -308,7 +338,7 @@ def test_every_sweep_of_a_whole_study_has_a_page_of_its_own(report: Report, fold
         assert "too thin" not in page, name
         assert page.count("<figure ") == page.count('href="data:text/csv;'), name
         # Its blocks have drawings or numbers of their own, not words alone.
-        told = next(one for one in twin["sections"] if one["name"] == section)
-        assert {block["block"] for block in told["blocks"]} & {"figure", "table"}, name
+        reported = next(one for one in twin["sections"] if one["name"] == section)
+        assert {block["block"] for block in reported["blocks"]} & {"figure", "table"}, name
         assert (files.analysis is None) is (name in ("t-hash", "t-trace"))
         assert page.count("Answer.</b> </p>") == 0, name

@@ -25,7 +25,7 @@ from weir_lab.errors import RecordError, TestbedError
 from weir_lab.records import read_json, write_json
 from weir_lab.records.formats import Count, LoadRecord, Record
 from weir_lab.records.formats.merging import MergedLoad, merge_loads
-from weir_lab.records.places import MachineUse, TestbedRecord
+from weir_lab.records.places import MachineUse, PairRecord, TestbedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,17 @@ if TYPE_CHECKING:
     from weir_lab.bench.running import Executables
     from weir_lab.bench.testbeds import Machine, Testbed
 
-__all__ = ["REACHED_MIN", "TRIALS", "BoundRecord", "LinksRecord", "Trial", "measure_bounds", "read_bounds"]
+__all__ = [
+    "REACHED_MIN",
+    "TRIALS",
+    "BoundRecord",
+    "LinksRecord",
+    "Trial",
+    "measure_bounds",
+    "measure_directions",
+    "read_bounds",
+    "values_per_s",
+]
 
 REACHED_MIN = 0.92
 """The share of a payload bound that must be measured: headers take about 6 %, and 2 % are left for the ends of the phases."""
@@ -46,6 +56,8 @@ _KEYS = 10_000
 _CONNECTIONS = 64
 _CLIENTS = 3
 _WARMUP_S = 1.0
+# A rate of a direction is known well after that.
+_RATE_S_MAX = 0.5
 # Generators begin together at a moment fixed before they start. On a busy machine they may not be ready by then, and say so.
 _BEGIN_S = (1.0, 5.0, 25.0)
 _TOO_LATE = "choose a later one"
@@ -62,7 +74,7 @@ class Trial:
 
     def bound_rps(self, topology: Topology) -> float:
         """Operations per second that the tightest link carries."""
-        links = topology.links
+        links = topology.built_links
         mbit_s = self.clients * links.client_mbit_s if self.writes else links.server_mbit_s
         return mbit_s * 1e6 / 8 / _VALUE_BYTES
 
@@ -111,6 +123,8 @@ class LinksRecord(Record):
     value_bytes: int
     measured_s: float
     bounds: list[BoundRecord]
+    pairs: list[PairRecord] = Field(default_factory=list)
+    """Every direction between the first machines of the three tiers: rate, bytes on the wire, and how long packets take."""
     testbed: TestbedRecord
     machine: dict[str, str | int | float]
     load_average: list[float]
@@ -138,7 +152,7 @@ def measure_bounds(
         "weir": file_sha256(executables.weir),
         "memcached": executable_version([executables.memcached, "-V"]),
     }
-    shape = Shape(clients=_CLIENTS, proxies=0, servers=1)
+    shape = Shape(clients=_CLIENTS, proxies=1, servers=1)
     results: dict[str, list[tuple[float, int, dict[str, MachineUse]]]] = {trial.name: [] for trial in TRIALS}
     with open_testbed(TestbedKind.NETNS, topology, shape) as testbed:
         for repetition in range(1, repetitions + 1):
@@ -148,12 +162,14 @@ def measure_bounds(
                 result = _measure(part, testbed, executables, trial, measured_s, seed=repetition)
                 results[trial.name].append(result)
                 say(f"{trial.name}, {repetition}/{repetitions}: {result[0]:,.0f} operations/s")
+        pairs = measure_directions(testbed, shape, min(measured_s, _RATE_S_MAX))
         record = testbed.record
     links = LinksRecord(
         topology=topology,
         value_bytes=_VALUE_BYTES,
         measured_s=measured_s,
         bounds=[_bound(trial, topology, results[trial.name]) for trial in TRIALS],
+        pairs=pairs,
         testbed=record,
         machine=machine_facts(),
         load_average=load,
@@ -162,6 +178,17 @@ def measure_bounds(
     )
     write_json(folder / "links.json", links)
     return links
+
+
+def measure_directions(testbed: Testbed, shape: Shape, seconds: float) -> list[PairRecord]:
+    """Every ordered pair of the first machines of the tiers."""
+    firsts = [name for name in shape.machines if name.endswith("-0")]
+    return [testbed.measure_pair(one, other, seconds) for one in firsts for other in firsts if one != other]
+
+
+def values_per_s(pair: PairRecord) -> float:
+    """Operations per second whose values, of 4096 bytes each, a direction was measured to carry."""
+    return pair.payload_mbit_s * 1e6 / 8 / _VALUE_BYTES
 
 
 def read_bounds(folder: Path) -> LinksRecord:

@@ -8,6 +8,7 @@
 ``models``         predict, capacity, hash, hold-out
 ``ab``             ab
 ``testbeds``       testbeds, reserve, links, clean
+``speeds``         speed
 """
 
 from weir_lab.cli.commands import app, main

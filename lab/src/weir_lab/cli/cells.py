@@ -115,14 +115,14 @@ def precision(
     )
     for row in rows:
         inside, between = row["inside_percent"], row["between_percent"]
-        told = (
+        reported = (
             ""
             if inside is None
             else f"; between runs {significant(between)} %, left of the windows in a run mean {significant(inside)} %: {row['advice']}"
         )
-        typer.echo(f"  {row['cell']}: {count_text(row['runs_needed'], 'run')} (has {row['runs']}){told}")
+        typer.echo(f"  {row['cell']}: {count_text(row['runs_needed'], 'run')} (has {row['runs']}){reported}")
     typer.echo(
-        "  The number is fixed by these runs alone: make exactly so many with `weir-lab extend`, and look at the interval once."
+        "  The number is fixed by these runs alone: make exactly that number with `weir-lab extend`, and look at the interval once."
     )
 
 

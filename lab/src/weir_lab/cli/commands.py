@@ -3,9 +3,9 @@
 A module is imported when one of its commands is asked for, or all of them for `--help`: numpy, scipy and what stands on them take more than
 a second, and `weir-lab version` needs none of it.
 
-Exit status: 0; 1 if something failed (the message says what); 2 for a wrong command line; 3 if the sweep ended but some runs have no valid
-attempt, the budget of the study ended before it, or
-an audit found broken laws, or B is slower than A; 4 if `ab` cannot tell; 130 when interrupted.
+Exit status: 0; 1 if something failed (the message says what); 2 for a wrong command line. It is 3 if the sweep
+ended but some runs have no valid attempt, or the budget of the study ended before it. It is 3 also if an audit
+found broken laws, or B is slower than A. It is 4 if `ab` cannot tell; 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ COMMANDS = {
     "testbeds": ("testbeds", "testbeds"),
     "reserve": ("testbeds", "reserve"),
     "links": ("testbeds", "links"),
+    "speed": ("speeds", "speed"),
     "clean": ("testbeds", "clean"),
     "study": ("whole_studies", "study"),
+    "keep": ("whole_studies", "keep_records"),
     "verify": ("whole_studies", "verify_report"),
     "compare": ("whole_studies", "compare_reports"),
 }
@@ -104,9 +106,9 @@ def main() -> NoReturn:
         sys.exit(1)
     except OSError as error:
         # A full disk, a folder without rights, or one that somebody removed under a sweep.
-        told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        reported = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         remedy = "Look whether it is there, its rights and the free space; the same command goes on from here."
-        _say(f"weir-lab: {told}. {remedy}")
+        _say(f"weir-lab: {reported}. {remedy}")
         sys.exit(1)
     except StoppedError:
         _say("weir-lab: interrupted; all processes are stopped. The same command goes on from here.")

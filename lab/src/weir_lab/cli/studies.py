@@ -12,12 +12,12 @@ from weir_lab.bench.planning import chosen_testbed, doubts, duration_text, estim
 from weir_lab.bench.programs.identity import identify_programs
 from weir_lab.bench.programs.subjects import abilities_of
 from weir_lab.bench.testbeds import TestbedKind
-from weir_lab.design import Kind, content_sha256, load_study, schedule, study_schema
+from weir_lab.design import Kind, content_sha256, load_study, scheduled_like, study_schema
 from weir_lab.design.files.skeletons import SkeletonKind, skeleton, study_name
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.records import read_run_metas, read_sweep, write_text
-from weir_lab.records.gathering import gather_runs
 from weir_lab.records.importers import read_results, rows_of
+from weir_lab.records.sharing.gathering import gather_runs
 from weir_lab.records.tables.frames import write_parquet
 from weir_lab.records.tables.summary import csv_text, write_tables
 from weir_lab.theory.units import count_text
@@ -39,7 +39,8 @@ __all__ = [
 ]
 
 PACE_HELP = (
-    "quick (minutes), standard (stop rule) or full (as the earlier study ran it); the file's own choice by default"
+    "quick (minutes), standard (stop rule), full (as the earlier study ran it) or night (runs where they tell most); the file's own "
+    "choice by default"
 )
 ONLY_HELP = "Make only these cells: a pattern of their names such as '*-S5-*', or a condition such as 'servers == 5'"
 _SHOWN_CELLS = 40
@@ -213,5 +214,6 @@ def _reused(study: Study, sweep: Path, binary: Path) -> int | None:
     except TestbedError:  # not built yet, or not here
         now = {}
     executables |= {name: state for name, state in now.items() if name != "memcached"}
-    there = {meta.content_sha256 for _, meta in read_run_metas(sweep) if meta.verdict.valid}
-    return sum(content_sha256(study, run, executables) in there for run in schedule(study))
+    made = [meta for _, meta in read_run_metas(sweep) if meta.verdict.valid]
+    there = {meta.content_sha256 for meta in made}
+    return sum(content_sha256(study, run, executables) in there for run in scheduled_like(study, made))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from weir_lab.bench.links import REACHED_MIN, LinksRecord, measure_bounds, read_bounds
+from weir_lab.bench.links import REACHED_MIN, LinksRecord, measure_bounds, read_bounds, values_per_s
 from weir_lab.bench.network import clean as remove_leftovers
 from weir_lab.bench.network import find_program, probe
 from weir_lab.bench.running import Executables
@@ -97,6 +97,10 @@ def _show(record: LinksRecord) -> None:
         typer.echo(
             f"{' to '.join(trip.between)} and back: {1e3 * trip.min_ms:.0f} µs at least, median {1e3 * trip.median_ms:.0f} µs"
         )
+    if record.testbed.delayed_by:
+        typer.echo(f"packets are delayed by {record.testbed.delayed_by}")
+    if record.pairs:
+        _show_pairs(record)
     for note in record.testbed.notes:
         typer.echo(f"note: {note}")
     typer.echo(f"\n{'trial':48}{'bound':>10}{'measured':>10}{'of bound':>10}")
@@ -107,3 +111,24 @@ def _show(record: LinksRecord) -> None:
         typer.echo(
             f"{bound.trial:48}{bound.bound_rps:>10,.0f}{bound.mean_rps:>10,.0f}{100 * bound.share:>8.1f} %   {verdict}"
         )
+
+
+def _show_pairs(record: LinksRecord) -> None:
+    """Every direction; times in ms."""
+    columns = ("link", "wire", "payload", "wire bytes", "values/s", "asked ms", "one way", "p99", "lost", "round trip")
+    typer.echo(f"\n{'direction':24}" + "".join(f"{column:>12}" for column in columns))
+    for pair in record.pairs:
+        numbers = (
+            (pair.asked_mbit_s, ".1f"),
+            (pair.wire_mbit_s, ".1f"),
+            (pair.payload_mbit_s, ".1f"),
+            (pair.wire_bytes, ",d"),
+            (values_per_s(pair), ",.0f"),
+            (pair.asked_delay_ms, ".3f"),
+            (pair.one_way_median_ms, ".3f"),
+            (pair.one_way_p99_ms, ".3f"),
+            (pair.one_way_lost, "d"),
+            (pair.median_ms, ".3f"),
+        )
+        cells = "".join(f"{'–' if value is None else format(value, form):>12}" for value, form in numbers)
+        typer.echo(f"{pair.sender + ' to ' + pair.receiver:24}{cells}")

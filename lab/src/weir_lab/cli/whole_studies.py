@@ -12,16 +12,18 @@ from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
 from weir_lab.bench.sweep.run import Wanted
 from weir_lab.bench.sweep.sets import listed, part_of, plan_parts, read_reasons, run_parts, take_files
+from weir_lab.bench.sweep.whole_night import forecast, whole_night
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli.studies import PACE_HELP
 from weir_lab.design.whole.sets import known_sets
 from weir_lab.errors import StudyError
 from weir_lab.report.sets.assembling import Sources, assemble
+from weir_lab.report.sets.kept import holds_records, keep, verify_kept
 from weir_lab.report.sets.twin import changes, read_twin, verify, write_report
 from weir_lab.report.single.report import of_a_sweep, verify_sweep
 from weir_lab.theory.units import count_text
 
-__all__ = ["compare_reports", "study", "verify_report"]
+__all__ = ["compare_reports", "keep_records", "study", "verify_report"]
 
 _PART_S = 20 * 60.0
 
@@ -39,7 +41,9 @@ def study(
     part: Annotated[
         int | None, typer.Option(help="Make only this part of the runs (of about 20 minutes each), counted from 1")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Begin no sweep that would end later than this")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Begin no sweep that would end later than this; at the pace night, no run")
+    ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Make no runs; build the report of what is there")
     ] = False,
@@ -57,8 +61,13 @@ def study(
         raise StudyError(f"{set_path}: no such set. There are: {', '.join(known_sets(studies)) or 'none'}.")
     root = out or Path("runs") / f"{name}-{pace}-{testbed}"
     console = Console(highlight=False, soft_wrap=True)
+    at_night = pace == "night"
+    if at_night and part is not None:
+        raise StudyError(
+            "--part parts the work of other paces: at the pace night give --minutes, and the same command goes on later."
+        )
     if list_parts:
-        for line in listed(set_path, root, pace):
+        for line in forecast(set_path, root) if at_night else listed(set_path, root, pace):
             console.print(line, markup=False)
         return
     study_set = take_files(set_path, root)
@@ -68,11 +77,19 @@ def study(
         chosen = part_of(parts, part, _PART_S) if part is not None else parts
         shown = Shown(console)
         wanted = Wanted(pace, testbed=testbed, hosts=hosts)
+        programs = Executables(binary.absolute(), memcached)
+
+        def say(text: str) -> None:
+            console.print(text, markup=False, soft_wrap=True)
+
         with shown.watching():
-            progress = run_parts(
-                chosen, root, Executables(binary.absolute(), memcached), wanted, shown, minutes=minutes,
-                say=lambda text: console.print(text, markup=False, soft_wrap=True),
-            )  # fmt: skip
+            if at_night:
+                for line in forecast(set_path, root):
+                    say(line)
+                quoted = [file for file in study_set.files if study_set.headline(file)]
+                progress = whole_night(parts, root, programs, wanted, shown, headline=quoted, minutes=minutes, say=say)
+            else:
+                progress = run_parts(chosen, root, programs, wanted, shown, minutes=minutes, say=say)
         left = (*progress.left, *(one.name for one in parts if one not in chosen and not one.folder.exists()))
     report = assemble(
         study_set, Sources(root, root / "studies", None, read_reasons(root)), pace, str(testbed), strict=strict
@@ -90,11 +107,19 @@ def study(
 def verify_report(
     report: Annotated[
         Path,
-        typer.Argument(metavar="REPORT", help="The page or the twin of a report, of a whole study or of one sweep"),
+        typer.Argument(
+            metavar="REPORT",
+            help="The page or the twin of a report, of a whole study or of one sweep; or a folder of kept records",
+        ),
     ],
 ) -> None:
-    """Compute every number of a report again from its raw records. Status 3 if one differs."""
-    found = verify_sweep(report) if of_a_sweep(report) else verify(report)
+    """Compute every number of a report again from its raw or its kept records. Status 3 if one differs."""
+    if holds_records(report):
+        kept = verify_kept(report)
+        found = kept.verified
+        typer.echo(f"{count_text(kept.runs, 'run')} of the programs of commit {', '.join(kept.commits)}")
+    else:
+        found = verify_sweep(report) if of_a_sweep(report) else verify(report)
     for difference in found.differences[:100]:
         typer.echo(f"differs: {difference}")
     if len(found.differences) > 100:
@@ -102,6 +127,21 @@ def verify_report(
     typer.echo(f"{found.numbers:,} numbers computed again, {count_text(len(found.differences), 'difference')}")
     if found.differences:
         raise typer.Exit(3)
+
+
+def keep_records(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of a whole study, with its report")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where the records go; records/NAME of the folder by default")
+    ] = None,
+) -> None:
+    """Keep the runs of a report in small files, from which it can be verified without the run folders."""
+    made = keep(folder, out or Path("records") / folder.absolute().name)
+    for name, (size, runs) in made.sweeps.items():
+        typer.echo(f"{name:16} {count_text(runs, 'run'):>9}, {size / max(1, runs) / 1024:6.1f} KiB a run")
+    typer.echo(
+        f"{made.folder}: {count_text(made.runs, 'run')}, {made.bytes / 1024:,.0f} KiB. Next: weir-lab verify {made.folder}"
+    )
 
 
 def compare_reports(

@@ -7,15 +7,17 @@ value under ``[fixed]`` or several levels under ``[factors]``. A *cell* is one c
 ``study``     the tables of a study file
 ``topology``  what the machines of a study are like
 ``cells``     combinations of levels, and the order of the runs
+``partners``  which cells a cell is compared with
 ``content``   when a run is the same run
 ``text``      levels that depend on other settings, and exclusions; where in the file a key stands, and what is wrong with it in plain words
 ``files``     from the file to the study, or to what is wrong with it; paces; studies to begin with
 ``whole``     several studies as one
 """
 
-from weir_lab.design.cells import Cell, ScheduledRun, block, cells_of, levels_of_clients, schedule
+from weir_lab.design.cells import Cell, Made, ScheduledRun, block, cells_of, levels_of_clients, schedule, scheduled_like
 from weir_lab.design.content import content_sha256, load_seed, subject_program
 from weir_lab.design.files.loading import amended, load_study, parse_study, study_schema
+from weir_lab.design.partners import anchors_of, contrast_partners, neighbours
 from weir_lab.design.settings import Engine, Level, RequestPath, Response, Role, Settings
 from weir_lab.design.study import (
     PACES,
@@ -25,6 +27,7 @@ from weir_lab.design.study import (
     FaultsError,
     Gates,
     Kind,
+    Night,
     Observed,
     PacePlan,
     Plan,
@@ -50,6 +53,8 @@ __all__ = [
     "Gates",
     "Kind",
     "Level",
+    "Made",
+    "Night",
     "Observed",
     "PacePlan",
     "Plan",
@@ -65,14 +70,18 @@ __all__ = [
     "Study",
     "Subject",
     "amended",
+    "anchors_of",
     "block",
     "cells_of",
     "content_sha256",
+    "contrast_partners",
     "levels_of_clients",
     "load_seed",
     "load_study",
+    "neighbours",
     "parse_study",
     "schedule",
+    "scheduled_like",
     "study_schema",
     "subject_program",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from pydantic import ValidationError
@@ -19,11 +19,21 @@ from weir_lab.design.text.expressions import Expression, ExpressionError
 from weir_lab.design.text.mistakes import plain_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from weir_lab.design.text.lines import KeyPath
 
-__all__ = ["CELLS_MAX", "Cell", "ScheduledRun", "block", "cells_of", "levels_of_clients", "schedule"]
+__all__ = [
+    "CELLS_MAX",
+    "Cell",
+    "Made",
+    "ScheduledRun",
+    "block",
+    "cells_of",
+    "levels_of_clients",
+    "schedule",
+    "scheduled_like",
+]
 
 CELLS_MAX = 10_000
 """More combinations than this are refused before they are built."""
@@ -65,11 +75,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class ScheduledRun:
-    """One cell, its repetition (which is also its block) and its place in the order, all counted from 1."""
+    """One cell, its repetition (which is also its block) and its place in the order, all counted from 1.
+
+    ``measured_s`` is its own measured phase, where it is not the plan's.
+    """
 
     cell: Cell
     repetition: int
     position: int
+    measured_s: float | None = None
 
     @property
     def name(self) -> str:
@@ -118,6 +132,44 @@ def schedule(study: Study) -> list[ScheduledRun]:
     cells = cells_of(study)
     blocks = range(1, study.plan.repetitions_max + study.extended + 1)
     return [run for repetition in blocks for run in block(study, cells, repetition)]
+
+
+class Made(Protocol):
+    """What a run that is there says of itself."""
+
+    @property
+    def cell(self) -> str:
+        """Name of its cell."""
+
+    @property
+    def repetition(self) -> int:
+        """Its block."""
+
+    @property
+    def position(self) -> int:
+        """Its place in the order."""
+
+    @property
+    def measured_s(self) -> float | None:
+        """Its own measured phase, if not the plan's."""
+
+
+def scheduled_like(study: Study, made: Iterable[Made]) -> list[ScheduledRun]:
+    """What the study would ask for in place of these runs, each once; runs of other cells, or beyond its plan, have none.
+
+    At the pace `night` any number of repetitions is asked for, and each of the two lengths of a run.
+    """
+    cells, night = {cell.name: cell for cell in cells_of(study)}, study.plan.night
+    last = study.plan.repetitions_max + study.extended
+    lengths = {None} if night is None else {None, night.headline_s}
+    found: dict[tuple[str, int, float | None], ScheduledRun] = {}
+    for one in made:
+        cell = cells.get(one.cell)
+        if cell is None or one.measured_s not in lengths or (night is None and one.repetition > last):
+            continue
+        run = ScheduledRun(cell, one.repetition, one.position, one.measured_s)
+        found.setdefault((one.cell, one.repetition, one.measured_s), run)
+    return list(found.values())
 
 
 def block(study: Study, cells: list[Cell], repetition: int) -> list[ScheduledRun]:

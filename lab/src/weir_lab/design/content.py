@@ -35,7 +35,7 @@ def content_sha256(study: Study, run: ScheduledRun, executables: dict[str, str])
         "settings": settings.model_dump(mode="json", exclude_defaults=True)
         | settings.model_dump(mode="json", include=_FIRST_SETTINGS),
         "warmup_s": study.plan.warmup_s,
-        "measured_s": study.plan.measured_s,
+        "measured_s": study.plan.measured_s if run.measured_s is None else run.measured_s,
         "gates": study.gates.model_dump(mode="json", include=_FIRST_GATES),
         "repetition": run.repetition,
         "seed": load_seed(study, run),

@@ -25,6 +25,8 @@ class Role(StrEnum):
     CLIENT = "client"
     PROXY = "proxy"
     SERVERS = "servers"
+    NETWORK = "network"
+    """The delay device between the machines, where there is one."""
 
 
 class Response(StrEnum):

@@ -27,6 +27,7 @@ __all__ = [
     "FaultsError",
     "Gates",
     "Kind",
+    "Night",
     "Observed",
     "PacePlan",
     "Plan",
@@ -63,7 +64,7 @@ _SEARCH_WITHOUT_FIND: tuple[KeyPath, str] = (
     ("search",),
     "search says where find looks: give find, too, or leave search out",
 )
-PACES = ("quick", "standard", "full")
+PACES = ("quick", "standard", "full", "night")
 _Assignment = Annotated[dict[str, Level], Field(min_length=1)]
 
 
@@ -117,6 +118,19 @@ class Stop(Strict):
     )
 
 
+class Night(Strict):
+    """How much each cell is to be known at the pace `night`: runs go where half-widths over these are largest.
+
+    Headline cells are those of a study with ``headline``, of the sections that say so, and a curve's maximum with its neighbours.
+    """
+
+    half_width: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    headline_runs: Annotated[int, Field(ge=2, le=1000)] = 5
+    headline_s: Annotated[float, Field(gt=0.0, le=86_400.0)] = 10.0
+    other_half_width: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.10
+    other_runs: Annotated[int, Field(ge=2, le=1000)] = 3
+
+
 class Plan(Strict):
     """How often, in what order and for how long each cell runs. With ``stop``, ``repetitions`` is the least number.
 
@@ -136,6 +150,7 @@ class Plan(Strict):
     stop: Stop | None = None
     budget_s: Annotated[float | None, Field(gt=0.0)] = None
     together: list[str] = Field(default_factory=list)
+    night: Night | None = None
 
     @property
     def repetitions_max(self) -> int:
@@ -151,6 +166,8 @@ class Gates(Strict):
     law_deviation_max: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     busy_machine: Literal["flag", "invalid"] = "flag"
     """What a run is in which more than ``other_cpu_share_max`` went elsewhere."""
+    yardstick_off_max: Annotated[float | None, Field(gt=0.0, lt=1.0)] = None
+    """How far the yardstick of a run may be off the study's median; further away the run is invalid, and tried again."""
     miss_share_max: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Misses per request that a run may have; a mix that deletes, or keys that expire, make some."""
 
@@ -260,7 +277,7 @@ class Study(Strict):
     source: str | None = None
     assumed: list[str] = Field(default_factory=list)
     headline: bool = False
-    pace: Literal["quick", "standard", "full"] | None = None
+    pace: Literal["quick", "standard", "full", "night"] | None = None
     extended: Annotated[int, Field(ge=0, le=1000)] = 0
     testbed: Literal["local", "netns", "hosts"] = "local"
     topology: Topology = Topology()
@@ -281,7 +298,7 @@ class Study(Strict):
     )
     expected: list[Expected] = Field(default_factory=list)
     plan: Plan = Plan()
-    paces: dict[Literal["quick", "standard", "full"], PacePlan] = Field(default_factory=dict)
+    paces: dict[Literal["quick", "standard", "full", "night"], PacePlan] = Field(default_factory=dict)
     gates: Gates = Gates()
     predictions: list[Prediction] = Field(default_factory=list)
 
@@ -368,7 +385,7 @@ class Study(Strict):
         return None if self.find is None else Goal.parse(self.find)
 
     def _sound_search(self) -> list[tuple[KeyPath, str]]:
-        """A goal that can be read, and runs in which its percentiles can be told; without one there is at least one factor."""
+        """A goal that can be read, and runs in which its percentiles can be known; without one there is at least one factor."""
         faults: list[tuple[KeyPath, str]]
         if self.find is None:
             faults = [] if self.factors else [_NO_FACTOR]
@@ -393,11 +410,11 @@ class Study(Strict):
         requests = self.search.rate_min * self.plan.measured_s
         if requests < needed:
             least = math.ceil(needed / self.plan.measured_s)
-            told = (
+            reported = (
                 f"at {self.search.rate_min:g} requests/s a run of {self.plan.measured_s:g} s has {requests:g} requests"
             )
             remedy = f"make rate_min {least} or plan.measured_s longer"
-            faults.append((("search", "rate_min"), f"{told}, and the goal needs {needed}: {remedy}"))
+            faults.append((("search", "rate_min"), f"{reported}, and the goal needs {needed}: {remedy}"))
         return faults
 
     def _sound_design(self) -> list[tuple[KeyPath, str]]:
@@ -447,7 +464,7 @@ def keys_of_tables() -> dict[str, list[str]]:
     head = [field.alias or name for name, field in Study.model_fields.items()]
     parts: dict[str, type[BaseModel]] = {
         **{"topology.links": Links, "topology.cpu": Cpus, "topology.cores": Cores},
-        **{"plan": Plan, "plan.stop": Stop, "gates": Gates, "topology": Topology},
+        **{"plan": Plan, "plan.stop": Stop, "plan.night": Night, "gates": Gates, "topology": Topology},
         "search": Search,
         **{"predictions": Prediction, "expected": Expected, "refine": Refinement},
         **{"subjects": Subject, "paces": PacePlan},

@@ -1,4 +1,4 @@
-"""What the machines of a study are like: how fast each sends, how far apart they are, how much CPU each has.
+"""What the machines of a study are like: how fast each sends, how far away the others are, how much CPU each has.
 
 Every study has a topology, because every value has a default. A testbed that cannot build a part of it runs without, and the report says
 so. Read `Topology` and `Shape` first.
@@ -13,13 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from weir_lab.errors import StudyError
 
-__all__ = ["CPU_SHARE_MAX", "Cores", "Cpus", "Links", "Shape", "Topology", "tier_of"]
+__all__ = ["CPU_SHARE_MAX", "SPEED_MIN", "Cores", "Cpus", "Links", "Shape", "Topology", "tier_of"]
 
 CPU_SHARE_MAX = 0.9
 """The largest share of this machine's CPUs that quotas may add up to: the kernel and the lab need the rest."""
+SPEED_MIN = 0.001
+"""The slowest that a study may run."""
 
 _Rate = Annotated[float, Field(ge=1.0, le=100_000.0)]
 _Delay = Annotated[float, Field(ge=0.0, le=1_000.0)]
+_Speed = Annotated[float, Field(ge=SPEED_MIN, le=1.0)]
 _Quota = Annotated[float | None, Field(ge=0.01, le=1_024.0)]
 _CoreList = Annotated[tuple[Annotated[int, Field(ge=0, le=4_095)], ...], Field(max_length=1_024)]
 
@@ -31,9 +34,10 @@ class _Strict(BaseModel):
 class Links(_Strict):
     """What one machine of each tier can send, and how long what it receives is on its way.
 
-    The defaults are those that study S5 measured on its machines (reference data, ``network.csv``): 201, 804 and 101 Mbit/s, and minimum
-    round trips of 0.67 ms between client and proxy, 0.70 ms between client and server and 0.73 ms between proxy and server, each the mean
-    of both directions. A round trip is the sum of two machines' delays; these three delays are the ones that give the three sums.
+    The defaults are those that study S5 measured on its machines (reference data, ``network.csv``): 201, 804 and
+    101 Mbit/s. Minimum round trips are 0.67 ms between client and proxy, 0.70 ms between client and server and 0.73
+    ms between proxy and server, each the mean of both directions. A round trip is the sum of two machines' delays;
+    these three delays are the ones that give the three sums.
     """
 
     client_mbit_s: _Rate = 201.0
@@ -61,26 +65,45 @@ class Cores(_Strict):
 
 
 class Topology(_Strict):
-    """``[topology]`` of a study."""
+    """``[topology]`` of a study.
 
+    `links` and `cpu` are the study's machines. What is built is those at `speed`: rates and quotas times it, delays divided by it. All
+    that happens then happens as in the study, only slower: a throughput divided by `speed` and a time multiplied by it are the
+    study's. So machines that are together too large for this one fit, and none takes CPU time from another.
+    """
+
+    speed: _Speed = 1.0
     links: Links = Links()
     cpu: Cpus = Cpus()
     cores: Cores = Cores()
 
+    @property
+    def built_links(self) -> Links:
+        """The links as they are built, at `speed`: what throughputs that were measured are held against."""
+        # A link that is built may be slower, and its delay longer, than a study's may be.
+        return Links.model_construct(
+            client_mbit_s=self.mbit_s("client-0"),
+            proxy_mbit_s=self.mbit_s("proxy-0"),
+            server_mbit_s=self.mbit_s("server-0"),
+            client_delay_ms=self.delay_ms("client-0"),
+            proxy_delay_ms=self.delay_ms("proxy-0"),
+            server_delay_ms=self.delay_ms("server-0"),
+        )
+
     def mbit_s(self, machine: str) -> float:
-        """What a machine can send, by its name."""
+        """What a machine can send as it is built, by its name."""
         value: float = getattr(self.links, f"{tier_of(machine)}_mbit_s")
-        return value
+        return value * self.speed
 
     def delay_ms(self, machine: str) -> float:
-        """How long what a machine receives is on its way."""
+        """How long what a machine receives is on its way as it is built."""
         value: float = getattr(self.links, f"{tier_of(machine)}_delay_ms")
-        return value
+        return value / self.speed
 
     def cpus(self, machine: str) -> float | None:
-        """Quota of a machine."""
+        """Quota of a machine as it is built."""
         value: float | None = getattr(self.cpu, tier_of(machine))
-        return value
+        return None if value is None else value * self.speed
 
     def cores_of(self, machine: str) -> tuple[int, ...]:
         """Cores of a machine."""
@@ -94,8 +117,15 @@ class Topology(_Strict):
         if asked > room + 1e-9:
             raise StudyError(
                 f"topology.cpu: {shape} ask for {asked:g} CPUs together, and {CPU_SHARE_MAX:.0%} of the {cpus} here are {room:g}. "
-                "Give smaller quotas, fewer machines, or none."
+                "Give smaller quotas, fewer machines, a smaller topology.speed, or no quotas."
             )
+
+    def as_built(self) -> dict[str, object]:
+        """What decides the outcome of a run, for its content hash."""
+        reported = self.model_dump(mode="json")
+        if self.speed == 1.0:
+            del reported["speed"]  # sweeps that were made before there was one stay what they are
+        return reported
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@
 ``windows``           a run over time, and where its steady state begins
 ``progress``          how far each cell has come, and whether it needs more runs
 ``comparisons``       two systems in turn: lives, looks and the answer
-``gathering``         runs of one study that were made in several places, as one sweep
+``sharing``       runs that leave their folder: from other places into one sweep, and kept in small files
 ``tables``            the tables of a sweep, as CSV
 """
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from weir_lab.records.formats import Count, Record
 
-__all__ = ["MachineRecord", "MachineUse", "PairRecord", "RateRecord", "RoundTripRecord", "TestbedRecord"]
+__all__ = ["MachineRecord", "MachineUse", "NetworkUse", "PairRecord", "RateRecord", "RoundTripRecord", "TestbedRecord"]
 
 
 class RateRecord(Record):
@@ -38,9 +38,17 @@ class PairRecord(Record):
     """What the sender's link was given; ``None`` where nothing limits it."""
     payload_mbit_s: float
     wire_mbit_s: float | None = None
+    wire_bytes: Count | None = None
+    """Bytes that were counted on the wire for this rate."""
     round_trips: Annotated[int, Field(ge=1)]
     min_ms: float
     median_ms: float
+    asked_delay_ms: float | None = None
+    """What the way to the receiver was to take; ``None`` where nothing delays it."""
+    one_way_median_ms: float | None = None
+    """One way, by the kernel's stamps at both ends; ``None`` where machines share no clock."""
+    one_way_p99_ms: float | None = None
+    one_way_lost: Count | None = None
 
 
 class MachineRecord(Record):
@@ -69,6 +77,10 @@ class TestbedRecord(Record):
     schema_: Annotated[Literal["weir.testbed/1"], Field(alias="schema")] = "weir.testbed/1"
     kind: str
     machines: list[MachineRecord]
+    speed: float = 1.0
+    """The study's speed factor: rates and quotas of `machines` are the study's times this, delays are divided by it."""
+    delayed_by: str | None = None
+    """What delays packets, and with which priority; ``None`` where nothing does."""
     round_trips: list[RoundTripRecord] = Field(default_factory=list)
     measured_unix_ns: int | None = None
     notes: list[str] = Field(default_factory=list)
@@ -78,6 +90,21 @@ class TestbedRecord(Record):
     def shares_cpu(self) -> bool:
         """Whether machines compete for the same CPUs, so that nothing can be concluded about how the system scales."""
         return self.kind != "hosts" and any(machine.cpus is None for machine in self.machines)
+
+
+class NetworkUse(Record):
+    """What the delay device did between the two edges; its CPU time is that of the role ``network``."""
+
+    packets: Count
+    wire_bytes: Count
+    dropped_packets: Count
+    waiting_bytes_max: Count
+    """The most that waited at one port since the device started."""
+    shortest_delay_us: float
+    late_median_us: float | None = None
+    """How much later than due packets left; negative is early, ``None`` where none left."""
+    late_p99_us: float | None = None
+    late_max_us: float | None = None
 
 
 class MachineUse(Record):

@@ -30,6 +30,11 @@ class RunValues:
     throughput_rps: float
     mean_ns: float
     load: LoadRecord = field(repr=False, compare=False)
+    position: int = 0
+    slowness_ns: float | None = None
+    """What the yardstick took; ``None`` where it was not read."""
+    measured_s: float | None = None
+    """Its own measured phase, where it is not the plan's."""
 
     @property
     def p99_ns(self) -> float | None:

@@ -22,7 +22,8 @@ from weir_lab.records.formats import Count, LoadRecord, Record, Snapshot, merge_
 from weir_lab.records.formats.foreign import GeneratorsRecord, load_of_memcaslap
 from weir_lab.records.formats.merging import merge_records, shifted, with_prefill
 from weir_lab.records.formats.peers import PeerCounts, merge_peers, read_nutcracker
-from weir_lab.records.places import MachineUse, TestbedRecord
+from weir_lab.records.formats.seen import KernelWait, ThreadsUse
+from weir_lab.records.places import MachineUse, NetworkUse, TestbedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,8 +72,12 @@ class CpuRecord(Record):
     cores: Annotated[int, Field(ge=1)]
     busy_ns: Count
     machines: dict[str, MachineUse] = Field(default_factory=dict)
+    network: NetworkUse | None = None
+    """What the delay device did; ``None`` where there is none."""
     yardstick_ns: dict[str, Annotated[float, Field(gt=0.0)]] = Field(default_factory=dict)
     """CPU time of a fixed piece of work on each core, mean over the interval: how slow the machine was. Empty where it is not measured."""
+    others_ns: Count | None = None
+    """CPU time of processes beside the roles, and what a virtual machine was not given; ``None`` where nobody looked at them."""
 
     def slowness_ns(self, cores: Iterable[int] = ()) -> float | None:
         """The yardstick's mean over these cores, over all without any; only ratios between runs mean something."""
@@ -80,11 +85,29 @@ class CpuRecord(Record):
         found = [spent for core, spent in self.yardstick_ns.items() if not asked or core in asked]
         return sum(found) / len(found) if found else None
 
+    threads: dict[str, dict[str, ThreadsUse]] = Field(default_factory=dict)
+    """Of each role its kinds of threads by name, where the machines are this one. A generator may have gone at the second edge."""
+    kernel_wait: KernelWait | None = None
+    """Of requests before the proxy; ``None`` where no trace tells."""
+
     @property
     def other_share(self) -> float:
-        """Share of the machine's CPU time that went elsewhere than to the roles, 0 to 1."""
+        """Share of the machine's CPU time that went to other processes than the roles, 0 to 1.
+
+        Where nobody looked at them, all that the roles did not use: the kernel's work for the network is in it, too.
+        """
+        if self.others_ns is not None:
+            return min(1.0, self.others_ns / (self.interval_ns * self.cores))
+        return self._share_beside(0)
+
+    @property
+    def kernel_share(self) -> float | None:
+        """Share that went to nobody: interrupts, and the kernel's threads for the network; ``None`` where the others are not known."""
+        return None if self.others_ns is None else self._share_beside(self.others_ns)
+
+    def _share_beside(self, others_ns: int) -> float:
         used = sum(role.cpu_ns for role in self.roles.values())
-        return max(0.0, (self.busy_ns - used) / (self.interval_ns * self.cores))
+        return max(0.0, (self.busy_ns - used - others_ns) / (self.interval_ns * self.cores))
 
 
 class Verdict(Record):
@@ -93,6 +116,8 @@ class Verdict(Record):
     valid: bool
     reasons: list[str]
     flags: list[str]
+    busy: bool = False
+    """Invalid for nothing but what else the machine did: the same run may well be valid later."""
 
 
 class Command(Record):
@@ -143,6 +168,8 @@ class RunMeta(Record):
     testbed: TestbedRecord | None = None
     started_unix_ns: int
     ended_unix_ns: int
+    measured_s: float | None = None
+    """The length of its measured phase that was asked for, where that is not the plan's."""
     cut_windows: Count = 0
     """Windows of one second at the start of the measured phase that MSER-5 left out."""
     verdict: Verdict

@@ -6,8 +6,9 @@ each. Start with `windows_of` and `find_cut`.
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weir_lab.errors import RecordError
@@ -20,9 +21,22 @@ if TYPE_CHECKING:
 
     from weir_lab.records.formats import LoadRecord
 
-__all__ = ["NO_CUT", "Cut", "Window", "find_cut", "read_hdr_log", "read_hdr_logs", "windows_of"]
+__all__ = [
+    "NO_CUT",
+    "WIDTHS_S",
+    "Cut",
+    "Window",
+    "find_cut",
+    "read_hdr_log",
+    "read_hdr_logs",
+    "spreads_of",
+    "windows_of",
+    "windows_of_run",
+]
 
 _LINE = re.compile(r"(?:Tag=([^,]+),)?([0-9]+(?:\.[0-9]+)?),([0-9]+(?:\.[0-9]+)?),[0-9.]+,(\S+)")
+WIDTHS_S = (1, 10)
+"""Windows whose spread is kept of a trace, in seconds, beside the study's own."""
 # MSER-5 wants 10 batches of 5 (stats.warmup); with fewer windows the fixed warm-up has to do.
 _MSER_WINDOWS_MIN = 50
 
@@ -35,7 +49,7 @@ class Window:
     length_s: float
     requests: int
     response_time_sum_ns: int
-    sd_ns: float | None
+    sd_ns: int | None
 
     @property
     def throughput_rps(self) -> float:
@@ -101,10 +115,38 @@ def windows_of(load: LoadRecord, per_second: list[Histogram] | None, width_s: in
                 sum(window.length_ns for window in part) / 1e9,
                 sum(window.requests for window in part),
                 sum(window.response_time_sum_ns for window in part),
-                merged.standard_deviation() if merged else None,
+                _whole(merged.standard_deviation()) if merged else None,
             )
         )
     return windows
+
+
+def windows_of_run(folder: Path, load: LoadRecord, width_s: int) -> list[Window]:
+    """Windows of a run with the spread inside them: by the logs of its first generator, or as it was kept; none where neither is there."""
+    log = folder / f"{load_name(0)}.hdr"
+    if log.exists():
+        return windows_of(load, read_hdr_log(log).get(""), width_s)
+    windows, kept = windows_of(load, None, width_s), folder / "spreads.json"
+    if not kept.exists():
+        return windows
+    try:
+        known = json.loads(kept.read_text(encoding="utf-8")).get(str(width_s))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{kept}: cannot be read ({error}). Unpack the kept record again.") from error
+    if known is None or len(known) != len(windows):
+        return windows
+    return [replace(window, sd_ns=sd_ns) for window, sd_ns in zip(windows, known, strict=True)]
+
+
+def spreads_of(folder: Path, load: LoadRecord, width_s: int) -> list[int | None] | None:
+    """The spread inside each window; ``None`` where nobody knows it."""
+    found = [window.sd_ns for window in windows_of_run(folder, load, width_s)]
+    return found if any(one is not None for one in found) else None
+
+
+def _whole(sd_ns: float | None) -> int | None:
+    """To the nanosecond: times have three significant digits, and a whole number is kept exactly."""
+    return None if sd_ns is None else round(sd_ns)
 
 
 def find_cut(load: LoadRecord) -> Cut:

@@ -45,6 +45,7 @@ __all__ = [
     "mark_of",
     "method",
     "series_of",
+    "speed_note",
     "stage_bar",
     "table_of",
     "with_tables",
@@ -215,6 +216,16 @@ def line_over(series: Series, value: Callable[[Reading], float | None], scale: f
     """One line with its intervals."""
     marks = [mark(cell, series.x(cell), value, scale) for cell in series.cells]
     return Line(name or series.name, tuple(one for one in marks if one is not None), series.look)
+
+
+def speed_note(speed: float) -> str:
+    """A sentence for captions of tables that hold printed values beside measured ones."""
+    if speed == 1.0:
+        return ""
+    return (
+        f" The machines ran at {speed:g} of the study's speed: at the study's speed is a rate divided by that, and a time times it; "
+        "changes are taken there."
+    )
 
 
 def stage_bar(label: str, cell: CellReadings, operation: str | None = None, *, outside: bool = False) -> Bar | None:

@@ -33,7 +33,7 @@ __all__ = ["comparison_report"]
 # Unit of a metric on the page, and what its records are multiplied by.
 _UNITS = {Metric.THROUGHPUT: ("requests/s", 1.0)}
 _MICROSECONDS = ("µs", 1e-3)
-# Margins are not drawn where changes are so many times as large.
+# Margins are not drawn where changes are this many times as large.
 _FAR = 10.0
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from weir_lab.report.common import speed_note
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Value, over
@@ -51,7 +52,10 @@ def means_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
         ours = [fitting[0].of(partial(_sum_s, operation=operation, stages=stages)) for stages in _PARTS.values()]
         if not all(ours):
             continue  # an operation that this cell has none of
-        pairs = [(Value(float(row[name]) / 1e3), over(found, 1e3)) for name, found in zip(_PARTS, ours, strict=True)]
+        pairs = [
+            (Value(float(row[name]) / 1e3), over(found, 1e3 * task.first.speed))
+            for name, found in zip(_PARTS, ours, strict=True)
+        ]
         rows.append(
             (Value(readers), Value(clients), OPERATION_NAMES.get(operation, operation), *(entry for pair in pairs for entry in pair))
         )  # fmt: skip
@@ -60,7 +64,7 @@ def means_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
     return Table(
         f"{task.spec.name}-printed-means",
         "Mean ms inside the middleware, the study's beside ours (95 % t intervals over runs): T_queue is our queue, T_server send and "
-        "backend, T_left read, dispatch and reply. Other machines: compare the shares.",
+        f"backend, T_left read, dispatch and reply. Other machines: compare the shares.{speed_note(task.first.speed)}",
         ("Threads", "Clients", "", "T_queue", "ours", "T_server", "ours", "T_left", "ours"),
         tuple(rows),
     )  # fmt: skip
@@ -82,8 +86,8 @@ def quartiles_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
                 rows.append(
                     (
                         Value(at[0]), Value(at[1]), Value(at[2], digits=0), OPERATION_NAMES.get(row["op"], row["op"]),
-                        Value(float(row["p50_us"]) / 1e3), over(ours[0], 1e3),
-                        Value(float(row["p95_us"]) / 1e3), over(ours[1], 1e3),
+                        Value(float(row["p50_us"]) / 1e3), over(ours[0], 1e3 * task.first.speed),
+                        Value(float(row["p95_us"]) / 1e3), over(ours[1], 1e3 * task.first.speed),
                     )
                 )  # fmt: skip
             break
@@ -91,7 +95,8 @@ def quartiles_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
         return None
     return Table(
         f"{task.spec.name}-printed-quartiles",
-        "Time in the queue, the study's beside ours (percentiles per run, 95 % t intervals over runs). Other machines: compare patterns.",
+        "Time in the queue, the study's beside ours (percentiles per run, 95 % t intervals over runs). Other machines: compare patterns."
+        f"{speed_note(task.first.speed)}",
         ("S", "R", "Writes (%)", "Operation", "Median (ms)", "ours", "p95 (ms)", "ours"),
         tuple(rows),
         folded=True,

@@ -56,7 +56,7 @@ def microseconds(value_ns: float) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """So many significant digits, whatever the size; thousands separated, powers of ten only below a millionth.
+    """``digits`` significant digits, whatever the size; thousands separated, powers of ten only below a millionth.
 
     >>> significant(1234567.0), significant(0.4), significant(0.0123456), significant(999.6), significant(1e-9)
     ('1,230,000', '0.400', '0.0123', '1,000', '1.00e-9')

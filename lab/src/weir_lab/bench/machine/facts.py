@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "commit_of",
     "describe",
     "executable_output",
     "executable_version",
@@ -47,6 +49,25 @@ def load_average() -> list[float]:
 def package_versions() -> dict[str, str]:
     """Versions of Python and of the packages that compute the numbers."""
     return {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
+
+
+@lru_cache(maxsize=16)
+def commit_of(program: Path) -> str:
+    """Commit of the checkout that a program lies in, with ``+changes`` where tracked files differ from it; ``unknown`` outside of one."""
+    found = _git(program.parent, "rev-parse", "HEAD")
+    if not found:
+        return "unknown"
+    return f"{found}+changes" if _git(program.parent, "status", "--porcelain", "--untracked-files=no") else found
+
+
+def _git(folder: Path, *words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10.0, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def executable_version(argv: list[str]) -> str:

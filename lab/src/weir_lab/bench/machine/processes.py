@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from weir_lab.errors import TestbedError
+from weir_lab.records.formats.seen import ThreadTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from types import TracebackType
 
 __all__ = [
@@ -30,8 +31,10 @@ __all__ = [
     "cpu_ns",
     "free_ports",
     "machine_busy_ns",
+    "others_ns",
     "prefer_thread",
     "resident_bytes",
+    "thread_times",
     "wait_until",
 ]
 
@@ -41,6 +44,8 @@ _PORTS = range(20_000, 32_000)
 # Nice value of threads that go first: ten steps are about ten times the share.
 _PREFERRED = -10
 _STOP_S = 5.0
+# Parent of all threads of the kernel.
+_KERNEL_THREADS = 2
 _POLL_S = 0.01
 
 
@@ -213,6 +218,39 @@ def machine_busy_ns() -> int:
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
     return (user + nice + system + irq + softirq + steal) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def thread_times(pid: int) -> ThreadTimes:
+    """Of each thread of a process its name, its CPU time, and how long it was ready and waited for a processor, in ns."""
+    found: ThreadTimes = {}
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError, IndexError, ValueError):  # it may end while we look
+                cpu, waited = (task / "schedstat").read_text().split()[:2]
+                found[int(task.name)] = ((task / "comm").read_text(encoding="utf-8").strip(), int(cpu), int(waited))
+    except OSError:
+        return {}
+    return found
+
+
+def others_ns(ours: Collection[int]) -> int:
+    """CPU time of all processes but these so far, with children that they have waited for, and steal: what this machine was not given.
+
+    Threads of the kernel are left out: what they do for the network of our roles is nobody else's work. Resolution of a kernel tick.
+    """
+    ticks = int(Path("/proc/stat").read_text().splitlines()[0].split()[8])
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal() or int(folder.name) in ours:
+            continue
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        if int(fields[1]) == _KERNEL_THREADS or int(folder.name) == _KERNEL_THREADS:
+            continue
+        # utime and stime, cutime and cstime of proc(5). Of this process only its own: its children are the roles.
+        ticks += sum(int(one) for one in fields[11 : 13 if int(folder.name) == os.getpid() else 15])
+    return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def _stop(processes: list[Process]) -> None:

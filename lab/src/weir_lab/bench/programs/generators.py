@@ -178,8 +178,8 @@ def generator_refusals(settings: Settings) -> list[str]:
     """What a cell asks of a generator that it cannot do."""
     if settings.generator == "weir":
         sized = settings.preset in _SIZED_BY_SEED and settings.generators > 1
-        told = f"preset {settings.preset}: sizes depend on the seed, and each of {settings.generators} generators has its own"
-        return [f"{told}: use one generator"] if sized else []
+        reported = f"preset {settings.preset}: sizes depend on the seed, and each of {settings.generators} generators has its own"
+        return [f"{reported}: use one generator"] if sized else []
     name, found = settings.generator, []
     targets = settings.proxies if settings.path.value == "proxy" else settings.servers
     if settings.generators < targets:

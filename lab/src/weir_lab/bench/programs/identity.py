@@ -1,7 +1,7 @@
 """Which programs take part in a study, and what tells one state of them from the next: `identify_programs`.
 
 ===========================  =========================================================================
-program                      told apart by
+program                      identified by
 ===========================  =========================================================================
 ``weir``                     SHA-256 of its file
 ``memcached``                what it says of its version; by a path, SHA-256 of that file, too

@@ -67,8 +67,8 @@ def count_placement(
     flags = [flag for server in servers for flag in ("--server", server)]
     names = [":".join(server.split(":")[:2]) for server in servers]
     asked = [*keys, *(reference if rule.by_points else [])]
-    told = _weir(binary, ["--placement", rule.name, *flags, *options, "-"], b"\n".join(asked) + b"\n")
-    lines = told.decode().splitlines()
+    reported = _weir(binary, ["--placement", rule.name, *flags, *options, "-"], b"\n".join(asked) + b"\n")
+    lines = reported.decode().splitlines()
     if len(lines) != len(asked):
         raise TestbedError(
             f"{binary} where: {len(lines)} answers to {len(asked)} keys. Use a weir of the same version."

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.bench.machine.facts import executable_version, load_average, machine_facts, package_versions
+from weir_lab.bench.machine.facts import commit_of, executable_version, load_average, machine_facts, package_versions
 from weir_lab.bench.planning import shape_of
 from weir_lab.bench.programs.generators import MEMCASLAP
 from weir_lab.bench.programs.subjects import NUTCRACKER
@@ -42,6 +42,8 @@ class Bench:
     identity: dict[str, str]
     abilities: Abilities | None
     profile: bool
+    usual_ns: float | None = None
+    """The yardstick's median in this study; ``None`` while too few runs are there to say."""
 
 
 def make_attempt(
@@ -67,11 +69,13 @@ def make_attempt(
         content_sha256=content_sha256(study, run, hashes),
         study_seed=study.plan.seed,
         load_seed=seed,
+        measured_s=run.measured_s,
         targets=study.targets,
         commands=outcome.commands,
         executables=hashes,
         versions={
             **package_versions(),
+            "commit": commit_of(executables.weir),
             "weir": executable_version([str(executables.weir), "--version"]),
             "memcached": hashes["memcached"],
             **{name: hashes[name] for name in (NUTCRACKER, MEMCASLAP) if name in hashes},
@@ -83,7 +87,7 @@ def make_attempt(
         ended_unix_ns=time.time_ns(),
         verdict=Verdict(valid=False, reasons=["not judged"], flags=[]),
     )
-    verdict, cut = _judge(folder, meta, study, outcome.problems)
+    verdict, cut = _judge(folder, meta, study, outcome.problems, bench.usual_ns)
     judged = meta.model_copy(update={"verdict": verdict, "cut_windows": cut.windows})
     write_json(folder / "run.json", judged)
     return judged
@@ -96,9 +100,10 @@ def _outcome(study: Study, run: ScheduledRun, seed: int, folder: Path, bench: Be
         return RunOutcome([], count_keys(folder, bench.executables.weir, settings, seed))
     if study.kind is Kind.LINKS:
         return RunOutcome([], measure_links(folder, bench.testbed, shape_of([run.cell]), study.plan))
+    plan = study.plan
     job = Job(
         settings,
-        study.plan,
+        plan if run.measured_s is None else plan.model_copy(update={"measured_s": run.measured_s}),
         seed,
         targets=tuple(study.targets),
         subject=study.subjects.get(settings.subject),
@@ -108,13 +113,15 @@ def _outcome(study: Study, run: ScheduledRun, seed: int, folder: Path, bench: Be
     return make_run(bench.testbed, folder, bench.executables, job)
 
 
-def _judge(folder: Path, meta: RunMeta, study: Study, problems: list[str]) -> tuple[Verdict, Cut]:
+def _judge(
+    folder: Path, meta: RunMeta, study: Study, problems: list[str], usual_ns: float | None
+) -> tuple[Verdict, Cut]:
     """The verdict of the gates, and of the search for a steady state where the study asks for it."""
     if not study.kind.runs_load:
         return judge_unloaded(folder, study.kind, problems), NO_CUT
     try:
         measured = read_measurements(folder, meta)
-        verdict = judge(measured, study.gates, problems)
+        verdict = judge(measured, study.gates, problems, usual_ns)
         found = find_cut(measured.load) if measured.load is not None else NO_CUT
     except RecordError as error:
         return Verdict(valid=False, reasons=[*problems, str(error)], flags=[]), NO_CUT

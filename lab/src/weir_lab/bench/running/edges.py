@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weir_lab.bench.testbeds import mean_piece_ns, use_between
+from weir_lab.bench.machine.processes import others_ns, thread_times
+from weir_lab.bench.testbeds import TestbedKind, mean_piece_ns, network_between, use_between
 from weir_lab.design import Role
 from weir_lab.errors import TestbedError
 from weir_lab.records import CpuRecord, RoleCpu
+from weir_lab.records.formats.seen import threads_between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.bench.running.starting import Running
-    from weir_lab.bench.testbeds import MachineState, Pieces, Testbed, Yardstick
+    from weir_lab.bench.testbeds import MachineState, NetworkState, Pieces, Testbed, Yardstick
+    from weir_lab.records.formats.seen import ThreadTimes
 
 __all__ = ["Edge", "cpu_between", "take_edge"]
 
@@ -31,7 +34,12 @@ class Edge:
     client_ns: dict[str, int]
     machines: dict[str, MachineState]
     resident_bytes: dict[str, int]
+    network: NetworkState | None
     pieces: dict[int, Pieces]
+    threads: dict[Role, ThreadTimes] = field(default_factory=dict)
+    """Of each role's threads, where they are on this machine."""
+    others_ns: int | None = None
+    """What processes beside the roles used; ``None`` where the machines are not this one."""
 
 
 def take_edge(
@@ -55,8 +63,22 @@ def take_edge(
         client_ns=client_ns,
         machines={one.machine.name: one.machine.state() for one in [*clients, *running]},
         resident_bytes=resident,
+        network=testbed.network(),
         pieces=yardstick.read(),
+        threads=_threads({**roles, Role.CLIENT: list(clients)}) if _is_here(testbed) else {},
+        others_ns=others_ns({one.process.popen.pid for one in [*clients, *running]}) if _is_here(testbed) else None,
     )
+
+
+def _threads(roles: dict[Role, list[Running]]) -> dict[Role, ThreadTimes]:
+    return {
+        role: {thread: times for one in members for thread, times in thread_times(one.process.popen.pid).items()}
+        for role, members in roles.items()
+    }
+
+
+def _is_here(testbed: Testbed) -> bool:
+    return testbed.record.kind in (TestbedKind.LOCAL, TestbedKind.NETNS)
 
 
 def cpu_between(first: Edge, second: Edge, client_ns: int, cores: int) -> CpuRecord:
@@ -64,6 +86,8 @@ def cpu_between(first: Edge, second: Edge, client_ns: int, cores: int) -> CpuRec
     roles = {role: second.role_ns[role] - first.role_ns[role] for role in first.role_ns}
     # A generator reads its own clock at the exact edges; its threads may be gone when we look.
     roles[Role.CLIENT] = client_ns
+    if first.network is not None and second.network is not None:
+        roles[Role.NETWORK] = second.network.cpu_ns - first.network.cpu_ns
     return CpuRecord(
         start_unix_ns=first.unix_ns,
         interval_ns=second.monotonic_ns - first.monotonic_ns,
@@ -77,8 +101,19 @@ def cpu_between(first: Edge, second: Edge, client_ns: int, cores: int) -> CpuRec
             )
             for name, state in second.machines.items()
         },
+        network=network_between(first.network, second.network) if first.network and second.network else None,
         yardstick_ns=mean_piece_ns(first.pieces, second.pieces),
+        threads={role: threads_between(first.threads[role], second.threads.get(role, {})) for role in first.threads},
+        others_ns=_others_between(first, second),
     )
+
+
+def _others_between(first: Edge, second: Edge) -> int | None:
+    """Without the delay device, which is a role. A process that ended without being waited for takes its time with it."""
+    if first.others_ns is None or second.others_ns is None:
+        return None
+    device_ns = second.network.cpu_ns - first.network.cpu_ns if first.network and second.network else 0
+    return max(0, second.others_ns - first.others_ns - device_ns)
 
 
 def _cpu_ns(one: Running) -> int | None:

@@ -143,9 +143,9 @@ class Fleet:
 def fill(starter: Starter, settings: Settings, targets: list[str], seed: int) -> float:
     """Set the keys where the generators do not do it themselves; how long it took to start one, in seconds.
 
-    On the direct path every server must hold every key, since any connection may ask for it. Through a proxy several generators find
-    the keys set, and so do clients that think, whose system is made for less than all of them would bring at once; a single generator
-    sets them itself otherwise, and so does memcaslap.
+    On the direct path every server must hold every key, since any connection may ask for it. Through a proxy
+    several generators find the keys set. So do clients that think, whose system is made for less than all of them
+    would bring at once. A single generator sets them itself otherwise, and so does memcaslap.
     """
     if settings.generator != "weir":
         return 0.0

@@ -18,7 +18,7 @@ from weir_lab.bench.programs.generators import shares_of
 from weir_lab.bench.running.edges import Edge, cpu_between, take_edge
 from weir_lab.bench.running.loads import Fleet, fill, start_loads, watch
 from weir_lab.bench.running.profiling import Profiling
-from weir_lab.bench.running.proxies import RunningProxy, save_all, save_ends, start_proxies
+from weir_lab.bench.running.proxies import RunningProxy, save_all, save_ends, seen_inside, start_proxies
 from weir_lab.bench.running.starting import Executables, Running, Starter, read_settings, start_servers
 from weir_lab.bench.running.targets import delete_keys, own_keys
 from weir_lab.design import RequestPath, Role
@@ -133,7 +133,8 @@ def _load(
         record = fleet.record(job.plan, edges[0], edges[1])
         write_json(starter.folder / "generators.json", record)
         client_ns = fleet.cpu_ns(record)
-        write_json(starter.folder / "cpu.json", cpu_between(edges[0], edges[1], client_ns, starter.testbed.cores))
+        used = cpu_between(edges[0], edges[1], client_ns, starter.testbed.cores)
+        write_json(starter.folder / "cpu.json", seen_inside(used, edges[0].unix_ns, edges[1].unix_ns, proxies))
 
 
 def _watched(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import http.client
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,8 @@ from weir_lab.design import Role
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.records import placed_name, snapshot_name
 from weir_lab.records.formats.peers import read_nutcracker
+from weir_lab.records.formats.proxy_records import ProxyWindow, TraceRow, read_trace, read_windows
+from weir_lab.records.formats.seen import kernel_wait_of, with_turns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +42,9 @@ if TYPE_CHECKING:
     from weir_lab.bench.programs.subjects import Abilities
     from weir_lab.bench.testbeds import Machine
     from weir_lab.design import Settings, Subject
+    from weir_lab.records import CpuRecord
 
-__all__ = ["RunningProxy", "save_all", "save_ends", "start_proxies"]
+__all__ = ["RunningProxy", "save_all", "save_ends", "seen_inside", "start_proxies"]
 
 _ADMIN_THREAD = "weir-admin"
 _ANSWER_S = 10.0
@@ -94,6 +97,22 @@ def start_proxies(
         )
         for place, machine in enumerate(machines)
     ]
+
+
+def seen_inside(used: CpuRecord, first_unix_ns: int, last_unix_ns: int, proxies: list[RunningProxy]) -> CpuRecord:
+    """With what the proxies' own files tell of the time between two moments: turns of their threads, and waiting in the kernel."""
+    windows, rows = list[ProxyWindow](), list[TraceRow]()
+    for proxy in proxies:
+        for name in proxy.records:
+            with suppress(RecordError):  # cut short by a proxy that died: the verdict says so
+                if name.endswith(".jsonl"):
+                    windows += read_windows(proxy.folder / name)
+                elif name.endswith(".csv"):
+                    rows += read_trace(proxy.folder / name)
+    inside = with_turns(used.threads.get(Role.PROXY, {}), windows, first_unix_ns, last_unix_ns)
+    threads = {**used.threads, **({Role.PROXY.value: inside} if inside else {})}
+    wait = kernel_wait_of(rows, first_unix_ns, last_unix_ns)
+    return used.model_copy(update={"threads": threads, "kernel_wait": wait})
 
 
 def save_all(proxies: list[RunningProxy], moment: str) -> None:
@@ -166,7 +185,7 @@ def _start(
 
 
 def _awaited(settings: Settings, machine: Machine, ports: list[int]) -> str:
-    """What a proxy must do to be ready; a command line of the study may have been told to listen elsewhere."""
+    """What a proxy must do to be ready; a command line of the study may let it listen elsewhere."""
     if settings.subject in (WEIR, NUTCRACKER):
         return f"connections at {machine.address}, ports {', '.join(map(str, ports))}"
     return f"connections at {machine.address}:{ports[0]}, which is {{listen}}: look whether its command line or files say so"

@@ -106,10 +106,12 @@ def read_settings(servers: Sequence[Running], addresses: Sequence[str]) -> Serve
     """What each memcached server says it was run with; `TestbedError` if one does not answer."""
     found = []
     for running, address in zip(servers, addresses, strict=True):
-        told = _stats_settings(running.machine, int(address.rpartition(":")[2]))
+        reported = _stats_settings(running.machine, int(address.rpartition(":")[2]))
         try:
             found.append(
-                ServerSettings(address=address, threads=int(told["num_threads"]), memory_bytes=int(told["maxbytes"]))
+                ServerSettings(
+                    address=address, threads=int(reported["num_threads"]), memory_bytes=int(reported["maxbytes"])
+                )
             )
         except (KeyError, ValueError) as error:
             raise TestbedError(f"memcached at {address} did not tell its settings ({error})") from error

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "find_capacities"]
 
-# So many runs without a valid attempt before the first valid one have a reason that no rate mends.
+# If this many runs have no valid attempt before the first valid one, the reason is one that no rate mends.
 _HOPELESS_RUNS = 3
 
 
@@ -59,7 +59,7 @@ def find_capacities(
 ) -> Found:
     """Search in every selected cell until its interval is narrow enough, or all runs are made.
 
-    ``planned`` is told the most runs that there may be, and how many are there.
+    ``planned`` gets the most runs that there may be, and how many are there.
     """
     known, began = attempts_by_content(read_run_metas(sweep)), time.monotonic()
     findings = [Finding(study, cell, bench.identity) for cell in cells_of(study) if selected(cell)]

@@ -28,7 +28,20 @@ if TYPE_CHECKING:
     from weir_lab.bench.running import Executables
     from weir_lab.bench.sweep.run import Observer
 
-__all__ = ["Part", "Progress", "listed", "part_of", "plan_parts", "read_reasons", "run_parts", "take_files"]
+__all__ = [
+    "Part",
+    "Progress",
+    "listed",
+    "part_of",
+    "plan_parts",
+    "read_reasons",
+    "reason_key",
+    "reason_of",
+    "run_parts",
+    "take_files",
+    "valid_runs",
+    "write_reasons",
+]
 
 _REASONS = "reasons.json"
 
@@ -102,7 +115,7 @@ def listed(set_path: Path, root: Path, pace: str) -> list[str]:
         lines, left_s = [], 0.0
         for part in parts:
             runs = estimate(load_study(part.path, pace)).runs_min
-            there = min(runs, _valid_runs(root / part.folder.relative_to(scratch)))
+            there = min(runs, valid_runs(root / part.folder.relative_to(scratch)))
             left_s += part.seconds * (1.0 - there / runs)
             lines.append(f"{part.name:16} {duration_text(part.seconds):>8}  {there} of {count_text(runs, 'run')} made")
     whole = duration_text(sum(part.seconds for part in parts))
@@ -138,7 +151,7 @@ def run_parts(
     made: list[str] = []
     left: list[str] = []
     waiting = [part for part in parts if not _complete(part, part.wanted(wanted))]
-    for done in set(map(_reason_key, parts)) - set(map(_reason_key, waiting)):
+    for done in set(map(reason_key, parts)) - set(map(reason_key, waiting)):
         reasons.pop(done, None)
     for place, part in enumerate(waiting):
         asked = part.wanted(wanted)
@@ -153,14 +166,14 @@ def run_parts(
         try:
             outcome = run_study(part.path, part.folder, executables, ["weir-lab", "study"], observer, asked)
         except (TestbedError, StudyError) as error:
-            reasons[_reason_key(part)] = _reason(error)
+            reasons[reason_key(part)] = reason_of(error)
             say(f"{part.name}: passed over: {error}")
             continue
-        reasons.pop(_reason_key(part), None)
+        reasons.pop(reason_key(part), None)
         made.append(part.name)
         if outcome.given_up:
             say(f"{part.name}: {len(outcome.given_up)} runs have no valid attempt; the report says which cells")
-    write_text(root / _REASONS, json.dumps(reasons, indent=1, ensure_ascii=False) + "\n")
+    write_reasons(root, reasons)
     return Progress(tuple(made), tuple(left), reasons)
 
 
@@ -176,11 +189,18 @@ def read_reasons(root: Path) -> dict[str, str]:
     return {str(name): str(reason) for name, reason in found.items()}
 
 
-def _valid_runs(folder: Path) -> int:
+def write_reasons(root: Path, reasons: dict[str, str]) -> None:
+    """Keep them beside the runs."""
+    write_text(root / _REASONS, json.dumps(reasons, indent=1, ensure_ascii=False) + "\n")
+
+
+def valid_runs(folder: Path) -> int:
+    """Runs of a sweep that count, each repetition of a cell once."""
     return len({(meta.cell, meta.repetition) for _, meta in read_run_metas(folder) if meta.verdict.valid})
 
 
-def _reason_key(part: Part) -> str:
+def reason_key(part: Part) -> str:
+    """What names it in the file of reasons."""
     return part.file + (EVENT_SUFFIX if part.event else "")
 
 
@@ -208,6 +228,6 @@ def _kind(testbed: TestbedKind | None) -> str | None:
     return None if testbed is None else str(testbed)
 
 
-def _reason(error: LabError) -> str:
+def reason_of(error: LabError) -> str:
     """An error as the reason in a section: its first sentence."""
     return str(error).split(". ", maxsplit=1)[0]

@@ -13,7 +13,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from weir_lab.bench.testbeds.base import Machine, MachineState, Testbed, use_between
+from weir_lab.bench.testbeds.base import (
+    Machine,
+    MachineState,
+    NetworkState,
+    Testbed,
+    network_between,
+    use_between,
+)
 from weir_lab.bench.testbeds.hosts import HostsTestbed, load_hosts
 from weir_lab.bench.testbeds.local import LocalTestbed
 from weir_lab.bench.testbeds.netns import NetnsTestbed
@@ -28,11 +35,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Machine",
     "MachineState",
+    "NetworkState",
     "Pieces",
     "Testbed",
     "TestbedKind",
     "Yardstick",
     "mean_piece_ns",
+    "network_between",
     "open_testbed",
     "piece_now_ns",
     "use_between",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
-from weir_lab.records.places import MachineUse
+from weir_lab.records.places import MachineUse, NetworkUse
 
 if TYPE_CHECKING:
     import socket
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weir_lab.bench.testbeds.yardstick import Yardstick
     from weir_lab.records.places import PairRecord, TestbedRecord
 
-__all__ = ["Machine", "MachineState", "Testbed", "use_between"]
+__all__ = ["Machine", "MachineState", "NetworkState", "Testbed", "network_between", "use_between"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,21 @@ class MachineState:
     received_bytes: int | None = None
     dropped_packets: int | None = None
     throttled_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class NetworkState:
+    """Counters of a delay device at one instant, and how late packets left since it was last asked."""
+
+    cpu_ns: int
+    packets: int
+    wire_bytes: int
+    dropped_packets: int
+    waiting_bytes_max: int
+    shortest_delay_us: float
+    late_median_us: float | None
+    late_p99_us: float | None
+    late_max_us: float | None
 
 
 class Machine(Protocol):
@@ -111,11 +126,28 @@ class Testbed(Protocol):
     def measure_pair(self, sender: str, receiver: str, seconds: float) -> PairRecord:
         """How fast one machine sends to another for so long, and round trips between them."""
 
+    def network(self) -> NetworkState | None:
+        """What the device between the machines did so far; ``None`` where there is none."""
+
     def version_of(self, target: str) -> str:
         """What a server that runs already answers to ``version``, asked from the first client machine."""
 
     def identity(self) -> dict[str, str]:
         """What decides the outcome of a run beside its settings, for its content hash. Empty for plain processes."""
+
+
+def network_between(first: NetworkState, second: NetworkState) -> NetworkUse:
+    """What the network did between two instants, if nobody else asked it in between."""
+    return NetworkUse(
+        packets=second.packets - first.packets,
+        wire_bytes=second.wire_bytes - first.wire_bytes,
+        dropped_packets=second.dropped_packets - first.dropped_packets,
+        waiting_bytes_max=second.waiting_bytes_max,
+        shortest_delay_us=second.shortest_delay_us,
+        late_median_us=second.late_median_us,
+        late_p99_us=second.late_p99_us,
+        late_max_us=second.late_max_us,
+    )
 
 
 def use_between(first: MachineState, second: MachineState, resident_bytes: int | None) -> MachineUse:

@@ -1,7 +1,7 @@
 """Hosts from EnOSlib: its providers reserve machines, `hosts_file_of` writes them down for the testbed ``hosts``.
 
 EnOSlib (the optional extra ``hosts``) is asked for machines and nothing else; what runs on them, and what is measured, is this lab's.
-`emulation_plan` is what its service ``Netem`` would have to be told for the links of a topology; docs/decisions/0006-enoslib.md says why
+`emulation_plan` is what its service ``Netem`` would need for the links of a topology; docs/decisions/0006-enoslib.md says why
 that is a plan to be looked at and no button.
 """
 

@@ -144,6 +144,9 @@ class HostsTestbed:
             median_ms=trips.median_ms,
         )
 
+    def network(self) -> None:
+        """None of ours."""
+
     def version_of(self, target: str) -> str:
         """From the host that is the first client machine."""
         return str(self._hosts["client-0"].ask("version", target=target))

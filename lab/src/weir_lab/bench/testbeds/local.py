@@ -72,6 +72,9 @@ class LocalTestbed:
             "roles share the loopback interface. Use netns or hosts."
         )
 
+    def network(self) -> None:
+        """None of ours."""
+
     def version_of(self, target: str) -> str:
         """From this machine."""
         return version_of(target)
@@ -127,5 +130,5 @@ class LocalMachine:
         prefer_thread(process.popen.pid, thread)
 
     def state(self) -> MachineState:
-        """Roles share the loopback interface: nothing can be told apart."""
+        """Roles share the loopback interface: nothing can be distinguished."""
         return MachineState()

@@ -6,17 +6,21 @@ import json
 import os
 import time
 from contextlib import ExitStack
+from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from weir_lab.bench.machine.processes import cpu_ns, free_ports, machine_busy_ns, prefer_thread, resident_bytes
 from weir_lab.bench.network import (
     CpuQuota,
+    DelayDevice,
     Link,
     Network,
     Node,
     clean,
     connect_in,
     find_cpu_groups,
+    find_delay_device,
+    measure_one_way,
     measure_round_trips,
     measure_sending_rate,
     probe,
@@ -24,7 +28,7 @@ from weir_lab.bench.network import (
     this_process,
 )
 from weir_lab.bench.testbeds.agent import version_of
-from weir_lab.bench.testbeds.base import MachineState
+from weir_lab.bench.testbeds.base import MachineState, NetworkState
 from weir_lab.bench.testbeds.pinning import pinned, require_cores
 from weir_lab.bench.testbeds.yardstick import Yardstick
 from weir_lab.design.topology import tier_of
@@ -45,7 +49,16 @@ __all__ = ["NetnsTestbed"]
 
 _RATE_S = 0.5
 _ROUND_TRIPS = 100
+_ONE_WAYS, _ONE_WAY_PER_S = 300, 1_000.0
 _RATE_DEVIATION_MAX = 0.05
+
+
+class _Delays(StrEnum):
+    """What delays packets."""
+
+    NETEM = "netem"
+    DEVICE = "weir-delay"
+    NONE = "none"
 
 
 class NetnsTestbed:
@@ -59,7 +72,8 @@ class NetnsTestbed:
         self._open = ExitStack()
         self._nodes: dict[str, Node] = {}
         self._quotas: dict[str, CpuQuota] = {}
-        self._delayed = False
+        self._delays: _Delays = _Delays.NONE
+        self._device: DelayDevice | None = None
         self.record = TestbedRecord(kind="netns", machines=[])
 
     def __enter__(self) -> Self:
@@ -67,16 +81,18 @@ class NetnsTestbed:
         kernel = probe()
         if kernel.missing:
             raise TestbedError("the testbed netns cannot be made here: " + "; ".join(kernel.missing) + ".")
-        self._delayed = kernel.has("netem")
-        notes = [] if self._delayed else [_without_delay(self._topology, kernel)]
+        program = find_delay_device()
+        self._delays = _Delays.NETEM if kernel.has("netem") else _Delays.DEVICE if program else _Delays.NONE
+        notes = [] if self._delays is not _Delays.NONE else [_without_delay(self._topology, kernel)]
         with ExitStack() as opening:
             self._enter_quotas(opening, notes)
             owner, topology = this_process(), self._topology
             links = {
-                name: Link(topology.mbit_s(name), topology.delay_ms(name) if self._delayed else 0.0)
+                name: Link(topology.mbit_s(name), 0.0 if self._delays is _Delays.NONE else topology.delay_ms(name))
                 for name in self._shape.machines
             }
-            self._nodes = opening.enter_context(Network(owner, links)).nodes
+            network = opening.enter_context(Network(owner, links, program if self._delays is _Delays.DEVICE else None))
+            self._nodes, self._device = network.nodes, network.delay_device
             self.record = self._measured(notes)
             self._open = opening.pop_all()
         return self
@@ -107,15 +123,39 @@ class NetnsTestbed:
         """Through the sender's link, as its token bucket counts."""
         one, other = self._nodes[sender], self._nodes[receiver]
         rate, trips = measure_sending_rate(one, other, seconds), measure_round_trips(one, other, _ROUND_TRIPS)
+        way = measure_one_way(one, other, _ONE_WAY_PER_S, _ONE_WAYS)
         return PairRecord(
             sender=sender,
             receiver=receiver,
             asked_mbit_s=one.link.mbit_s,
             payload_mbit_s=rate.payload_mbit_s,
             wire_mbit_s=rate.wire_mbit_s,
+            wire_bytes=rate.wire_bytes,
             round_trips=trips.count,
             min_ms=trips.min_ms,
             median_ms=trips.median_ms,
+            asked_delay_ms=other.link.delay_ms or None,
+            one_way_median_ms=way.median_ms,
+            one_way_p99_ms=way.p99_ms,
+            one_way_lost=way.lost,
+        )
+
+    def network(self) -> NetworkState | None:
+        """As the delay device says, where it is one of ours."""
+        if self._device is None:
+            return None
+        report = self._device.report()
+        late = report.lateness
+        return NetworkState(
+            cpu_ns=report.cpu_ns,
+            packets=report.packets,
+            wire_bytes=report.wire_bytes,
+            dropped_packets=report.dropped_packets,
+            waiting_bytes_max=report.waiting_bytes_max,
+            shortest_delay_us=1e3 * min(node.link.delay_ms for node in self._nodes.values()),
+            late_median_us=late.median_us if late else None,
+            late_p99_us=late.p99_us if late else None,
+            late_max_us=late.max_us if late else None,
         )
 
     def version_of(self, target: str) -> str:
@@ -126,8 +166,8 @@ class NetnsTestbed:
         """The topology as it is built, of the tiers that are there."""
         return {
             "testbed": "netns",
-            "topology": json.dumps(self._topology.model_dump(mode="json"), sort_keys=True),
-            "link_delay": "netem" if self._delayed else "none",
+            "topology": json.dumps(self._topology.as_built(), sort_keys=True),
+            "link_delay": self._delays,
             "cpu_quotas": "set" if self._quotas else "none",
         }
 
@@ -168,10 +208,17 @@ class NetnsTestbed:
         return TestbedRecord(
             kind="netns",
             machines=machines,
+            speed=self._topology.speed,
+            delayed_by=self._delayed_by(),
             round_trips=round_trips,
             measured_unix_ns=time.time_ns(),
             notes=notes,
         )
+
+    def _delayed_by(self) -> str | None:
+        if self._device is not None:
+            return f"weir-delay ({self._device.first.priority})"
+        return "netem" if self._delays is _Delays.NETEM else None
 
     def _measured_machine(self, node: Node) -> MachineRecord:
         quota = self._quotas.get(node.name)
@@ -194,7 +241,10 @@ class NetnsTestbed:
 def _without_delay(topology: Topology, kernel: Kernel) -> str:
     links = topology.links
     asked = f"{links.client_delay_ms:g} ms at clients, {links.proxy_delay_ms:g} at proxies, {links.server_delay_ms:g} at servers"
-    return f"links have no latency of their own, where the study asks for {asked}: {kernel.words('netem')}"
+    return (
+        f"links have no latency of their own, where the study asks for {asked}: {kernel.words('netem')}, and weir-delay is not built "
+        "(scripts/setup binary)"
+    )
 
 
 class _NetnsMachine:

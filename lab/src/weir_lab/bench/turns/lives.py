@@ -190,7 +190,7 @@ class _Life:
                 record = self._load(side, [*argv, *self.bench.load_flags, "--json", "-"])
                 if record.errors:  # what is not set is missed later
                     raise TestbedError(
-                        f"{self._called(side)} answered with errors: {_told(record.errors)}. Mend that first."
+                        f"{self._called(side)} answered with errors: {_reported(record.errors)}. Mend that first."
                     )
 
     def run(self) -> None:
@@ -251,8 +251,8 @@ class _Life:
         except ValidationError as error:
             raise TestbedError(f"what the load on {self._called(side)} printed is no record: {error}") from error
         if record.failures.count:
-            told = "; ".join(record.failures.first[:1]) or "(nothing told)"
-            raise TestbedError(f"{self._called(side)} failed verification {record.failures.count} times: {told}")
+            reported = "; ".join(record.failures.first[:1]) or "(nothing reported)"
+            raise TestbedError(f"{self._called(side)} failed verification {record.failures.count} times: {reported}")
         return record
 
     def _count(self, side: _Started, record: LoadRecord) -> None:
@@ -265,7 +265,7 @@ class _Life:
         count, asked = texts.total(), self.asked[side.name]
         if count > max(ERRORS_ALLOWED, ERRORS_MAX_SHARE * asked):
             raise TestbedError(
-                f"{self._called(side)} answered {count:,} of {asked:,} requests of a life with errors: {_told(texts)}. More than "
+                f"{self._called(side)} answered {count:,} of {asked:,} requests of a life with errors: {_reported(texts)}. More than "
                 f"{ERRORS_ALLOWED} and {100 * ERRORS_MAX_SHARE:g} % end the comparison. Mend that first."
             )
 
@@ -276,5 +276,5 @@ class _Life:
         return self.bench.warmup_s + self.bench.piece_s + _GRACE_S
 
 
-def _told(errors: Mapping[str, int]) -> str:
+def _reported(errors: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} times {text!r}" for text, count in errors.items())

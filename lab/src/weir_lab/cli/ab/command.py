@@ -65,7 +65,9 @@ def ab(
         str, typer.Option(metavar="X%", help="Go on until the interval is +- this narrow, whatever the verdict")
     ] = "",
     budget: Annotated[str, typer.Option(metavar="TIME", help="Give up after so long, such as 90s or 6m")] = "2m",
-    lives: Annotated[int | None, typer.Option(min=5, max=100_000, help="Give up after so many process lives")] = None,
+    lives: Annotated[
+        int | None, typer.Option(min=5, max=100_000, help="Give up after this number of process lives")
+    ] = None,
     clients: Annotated[
         str,
         typer.Option(metavar="N,N,...", help="Connections of the load; several numbers side by side"),
@@ -186,13 +188,13 @@ def _teller(console: Console, rule: Rule, budget: Budget, began: float) -> Calla
     def tell(life: LifeRecord, outcomes: Outcomes) -> None:
         used = 100.0 * budget.used(time.monotonic() - began, life.number)
         line = f"life {life.number:>3}, {used:3.0f} % of the budget"
-        told = [
+        reported = [
             (f"{count_text(clients, 'client')} " if len(outcomes) > 1 else "")
             + change_words(*outcome.judgement.change, 1.0 - rule.plan.error)
             for clients, outcome in outcomes.items()
             if outcome.judgement is not None and outcome.looks[-1].n == life.number
         ]
-        console.print(f"{line}: {'; '.join(told)}" if told else line, markup=False)
+        console.print(f"{line}: {'; '.join(reported)}" if reported else line, markup=False)
 
     return tell
 

@@ -92,10 +92,14 @@ def hash_keys(
     except ValueError as error:
         raise StudyError(str(error)) from error
     if as_json:
-        told: dict[str, object] = {"schema": "weir.hash/1", "checks": [_plain(c) for c in checks], "refused": refused}
+        reported: dict[str, object] = {
+            "schema": "weir.hash/1",
+            "checks": [_plain(c) for c in checks],
+            "refused": refused,
+        }
         if weights is not None:
-            told |= {"popularity": popularity, "hottest_share": max(weights)}
-        typer.echo(json.dumps(told, indent=1))
+            reported |= {"popularity": popularity, "hottest_share": max(weights)}
+        typer.echo(json.dumps(reported, indent=1))
     else:
         _show(checks, refused, len(asked))
         if weights is not None:

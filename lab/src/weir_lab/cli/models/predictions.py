@@ -222,8 +222,8 @@ def _plain(answer: Answer) -> dict[str, float | None]:
 
 
 def _plain_tier(tier: Tier, busy: float | None = None) -> dict[str, Any]:
-    told = dataclasses.asdict(tier) | {"needed": tier.replicas_needed}
-    return told if busy is None else {**told, "utilization": busy}
+    reported = dataclasses.asdict(tier) | {"needed": tier.replicas_needed}
+    return reported if busy is None else {**reported, "utilization": busy}
 
 
 def _print_json(content: dict[str, Any]) -> None:

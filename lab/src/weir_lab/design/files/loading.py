@@ -81,7 +81,7 @@ def _checked(data: dict[str, Any]) -> tuple[Study | None, list[tuple[KeyPath, st
             found = _faults(error)
             faults.update(dict.fromkeys(found))
             if any(isinstance(problem.get("ctx", {}).get("error"), FaultsError) for problem in error.errors()):
-                break  # all parts are of the right form, and what does not agree is known
+                break  # all parts have the right form, and what does not agree is known
             data, more = repaired(data, [where for where, _ in found])
             changed |= more
     faults.update(dict.fromkeys(_level_faults(data)))

@@ -1,4 +1,4 @@
-"""Mistakes of a study file in plain words, as many at once as can be told apart: `plain_words`, `repaired`.
+"""Mistakes of a study file in plain words, as many at once as can be distinguished: `plain_words`, `repaired`.
 
 pydantic stops at the first stage that fails: a wrong number under ``[plan]`` hides a misspelled setting under ``[fixed]``. So
 what failed is taken out, or replaced by its default, and the rest is looked at again. Pure.

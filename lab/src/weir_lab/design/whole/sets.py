@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVENT_SUFFIX",
+    "HEADLINES",
     "KINDS",
     "Claim",
     "PublishedSource",
@@ -44,6 +45,8 @@ KINDS = (
     "beside",
 )
 """What a section looks at; each has a module of its own."""
+HEADLINES = ("effects", "replication", "writes", "multigets", "beside")
+"""Sections all of whose cells are headline cells at the pace `night`."""
 
 
 class _Strict(BaseModel):
@@ -68,7 +71,7 @@ class PublishedSource(_Strict):
 
 
 class SectionSpec(_Strict):
-    """One section. ``beside`` runs the same designs with the event engine at pace quick, too; ``redraws`` says what our figures replace."""
+    """One section. ``beside`` runs the same designs with the event engine at every pace; ``redraws`` says what our figures replace."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{1,40}$")]
     title: str
@@ -116,10 +119,15 @@ class StudySet(_Strict):
         return list(dict.fromkeys(file for section in self.sections for file in section.files))
 
     def engines_beside(self, file: str, pace: str) -> bool:
-        """Whether a file is run with the event engine, too: for one figure at pace quick, for every figure at the others."""
+        """Whether a file is run with the event engine, too: for one figure at the paces quick and night, for every figure at the others."""
         if self.engine == "event":
             return False
-        return any(file in section.files and (section.beside or pace != "quick") for section in self.sections)
+        everywhere = pace not in ("quick", "night")
+        return any(file in section.files and (section.beside or everywhere) for section in self.sections)
+
+    def headline(self, file: str) -> bool:
+        """Whether all cells of a file are numbers that will be quoted; of the others those at the maximum of a curve are."""
+        return any(file in section.files and section.kind in HEADLINES for section in self.sections)
 
 
 def load_set(path: Path) -> StudySet:

@@ -41,7 +41,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Budget:
-    """When to give up: after so many seconds, after so many lives, or at what comes first."""
+    """When to give up: after a number of seconds, after a number of lives, or at what comes first."""
 
     seconds: float | None = None
     lives: int | None = None
@@ -113,7 +113,7 @@ def replay(lives: Sequence[LifeRecord], rule: Rule, budget: Budget, clients: int
 
 
 class Looking:
-    """When looks are due, and what they showed; told of one life after the other."""
+    """When looks are due, and what they showed. It takes one life after the other."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule

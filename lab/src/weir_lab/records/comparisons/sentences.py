@@ -58,8 +58,8 @@ def errors_sentence(lives: Sequence[LifeRecord]) -> str:
             texts.update(life.errors.get(side, {}))
         if texts:
             asked = sum(life.asked.get(side, 0) for life in lives)
-            told = ", ".join(f"{count:,} times {text!r}" for text, count in texts.most_common())
-            parts.append(f"{side} answered {texts.total():,} of {asked:,} requests with an error: {told}")
+            reported = ", ".join(f"{count:,} times {text!r}" for text, count in texts.most_common())
+            parts.append(f"{side} answered {texts.total():,} of {asked:,} requests with an error: {reported}")
     return f"{'; '.join(parts)}." if parts else ""
 
 

@@ -8,6 +8,7 @@
 """
 
 from weir_lab.records.formats.weir import (
+    STAGE_DIGITS,
     STAGES,
     Count,
     Distribution,
@@ -32,6 +33,7 @@ from weir_lab.records.formats.weir import (
 
 __all__ = [
     "STAGES",
+    "STAGE_DIGITS",
     "Count",
     "Distribution",
     "LoadConfig",

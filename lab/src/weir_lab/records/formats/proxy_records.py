@@ -102,7 +102,7 @@ class ProxyWindow(Record):
 
 @dataclass(frozen=True)
 class TraceRow:
-    """One sampled request. Stamps are nanoseconds since the proxy's start; `arrived_ns` is ``None`` where the kernel told none."""
+    """One sampled request. Stamps are nanoseconds since the proxy's start; `arrived_ns` is ``None`` where the kernel gave none."""
 
     time_unix_ns: int
     client: str

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STAGES",
+    "STAGE_DIGITS",
     "Count",
+    "CrewSize",
     "Distribution",
     "LoadConfig",
     "LoadCpu",
@@ -44,6 +46,8 @@ __all__ = [
     "subtract_snapshots",
 ]
 
+STAGE_DIGITS = 2
+"""Significant digits by which reports distinguish times inside the proxy (steps of 0.8 %): all that is kept of them."""
 STAGES = ("read", "dispatch", "queue", "send", "backend", "reply")
 
 Count = Annotated[int, Field(ge=0)]
@@ -67,7 +71,7 @@ class Distribution(Record):
     sum_ns: Count
     histogram: str | None
     without_histogram: bool = False
-    """The generator that told the times has none (`foreign`)."""
+    """The generator that reported the times has none (`foreign`)."""
 
     def decoded(self, where: str) -> Histogram | None:
         """The histogram, or ``None`` where nothing was recorded or there is none; the count must agree with it."""
@@ -268,11 +272,22 @@ class ProxyConfig(Record):
     settings: ProxySettings = ProxySettings()
 
 
+class CrewSize(Record):
+    """How many workers of a queue might serve at once: at the last look, the fewest since the start, and summed over time."""
+
+    now: Count
+    least: Count
+    time_integral_ns: Count
+
+
 class ProxyStation(Record):
     """Those who serve, or wait, in a threaded engine."""
 
     station: str
     threads: Count
+    server: str | None = None
+    crew: CrewSize | None = None
+    """Of a queue, how many of its workers might serve at once; ``None`` where that is not reported."""
 
 
 class Snapshot(Record):

@@ -43,13 +43,13 @@ KEPT_UP_SHARE_MIN = 0.98
 """Share of the offered rate that a system answers which keeps up (docs/load.md, Whether the generator is the bottleneck)."""
 LATE_SHARE_MAX = 0.01
 """Requests that a generator may send late by its own fault, as a share: `weir load` judges itself by the same."""
-# Rates are tried with so many digits: closer ones are the same to every reader.
+# Rates are tried with this number of digits: closer ones are the same to every reader.
 _DIGITS = 3
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """What was made of one content: a valid run, or so many that are not."""
+    """What was made of one content: a valid run, or as many invalid ones as may be tried."""
 
     valid: Path | None
     invalid: int
@@ -215,11 +215,14 @@ def found_rows(
     rows = []
     for finding in findings_of(study, executables, attempts_by_content(metas)):
         found, probes, cell = finding.estimate, finding.probes, finding.cell
-        told = found.verdict not in (SearchVerdict.ABOVE, SearchVerdict.BELOW) and bool(probes)
+        reported = found.verdict not in (SearchVerdict.ABOVE, SearchVerdict.BELOW) and bool(probes)
         row: dict[str, str | int | float | bool | None] = {"study": study.name, "cell": cell.name, **dict(cell.levels)}
         row |= {"goal": study.find, "decision": finding.verdict_text(), "runs": len(probes)}
-        row |= {"capacity_rps": found.capacity if told else None}
-        row |= {"capacity_low_rps": found.low if told else None, "capacity_high_rps": found.high if told else None}
+        row |= {"capacity_rps": found.capacity if reported else None}
+        row |= {
+            "capacity_low_rps": found.low if reported else None,
+            "capacity_high_rps": found.high if reported else None,
+        }
         row |= {"level_percent": 100 * found.level, "met": sum(probe.met for probe in probes)}
         row |= {"late_and_not_met": sum(probe.late and not probe.met for probe in probes)}
         rows.append(row)

@@ -63,7 +63,7 @@ def _is_current(study: Study, executables: dict[str, str], cells: dict[str, Cell
         cell = Cell(tuple(meta.levels.items()), meta.settings, study.label or study.name)
     if cell is None:
         return False
-    run = ScheduledRun(cell, meta.repetition, meta.position)
+    run = ScheduledRun(cell, meta.repetition, meta.position, meta.measured_s)
     return content_sha256(study, run, executables) == meta.content_sha256
 
 
@@ -132,6 +132,16 @@ def _use(cpu: CpuRecord) -> dict[str, _Value]:
     """What the roles used: CPUs each, and per machine what its link carried, its memory, and time held by its quota."""
     row: dict[str, _Value] = {f"{role}_cpus": spent.cpu_ns / cpu.interval_ns for role, spent in cpu.roles.items()}
     row["other_cpu_share_percent"] = 100 * cpu.other_share
+    row["kernel_cpu_share_percent"] = None if cpu.kernel_share is None else 100 * cpu.kernel_share
+    row["kernel_wait_us"] = (
+        cpu.kernel_wait.sum_ns / cpu.kernel_wait.count / 1e3 if cpu.kernel_wait is not None else None
+    )
+    for role, kinds in cpu.threads.items():
+        for kind, threads in kinds.items():
+            row[f"{role}_{kind}_cpus"] = threads.cpu_ns / cpu.interval_ns
+            row[f"{role}_{kind}_waited_cpus"] = threads.waited_ns / cpu.interval_ns
+            if threads.turns is not None and threads.windows_ns:
+                row[f"{role}_{kind}_turns_per_s"] = threads.turns / threads.windows_ns * 1e9
     row |= {f"yardstick_{core}_us": mean_ns / 1e3 for core, mean_ns in cpu.yardstick_ns.items()}
     for name, use in cpu.machines.items():
         if use.sent_bytes is not None and use.received_bytes is not None:

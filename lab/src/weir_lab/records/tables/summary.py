@@ -16,7 +16,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.design import Response, cells_of, content_sha256, schedule
+from weir_lab.design import Response, cells_of, content_sha256, scheduled_like
 from weir_lab.errors import RecordError
 from weir_lab.records.formats import STAGES, subtract_snapshots
 from weir_lab.records.progress import CellProgress, values_of
@@ -77,8 +77,8 @@ def write_tables(sweep: Path, study: Study, executables: dict[str, str]) -> None
 
 def cells_with_runs(study: Study, executables: dict[str, str], metas: Sequence[tuple[Path, RunMeta]]) -> list[CellRuns]:
     """The cells of a study with the runs of their content; one valid run per repetition."""
-    last = max((meta.repetition for _, meta in metas), default=0)
-    wanted = {content_sha256(study, run, executables): run for run in schedule(study) if run.repetition <= last}
+    made = [meta for _, meta in metas]
+    wanted = {content_sha256(study, run, executables): run for run in scheduled_like(study, made)}
     valid: dict[str, dict[int, Path]] = {}
     invalid: dict[str, int] = {}
     for folder, meta in sorted(metas, key=_when):

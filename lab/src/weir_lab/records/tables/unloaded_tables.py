@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from weir_lab.design import Kind, cells_of, content_sha256, schedule
+from weir_lab.design import Kind, cells_of, content_sha256, scheduled_like
 from weir_lab.records.unloaded_records import read_keys_record, read_pairs_record
 from weir_lab.theory.placements.hashing import judge_placements
 
@@ -32,8 +32,7 @@ def unloaded_tables(
     study: Study, executables: dict[str, str], metas: Sequence[tuple[Path, RunMeta]]
 ) -> dict[str, list[_Row]]:
     """Rows of ``summary.csv`` and ``runs.csv``."""
-    last = max((meta.repetition for _, meta in metas), default=0)
-    wanted = {content_sha256(study, run, executables) for run in schedule(study) if run.repetition <= last}
+    wanted = {content_sha256(study, run, executables) for run in scheduled_like(study, [meta for _, meta in metas])}
     used: dict[str, tuple[Path, RunMeta]] = {}
     for folder, meta in sorted(metas, key=lambda pair: pair[1].started_unix_ns):
         if meta.verdict.valid and meta.content_sha256 in wanted:

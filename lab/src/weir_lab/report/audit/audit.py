@@ -59,7 +59,7 @@ def audit_tables(tables: Sequence[Table], populations: Sequence[int] = ()) -> Au
             own += loops(group, tuple(populations))
             certain = any(finding.severity is Severity.BROKEN for finding in own)
             for rule in ROW_RULES:
-                # One broken number of a station is told once.
+                # One broken number of a station is reported once.
                 if not (certain and rule.__name__ == "queue"):
                     own += [new for new in rule(group) if not any(_same(new, old) for old in own)]
             found += own

@@ -156,14 +156,14 @@ def intervals(group: Group) -> Iterator[Finding]:
             continue
         own = half.scaled(1.0 / _scale(sd))
         expected = error.low * usual[1] / _scale(sd), error.high * usual[1] / _scale(sd)
-        told = f"sd and n = {n:g} give {significant(error.value * usual[1] / _scale(sd))} (95 %, t)"
+        reported = f"sd and n = {n:g} give {significant(error.value * usual[1] / _scale(sd))} (95 %, t)"
         for what, factor in (("the standard error", 1.0), ("the standard deviation", math.sqrt(n))):
             if half.meets(error.low * factor, error.high * factor, 0.01):
-                told = f"it is {what}; {told}"
-                yield finding(group, column, "half-width = t s / √n", own, *expected, told, Severity.DOUBT)
+                reported = f"it is {what}; {reported}"
+                yield finding(group, column, "half-width = t s / √n", own, *expected, reported, Severity.DOUBT)
                 break
         else:
-            yield finding(group, column, "half-width = t s / √n", own, *expected, told)
+            yield finding(group, column, "half-width = t s / √n", own, *expected, reported)
 
 
 def whole(group: Group) -> Iterator[Finding]:
@@ -229,7 +229,7 @@ def _of_queue(group: Group) -> dict[str, Printed]:
 
 
 def _model(group: Group) -> tuple[bool, int | None]:
-    """Whether the row is of a model, and its servers as far as they are printed."""
+    """Whether the row belongs to a model, and its servers as far as they are printed."""
     named = next((match for text in group.key.values() if (match := _MODEL.fullmatch(text.strip()))), None)
     printed_servers = _mean(group, "servers")
     stated = round(printed_servers.value) if printed_servers is not None and printed_servers.value >= 1.0 else None

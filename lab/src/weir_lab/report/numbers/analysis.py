@@ -1,8 +1,8 @@
 """Records of a study become every number of its report.
 
-`analyse` selects the runs that belong to the study as it stands, refuses what is too thin for an interval, and computes one `Point` per
-cell, one `Comparison` per level of clients where the study compares paths, and what `sweeps` finds: 2^k r designs, knees, models.
-Text is made in `findings`, figures in `plots` and `plots_sweeps`.
+`analyse` selects the runs that belong to the study as it stands, and refuses what is too thin for an interval. It
+computes one `Point` per cell, one `Comparison` per level of clients where the study compares paths, and what
+`sweeps` finds: 2^k r designs, knees, models. Text is made in `findings`, figures in `plots` and `plots_sweeps`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weir_lab.design import (
     cells_of,
     content_sha256,
     levels_of_clients,
-    schedule,
+    scheduled_like,
 )
 from weir_lab.errors import ReportError
 from weir_lab.records import Run, SweepMeta
@@ -190,6 +190,15 @@ class Analysis:
     basis: list[str]
     """What the intervals rest on: the model, and per response its error and the outcome of both checks (`basis_texts`)."""
 
+    @property
+    def roles(self) -> list[Role]:
+        """Clients, proxies and servers, and of the other roles those that some cell has."""
+        return [
+            role
+            for role in Role
+            if role is not Role.NETWORK or any(role in point.cpu_per_request_ns for point in self.points)
+        ]
+
     def point(self, path: RequestPath, clients: int) -> Point:
         """The cell's point."""
         return next(point for point in self.points if (point.path, point.clients) == (path, clients))
@@ -208,7 +217,10 @@ def compares_paths(study: Study) -> bool:
 
 def current_runs(study: Study, sweep: SweepMeta, runs: Iterable[Run]) -> list[Run]:
     """Those that belong to the study and the programs as they stand."""
-    expected = {content_sha256(study, run, sweep.executables) for run in schedule(study)}
+    runs = list(runs)
+    expected = {
+        content_sha256(study, run, sweep.executables) for run in scheduled_like(study, [one.meta for one in runs])
+    }
     return [run for run in runs if run.meta.content_sha256 in expected]
 
 

@@ -101,10 +101,10 @@ def changes_between(
     """
     model = model_of(cells, value)
     known = {} if model is None else {key: len(values) for key, values in model.values.items()}
-    told = [all(known.get(cell_key(cell), 0) >= 2 for cell in pair) for pair in pairs]
-    asked = [(cell_key(base), cell_key(cell)) for (base, cell), enough in zip(pairs, told, strict=True) if enough]
+    reported = [all(known.get(cell_key(cell), 0) >= 2 for cell in pair) for pair in pairs]
+    asked = [(cell_key(base), cell_key(cell)) for (base, cell), enough in zip(pairs, reported, strict=True) if enough]
     found = iter(model.changes(asked) if model is not None and asked else [])
-    return [next(found) if enough else None for enough in told]
+    return [next(found) if enough else None for enough in reported]
 
 
 def change_between(

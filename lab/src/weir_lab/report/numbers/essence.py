@@ -8,10 +8,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from weir_lab.design import RequestPath, Response, Role
+from weir_lab.design import RequestPath, Response
 from weir_lab.theory.units import count_text, microseconds, number, rate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.design import Role
     from weir_lab.report.numbers.analysis import Analysis, Comparison, Point
 
 __all__ = ["essence_table"]
@@ -25,28 +28,31 @@ def essence_table(analysis: Analysis) -> Table:
     changes = ["throughput\nchange %"] if analysis.comparisons else []
     for heading in ("requests/s", "mean\nµs", "p99\nµs", *changes):
         table.add_column(heading, justify="right", no_wrap=True)
-    for role in Role:
+    roles = analysis.roles
+    for role in roles:
         table.add_column(f"CPU µs\n{role}", justify="right", no_wrap=True)
     for comparison in analysis.comparisons:
         for path in RequestPath:
             point = analysis.point(path, comparison.clients)
-            table.add_row(*_row(point, comparison), end_section=path is RequestPath.PROXY)
+            table.add_row(*_row(point, comparison, roles), end_section=path is RequestPath.PROXY)
     if not analysis.comparisons:
         for point in analysis.points:
-            table.add_row(*(str(point.level(factor)) for factor in analysis.factors), *_numbers(point), *_cpu(point))
+            table.add_row(
+                *(str(point.level(factor)) for factor in analysis.factors), *_numbers(point), *_cpu(point, roles)
+            )
     table.caption = Text(_caption(analysis))
     table.caption_justify = "left"
     return table
 
 
-def _row(point: Point, comparison: Comparison) -> list[str | Text]:
+def _row(point: Point, comparison: Comparison, roles: Sequence[Role]) -> list[str | Text]:
     through_proxy = point.path is RequestPath.PROXY
     return [
         "" if through_proxy else str(point.clients),
         point.path,
         *_numbers(point),
         Text(_change(comparison)) if through_proxy else "",
-        *_cpu(point),
+        *_cpu(point, roles),
     ]
 
 
@@ -56,9 +62,9 @@ def _numbers(point: Point) -> list[str]:
     return [rate(point.throughput_rps.mean), mean, microseconds(p99.mean) if p99 else "too few"]
 
 
-def _cpu(point: Point) -> list[str]:
+def _cpu(point: Point, roles: Sequence[Role]) -> list[str]:
     return [
-        microseconds(point.cpu_per_request_ns[role].mean) if role in point.cpu_per_request_ns else "–" for role in Role
+        microseconds(point.cpu_per_request_ns[role].mean) if role in point.cpu_per_request_ns else "–" for role in roles
     ]
 
 

@@ -148,7 +148,7 @@ def _cpu(analysis: Analysis) -> str:
 
 
 def _best_cell(analysis: Analysis) -> str:
-    """The largest throughput, and which other cells it cannot be told from."""
+    """The largest throughput, and which other cells it cannot be distinguished from."""
     best = max(analysis.points, key=lambda point: point.throughput_rps.mean)
     near = analysis.near_best
     doubt = (
@@ -177,8 +177,8 @@ def _knees(analysis: Analysis) -> str:
     if not known:
         return ""
     if len(known) > _SERIES_MAX:
-        told = sum(series.knee is not None and series.knee.verdict.startswith("between") for series in known)
-        return f"The knee is bracketed in {told} of {len(known)} series."
+        reported = sum(series.knee is not None and series.knee.verdict.startswith("between") for series in known)
+        return f"The knee is bracketed in {reported} of {len(known)} series."
     parts = [f"{series.knee.verdict} ({series.name})" for series in known if series.knee is not None]
     return f"Knee of throughput over clients: {'; '.join(parts)}."
 
@@ -195,8 +195,8 @@ def _checks(analysis: Analysis) -> str:
         parts.append(f"client and proxy counted the same {counted:,} requests")
     verdicts = [judged.verdict for judged in judge_predictions(analysis)]
     if verdicts:
-        told = [f"{verdicts.count(word)} {word}" for word in ("held", "refuted", "undecided") if word in verdicts]
-        parts.append(f"of {count_text(len(verdicts), 'prediction')} written down before, {', '.join(told)}")
+        reported = [f"{verdicts.count(word)} {word}" for word in ("held", "refuted", "undecided") if word in verdicts]
+        parts.append(f"of {count_text(len(verdicts), 'prediction')} written down before, {', '.join(reported)}")
     return f"{'; '.join(parts)}."
 
 
@@ -205,7 +205,7 @@ def _caveats(analysis: Analysis) -> str:
     busiest = max(point.other_cpu_share.mean for point in analysis.points)
     if busiest > analysis.study.gates.other_cpu_share_max:
         parts.append(
-            f"up to {100 * busiest:.0f} % of the machine's CPU time went elsewhere, so these numbers are of a busy machine"
+            f"up to {100 * busiest:.0f} % of the machine's CPU time went elsewhere, so these numbers describe a busy machine"
         )
     if analysis.flagged:
         parts.append(f"{len(analysis.flagged)} of {len(analysis.used)} runs carry a flag (see the list of runs)")

@@ -1,8 +1,8 @@
 """What a page's intervals rest on (`basis_texts`), and where they may hold less than they say (`interval_doubts`). Pure.
 
-Inside these limits simulations hold every interval to 92 % or more (`test_interval_coverage.py`): spread between runs up to a CV of 20 %,
-normal or log-normal, block effects, correlation of neighbouring runs up to 0.3, at least three cells, a stop rule that looks from five
-runs on. Outside of them the page says so.
+Inside limits, simulations hold every interval to 92 % or more (`test_interval_coverage.py`). These are the limits:
+spread between runs up to a CV of 20 %, normal or log-normal, block effects, correlation of neighbouring runs up to
+0.3, at least three cells, a stop rule that looks from five runs on. Outside of them the page says so.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def interval_doubts(model: LogModel, names: Mapping[Any, str], stops_from: int |
 
 def basis_texts(models: Mapping[str, LogModel], names: Mapping[Any, str] | None = None) -> list[str]:
     """What intervals of some responses rest on: the runs, said once for responses that share them; then each with both checks."""
-    told: dict[str, None] = {}
+    reported: dict[str, None] = {}
     for response, model in models.items():
-        told[_runs_text(model)] = None
-        told[f"{response}: {_checks_text(model, names or {})}"] = None
-    return list(told)
+        reported[_runs_text(model)] = None
+        reported[f"{response}: {_checks_text(model, names or {})}"] = None
+    return list(reported)
 
 
 def _runs_text(model: LogModel) -> str:

@@ -92,5 +92,5 @@ def _workload(row: Row) -> tuple[tuple[str, Level], ...]:
 
 def _quoted(row: Row) -> Printed:
     threads = row.get("read_threads") or row.get("threads_per_pool") or "0"
-    told = [f"{row['total_clients']} clients", row.get("note"), row.get("experiment")]
-    return Printed((("readers", int(threads)),), float(row["value"]), None, ", ".join(one for one in told if one))
+    reported = [f"{row['total_clients']} clients", row.get("note"), row.get("experiment")]
+    return Printed((("readers", int(threads)),), float(row["value"]), None, ", ".join(one for one in reported if one))

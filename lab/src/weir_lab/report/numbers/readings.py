@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from weir_lab.design import Kind, Role, cells_of, content_sha256, load_study, schedule
+from weir_lab.design import Kind, Role, cells_of, content_sha256, load_study, scheduled_like
 from weir_lab.errors import ReportError
 from weir_lab.records import Run, read_runs, read_sweep
-from weir_lab.records.formats import STAGES, subtract_snapshots
+from weir_lab.records.formats import STAGE_DIGITS, STAGES, subtract_snapshots
 from weir_lab.records.tables.found import attempts_by_content, findings_of
 from weir_lab.report.numbers.sweeps import Observation
 from weir_lab.theory.histogram import Histogram, merge_histograms
@@ -152,12 +152,13 @@ class Reading:
             return None
         later = now.decoded(f"{self.name}, {operation}.{stage}")
         earlier = before.decoded(f"{self.name}, {operation}.{stage}, before") if before is not None else None
-        return later - earlier if later is not None and earlier is not None else later
+        times = later - earlier if later is not None and earlier is not None else later
+        return times.coarser(STAGE_DIGITS) if times is not None else None
 
     @property
     def proxy_times(self) -> Histogram | None:
         """Whole times in the proxy of all operations."""
-        return self.proxy.total if self.proxy else None
+        return self.proxy.total.coarser(STAGE_DIGITS) if self.proxy and self.proxy.total else None
 
     def cores(self, role: Role) -> float | None:
         """Cores that a role kept busy."""
@@ -256,6 +257,8 @@ class SweepReadings:
     flagged: int
     testbed: TestbedRecord | None
     facts: dict[str, str] = field(default_factory=dict)
+    dropped: int = 0
+    """How many of the invalid attempts were so for a busy machine alone."""
     unloaded: tuple[Run, ...] = ()
     """Valid runs of a study without load; what they counted stands in their folders."""
 
@@ -277,6 +280,11 @@ class SweepReadings:
     def links_built(self) -> bool:
         """Whether the testbed limited what each machine sends."""
         return self.testbed is not None and any(machine.link_mbit_s is not None for machine in self.testbed.machines)
+
+    @property
+    def speed(self) -> float:
+        """The speed factor that the testbed was built with: a rate divided by it, and a time times it, are the study's."""
+        return self.testbed.speed if self.testbed is not None else 1.0
 
     @property
     def run_names(self) -> tuple[str, ...]:
@@ -336,11 +344,12 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
                 f"{folder}: runs of the report are gone: {', '.join(sorted(missing)[:5])}. Bring them back."
             )
         runs = [run for run in runs if run.folder.name in set(only)]
-    last = max((run.meta.repetition for run in runs), default=0)
-    planned = _searched(study, executables, runs) if study.find is not None else schedule(study)
-    wanted = {content_sha256(study, run, executables): run for run in planned if run.repetition <= last}
+    searched = study.find is not None
+    planned = _searched(study, executables, runs) if searched else scheduled_like(study, [run.meta for run in runs])
+    wanted = {content_sha256(study, run, executables): run for run in planned}
     chosen: dict[str, dict[int, Reading]] = {}
     invalid: list[str] = []
+    dropped = 0
     newest: Run | None = None
     unloaded: list[Run] = []
     for run in runs:
@@ -353,6 +362,7 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
             continue
         if not run.meta.verdict.valid or run.load is None or run.load.response_time_count == 0:
             invalid.append(run.folder.name)
+            dropped += run.meta.verdict.busy
             continue
         chosen.setdefault(scheduled.cell.name, {}).setdefault(scheduled.repetition, Reading(run, run.load))
         newest = run
@@ -373,6 +383,7 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
         sum(bool(run.run.meta.verdict.flags) for run in used),
         newest.meta.testbed if newest else None,
         _facts(newest) if newest else {},
+        dropped,
         tuple(unloaded),
     )
 

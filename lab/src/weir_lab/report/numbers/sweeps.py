@@ -312,7 +312,7 @@ def _curve(populations: Sequence[int], groups: Sequence[Sequence[Observation]]) 
 def explain_misses(score: Score, points: Sequence[Point], model: ClosedModel | None) -> tuple[str, ...]:
     """A sentence for each population that the model did not see and missed: by how much, where on the curve, and where to look.
 
-    A miss is an error above 5 % that also lies outside the 95 % interval of the observed runs. Where it lies is told by the asymptotes of
+    A miss is an error above 5 % that also lies outside the 95 % interval of the observed runs. Where it lies is shown by the asymptotes of
     ``model``: light load, around their crossing N*, or saturation.
     """
     runs = {point.population: point.throughput_per_s for point in points}

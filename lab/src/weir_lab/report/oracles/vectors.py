@@ -35,7 +35,7 @@ __all__ = ["VECTORS"]
 
 
 def _printed(what: str, ours: float, known: float, digits: int) -> Compared:
-    """Known to so many decimals: half a unit of the last one is lost, a whole one if it was cut."""
+    """Known to this number of decimals: half a unit of the last one is lost, a whole one if it was cut."""
     return Compared(what, float(ours), known, 1.001 * 10.0**-digits, absolute=True)
 
 

@@ -28,8 +28,8 @@ _CHARACTER = 6.4
 _SLANTED_MAX = 16
 # Dots of the runs behind a mean stand in the order of their blocks, this far apart, and never wider than this in all.
 _DOTS_APART, _DOTS_WIDTH = 6.0, 30.0
-# More runs than this are not told one by one beside a mean.
-_RUNS_TOLD_MAX = 12
+# More runs than this are not listed one by one beside a mean.
+_RUNS_LISTED_MAX = 12
 
 
 @dataclass(frozen=True)
@@ -227,12 +227,12 @@ class _Inside:
             left = self.left + slot * (index + 0.19)
             for name, value in bar.parts:
                 top, bottom = self.at_y(base + value), self.at_y(base)
-                told = escape(f"{bar.label}, {name}: {_told(value)} {_unit(self.panel.y.label)}")
+                reported = escape(f"{bar.label}, {name}: {_reported(value)} {_unit(self.panel.y.label)}")
                 colour = self.panel.parts[name].colour
                 place = self.places.get((name, "part"), len(self.places))
                 out.append(
                     f'<rect class="f {colour} y{place}" x="{left:.1f}" y="{top:.1f}" width="{0.62 * slot:.1f}" '
-                    f'height="{max(0.0, bottom - top):.1f}"><title>{told}</title></rect>'
+                    f'height="{max(0.0, bottom - top):.1f}"><title>{reported}</title></rect>'
                 )
                 base += value
         return "".join(out)
@@ -244,7 +244,7 @@ class _Inside:
             y = places[0][1]
             across = f'd="M{self.left:g} {y:.1f}H{self.width - _RIGHT:g}"'
             path = f'<path class="l thin {line.look.colour}" {_dash(line.look, line.kind)}{across}/>'
-            hit = f'<path class="h" {across}><title>{self._told(line, marks[0])}</title></path>'
+            hit = f'<path class="h" {across}><title>{self._reported(line, marks[0])}</title></path>'
             return path + hit
         if line.kind == "band":
             upper = " ".join(
@@ -271,21 +271,21 @@ class _Inside:
                 top, bottom = self.at_y(mark.high), self.at_y(max(mark.low, self.y_low))
                 ends = "".join(f"M{x - 3:.1f} {y_end:.1f}h6" for y_end in (top, bottom))
                 bar = f'<path class="e {line.look.colour}" d="M{x:.1f} {top:.1f}V{bottom:.1f}{ends}"/>'
-            told = f"<title>{self._told(line, mark)}</title>"
-            out.append(f"<g>{told}{bar}{_marker(line.look, x, y, hollow=line.kind == 'points')}</g>")
+            reported = f"<title>{self._reported(line, mark)}</title>"
+            out.append(f"<g>{reported}{bar}{_marker(line.look, x, y, hollow=line.kind == 'points')}</g>")
         return "".join(out)
 
-    def _told(self, line: Line, mark: Mark) -> str:
+    def _reported(self, line: Line, mark: Mark) -> str:
         names = self.panel.x.names
-        where = names[round(mark.x)] if names else f"{_word(self.panel.x.label)} {_told(mark.x)}"
+        where = names[round(mark.x)] if names else f"{_word(self.panel.x.label)} {_reported(mark.x)}"
         spread = ""
         if mark.low is not None and mark.high is not None:
-            spread = f" ({_told(mark.low)} to {_told(mark.high)})"
+            spread = f" ({_reported(mark.low)} to {_reported(mark.high)})"
         note = f", {mark.note}" if mark.note else ""
-        if 1 < len(mark.runs) <= _RUNS_TOLD_MAX:
-            note += "; by block: " + ", ".join(f"{block}: {_told(value)}" for block, value in mark.runs)
+        if 1 < len(mark.runs) <= _RUNS_LISTED_MAX:
+            note += "; by block: " + ", ".join(f"{block}: {_reported(value)}" for block, value in mark.runs)
         where = "" if line.kind == "level" else f", {where}"
-        return escape(f"{line.name}{where}: {_told(mark.y)}{spread} {_unit(self.panel.y.label)}{note}")
+        return escape(f"{line.name}{where}: {_reported(mark.y)}{spread} {_unit(self.panel.y.label)}{note}")
 
     def _x_ticks(self, bottom: float) -> list[str]:
         axis, out = self.panel.x, []
@@ -395,7 +395,7 @@ def _tick(value: float, finest: int = 4) -> str:
     return number(value, digits).rstrip("0").rstrip(".") if digits else number(value, 0)
 
 
-def _told(value: float) -> str:
+def _reported(value: float) -> str:
     size = abs(value)
     return number(value, 0 if size >= 1000 or value == round(value) else 1 if size >= 100 else 3)
 

@@ -42,8 +42,8 @@ def figure_csv(figure: Figure) -> str:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("panel", "series", *heads, "low", "high", *(f"block {block}" for block in blocks)))
         for panel in panels:
-            told = panel.title if len(y) == 1 else f"{panel.title} [{panel.y.label}]"
-            writer.writerows(_rows(panel, told, blocks))
+            reported = panel.title if len(y) == 1 else f"{panel.title} [{panel.y.label}]"
+            writer.writerows(_rows(panel, reported, blocks))
         return out.getvalue()
 
 
@@ -52,8 +52,8 @@ def _rows(panel: Panel, title: str, blocks: Sequence[int]) -> Iterator[tuple[str
         for mark in line.marks:
             x = panel.x.names[round(mark.x)] if panel.x.names else _text(mark.x)
             runs = dict(mark.runs)
-            told = (_text(value) for value in (mark.y, mark.low, mark.high, *(runs.get(block) for block in blocks)))
-            yield title, line.name, x, *told
+            reported = (_text(value) for value in (mark.y, mark.low, mark.high, *(runs.get(block) for block in blocks)))
+            yield title, line.name, x, *reported
     for bar in panel.bars:
         for name, value in bar.parts:
             yield title, name, bar.label, _text(value), *("" for _ in (0, 0, *blocks))

@@ -118,12 +118,12 @@ def _changes(task: Task, lines: Sequence[Series], fit: LogModel | None) -> Table
     level = fit.changes([(cell_key(base), cell_key(cell)) for base, cell in pairs]) if fit and pairs else None
     rows: list[tuple[Entry, ...]] = []
     for place, row in enumerate(compared):
-        told: list[Entry] = [_value(level[place]) if level else "–"]
+        reported: list[Entry] = [_value(level[place]) if level else "–"]
         for column in columns:
             change = column[place]
-            told.append(_value(change) if change else "too few")
+            reported.append(_value(change) if change else "too few")
         clients = Value(row.cell.settings.clients)
-        rows.append((row.workload, row.name, row.against, clients, *told, Value(len(row.cell.runs))))
+        rows.append((row.workload, row.name, row.against, clients, *reported, Value(len(row.cell.runs))))
     if not rows:
         return None
     return Table(
@@ -194,14 +194,14 @@ def _points(lines: Sequence[Series], fit: LogModel | None) -> list[str]:
                 f"{one.name} {level_text(best, throughput_of, digits=0)} requests/s at {count_text(best.settings.clients, 'client')}"
             )
         points.append(f"{workload.capitalize()}, largest throughput: {'; '.join(parts)}.")
-    told: dict[tuple[str, str, str], list[str]] = {}
+    reported: dict[tuple[str, str, str], list[str]] = {}
     for row, change in zip(compared, changes, strict=True):
         if change is not None:
             clients = count_text(row.cell.settings.clients, "client")
-            told.setdefault((row.workload, row.name, row.against), []).append(f"{change_text(change)} at {clients}")
+            reported.setdefault((row.workload, row.name, row.against), []).append(f"{change_text(change)} at {clients}")
     points += [
         f"{workload.capitalize()}, throughput of {name} against {against}{how}: {'; '.join(found)}."
-        for (workload, name, against), found in told.items()
+        for (workload, name, against), found in reported.items()
     ]
     return points if fit is None else [*points, _slope_text(fit)]
 

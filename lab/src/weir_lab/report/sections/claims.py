@@ -1,4 +1,4 @@
-"""The earlier study's sentences, held against our runs: each rule says whether it holds, does not, or cannot be told, and why.
+"""The earlier study's sentences, held against our runs: each rule says whether it holds, does not, or cannot be decided, and why.
 
 A claim holds where the interval lies on its side, does not where it lies on the other, and is undecided between. Start with `judge`.
 
@@ -102,7 +102,7 @@ def _share_of_bound(task: Task, cells: Sequence[CellReadings]) -> _ShareOfBound 
     if not task.first.links_built:
         return UNDECIDED, "these runs were made without limited links; make them on netns"
     cell = _best(cells)
-    bound = tightest(cell.settings, task.first.study.topology.links)
+    bound = tightest(cell.settings, task.first.study.topology.built_links)
     share = cell.mean_throughput / bound.requests_per_s
     evidence = (
         f"{rate(cell.mean_throughput)} requests/s at {cell.settings.clients} clients "
@@ -261,10 +261,12 @@ def _most_variation(claim: Claim, task: Task, _cells: Sequence[CellReadings]) ->
         (one for one in design.read.effects if one.percent_of_variation is not None),
         key=lambda one: -(one.percent_of_variation or 0),
     )
-    told = ", ".join(f"{design.name_of(one.term)} {number(one.percent_of_variation or 0, 1)} %" for one in terms[:3])
+    reported = ", ".join(
+        f"{design.name_of(one.term)} {number(one.percent_of_variation or 0, 1)} %" for one in terms[:3]
+    )
     if terms[0].term != _term(claim, design):
-        return NOT, told
-    return (HOLDS if terms[0].significant else UNDECIDED), told
+        return NOT, reported
+    return (HOLDS if terms[0].significant else UNDECIDED), reported
 
 
 def _effect_sign(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> _Verdict:
@@ -294,8 +296,8 @@ def _longest_stage(claim: Claim, _task: Task, cells: Sequence[CellReadings]) -> 
     if bar is None:
         return NO_DATA, "the runs have no stages"
     ordered = sorted(bar.parts, key=lambda part: -part[1])
-    told = ", ".join(f"{name} {number(value, 3)} ms" for name, value in ordered[:3])
-    return (HOLDS if ordered[0][0] == claim.args["stage"] else NOT), f"{cell.cell.name}: {told}"
+    reported = ", ".join(f"{name} {number(value, 3)} ms" for name, value in ordered[:3])
+    return (HOLDS if ordered[0][0] == claim.args["stage"] else NOT), f"{cell.cell.name}: {reported}"
 
 
 def _sharding_pays(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> _Verdict:
@@ -316,10 +318,10 @@ def _stable(_claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> _Verdi
     }
     if not found:
         return NO_DATA, "no run is long enough"
-    told = "; ".join(
+    reported = "; ".join(
         f"{name} {number(one.drift_percent, 2)} % from the first tenth to the last" for name, one in found.items()
     )
-    return (HOLDS if all(one.stable for one in found.values()) else NOT), told
+    return (HOLDS if all(one.stable for one in found.values()) else NOT), reported
 
 
 def _law(claim: Claim, _task: Task, cells: Sequence[CellReadings]) -> _Verdict:

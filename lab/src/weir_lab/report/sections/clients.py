@@ -22,6 +22,7 @@ from weir_lab.report.common import (
     mark_of,
     method,
     series_of,
+    speed_note,
     stage_bar,
     with_tables,
 )
@@ -89,7 +90,7 @@ def summary(task: Task) -> str:
     lines = [one for one in series_of(task) if not one.event]
     for workload in dict.fromkeys(one.workload for one in lines):
         cell = best_cell([one for one in lines if one.workload == workload])
-        links = task.first.study.topology.links if task.first.links_built else None
+        links = task.first.study.topology.built_links if task.first.links_built else None
         limit = bottleneck(usages(cell, links), queue_grows=None)
         by = f", limited by the {limit.station}" if limit.station else ""
         parts.append(
@@ -147,7 +148,7 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
             for one in group
         ]
         left = group[0].x(group[0].cells[0])
-        bound = tightest(group[0].cells[-1].settings, group[0].sweep.study.topology.links)
+        bound = tightest(group[0].cells[-1].settings, group[0].sweep.study.topology.built_links)
         largest = best_cell(group).mean_throughput
         if task.first.links_built and bound.requests_per_s > _BOUND_SHOWN_MAX * largest:
             above.append(
@@ -157,7 +158,7 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
             drawn.append(Line(f"bound of {bound.tier}", (Mark(left, bound.requests_per_s),), BOUND, "level"))
         if task.first.links_built and len(group) == 1:
             drawn += [
-                Line("printed by the study", (Mark(left, one.throughput),), PRINTED, "level")
+                Line("printed by the study", (Mark(left, one.throughput * task.first.speed),), PRINTED, "level")
                 for one in [found for found in _printed(task) if found.fits(group[0].cells[-1])][:1]
             ]
         panels.append(Panel(workload, _axis(group), Axis(_RATE), tuple(drawn)))
@@ -352,9 +353,10 @@ def _printed(task: Task) -> list[Printed]:
 
 def _maxima(task: Task, lines: Sequence[Series]) -> Table:
     rows: list[tuple[Entry, ...]] = []
+    speed = task.first.speed
     for one in lines:
         cell = max(one.cells, key=lambda cell: cell.mean_throughput)
-        bound = tightest(cell.settings, one.sweep.study.topology.links) if one.sweep.links_built else None
+        bound = tightest(cell.settings, one.sweep.study.topology.built_links) if one.sweep.links_built else None
         fitting = [found for found in _printed(task) if not one.event and found.fits(cell)]
         printed: list[Printed | None] = [*fitting] or [None]
         for found in printed:
@@ -368,10 +370,15 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
                     bound.tier if bound else "no links here",
                     Value(100 * cell.mean_throughput / bound.requests_per_s, digits=1) if bound else "–",
                     Value(found.throughput, digits=0) if found else "–",
-                    Value(100 * (cell.mean_throughput / found.throughput - 1), digits=1, signed=True)
+                    Value(100 * (cell.mean_throughput / speed / found.throughput - 1), digits=1, signed=True)
                     if found and bound
                     else "–",
                     found.where if found else "–",
+                    *(
+                        (Value(cell.mean_throughput / speed, digits=0), Value(1e3 * cell.mean_response_s * speed))
+                        if speed != 1.0
+                        else ()
+                    ),
                 )
             )
     note = (
@@ -381,7 +388,7 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
     )
     return Table(
         f"{task.spec.name}-maxima",
-        f"Maximum throughput: the level of clients with the largest mean, with 95 % intervals over runs. {note}",
+        f"Maximum throughput: the level of clients with the largest mean, with 95 % intervals over runs. {note}{speed_note(speed)}",
         (
             "Workload",
             "Series",
@@ -393,6 +400,7 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
             "Printed X",
             "Ours against it (%)",
             "Printed as",
+            *(("X at the study's speed (requests/s)", "R at the study's speed (ms)") if speed != 1.0 else ()),
         ),
         tuple(rows),
     )
@@ -502,7 +510,7 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
     rows: list[tuple[Entry, ...]] = []
     for one in lines:
         cell = max(one.cells, key=lambda cell: cell.mean_throughput)
-        links = one.sweep.study.topology.links if one.sweep.links_built else None
+        links = one.sweep.study.topology.built_links if one.sweep.links_built else None
         rows += [
             (
                 one.workload,
@@ -525,7 +533,7 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
                 Value(one.requests_per_s, digits=0),
                 "requests/s by payload",
             )
-            for one in link_bounds(settings, lines[0].sweep.study.topology.links)
+            for one in link_bounds(settings, lines[0].sweep.study.topology.built_links)
         ]
     return Table(
         f"{task.spec.name}-stations",
@@ -541,20 +549,20 @@ def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     for workload, group in by_workload(lines).items():
         cell = best_cell(group)
         series = next(one for one in group if cell in one.cells)
-        links = series.sweep.study.topology.links if series.sweep.links_built else None
+        links = series.sweep.study.topology.built_links if series.sweep.links_built else None
         limit = bottleneck(usages(cell, links), queue_grows=queue_grows(series))
         knee = knee_of(series)
-        told = (
+        reported = (
             f" Throughput stops growing {knee.verdict}."
             if knee is not None and knee.verdict.startswith("between")
             else ""
         )
-        if knee is not None and not told:
-            told = f" Knee: {knee.verdict}."
+        if knee is not None and not reported:
+            reported = f" Knee: {knee.verdict}."
         points.append(
             f"{workload.capitalize()}: at most {level_text(cell, throughput_of, digits=0)} requests/s "
             f"({series.name}, {count_text(cell.settings.clients, 'client')}), "
-            f"with a mean response time of {level_text(cell, response_of, 1e3)} ms.{told} {limit.sentence}"
+            f"with a mean response time of {level_text(cell, response_of, 1e3)} ms.{reported} {limit.sentence}"
         )
     cells = [cell for one in lines for cell in one.cells]
     worst = max(cells, key=lambda cell: abs(_law(cell)))
@@ -599,7 +607,7 @@ def conclusions(task: Task) -> dict[str, str]:
         if one.event:
             continue
         cell = best_cell([one])
-        links = one.sweep.study.topology.links if one.sweep.links_built else None
+        links = one.sweep.study.topology.built_links if one.sweep.links_built else None
         name = f"{one.workload}, {one.name}"
         found[f"bottleneck of {name}"] = bottleneck(usages(cell, links), queue_grows=None).station or "none is full"
         knee = knee_of(one)

@@ -1,8 +1,9 @@
 """Queueing models, predicted against observed, with the reason of each miss.
 
-Each model takes what it needs from some levels of clients and predicts others: M/M/1 and M/M/m the arrival rate of the level itself and
-the service rate of the lightest load; the network of queues its demands at the lightest load and the links' capacity; the calibrated
-closed model all levels but the one that it predicts (`sweeps.client_series`).
+Each model takes what it needs from some levels of clients and predicts others. M/M/1 and M/M/m take the arrival
+rate of the level itself and the service rate of the lightest load. The network of queues takes its demands at the
+lightest load and the links' capacity. The calibrated closed model takes all levels but the one that it predicts
+(`sweeps.client_series`).
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _inside_s(cell: CellReadings) -> float:
 
 
 def open_predictions(series: Series) -> list[Guess]:
-    """M/M/1 and M/M/m at the most clients; the service rates are of the lightest load, never of the run that is predicted."""
+    """M/M/1 and M/M/m at the most clients; the service rates are those of the lightest load, never of the predicted run."""
     light, heavy = series.cells[0], series.cells[-1]
     workers, held = _workers(heavy), _held_s(light)
     rate = heavy.mean_throughput
@@ -175,7 +176,9 @@ def network_of(light: CellReadings, heavy: CellReadings, series: Series) -> list
     stations = []
     link = 0.0
     if series.sweep.links_built:
-        bound = min(link_bounds(heavy.settings, series.sweep.study.topology.links), key=lambda one: one.requests_per_s)
+        bound = min(
+            link_bounds(heavy.settings, series.sweep.study.topology.built_links), key=lambda one: one.requests_per_s
+        )
         link = 1.0 / bound.requests_per_s
         stations.append(Station(bound.tier, link))
         if bound.tier == "client uplinks":
@@ -362,14 +365,14 @@ def _calibrated_blocks(task: Task, calibrated: Sequence[tuple[Series, ClientSeri
         ),
         tuple(rows),
     )
-    told = (
+    reported = (
         Text("Misses of the calibrated models, above 5 % and outside the interval of the runs:", tuple(points))
         if points
         else Text(
             "No prediction of the calibrated models misses by more than 5 % and lies outside the interval of its runs."
         )
     )
-    return [table, told]
+    return [table, reported]
 
 
 def _points(lines: Sequence[Series]) -> list[str]:

@@ -88,10 +88,10 @@ def summary(task: Task) -> str:
     """Whether any number of servers is uneven."""
     counted = _counted(task)
     uneven = [servers for servers, runs in counted.items() if _word(runs, counted) != "even"]
-    told = (
+    reported = (
         f"uneven on {', '.join(map(str, uneven))} servers" if uneven else "keys fall evenly on every number of servers"
     )
-    return f"{task.spec.title}: {told}."
+    return f"{task.spec.title}: {reported}."
 
 
 def conclusions(task: Task) -> dict[str, str]:

@@ -317,13 +317,13 @@ def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
                 doubt = "" if change.shown else ", no difference shown"
                 parts.append(f"{name} {change_text(change)}{doubt}")
         stages = [_dominant(cell, "set") for cell in (group[0], group[-1])]
-        told = (
+        reported = (
             f" A SET waits longest in stage {stages[0]} at R = {group[0].settings.replicas}, "
             f"{stages[1]} at R = {group[-1].settings.replicas}."
         )
         points.append(
             f"{count_text(servers, 'server')}, R = {group[0].settings.replicas} to {group[-1].settings.replicas}: {'; '.join(parts)}."
-            + (told if all(stages) else "")
+            + (reported if all(stages) else "")
         )
     return points or ["No number of servers has two levels of replicas with two runs each."]
 

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Kind, RequestPath
 from weir_lab.records.unloaded_records import read_pairs_record
-from weir_lab.report.common import STAGE_LOOKS, Task, figure, level_value, mark, method, stage_bar, with_tables
+from weir_lab.report.common import (
+    STAGE_LOOKS,
+    Task,
+    figure,
+    level_value,
+    mark,
+    method,
+    speed_note,
+    stage_bar,
+    with_tables,
+)
 from weir_lab.report.numbers.comparing import change_between, response_of, throughput_of
 from weir_lab.report.numbers.published import errors_at
 from weir_lab.report.numbers.readings import stage_s
@@ -52,13 +62,18 @@ def build_links(task: Task, testbed: TestbedRecord) -> list[Block]:
                 Value(machine.sends.payload_mbit_s, digits=1) if machine.sends else "not measured",
                 machine.sends.to if machine.sends else "–",
                 Value(known[0], digits=0) if known else "–",
+                *((Value(machine.link_mbit_s / testbed.speed, digits=0),) if testbed.speed != 1.0 else ()),
             )
         )
     blocks: list[Block] = [
         Table(
             f"{task.spec.name}-rates",
-            "What each machine may send, what of it arrived as payload over TCP before the first run, and what the study measured.",
-            ("Machine", "Link (Mbit/s)", "Payload (Mbit/s)", "To", "Study (Mbit/s)"),
+            "What each machine may send, what of it arrived as payload over TCP before the first run, and what the study measured."
+            f"{speed_note(testbed.speed)}",
+            (
+                *("Machine", "Link (Mbit/s)", "Payload (Mbit/s)", "To", "Study (Mbit/s)"),
+                *(("Link at the study's speed (Mbit/s)",) if testbed.speed != 1.0 else ()),
+            ),
             tuple(rows),
         )
     ]
@@ -89,6 +104,7 @@ def _pairs(task: Task) -> list[Table]:
         for pair in read_pairs_record(run.folder).pairs:
             found.setdefault((pair.sender, pair.receiver), []).append(pair)
     rows: list[tuple[Entry, ...]] = []
+    speed = task.first.speed
     for (sender, receiver), pairs in found.items():
         known = printed.get((_printed_name(sender), _printed_name(receiver)))
         rows.append(
@@ -99,12 +115,15 @@ def _pairs(task: Task) -> list[Table]:
                 Value(float(known["bandwidth_mbit_s"]), digits=0) if known else "–",
                 over([pair.min_ms for pair in pairs]), over([pair.median_ms for pair in pairs]),
                 Value(float(known["min_latency_ms"]), digits=2) if known and known["min_latency_ms"] else "–",
+                *_one_way(pairs),
+                *_at_study_speed(pairs, speed),
             )
         )  # fmt: skip
     seconds = read_pairs_record(task.first.unloaded[0].folder).seconds
     caption = (
         f"Between each two tiers, measured by runs of their own ({seconds:g} s per rate): payload over one TCP connection, round trips of "
-        "a byte, and what the study measured."
+        "a byte, and what the study measured. One way: from the sender's link to the receiver's interface, by the kernel's stamps."
+        f"{speed_note(speed)}"
     )
     heads = (
         "From",
@@ -115,8 +134,23 @@ def _pairs(task: Task) -> list[Table]:
         "Least (ms)",
         "Median (ms)",
         "Study, least (ms)",
+        "One way asked (ms)",
+        "One way, median (ms)",
+        *(("Payload at the study's speed (Mbit/s)", "Least at the study's speed (ms)") if speed != 1.0 else ()),
     )
     return [Table(f"{task.spec.name}-pairs", caption, heads, tuple(rows))]
+
+
+def _one_way(pairs: list[PairRecord]) -> tuple[Entry, Entry]:
+    asked = pairs[0].asked_delay_ms
+    medians = [pair.one_way_median_ms for pair in pairs if pair.one_way_median_ms is not None]
+    return Value(asked, digits=2) if asked is not None else "–", over(medians) if medians else "–"
+
+
+def _at_study_speed(pairs: list[PairRecord], speed: float) -> tuple[Entry, ...]:
+    if speed == 1.0:
+        return ()
+    return over([pair.payload_mbit_s / speed for pair in pairs]), over([pair.min_ms * speed for pair in pairs])
 
 
 def _printed_name(machine: str) -> str:

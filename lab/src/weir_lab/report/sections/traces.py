@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from weir_lab.records.windows import Window, read_hdr_log, windows_of
+from weir_lab.records.windows import Window, windows_of_run
 from weir_lab.report.common import Task, figure, with_tables
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Steadiness", "build", "conclusions", "steadiness", "summary"]
 
-# More windows than this are merged for the drawing; the numbers are of all.
+# More windows than this are merged for the drawing; the numbers are those of all.
 _DRAWN = 240
 _BATCHES = 10
 
@@ -33,8 +33,9 @@ _BATCHES = 10
 class Steadiness:
     """A run over time: its windows, their coefficient of variation, its drift, and the law.
 
-    ``drift_percent`` is the change along a straight line through ten batch means, from the first batch to the last; ``chance_percent``
-    is what such a line shows by chance in 1 of 100 steady runs (t of the slope, batches taken as independent: see ``lag1``).
+    ``drift_percent`` is the change along a straight line through ten batch means, from the first batch to the last.
+    ``chance_percent`` is what such a line shows by chance in 1 of 100 steady runs (t of the slope, batches taken as
+    independent: see ``lag1``).
     """
 
     windows: tuple[Window, ...]
@@ -111,9 +112,7 @@ def summary(task: Task) -> str:
 
 def steadiness(run: Reading, width_s: int) -> Steadiness | None:
     """How a run went over time; ``None`` with fewer than six windows."""
-    log = run.run.folder / "load.hdr"
-    seconds = read_hdr_log(log).get("") if log.exists() else None
-    windows = windows_of(run.load, seconds, width_s)
+    windows = windows_of_run(run.run.folder, run.load, width_s)
     if len(windows) < 6:
         return None
     rates = np.array([window.throughput_rps for window in windows])

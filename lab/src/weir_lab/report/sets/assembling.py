@@ -163,7 +163,7 @@ def _section(
     pace: str,
 ) -> tuple[Section, str]:
     sweeps = tuple(readings[file, False] for file in spec.files if (file, False) in readings)
-    shown = spec.beside or pace != "quick"
+    shown = spec.beside or pace not in ("quick", "night")
     events = tuple(readings[file, True] for file in spec.files if (file, True) in readings and shown)
     study = sweeps[0].study if sweeps else load_study(sources.studies / spec.files[0], None)
     missing = _missing(spec, sweeps, sources)
@@ -240,14 +240,16 @@ def _note(sweeps: tuple[SweepReadings, ...]) -> str:
     parts = []
     for sweep in sweeps:
         runs = len(sweep.run_names)
-        told = f"{sweep.folder.name}: {count_text(runs, 'run')}"
+        reported = f"{sweep.folder.name}: {count_text(runs, 'run')}"
         if sweep.flagged:
-            told += f", {sweep.flagged} flagged ({_flag(sweep)})"
+            reported += f", {sweep.flagged} flagged ({_flag(sweep)})"
         if sweep.invalid:
-            told += f", {count_text(sweep.invalid, 'invalid attempt')} left out"
+            reported += f", {count_text(sweep.invalid, 'invalid attempt')} left out"
+        if sweep.dropped:
+            reported += f" ({sweep.dropped} for a busy machine)"
         if sweep.testbed is not None:
-            told += f", testbed {sweep.testbed.kind}" + ("" if sweep.links_built else " without limited links")
-        parts.append(told)
+            reported += f", testbed {sweep.testbed.kind}" + ("" if sweep.links_built else " without limited links")
+        parts.append(reported)
     return f"Runs: {'; '.join(parts)}." if parts else ""
 
 
@@ -281,12 +283,12 @@ def _summary(
             "undecided": ("is undecided", "are undecided"),
             "no data": ("has no data", "have no data"),
         }
-        told = ", ".join(
+        reported = ", ".join(
             f"{counted[word]} {one if counted[word] == 1 else more}"
             for word, (one, more) in verbs.items()
             if counted[word]
         )
-        last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {told}.")
+        last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {reported}.")
     last.append(_made(sections, sweeps))
     kept = sorted(lines, key=lambda name: rank[name])[: _SUMMARY_MAX - len(last)]
     return (*(lines[name] for name in lines if name in kept), *last)
@@ -297,14 +299,14 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings]) -> str:
     runs = sum(len(one.run_names) for one in sweeps)
     flagged, invalid = sum(one.flagged for one in sweeps), sum(one.invalid for one in sweeps)
     testbeds = sorted({one.testbed.kind for one in sweeps if one.testbed is not None})
-    told = (
+    reported = (
         f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on "
         f"the testbed {' and '.join(testbeds) or 'of this machine'}; "
         f"{flagged} {'carries' if flagged == 1 else 'carry'} a flag, {count_text(invalid, 'attempt')} failed a gate and "
         f"{'is' if invalid == 1 else 'are'} left out"
     )
     missing = [section.title for section in sections if section.missing]
-    return f"{told}; not there, or only in part: {', '.join(missing)}." if missing else f"{told}."
+    return f"{reported}; not there, or only in part: {', '.join(missing)}." if missing else f"{reported}."
 
 
 def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
@@ -328,6 +330,13 @@ def _testbed_notes(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
     for sweep in sweeps:
         if sweep.testbed is not None:
             notes.update(dict.fromkeys(sweep.testbed.notes))
+            if sweep.testbed.delayed_by:
+                notes[f"packets are delayed by {sweep.testbed.delayed_by}"] = None
+            if sweep.speed != 1.0:
+                notes[
+                    f"machines ran at {sweep.speed:g} of the study's speed: link rates and CPU quotas times that, delays divided by "
+                    "it; a rate divided by it, and a time times it, are the study's"
+                ] = None
             if sweep.testbed.shares_cpu:
                 notes["roles share this machine's CPUs: a busy role takes time from the others"] = None
     return [(f"note {place}", note) for place, note in enumerate(notes, start=1)]

@@ -39,15 +39,15 @@ __all__ = ["answer", "sections"]
 # Runs nearest to the capacity tell what limits there; those below half of it, what a request takes while nothing waits.
 _NEAR_RUNS = 5
 _FAR_SHARE = 0.5
-# More cells than this are not told one by one in a sentence, and not drawn one by one.
-_TOLD_MAX = 4
+# More cells than this are not listed one by one in a sentence, and not drawn one by one.
+_LISTED_MAX = 4
 _DRAWN_MAX = 6
 # With more cells each is compared with the first alone.
 _ALL_PAIRS_MAX = 4
 _UNITS_NS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
 _MET, _MISSED, _FOUND = Look("c2", "o", ""), Look("c1", "s", ""), Look("c0", "D", "")
-# Nobody needs to be told that these have their usual value.
-_ALWAYS_TOLD = ("clients", "servers", "value_size_bytes", "write_ratio")
+# Nobody needs to read that these have their usual value.
+_ALWAYS_REPORTED = ("clients", "servers", "value_size_bytes", "write_ratio")
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _rate(value: float) -> str:
     return significant(value)
 
 
-def _told(study: Study, search: _Search) -> str:
+def _reported(study: Study, search: _Search) -> str:
     """``35,900 requests/s (95 % interval 30,900 to 40,800)``."""
     found, asked = search.finding.estimate, study.search
     if found.verdict is SearchVerdict.ABOVE:
@@ -155,13 +155,13 @@ def _told(study: Study, search: _Search) -> str:
 def _capacity_sentence(study: Study, searches: Sequence[_Search]) -> str:
     goal = _goal(study)
     if len(searches) == 1:
-        return f"With {goal}, the capacity is {_told(study, searches[0])}."
+        return f"With {goal}, the capacity is {_reported(study, searches[0])}."
     shown = list(searches)
     more = ""
-    if len(searches) > _TOLD_MAX:
+    if len(searches) > _LISTED_MAX:
         ordered = sorted(searches, key=lambda one: one.finding.estimate.capacity)
         shown, more = [ordered[-1], ordered[0]], f", the largest and the smallest of {len(searches)}"
-    return f"With {goal}, the capacity is: {'; '.join(f'{one.name} {_told(study, one)}' for one in shown)}{more}."
+    return f"With {goal}, the capacity is: {'; '.join(f'{one.name} {_reported(study, one)}' for one in shown)}{more}."
 
 
 def _difference_sentence(study: Study, searches: Sequence[_Search]) -> str:
@@ -192,7 +192,7 @@ def _held(settings: Settings, but: Sequence[str] = ()) -> str:
         level = getattr(settings, name)
         if name in ("rate", *but) or level is None:
             continue
-        if name in _ALWAYS_TOLD or (level != field.default and name not in ("keys",)):
+        if name in _ALWAYS_REPORTED or (level != field.default and name not in ("keys",)):
             parts.append(_held_text(name, level))
     return ", ".join(parts)
 
@@ -342,7 +342,7 @@ def _table(study: Study, searches: Sequence[_Search]) -> Table:
         rows.append(
             (
                 one.name,
-                Value(found.capacity, found.low, found.high, 0) if inside else _told(study, one).split(", the ")[0],
+                Value(found.capacity, found.low, found.high, 0) if inside else _reported(study, one).split(", the ")[0],
                 Value(100 * found.half_width, digits=1) if inside else "–",
                 one.finding.verdict_text(), len(probes), sum(probe.met for probe in probes), _late(one),
             )
@@ -407,11 +407,11 @@ def _search_figure(task: Task, study: Study, search: _Search, place: int) -> Blo
     limits = study.goal.limits if study.goal is not None else ()
     panels = [panel for limit in limits if (panel := _criterion_panel(search, limit)) is not None]
     panels.append(_order_panel(study, search))
-    untold = sum(search.reading(probe) is None for probe in search.finding.probes)
+    unread = sum(search.reading(probe) is None for probe in search.finding.probes)
     text = (
         f"Each mark is a run. Filled: it met the goal; hollow: it did not. Shaded: the {100 * study.search.level:g} % interval of the "
         "capacity, on the right after each run. Logarithmic axes of rates; a time over a wide range has one, too."
-        + (f" {count_text(untold, 'rate')} without a valid attempt stand on the right alone." if untold else "")
+        + (f" {count_text(unread, 'rate')} without a valid attempt stand on the right alone." if unread else "")
     )
     return figure(task, f"search-{place + 1}", f"The search: {search.name}", panels, text)
 
@@ -459,7 +459,7 @@ def _order_panel(study: Study, search: _Search) -> Panel:
         )
         for met, name, look, kind in ((True, "goal met", _MET, "dots"), (False, "goal missed", _MISSED, "points"))
     ]
-    # Beyond the rates that may be tried the interval is told by the search's verdict.
+    # Beyond the rates that may be tried the interval follows from the search's verdict.
     low, high = study.search.rate_min, study.search.rate_max
     band = tuple(
         Mark(
@@ -485,11 +485,11 @@ def _trials(study: Study, searches: Sequence[_Search]) -> Table:
     for search in searches:
         for place, probe in enumerate(search.finding.probes, start=1):
             run = search.reading(probe)
-            told = [limited_ns(limit, run.load) if run is not None else None for limit in limits]
+            reported = [limited_ns(limit, run.load) if run is not None else None for limit in limits]
             share = answered_percent(run) if run is not None else None
             rows.append(
                 (
-                    search.name, place, Value(probe.rate), *(Value(value / 1e6) if value is not None else "–" for value in told),
+                    search.name, place, Value(probe.rate), *(Value(value / 1e6) if value is not None else "–" for value in reported),
                     Value(share, digits=1) if share is not None else "–", "yes" if probe.met else probe.why_not,
                     Value(probe.after.capacity, probe.after.low, probe.after.high, 0),
                 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "factor_cells", "factor_heads", "headline", "laws", "percentiles"]
 
-# More lines than this cannot be told apart in one figure; the tables have them all.
+# More lines than this cannot be distinguished in one figure; the tables have them all.
 _LINES_MAX = len(LOOKS)
 
 
@@ -69,8 +69,8 @@ def percentiles(analysis: Analysis) -> Table | None:
     rows = []
     for point in analysis.points:
         found = [point.percentiles_ns[name] for name in PERCENTILES]
-        told = [Value.of(one.scaled(1e-6)) if one is not None else "too few" for one in found]
-        rows.append((*factor_cells(analysis, point), Value(point.samples_per_run_min), *told))
+        reported = [Value.of(one.scaled(1e-6)) if one is not None else "too few" for one in found]
+        rows.append((*factor_cells(analysis, point), Value(point.samples_per_run_min), *reported))
     if not any(isinstance(one, Value) for row in rows for one in row[-len(PERCENTILES) :]):
         return None
     return Table(

@@ -77,12 +77,12 @@ def build_machines(testbed: TestbedRecord | None, targets: Sequence[str] = ()) -
     """The machines of the testbed, and what the lab measured of them before the first run; of targets nothing is known."""
     if targets:
         where = ", ".join(targets)
-        told = "of its machines, its CPU time and its configuration nothing is known"
+        reported = "of its machines, its CPU time and its configuration nothing is known"
         hosts = testbed is not None and testbed.kind == "hosts"
         alone = (
             "Load generators alone were started, on the hosts below" if hosts else "Only the load generator ran here"
         )
-        said = Text(f"{alone}. What was measured ran already, at {where}: {told}.", note=True)
+        said = Text(f"{alone}. What was measured ran already, at {where}: {reported}.", note=True)
         return [said, *build_machines(testbed)] if hosts else [said]
     if testbed is None or testbed.kind == "local":
         text = "Everything ran on this one machine: load generator, proxy and memcached servers share its cores and its loopback interface."
@@ -96,6 +96,14 @@ def build_machines(testbed: TestbedRecord | None, targets: Sequence[str] = ()) -
             tuple(_machine(place, testbed.kind) for place in testbed.machines),
         )
     ]
+    if testbed.speed != 1.0:
+        speed = (
+            f"The machines run at {testbed.speed:g} of the study's speed: rates and quotas are the study's times that, delays divided "
+            "by it. A rate on this page divided by it, and a time times it, are the study's."
+        )
+        blocks.append(Text(speed, note=True))
+    if testbed.delayed_by:
+        blocks.append(Text(f"Packets between the machines are delayed by {testbed.delayed_by}.", note=True))
     if testbed.round_trips:
         trips = tuple(
             (

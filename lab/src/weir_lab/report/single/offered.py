@@ -1,8 +1,8 @@
 """Cells under an offered rate: a curve per level of the other factors, whether the system kept up, what limits it. Start with `curves_of`.
 
-A cell *kept up* if all of its runs did: nothing was left unsent and at least 98 % of the offered rate was answered. Response times of the
-others grow with the length of the run: they say that the rate is above the capacity, and no more. So they make no model with those that
-kept up, and their intervals are of their own runs alone.
+A cell *kept up* if all of its runs did: nothing was left unsent and at least 98 % of the offered rate was answered.
+Response times of the others grow with the length of the run: they say that the rate is above the capacity, and no
+more. So they make no model with those that kept up, and their intervals come from their own runs alone.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def limit_of(readings: SweepReadings, cell: CellReadings) -> Limit:
 
 
 def longest_growth(before: CellReadings, after: CellReadings) -> Growth | None:
-    """The stage of the proxy, or the time outside of it, that took more at a higher rate; ``None`` where none did, or nothing is told."""
+    """The stage of the proxy, or the time outside of it, that took more at a higher rate; ``None`` where none did, or none is reported."""
     one, other = _stages(before), _stages(after)
     if one is None or other is None:
         return None
@@ -223,7 +223,7 @@ def busy_note(readings: SweepReadings) -> str:
         return ""
     return (
         f"The machine was busy: in {len(above)} of {count_text(len(shares), 'run')} up to {100 * max(above):.0f} % of its CPU time went "
-        "elsewhere. These numbers are of a busy machine."
+        "elsewhere. These numbers describe a busy machine."
     )
 
 
@@ -259,7 +259,7 @@ def mean(values: Sequence[float]) -> float:
 
 def links_of(readings: SweepReadings) -> Links | None:
     """The links that the testbed built; ``None`` where it limited none."""
-    return readings.study.topology.links if readings.links_built else None
+    return readings.study.topology.built_links if readings.links_built else None
 
 
 def _name(factor: str, level: Level) -> str:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["answer"]
 
-# More curves than this are not told one by one.
-_TOLD_MAX = 4
+# More curves than this are not listed one by one.
+_LISTED_MAX = 4
 
 
 def answer(readings: SweepReadings) -> str:
@@ -49,7 +49,7 @@ def _kept_sentence(readings: SweepReadings, curves: Sequence[Curve]) -> str:
     if len(curves) == 1:
         return _one_kept(curves[0])
     found = [(one.name, _rate_kept(one)) for one in curves]
-    if len(found) <= _TOLD_MAX:
+    if len(found) <= _LISTED_MAX:
         parts = "; ".join(_up_to(highest, one) for (_, highest), one in zip(found, curves, strict=True))
         return f"The highest offered rate that was kept up with: {parts}."
     best, worst = max(found, key=lambda one: one[1]), min(found, key=lambda one: one[1])
@@ -108,11 +108,11 @@ def _time_sentence(readings: SweepReadings, curves: Sequence[Curve]) -> str:
     if len(cells) == 1:
         against = f", against {_time_text(lowest, value)} at {rate_words(nominal_rate(lowest))}" if beside else ""
         return f"{where}, {what} {_time_text(cells[0][1], value)}{against}."
-    shown = cells[:_TOLD_MAX]
-    told = "; ".join(f"{_time_text(cell, value)} ({name})" for name, cell in shown)
+    shown = cells[:_LISTED_MAX]
+    reported = "; ".join(f"{_time_text(cell, value)} ({name})" for name, cell in shown)
     more = f", and {len(cells) - len(shown)} more below" if len(cells) > len(shown) else ""
     highest = ", the highest that all of them kept up with" if over_rates else ""
-    return f"{where}{highest}, {what} {told}{more}."
+    return f"{where}{highest}, {what} {reported}{more}."
 
 
 def _why_sentence(readings: SweepReadings, curves: Sequence[Curve]) -> str:

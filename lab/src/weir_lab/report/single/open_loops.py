@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
 __all__ = ["sections"]
 
-# More curves than this are not told one by one in a sentence.
-_TOLD_MAX = 4
+# More curves than this are not listed one by one in a sentence.
+_LISTED_MAX = 4
 # More panels than this have no room in a figure.
 _PANELS_MAX = 6
 _STATIONS_MAX = 6
@@ -256,7 +256,7 @@ def _level_entry(level: object) -> Entry:
 def _percent(cell: CellReadings, value: Callable[[Reading], float | None]) -> Entry:
     """A mean of shares: near its ends the logarithm of a share says nothing, so that no interval is given."""
     found = cell.of(value)
-    return Value(mean(found), digits=1) if found else "not told"
+    return Value(mean(found), digits=1) if found else "not reported"
 
 
 def _kept_up(task: Task, curves: Sequence[Curve]) -> list[Block]:
@@ -348,14 +348,14 @@ def _stages_figure(task: Task, curves: Sequence[Curve]) -> Block | None:
     panels = []
     for one in curves[:_PANELS_MAX]:
         bars = [stage_bar(_short(task.first, cell), cell, outside=True) for cell in one.kept]
-        told = tuple(bar for bar in bars if bar is not None)
-        if told:
+        reported = tuple(bar for bar in bars if bar is not None)
+        if reported:
             panels.append(
                 Panel(
                     one.name,
                     Axis(_axis(task.first, curves).label),
                     Axis("Mean time (ms)"),
-                    bars=told,
+                    bars=reported,
                     parts=STAGE_LOOKS,
                 )
             )
@@ -374,7 +374,7 @@ def _compared(readings: SweepReadings, curves: Sequence[Curve]) -> list[Block]:
     pairs = [
         (one, base, cell, other)
         for place, one in enumerate(curves)
-        for base in (curves[:place] if len(curves) <= _TOLD_MAX else curves[: min(place, 1)])
+        for base in (curves[:place] if len(curves) <= _LISTED_MAX else curves[: min(place, 1)])
         for cell in one.kept
         for other in base.kept
         if cell.level(name) == other.level(name) and min(len(cell.runs), len(other.runs)) >= 2
@@ -414,13 +414,13 @@ def _compared(readings: SweepReadings, curves: Sequence[Curve]) -> list[Block]:
 def _differences(
     name: str, pairs: Sequence[tuple[Curve, Curve, CellReadings, CellReadings]], means: Sequence[Change | None]
 ) -> list[Block]:
-    told = []
+    reported = []
     for (one, base, cell, _), change in zip(pairs, means, strict=True):
         if change is not None and change.shown:
-            told.append(f"{label_of(cell, name)}: {one.name} against {base.name}, {change_text(change)}.")
-    if not told:
+            reported.append(f"{label_of(cell, name)}: {one.name} against {base.name}, {change_text(change)}.")
+    if not reported:
         return [Text("No difference in the mean response time is shown where both kept up.")]
-    return [Text("Differences in the mean response time that are shown:", tuple(told))]
+    return [Text("Differences in the mean response time that are shown:", tuple(reported))]
 
 
 def _change(change: Change | None) -> Entry:

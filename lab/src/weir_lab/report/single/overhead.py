@@ -33,12 +33,12 @@ def _changes(analysis: Analysis) -> Table:
     heads = [part for one in responses for part in (f"{RESPONSE_NAMES[one].capitalize()} (%)", "p")]
     rows: list[tuple[Entry, ...]] = []
     for made in analysis.comparisons:
-        told: list[Entry] = []
+        reported: list[Entry] = []
         for one in responses:
             change = made.effects.get(one)
-            told += ["too few requests", "–"] if change is None else [_change(change), _p(change.p)]
+            reported += ["too few requests", "–"] if change is None else [_change(change), _p(change.p)]
         runs = max(change.n for change in made.effects.values())
-        rows.append((Value(made.clients), Value(runs), *told))
+        rows.append((Value(made.clients), Value(runs), *reported))
     return Table(
         "changes",
         "Change from direct to proxy in percent of direct: −50 is half as much, +100 twice as much. From the linear model of all runs "

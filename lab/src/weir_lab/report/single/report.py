@@ -65,7 +65,7 @@ def build_report(sweep: Path) -> ReportFiles:
 
 
 def of_a_sweep(path: Path) -> bool:
-    """Whether a page or twin is of one sweep; what cannot be read is not."""
+    """Whether a page or twin shows one sweep; what cannot be read is not."""
     try:
         found = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

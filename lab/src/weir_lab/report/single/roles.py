@@ -21,7 +21,7 @@ __all__ = ["build_cpu", "build_stages", "silence"]
 
 # More bars than this have no room for their names.
 _BARS_MAX = 24
-_ROLE_LOOKS = {Role.CLIENT: LOOKS[5], Role.PROXY: LOOKS[1], Role.SERVERS: LOOKS[4]}
+_ROLE_LOOKS = {Role.CLIENT: LOOKS[5], Role.PROXY: LOOKS[1], Role.SERVERS: LOOKS[4], Role.NETWORK: LOOKS[2]}
 
 
 def silence(silent: Sequence[str]) -> list[Text]:
@@ -36,8 +36,8 @@ def silence(silent: Sequence[str]) -> list[Text]:
 
 def build_stages(analysis: Analysis) -> list[Block]:
     """Bars and table of the stages at every cell whose proxy tells them; nothing where none does."""
-    told = [point for point in analysis.points if point.proxy is not None]
-    if not told:
+    reported = [point for point in analysis.points if point.proxy is not None]
+    if not reported:
         return []
     bars = [
         Bar(
@@ -47,7 +47,7 @@ def build_stages(analysis: Analysis) -> list[Block]:
                 ("outside", max(0.0, point.proxy.outside_ns.mean) / 1e3),
             ),
         )
-        for point in told
+        for point in reported
         if point.proxy is not None
     ]
     blocks: list[Block] = []
@@ -70,10 +70,10 @@ def build_stages(analysis: Analysis) -> list[Block]:
                 ),
             )
         )
-    return [*blocks, _stages_table(analysis, told), Text(_STAGES_TOLD, note=True)]
+    return [*blocks, _stages_table(analysis, reported), Text(_STAGES_REPORTED, note=True)]
 
 
-_STAGES_TOLD = (
+_STAGES_REPORTED = (
     "read: first byte to whole request parsed; dispatch: to entry in the queue of its memcached server; queue: until taken from it; send: "
     "until its last byte was handed to the kernel; backend: until the last reply was complete; reply: until the answer's last byte was "
     "handed to the kernel. What waits in a socket buffer before the first read is outside. In every valid run the sums of the six stages "
@@ -90,7 +90,7 @@ def _shares(bars: Sequence[Bar], across: Axis) -> Panel:
     return Panel("share", across, Axis("Share of the response time (%)", top=100.0), bars=shares, parts=STAGE_LOOKS)
 
 
-def _stages_table(analysis: Analysis, told: Sequence[Point]) -> Table:
+def _stages_table(analysis: Analysis, reported: Sequence[Point]) -> Table:
     rows: list[tuple[Entry, ...]] = [
         (
             *factor_cells(analysis, point),
@@ -99,7 +99,7 @@ def _stages_table(analysis: Analysis, told: Sequence[Point]) -> Table:
             Value.of(point.proxy.outside_ns.scaled(1e-3)),
             Value.of(point.response_time_mean_ns.scaled(1e-3)),
         )
-        for point in told
+        for point in reported
         if point.proxy is not None
     ]
     return Table(
@@ -123,7 +123,7 @@ def build_cpu(analysis: Analysis, cores: int) -> list[Block]:
     )
     blocks: list[Block] = []
     if len(bars) <= _BARS_MAX:
-        looks = {str(role): look for role, look in _ROLE_LOOKS.items()}
+        looks = {str(role): _ROLE_LOOKS[role] for role in analysis.roles}
         blocks.append(
             Figure(
                 "cpu-time",
@@ -142,10 +142,13 @@ def _cpu_table(analysis: Analysis, cores: int) -> Table:
             *factor_cells(analysis, point),
             *(
                 Value.of(spent.scaled(1e-3)) if (spent := point.cpu_per_request_ns.get(role)) is not None else "–"
-                for role in Role
+                for role in analysis.roles
             ),
             Value(point.cpu_per_request_total_ns / 1e3),
-            *(Value(used.mean, digits=2) if (used := point.cores_used.get(role)) is not None else "–" for role in Role),
+            *(
+                Value(used.mean, digits=2) if (used := point.cores_used.get(role)) is not None else "–"
+                for role in analysis.roles
+            ),
             Value(100 * point.other_cpu_share.mean, digits=1),
             Value(100 * point.client_cpu_share.mean, digits=0),
         )
@@ -158,9 +161,9 @@ def _cpu_table(analysis: Analysis, cores: int) -> Table:
         "the time of the load generator's threads.",
         (
             *factor_heads(analysis),
-            *(f"{role} (µs)" for role in Role),
+            *(f"{role} (µs)" for role in analysis.roles),
             "Sum (µs)",
-            *(f"{role} (cores)" for role in Role),
+            *(f"{role} (cores)" for role in analysis.roles),
             "Rest (%)",
             "Generator (%)",
         ),

@@ -1,8 +1,9 @@
 """The largest rate at which a goal is met, from runs that meet it or do not: `CapacitySearch`.
 
-A run at the rate x meets the goal with a probability that falls as x grows. The *capacity* C is the rate at which it is one half: the goal
-is as often met as missed. The search keeps a probability for every C (stochastic or probabilistic bisection: Horstein 1963; Waeber, Frazier
-and Henderson 2013) and, because the probability of a right answer is not known and depends on x, for every width of the fall as well::
+A run at the rate x meets the goal with a probability that falls as x grows. The *capacity* C is the rate at which
+it is one half: the goal is as often met as missed. The search keeps a probability for every C (stochastic or
+probabilistic bisection: Horstein 1963; Waeber, Frazier and Henderson 2013). The probability of a right answer is
+not known and depends on x, so the search keeps one for every width w of the fall as well::
 
     P(met at x | C, w) = e + (1 - 2 e) Φ((ln C - ln x) / w)
 
@@ -137,7 +138,7 @@ class CapacitySearch:
 
     @property
     def log_capacities(self) -> NDArray[np.float64]:
-        """The steps of ln C that the weights are of, evenly spaced."""
+        """The steps of ln C that have the weights, evenly spaced."""
         return self._log_c
 
     def _verdict(self, low: float, high: float) -> SearchVerdict:

@@ -5,8 +5,9 @@
 ``simulate_closed``    the same tiers under N clients that wait for each reply
 ``simulate_network``   a closed network of load-dependent stations, as a Markov chain of the numbers of jobs
 
-Seeded by the caller. Results carry 99 % intervals over batch means: a formula that is exact lies inside in 99 of 100 runs. ciw, a general
-simulator, checks the same formulas in the tests where it fits; it knows neither forks nor speeds that depend on the load.
+Seeded by the caller. Results carry 99 % intervals over batch means: a formula that is exact lies inside in 99 of
+100 runs. ciw, a general simulator, checks the same formulas in the tests where it fits. It knows neither forks nor
+speeds that depend on the load.
 """
 
 from __future__ import annotations

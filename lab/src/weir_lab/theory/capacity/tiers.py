@@ -171,9 +171,10 @@ class Tier:
 class TierResponse:
     """Time of one visit: a read's at one unit, or a write's at ``replicas`` units until ``needed`` have answered.
 
-    The mean of a write is fork-join's where that is known (one exponential server), else that of independent parts. Its distribution is
-    that of the k-th of R independent exponential times: of their own mean where all must answer (high percentiles then are right within a
-    few percent), scaled to the mean of the write where fewer do. docs/method.md has the errors against simulation.
+    The mean of a write is fork-join's where that is known (one exponential server), else that of independent parts.
+    Its distribution is that of the k-th of R independent exponential times. Where all must answer, these have their
+    own mean, and high percentiles are right within a few percent. Where fewer must, they are scaled to the mean of
+    the write. docs/method.md has the errors against simulation.
     """
 
     station: OpenStation | GeneralStation | HyperexponentialStation
@@ -287,10 +288,10 @@ def predict_open(
 def predict_closed(tiers: Sequence[Tier], clients: int, delay_s: float = 0.0) -> ClosedPlan:
     """Throughput and response time with N clients that spend `delay_s` between a reply and the next request.
 
-    Without replicated writes exact for exponential service (product form; beyond 256 units Bard and Schweitzer's approximation), also
-    where one unit has the hottest key. A write
-    to R replicas is R jobs at once: the network is solved for the number of jobs N' >= N at which the requests, each counted once for
-    the time until enough replicas have answered, are N. ``imbalance`` and ``service_cv2`` are for open loads.
+    Without replicated writes exact for exponential service (product form; beyond 256 units Bard and Schweitzer's
+    approximation), also where one unit has the hottest key. A write to R replicas is R jobs at once. So the network
+    is solved for a number of jobs N' >= N. At that number the requests are N, each counted once for the time until
+    enough replicas have answered. ``imbalance`` and ``service_cv2`` are for open loads.
 
     >>> plan = predict_closed([Tier("proxy", 10e-6, servers=2), Tier("memcached", 20e-6, units=4)], 64, 100e-6)
     >>> round(plan.throughput.value), round(plan.utilization[0], 3)

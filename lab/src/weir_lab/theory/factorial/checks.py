@@ -43,9 +43,10 @@ class Scale(StrEnum):
 class ResidualChecks:
     """What the residuals say. None where the data cannot tell.
 
-    ``range_ratio`` is y_max / y_min; ``spread_ratio`` the largest over the smallest cell deviation, infinite if one is 0;
-    ``spread_p`` Bartlett's p for equal spread; ``spread_slope`` the slope of log deviation over log mean (0: constant, 1: proportional);
-    ``normal_correlation`` of the normal quantile plot; ``drift`` the correlation of residuals with run order. ``warnings`` are sentences.
+    ``range_ratio`` is y_max / y_min; ``spread_ratio`` the largest over the smallest cell deviation, infinite if one
+    is 0. ``spread_p`` is Bartlett's p for equal spread; ``spread_slope`` the slope of log deviation over log mean
+    (0: constant, 1: proportional). ``normal_correlation`` is that of the normal quantile plot; ``drift`` is the
+    correlation of residuals with run order. ``warnings`` are sentences.
     """
 
     range_ratio: float | None
@@ -117,8 +118,9 @@ def compare_models(
 ) -> ModelChoice:
     """Fit both scales and say which one the data ask for, and why; ``blocked`` as `analyse_factorial` has it.
 
-    Logarithmic if the values span more than a factor of 10, or if the spread grows with the level (slope above 0.5 with unequal spread);
-    additive if values span less than a factor of 3 and spreads are alike; otherwise undecided, and physics decides.
+    Logarithmic if the values span more than a factor of 10, or if the spread grows with the level (slope above 0.5
+    with unequal spread). Additive if values span less than a factor of 3 and spreads are alike. Otherwise
+    undecided, and physics decides.
     """
     y = np.asarray(observations, dtype=np.float64)
     additive = analyse_factorial(levels, y, factors, level, blocked=blocked)

@@ -1,7 +1,7 @@
 """Parameters of models from measurements, and how well a model predicts what it was not fitted to.
 
 1. `demand_from_utilization`: service demands from the utilization law, which holds at any load. Never from response times near
-   saturation, where waiting cannot be told from service.
+   saturation, where waiting cannot be distinguished from service.
 2. `fit_closed_model`: think-like delay and service time of a closed model from a throughput curve.
 3. `hold_out` and `leave_one_out`: fit candidates to some populations, predict the others, and rank them by what they did not see.
 """

@@ -5,11 +5,12 @@
     populations that are kept ──▶ think time Z, demands ──▶ each of `forms` fitted, and judged ──▶ the best one predicts
     populations held out ─────────────────────────────────────────────────────────────────────────▶ and is held against these
 
-Think time Z is what the clients did, N/X - R, from the populations that are kept. Which kind of network it is, these decide, too: each
-but their ends is predicted from the others, and the kind with the smallest errors is taken, among those that can show what they were
-fitted to within the errors that a prediction may have, if there are such. Of the populations that are held out nothing
-is known but their number of clients and how slow the machine was, where a yardstick was read: that is no property of the system, and a
-machine that others use changes it from run to run. Beside the prediction stands what the asymptotic bounds say from the same data. Pure.
+Think time Z is what the clients did, N/X - R, from the populations that are kept. These decide, too, which kind of
+network it is. Each but their ends is predicted from the others, and the kind with the smallest errors is taken. If
+some kinds can show what they were fitted to within the errors that a prediction may have, it is one of those. Of
+the populations that are held out nothing is known but their number of clients and how slow the machine was, where a
+yardstick was read. That is no property of the system: a machine that others use changes it from run to run. Beside
+the prediction stands what the asymptotic bounds say from the same data. Pure.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ def _root_mean_square(errors: NDArray[np.float64]) -> float:
 
 
 def _think(kept: Sequence[Measured]) -> float:
-    """Z: the median over populations, each weighted with its requests, for so many think times it holds."""
+    """Z: the median over populations, each weighted with its requests: each request brings one think time."""
     ordered = sorted(kept, key=lambda one: one.think_s)
     reached, half = 0.0, sum(one.x for one in kept) / 2.0
     for one in ordered:

@@ -7,11 +7,12 @@
 
 D0 and the station's parameters are fitted to throughputs *and* response times, each in units of the error that it may have.
 
-Two things that are no parameters may be known of a population. What processors spent per request (`Measured.cpu_s`) gives the demands
-at that number of clients by the utilization law: of the proxies the service time of a station that is a processor, of each role the time
-of a request on its way, with the queue there that its utilization makes. Demands fall with the number of clients, because threads that
-find more work when they look sleep less often, and waking up is most of what a lone request costs. Where the yardstick was read
-(`Measured.slowness`), times that processors decide are longer on a machine that was slower: by slowness to a power that `exponent` reads
+Two things that are no parameters may be known of a population. What processors spent per request (`Measured.cpu_s`)
+gives the demands at that number of clients by the utilization law. For the proxies that is the service time of a
+station that is a processor. For each role it is the time of a request on its way, with the queue there that its
+utilization makes. Demands fall with the number of clients, because threads that find more work when they look sleep
+less often, and waking up is most of what a lone request costs. Where the yardstick was read (`Measured.slowness`),
+times that processors decide are longer on a machine that was slower: by slowness to a power that `exponent` reads
 off the repetitions of each population. Pure.
 """
 

@@ -267,8 +267,9 @@ def _upper(model: LogModel, one: int, other: int, alpha: float) -> float:
 def _bracket(curve: Curve, level: float) -> tuple[int | None, int | None]:
     """The last population certainly below 95 % of the best, and the first certainly above, which is the best at the latest.
 
-    A population is called at the plateau if it is above 95 % of *each* other one, so that the choice of the best costs nothing
-    (intersection of tests); below, if it is so against the best, at a level that any of the others may have been chosen as that.
+    A population is called at the plateau if it is above 95 % of *each* other one, so that the choice of the best
+    costs nothing (intersection of tests). It is called below if it is so against the best, at a level that allows
+    for any of the others having been chosen as the best.
     """
     model = _model(curve, curve.throughput_per_s)
     best, margin, size = int(np.argmax(model.fit.means)), math.log(PLATEAU_SHARE), len(curve.population)

@@ -1,8 +1,9 @@
 """The operational laws: relations between measured averages that need no assumption on distributions.
 
-Each check takes one number per run (or single numbers), compares left and right side run by run, and judges the relative deviation:
-it *holds* if its whole interval lies within the tolerance, it is *broken* if the whole interval lies outside, and else the runs cannot
-tell. References: Denning and Buzen, The operational analysis of queueing network models (1978); Jain, ch. 33.
+Each check takes one number per run (or single numbers), compares left and right side run by run, and judges the
+relative deviation. The law *holds* if the whole interval lies within the tolerance. It is *broken* if the whole
+interval lies outside. Else the runs cannot tell. References: Denning and Buzen, The operational analysis of
+queueing network models (1978); Jain, ch. 33.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def response_time_law(
     if (law <= 0.0).any():
         raise ValueError("The think time is longer than a whole cycle N/X: one of the three inputs is wrong.")
     hints = (
-        "more requests circulate than stated, or mean and throughput are of different intervals",
+        "more requests circulate than stated, or mean and throughput come from different intervals",
         "clients that stand still, or think time that is not named",
     )
     return _judge("R = N/X - Z", "s", law, r, tolerance, hints)

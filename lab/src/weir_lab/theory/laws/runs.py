@@ -46,8 +46,9 @@ def interactive_law(
 ) -> InteractiveLaw:
     """R = N / X - Z (Denning and Buzen 1978), for a closed system of N requests that always circulate.
 
-    A deviation means clients that were not busy all the time, a throughput and a mean taken over different intervals, or time that the
-    generator itself spends between a reply and the next request (it acts as think time that Z does not name).
+    A deviation means clients that were not busy all the time, a throughput and a mean taken over different
+    intervals, or time that the generator itself spends between a reply and the next request. Such time acts as
+    think time that Z does not name.
     """
     if throughput_rps <= 0 or population < 1 or response_time_mean_ns <= 0:
         raise ValueError("The law needs a positive throughput, population and response time.")

@@ -6,13 +6,16 @@
 ``simultaneous``  the distribution of the largest |t| of several contrasts
 ``contrasts``     contrasts judged together: intervals and p values that say the same
 ``logs``          the same for positive responses, on logarithms: changes in percent, levels in their unit
+``allocation``    where the next runs tell most: half-widths over what they are to be, incomplete blocks
 
 Start with `LogModel`; for a response with its own scale with `lay_out`, `fit` and `compare`.
 
-The core is our own: cells are absorbed, so that thousands of cells cost nothing, and what the pages need (levels with random blocks,
-simultaneous intervals, checks through the same layout) would have to be written around any general package all the same.
+The core is our own. Cells are absorbed, so that thousands of cells cost nothing. What the pages need would have to
+be written around any general package all the same: levels with random blocks, simultaneous intervals, checks
+through the same layout.
 """
 
+from weir_lab.theory.linear.allocation import Aim, Reach, next_block, reaches, runs_to_come
 from weir_lab.theory.linear.checks import DEPENDENT_P, UNEQUAL_P, Dependence, Spread, dependence_of, spread_of
 from weir_lab.theory.linear.contrasts import Contrast, ErrorFrom, compare
 from weir_lab.theory.linear.fit import Estimate, Fit, Slope, fit
@@ -30,6 +33,7 @@ from weir_lab.theory.linear.simultaneous import max_t_p, max_t_quantile
 __all__ = [
     "DEPENDENT_P",
     "UNEQUAL_P",
+    "Aim",
     "Change",
     "Contrast",
     "Dependence",
@@ -41,6 +45,7 @@ __all__ = [
     "LayoutError",
     "LogModel",
     "MeasuredRun",
+    "Reach",
     "Slope",
     "Spread",
     "compare",
@@ -50,6 +55,9 @@ __all__ = [
     "lay_out",
     "max_t_p",
     "max_t_quantile",
+    "next_block",
     "positive_interval",
+    "reaches",
+    "runs_to_come",
     "spread_of",
 ]

@@ -1,8 +1,9 @@
 """Whether the errors are what the model takes them for: equal spread in all cells, and no likeness of neighbours in time.
 
-Residuals are not errors: they share what was estimated, so that tables for independent numbers are wrong for them, most with few runs.
-Both statistics are free of scale. Their distribution under the model is therefore found by drawing normal errors, from a fixed seed, and
-sending them through the same layout: exact for any layout, but for the error of so many draws.
+Residuals are not errors: they share what was estimated, so that tables for independent numbers are wrong for them,
+most with few runs. Both statistics are free of scale. Their distribution under the model is therefore found by
+drawing normal errors, from a fixed seed, and sending them through the same layout: exact for any layout, but for
+the error of a finite number of draws.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DEPENDENT_P", "UNEQUAL_P", "Dependence", "Spread", "dependence_of", "spread_of"]
 
-# Below this chance of so unequal spreads under equal ones, contrasts take the spread of their own cells or blocks. A check that decides how
-# to go on errs worse when it misses: with 5 runs and two of eight cells twice as wide, intervals of those hold .85 after a check at 1 %,
-# .91 at 20 %; each false alarm only makes intervals longer.
+# Below this chance of so unequal spreads under equal ones, contrasts take the spread of their own cells or blocks.
+# A check that decides how to go on errs worse when it misses. With 5 runs and two of eight cells twice as wide,
+# intervals of those hold .85 after a check at 1 %, .91 at 20 %. Each false alarm only makes intervals longer.
 UNEQUAL_P = 0.10
 # Below this chance of such likeness of neighbours among independent runs, the page says that there is some.
 DEPENDENT_P = 0.02

@@ -1,8 +1,9 @@
 """Contrasts judged together: each with an interval that holds for all of them at once, and a p value that says the same as the interval.
 
-Where all cells have one spread, errors are pooled and the quantile is that of the largest |t| (`simultaneous`). Where the check of equal
-spread fails, each contrast takes the spread of its own: from its values block by block, or cell by cell without common blocks; their
-errors are then no longer one, and Bonferroni's level holds whatever they have in common.
+Where all cells have one spread, errors are pooled and the quantile is that of the largest |t| (`simultaneous`).
+Where the check of equal spread fails, each contrast takes the spread of its own: from its values block by block, or
+cell by cell without common blocks. Their errors are then no longer one, and Bonferroni's level holds whatever they
+have in common.
 """
 
 from __future__ import annotations

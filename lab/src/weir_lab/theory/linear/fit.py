@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "Fit", "Slope", "fit"]
 
 
+# Far above rounding, far below what a block that is not connected leaves.
+_CONNECTED = 1e-6
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A number with its standard error and the degrees of freedom of that, in the unit of the response."""
@@ -171,6 +175,38 @@ class Fit:
         alone = (float(self.coefficients[-1]) / float(np.linalg.norm(v[-1] / s))) ** 2
         return Slope(value, value - reach, value + reach, alone / (alone + self.sse) if alone + self.sse > 0.0 else 0.0)
 
+    @cached_property
+    def _reference(self) -> NDArray[np.float64]:
+        """Blocks and covariate of the mean run: the machine that levels are given for."""
+        return np.asarray(self.layout.columns.mean(axis=0))
+
+    def level_here(self, cell: Hashable) -> Estimate:
+        """Mean of a cell at the mean block and the mean covariate of *these* runs: what all cells would show at one speed of the machine.
+
+        Blocks are fixed, so that this says nothing of another night's machine, where `level` does. Cells whose runs fell into slow blocks
+        are brought to the same blocks as the others.
+
+        >>> from weir_lab.theory.linear.layout import lay_out
+        >>> made = fit(lay_out(["a", "b", "a", "b", "a"], [1, 1, 2, 2, 3]), [1.0, 3.0, 5.0, 8.0, 4.0])
+        >>> round(made.level_here("b").value - made.level_here("a").value, 6)
+        2.5
+        """
+        layout = self.layout
+        if cell not in layout.places:
+            raise LayoutError(f"No run of the cell {cell}; there are {', '.join(map(str, layout.cells))}.")
+        place = layout.places[cell]
+        apart = layout.cell_means(layout.columns)[place] - self._reference
+        _, s, v = layout.basis
+        if apart.size and float(np.linalg.norm(apart - v @ (v.T @ apart))) > _CONNECTED:
+            raise LayoutError(
+                f"Blocks do not connect the cell {cell} with the others: measure it in a block with cells that have runs."
+            )
+        value = float(layout.cell_means(self.y)[place] - apart @ self.coefficients)
+        error = self.error_sd * math.hypot(
+            1.0 / math.sqrt(layout.counts[place]), float(np.linalg.norm((apart @ v) / s))
+        )
+        return Estimate(value, error, float(self.freedom))
+
     def level(self, cell: Hashable) -> Estimate:
         """Mean of a cell's runs, with blocks as a random sample: σ²/n + σ_block² Σ(share of each block)².
 
@@ -183,7 +219,7 @@ class Fit:
         """
         layout = self.layout
         if layout.covariate_scale is not None:
-            raise LayoutError("A level is of the runs as they were: fit it without the covariate.")
+            raise LayoutError("A level describes the runs as they were: fit it without the covariate.")
         if cell not in layout.places:
             raise LayoutError(f"No run of the cell {cell}; there are {', '.join(map(str, layout.cells))}.")
         here = layout.cell == layout.places[cell]

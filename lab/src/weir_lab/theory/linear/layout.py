@@ -1,4 +1,4 @@
-"""Which run is of which cell and block, and what least squares needs of that: `lay_out`.
+"""To which cell and block each run belongs, and what least squares needs of that: `lay_out`.
 
 ::
 

@@ -1,10 +1,11 @@
 """How far the largest of several t statistics reaches: `max_t_quantile` and `max_t_p`.
 
-Several contrasts are judged together by the distribution of max |T| over them, T multivariate t with the correlations that the design
-gives (Hothorn, Bretz, Westfall, "Simultaneous inference in general parametric models", Biometrical Journal 50, 2008). It is exact for any
-set of contrasts: it gives Tukey's quantile for all pairs, Dunnett's for all against one, and Šidák's for independent ones; Bonferroni's
-and Scheffé's are longer. The integral is taken along rays: for a direction u on the sphere of the d dimensions that the contrasts span,
-max |T| = r · max |L u| / s, and r² / (d s²) is F with d and ν degrees of freedom. Only directions are drawn, from a fixed seed.
+Several contrasts are judged together by the distribution of max |T| over them, T multivariate t with the
+correlations that the design gives (Hothorn, Bretz, Westfall, "Simultaneous inference in general parametric models",
+Biometrical Journal 50, 2008). It is exact for any set of contrasts: it gives Tukey's quantile for all pairs,
+Dunnett's for all against one, and Šidák's for independent ones; Bonferroni's and Scheffé's are longer. The integral
+is taken along rays. For a direction u on the sphere of the d dimensions that the contrasts span, max |T| = r · max
+|L u| / s, and r² / (d s²) is F with d and ν degrees of freedom. Only directions are drawn, from a fixed seed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["max_t_p", "max_t_quantile"]
 _SEED = 20_261_122
 # The quantile of 28 pairs of 8 cells then has a standard error of 0.1 % of itself.
 _DIRECTIONS = 32_768
-# The integrand is smooth in the reach of a direction, so that the means of so many equal groups stand for all of them.
+# The integrand is smooth in the reach of a direction, so that the means of this number of equal groups stand for
+# all of them.
 _GROUPS = 512
 _STEPS = 60
 

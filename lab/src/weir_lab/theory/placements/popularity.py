@@ -72,7 +72,7 @@ def read_popularity(text: str) -> Popularity:
 
 
 def hottest_share(popularity: Popularity, keys: int) -> float:
-    """Share of the requests that the most popular of so many keys gets.
+    """Share of the requests that go to the most popular of `keys` keys.
 
     >>> round(hottest_share(read_popularity("zipf:1"), 1_000_000), 4)
     0.0695

@@ -1,8 +1,9 @@
 """Where the steady state begins: MSER-5, and when not to believe it.
 
-MSER-5 deletes the first d batches of 5 so that the standard error of the rest is least. It was the best automatic candidate of the
-Warwick studies (Hoad, Robinson and Davies 2008), and can fail (Wang and Glynn 2016): its answer depends on the variable, so take the
-longest cut over several of them, never less than a fixed floor, and show the series in the report.
+MSER-5 deletes the first d batches of 5 so that the standard error of the rest is least. It was the best automatic
+candidate of the Warwick studies (Hoad, Robinson and Davies 2008), and can fail (Wang and Glynn 2016). Its answer
+depends on the variable. So take the longest cut over several of them, never less than a fixed floor, and show the
+series in the report.
 """
 
 from __future__ import annotations

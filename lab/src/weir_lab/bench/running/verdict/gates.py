@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["judge"]
 
+# A network that delays by more or less than was asked for is another network; as far as the median of its times goes.
+_DELAY_OFF_MAX = 0.05
+# Machines with quotas count as machines of their own as long as all of them together leave some of the real one.
+_FULL_MAX = 0.85
+
 # A load generator that its own CPU quota holds for longer measures its quota.
 _CLIENT_THROTTLED_SHARE_MAX = 0.02
 # Readings that cover less than half of the measured phase, or twice as much, are about something else. In runs of seconds they are
@@ -30,10 +35,14 @@ _CLIENT_THROTTLED_SHARE_MAX = 0.02
 _EDGES_APART_MIN, _EDGES_APART_MAX = 0.5, 2.0
 
 
-def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
-    """Verdict on a run; `problems` are what went wrong while it ran (a role that died, a snapshot that failed)."""
+def judge(run: Run, gates: Gates, problems: list[str], usual_ns: float | None = None) -> Verdict:
+    """Verdict on a run; `problems` are what went wrong while it ran (a role that died, a snapshot that failed).
+
+    ``usual_ns`` is what the yardstick takes in the runs of this study, none where too few are there. Whether the machine was busy or out of
+    its usual speed is said by it and by the CPU time of others alone, never by what was measured: to drop slow runs makes systems fast.
+    """
     settings = run.meta.settings
-    reasons = list(problems)
+    reasons, busy = list(problems), list[str]()
     flags: list[str] = []
     # A record that is missing because something went wrong is no reason of its own.
     if run.load is None and not problems:
@@ -48,18 +57,34 @@ def judge(run: Run, gates: Gates, problems: list[str]) -> Verdict:
         reasons.append("no cpu.json: the edges of the measured phase were not seen")
     elif run.cpu is not None:
         reasons += _client_throttled(run.cpu)
+        reasons += _network_faults(run.cpu)
+        reasons += _too_full(run)
         reasons += _edges_apart(run.cpu, run.load) if run.load is not None else []
         # A target on this machine is neither one of our roles nor somebody else's.
         if run.cpu.other_share > gates.other_cpu_share_max and not any(map(_is_here, run.meta.targets)):
             elsewhere = f"{100 * run.cpu.other_share:.0f} % of the machine's CPU time went elsewhere"
-            (reasons if gates.busy_machine == "invalid" else flags).append(elsewhere)
+            (busy if gates.busy_machine == "invalid" else flags).append(elsewhere)
+        busy += _unusual_speed(run.cpu, gates, usual_ns)
     if settings.path is RequestPath.PROXY and settings.subject == WEIR:
         reasons += _proxy_faults(run)
         if not reasons:
             flags += _proxy_flags(run, gates)
     elif settings.path is RequestPath.PROXY and settings.subject == NUTCRACKER:
         reasons += _nutcracker_faults(run)
-    return Verdict(valid=not reasons, reasons=reasons, flags=flags)
+    return Verdict(valid=not reasons + busy, reasons=reasons + busy, flags=flags, busy=bool(busy) and not reasons)
+
+
+def _unusual_speed(cpu: CpuRecord, gates: Gates, usual_ns: float | None) -> list[str]:
+    """Against a neighbour on the same cores, whom no counter of this machine shows."""
+    slowness_ns = cpu.slowness_ns()
+    if gates.yardstick_off_max is None or usual_ns is None or slowness_ns is None:
+        return []
+    off = slowness_ns / usual_ns - 1.0
+    if abs(off) <= gates.yardstick_off_max:
+        return []
+    return [
+        f"the yardstick took {100 * off:+.0f} % of its time in this study's median run: the machine was not as usual"
+    ]
 
 
 def _is_here(target: str) -> bool:
@@ -102,6 +127,37 @@ def _client_throttled(cpu: CpuRecord) -> list[str]:
                 f"{name} stood still for {100 * share:.1f} % of the measured phase because of its CPU quota: give clients more"
             )
     return faults
+
+
+def _network_faults(cpu: CpuRecord) -> list[str]:
+    """A delay device that loses packets, or is too late at the median, made another network than the study's."""
+    network = cpu.network
+    if network is None:
+        return []
+    faults = []
+    if network.dropped_packets:
+        faults.append(f"the delay device dropped {network.dropped_packets} of {network.packets} packets")
+    late = (network.late_median_us or 0.0) / network.shortest_delay_us if network.shortest_delay_us else 0.0
+    if abs(late) > _DELAY_OFF_MAX:
+        faults.append(
+            f"packets left the delay device {network.late_median_us:+.0f} µs off at the median, {100 * late:+.0f} % of the shortest "
+            "delay: the machine was too busy"
+        )
+    return faults
+
+
+def _too_full(run: Run) -> list[str]:
+    """With a quota for each machine, whether all of them, the network and the kernel leave some of the real machine."""
+    cpu, testbed = run.cpu, run.meta.testbed
+    if cpu is None or testbed is None or testbed.shares_cpu or testbed.kind == "hosts":
+        return []
+    used = cpu.busy_ns / cpu.interval_ns
+    if used <= _FULL_MAX * cpu.cores:
+        return []
+    return [
+        f"{used:.2f} of {cpu.cores} CPUs were busy, and {_FULL_MAX * cpu.cores:g} may be: machines took CPU time from each other. "
+        "Run it on a quieter machine, or make topology.speed smaller"
+    ]
 
 
 def _client_flags(run: Run, load: LoadRecord, gates: Gates) -> list[str]:

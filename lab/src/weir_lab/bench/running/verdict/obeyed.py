@@ -1,7 +1,7 @@
 """Whether a run had in force what its cell sets: read back from proxies, generators and servers at its end. Start with `disobeyed`. Pure.
 
 Settings that a program ignores, changes or never got make a factor that was not varied. What a program does not tell is not checked:
-records of other generators, other proxies, and of versions before they told.
+records of other generators, other proxies, and of versions that did not report it yet.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ __all__ = ["disobeyed"]
 # Rates of several generators are shares of the whole, written as text.
 _RATE_TOLERANCE = 1e-6
 # Stations of the threaded engines whose threads a study sets.
+# Queues in front of them.
+_QUEUES = ("queue", "read-queue")
 _CREWS = {Engine.POOL: ("workers", "workers"), Engine.SPLIT: ("readers", "readers")}
 
 
 def disobeyed(run: Run) -> list[str]:
-    """What differs from the cell, a sentence each; empty where all that is told agrees."""
+    """What differs from the cell, a sentence each; empty where all that is reported agrees."""
     settings = run.meta.settings
     found: list[str] = []
     for record in run.generators or ([run.load] if run.load is not None else []):
@@ -44,35 +46,35 @@ def disobeyed(run: Run) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _differences(who: str, told: Iterable[tuple[str, object, object]]) -> list[str]:
-    """``told`` are names, what the cell sets, and what was in force (``None`` where that is not told)."""
+def _differences(who: str, reported: Iterable[tuple[str, object, object]]) -> list[str]:
+    """``reported`` are names, what the cell sets, and what was in force (``None`` where that is not reported)."""
     return [
         f"{who} ran with {name} {was}, and the cell sets {wanted}"
-        for name, wanted, was in told
+        for name, wanted, was in reported
         if was not in (None, wanted)
     ]
 
 
 def _of_load(record: LoadRecord, settings: Settings) -> list[tuple[str, object, object]]:
     config = record.config
-    told: list[tuple[str, object, object]] = [
+    reported: list[tuple[str, object, object]] = [
         ("depth", settings.depth, config.depth),
         ("keys", settings.keys, config.keys),
     ]
     if config.pacing is not None:
-        told.append(("loop", "open" if settings.is_open else "closed", config.pacing.loop))
-        told.append(("arrivals", settings.arrivals, config.pacing.arrivals if settings.is_open else None))
+        reported.append(("loop", "open" if settings.is_open else "closed", config.pacing.loop))
+        reported.append(("arrivals", settings.arrivals, config.pacing.arrivals if settings.is_open else None))
     if settings.preset is not None:
-        return told  # it says the rest
-    told.append(("value size", settings.value_size_bytes, config.value_size_bytes))
+        return reported  # it says the rest
+    reported.append(("value size", settings.value_size_bytes, config.value_size_bytes))
     if settings.key_size_bytes:
-        told.append(("key size", settings.key_size_bytes, config.key_size_bytes))
+        reported.append(("key size", settings.key_size_bytes, config.key_size_bytes))
     if settings.mix is None:
-        told.append(("keys per get", settings.multiget_keys, config.multiget_keys))
+        reported.append(("keys per get", settings.multiget_keys, config.multiget_keys))
         share = config.write_ratio
         same = share is None or math.isclose(share, settings.write_ratio, abs_tol=1e-9)
-        told.append(("write ratio", settings.write_ratio, None if same else share))
-    return told
+        reported.append(("write ratio", settings.write_ratio, None if same else share))
+    return reported
 
 
 def _rate(run: Run, settings: Settings) -> list[str]:
@@ -93,19 +95,28 @@ def _of_proxy(snapshot: Snapshot, settings: Settings) -> list[tuple[str, object,
     config = snapshot.config
     if config is None:
         return []
-    told: list[tuple[str, object, object]] = [
+    reported: list[tuple[str, object, object]] = [
         ("engine", str(settings.engine), config.engine),
         ("replicas", settings.replicas, config.replicas),
         ("servers", settings.servers, len(config.servers) if config.servers is not None else None),
     ]
     if settings.placement is not None:
-        told.append(("placement", settings.placement, config.placement))
+        reported.append(("placement", settings.placement, config.placement))
     if settings.multiget is not None:
-        told.append(("multiget", settings.multiget, config.multiget))
+        reported.append(("multiget", settings.multiget, config.multiget))
     if settings.engine is Engine.EVENT:
-        return [*told, ("threads", settings.proxy_threads, config.threads)]
+        return [*reported, ("threads", settings.proxy_threads, config.threads)]
     if settings.crew is not None:
-        told.append(("crew", settings.crew, config.settings.crew or "not told"))
+        reported.append(("crew", settings.crew, config.settings.crew or "not reported"))
     name, setting = _CREWS[settings.engine]
     crews = {one.threads for one in snapshot.stations if one.station == name}
-    return [*told, *((name, getattr(settings, setting), threads) for threads in sorted(crews))]
+    reported += ((name, getattr(settings, setting), threads) for threads in sorted(crews))
+    return (
+        reported if settings.crew == "adaptive" else [*reported, *_shrunk(snapshot, name, getattr(settings, setting))]
+    )
+
+
+def _shrunk(snapshot: Snapshot, name: str, wanted: object) -> list[tuple[str, object, object]]:
+    """Queues of a crew some of which had to rest: of 64 workers 8 may have been at work. A writer has no crew."""
+    least = [one.crew.least for one in snapshot.stations if one.crew is not None and one.station in _QUEUES]
+    return [(f"at times as few {name} at once as", wanted, min(least))] if least else []

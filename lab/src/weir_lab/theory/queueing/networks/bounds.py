@@ -71,10 +71,10 @@ def balanced_job_bounds(stations: Sequence[Station], population: int) -> Bounds:
 def geometric_bounds(stations: Sequence[Station], population: int) -> Bounds:
     """Bounds from geometric estimates of the queues that are not the bottleneck; within a few percent for all N.
 
-    With Q_i the queues at N-1 and b = Z + D + D_max (N-1) - sum (D_max - D_i) Q_i, the exact recursion gives
-    X = 2N / (b + sqrt(b^2 - 4 Z D_max n)): n = N and upper Q_i bound it above, n = N-1 and lower Q_i below. Queues are bounded by
-    (y - y^(N+1)) / (1 - y) with y_i = D_i N / (Z + D + D_max N) from below and D_i times the proportional bound of X from above.
-    Reference: Casale, Muntz and Serazzi, IEEE Trans. Computers 57 (2008).
+    Let Q_i be the queues at N-1, and b = Z + D + D_max (N-1) - sum (D_max - D_i) Q_i. The exact recursion gives X =
+    2N / (b + sqrt(b^2 - 4 Z D_max n)): n = N and upper Q_i bound it above, n = N-1 and lower Q_i below. Queues are
+    bounded by (y - y^(N+1)) / (1 - y) with y_i = D_i N / (Z + D + D_max N) from below and D_i times the
+    proportional bound of X from above. Reference: Casale, Muntz and Serazzi, IEEE Trans. Computers 57 (2008).
 
     >>> case = [Station(str(i), d) for i, d in enumerate((0.1, 0.1, 0.09, 0.08))]
     >>> round(geometric_bounds(case, 10).throughput_high_per_s, 4)

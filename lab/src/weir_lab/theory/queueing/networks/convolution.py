@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["log_convolution"]
 
-# Terms of a block: long enough that numpy's own loop does the work, short enough that a capacity function of a station or a delay, whose
-# logarithm bends by at most ln k! over k terms, stays within the range of doubles when its slope is taken out.
+# Terms of a block. It is long enough that numpy's own loop does the work. It is short enough that a capacity
+# function of a station or a delay stays within the range of doubles when its slope is taken out: its logarithm
+# bends by at most ln k! over k terms.
 _BLOCK = 256
 # Results below this share of a block's largest possible one may have lost terms to underflow (doubles end at e^-708).
 _RANGE = 600.0

@@ -77,10 +77,11 @@ def replicated_write_response_time(
 ) -> ForkJoin:
     """Mean time until ``needed`` of ``replicas`` have answered; all of them by default (policies first, quorum, all).
 
-    ``arrival_rate_per_s`` is the rate at each replica. For all, `fork_join`. For fewer, the mean of the k-th of R equal parts follows
-    from the maxima M_j of j of them, which are fork-joins of j servers with the same arrivals: the sum over j = k..R of
-    (-1)^(j-k) C(j-1, k-1) C(R, j) M_j. The alternating sum magnifies the errors of M_j, so beyond 5 replicas the parts are taken for
-    independent exponentials instead: R (H_n - H_(n-k)). Both lie between bare services of an idle system and the slowest of all.
+    ``arrival_rate_per_s`` is the rate at each replica. For all, `fork_join`. For fewer, the mean of the k-th of R
+    equal parts follows from the maxima M_j of j of them, which are fork-joins of j servers with the same arrivals.
+    It is the sum over j = k..R of (-1)^(j-k) C(j-1, k-1) C(R, j) M_j. The alternating sum magnifies the errors of
+    M_j, so beyond 5 replicas the parts are taken for independent exponentials instead: R (H_n - H_(n-k)). Both lie
+    between bare services of an idle system and the slowest of all.
 
     >>> round(replicated_write_response_time(0.5, 1.0, 2, 1).mean_s, 6)  # exact: twice the mean of one, less the slower of two
     1.125

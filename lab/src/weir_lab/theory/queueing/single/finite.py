@@ -120,9 +120,9 @@ class FiniteStation:
     def response_time_tail(self, t: float) -> float:
         """P(response time > t) of admitted requests.
 
-        Who finds n >= m jobs waits for a = n-m+1 departures at rate m μ (an Erlang time E), then is served: P(E > t) + P(E <= t < E + S),
-        and the latter is the sum over j >= a of (1 - 1/m)^(j-a) times the Poisson probability of j departures in t: positive terms only,
-        where the closed form subtracts numbers of any size.
+        Who finds n >= m jobs waits for a = n-m+1 departures at rate m μ (an Erlang time E), then is served: P(E >
+        t) + P(E <= t < E + S). The latter is the sum over j >= a of (1 - 1/m)^(j-a) times the Poisson probability
+        of j departures in t. All terms are positive, where the closed form subtracts numbers of any size.
         """
         if t <= 0.0:
             return 1.0

@@ -1,8 +1,9 @@
 """How many runs: the stop rule of a sweep, the two-stage plan, and textbook sample sizes.
 
-A rule that looks after every run and stops at the first narrow interval stops too early now and then, so its intervals hold the truth a
-little less often than they say: about 94 % for CV 5 % and 92 % for CV 10 % with five runs at least (docs/method.md). Reports that claim
-exact coverage use the two-stage plan: a pilot, then a number of runs that is fixed before they are made.
+A rule that looks after every run and stops at the first narrow interval stops too early now and then. So its
+intervals hold the truth a little less often than they say: about 94 % for CV 5 % and 92 % for CV 10 % with five
+runs at least (docs/method.md). Reports that claim exact coverage use the two-stage plan: a pilot, then a number of
+runs that is fixed before they are made.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ hold the true mean with the probability ``1 - error``. Whoever stops at any of t
 How much of the error each look may spend is said by the share of the budget that is used by then (of the time, or of the values), which
 must not depend on the values.
 
-References: Lan and DeMets, Biometrika 70 (1983), error spending; Lan and DeMets, Statistics in Medicine 8 (1989), spending by time while
-the correlation of looks goes by the number of values; Kim and DeMets, Biometrika 74 (1987), the power family; Armitage, McPherson and Rowe,
-J. R. Statist. Soc. A 132 (1969), the recursion; Jennison and Turnbull, J. R. Statist. Soc. B 51 (1989), repeated confidence intervals, and
-their book (2000), section 4.4, the step from the normal to Student's distribution, which is an approximation: what it costs stands in
-docs/ab.md.
+References: Lan and DeMets, Biometrika 70 (1983), error spending. Lan and DeMets, Statistics in Medicine 8 (1989),
+spending by time while the correlation of looks goes by the number of values. Kim and DeMets, Biometrika 74 (1987),
+the power family. Armitage, McPherson and Rowe, J. R. Statist. Soc. A 132 (1969), the recursion; Jennison and
+Turnbull, J. R. Statist. Soc. B 51 (1989), repeated confidence intervals, and their book (2000), section 4.4, the
+step from the normal to Student's distribution, which is an approximation: what it costs stands in docs/ab.md.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 __all__ = ["Look", "SequentialPlan", "boundaries", "repeated_interval"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
-# With Student's quantiles in the normal bounds' place, looks from the fifth value on spend up to a tenth more than they should together
-# (.0275 of .025 in 200,000 simulated comparisons of at most 20 values, .0268 of at most 100); so a tenth less is given out.
+# With Student's quantiles in the normal bounds' place, looks from the fifth value on spend together up to a tenth
+# more than they should. That is .0275 of .025 in 200,000 simulated comparisons of at most 20 values, .0268 of at
+# most 100. So a tenth less is given out.
 _GIVEN_OUT = 0.9
-# Beyond so many standard deviations nothing is left to be integrated, and no look spends less than this much.
+# Beyond this number of standard deviations nothing is left to be integrated, and no look spends less than this
+# much.
 _FARTHEST = 9.0
 _LEAST_SPENT = 1e-12
 
@@ -53,8 +55,8 @@ class Look:
 class SequentialPlan:
     """Error of all looks together, and how it is spent: ``error * used ** power``.
 
-    With power 1 an obvious difference ends the comparison at its first look, and the last look is little wider than one that is the only
-    one; 3 is near O'Brien and Fleming's boundary, which spends nearly all at the end.
+    With power 1 an obvious difference ends the comparison at its first look, and the last look is little wider than
+    one that is the only one. 3 is near O'Brien and Fleming's boundary, which spends nearly all at the end.
     """
 
     error: float = 0.025
@@ -62,7 +64,7 @@ class SequentialPlan:
     first: int = 5
     """Values at the first look: fewer say too little of their spread."""
     growth: float = 1.25
-    """Each look has so many times the values of the one before it."""
+    """Each look has this many times the values of the one before it."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.error < 0.5 or self.power <= 0.0 or self.first < 5 or self.growth < 1.0:

@@ -108,9 +108,10 @@ def life_values(lives: Sequence[Sequence[Pair]], *, adjusted: bool = True) -> ND
 def slope_on_slowness(lives: Sequence[Sequence[Pair]]) -> float:
     """By how many percent a pair's ratio moves where its slowness moves by 1 %: one slope inside all lives together; 0 if none shows.
 
-    The yardstick is read between pieces, when neither side works, so it cannot depend on the side that is measured; the order of a
-    pair is random, so slowness is on no side on average, and a slope that is a little off costs precision, not truth. It is used only where
-    it is more than two standard errors from 0. Reference: Cochran, Biometrics 13 (1957), the analysis of covariance.
+    The yardstick is read between pieces, when neither side works, so it cannot depend on the side that is measured.
+    The order of a pair is random, so slowness is on no side on average, and a slope that is a little off costs
+    precision, not truth. It is used only where it is more than two standard errors from 0. Reference: Cochran,
+    Biometrics 13 (1957), the analysis of covariance.
     """
     if not any(pair.log_slowness for life in lives for pair in life):
         return 0.0

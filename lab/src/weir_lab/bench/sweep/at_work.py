@@ -1,0 +1,295 @@
+"""A sweep at work: which of its runs are there, which are wanted next, and one more of them. Start with `SweepAtWork`.
+
+`run` gives every cell its repetitions; `night` gives them to the cells where they tell most. Both make runs and take up old ones here.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from weir_lab.bench.planning import expected_seconds
+from weir_lab.bench.running.attempts import Bench, make_attempt, new_folder
+from weir_lab.design import (
+    Expression,
+    ExpressionError,
+    FaultsError,
+    ScheduledRun,
+    Settings,
+    Study,
+    amended,
+    block,
+    cells_of,
+    content_sha256,
+    parse_study,
+    scheduled_like,
+)
+from weir_lab.errors import RecordError, StudyError, TestbedError
+from weir_lab.records import Run, Verdict, read_run, read_run_metas, runs_folder, write_text
+from weir_lab.records.progress import CellProgress, refined_cells, repetitions_least, values_of
+from weir_lab.records.windows import Cut
+from weir_lab.theory.stats import Decision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from weir_lab.design import Cell, Level
+
+__all__ = ["Observer", "SweepAtWork", "SweepOutcome", "parsed", "selects"]
+
+# Runs that fail one after the other fail for one reason, and the next ones would, too.
+_GIVEN_UP_IN_A_ROW_MAX = 3
+
+
+class Observer(Protocol):
+    """Hears how a sweep goes on."""
+
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
+        """Called before the first run, and again when refinement has added cells; `cells` change while the sweep goes on."""
+
+    def started(self, run: ScheduledRun, attempt: int) -> None:
+        """An attempt begins."""
+
+    def finished(self, run: ScheduledRun, verdict: Verdict, folder: Path) -> None:
+        """An attempt has ended."""
+
+    def progressed(self, cell: CellProgress, decision: Decision) -> None:
+        """A cell has a valid run more."""
+
+
+@dataclass(frozen=True)
+class SweepOutcome:
+    """What came of a study's runs; ``given_up`` are the runs that have no valid attempt, ``not_converged`` cells with all they may have."""
+
+    sweep: Path
+    made: int
+    reused: int
+    given_up: list[str]
+    not_converged: list[str]
+    out_of_budget: bool
+    answers: tuple[str, ...] = ()
+    """What a study with ``find`` has found, a sentence per cell."""
+
+
+class SweepAtWork:
+    """One sweep: which runs are there, and which are wanted next. Runs can be made while it has a bench.
+
+    ``identity`` is what of the bench decides the outcome of a run: runs of another one are not taken up.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        sweep: Path,
+        identity: dict[str, str],
+        observer: Observer,
+        only: str | None,
+    ) -> None:
+        self.study = study
+        self._sweep = sweep
+        self.bench: Bench | None = None
+        self._identity = identity
+        self._observer = observer
+        self._only = only
+        self._began = time.monotonic()
+        self._made = 0
+        self._in_a_row = 0
+        self._out_of_budget = False
+        self._cells: dict[str, CellProgress] = {}
+        self._last_block = self._last_position = 0
+        self._reused = self._take_up(cells_of(study))
+
+    def run_all(self) -> None:
+        """The cells of the design; then, stage by stage, those that refinement adds."""
+        self._announce()
+        for _ in self.stages():
+            self._run_cells()
+            if self._out_of_budget:
+                break
+
+    def outcome(self) -> SweepOutcome:
+        """What came of it."""
+        cells = self._cells.values()
+        return SweepOutcome(
+            self._sweep,
+            self._made,
+            self._reused,
+            [f"{cell.cell.name}-r{repetition}" for cell in cells for repetition in sorted(cell.given_up)],
+            [cell.cell.name for cell in cells if cell.decision(self.study) is Decision.NOT_CONVERGED],
+            self._out_of_budget,
+        )
+
+    def _run_cells(self) -> None:
+        for repetition in range(1, self.study.plan.repetitions_max + self.study.extended + 1):
+            for run in block(self.study, [cell.cell for cell in self._cells.values()], repetition):
+                if not self._needs(run):
+                    continue
+                if self._budget_ends():
+                    self._out_of_budget = True
+                    return
+                self._attempt(run)
+
+    def _needs(self, run: ScheduledRun) -> bool:
+        cell = self._cells[run.cell.name]
+        if run.repetition in cell.values or run.repetition in cell.given_up:
+            return False
+        if not self._selected(run.cell):
+            return False
+        # Blocks stay whole: up to the least number every cell has its run in every block.
+        return run.repetition <= repetitions_least(self.study) or cell.decision(self.study) is Decision.CONTINUE
+
+    def _selected(self, cell: Cell) -> bool:
+        return self._only is None or selects(self._only, cell)
+
+    def _budget_ends(self) -> bool:
+        budget = self.study.plan.budget_s
+        return budget is not None and time.monotonic() - self._began + expected_seconds(self.study) > budget
+
+    def _attempt(self, run: ScheduledRun) -> None:
+        """Try a run until one attempt is valid or the plan's attempts are used up."""
+        cell = self._cells[run.cell.name]
+        self._made += 1
+        for attempt in range(1, self.study.plan.attempts + 1):
+            if self.try_once(run, attempt)[0].valid:
+                self._in_a_row = 0
+                return
+        cell.given_up.add(run.repetition)
+        self._in_a_row += 1
+        if self._in_a_row == _GIVEN_UP_IN_A_ROW_MAX:
+            raise TestbedError(
+                f"{self._in_a_row} runs in a row have no valid attempt; the sweep stops here. Mend what the last verdicts say, "
+                "then run the same command again."
+            )
+
+    def try_once(self, run: ScheduledRun, attempt: int, usual_ns: float | None = None) -> tuple[Verdict, Path]:
+        """One attempt at a run, with its verdict and its folder; a valid one counts at once."""
+        if self.bench is None:
+            raise AssertionError("a sweep without a bench cannot make runs")
+        self._observer.started(run, attempt)
+        folder = new_folder(runs_folder(self._sweep), run.name)
+        meta = make_attempt(self.study, run, attempt, folder, replace(self.bench, usual_ns=usual_ns))
+        self._observer.finished(run, meta.verdict, folder)
+        if meta.verdict.valid:
+            cell = self._cells[run.cell.name]
+            self._add(cell, read_run(folder))
+            self._observer.progressed(cell, cell.decision(self.study))
+        return meta.verdict, folder
+
+    @property
+    def cells(self) -> list[CellProgress]:
+        """All that are asked for, with the runs that they have."""
+        return [cell for cell in self._cells.values() if self._selected(cell.cell)]
+
+    def new_block(self, cells: Sequence[tuple[Cell, float | None]]) -> list[ScheduledRun]:
+        """Runs of a block that was not there before, with the measured phase of each where it is not the plan's."""
+        self._last_block += 1
+        runs = []
+        for cell, measured_s in cells:
+            self._last_position += 1
+            runs.append(ScheduledRun(cell, self._last_block, self._last_position, measured_s))
+        return runs
+
+    def stages(self) -> Iterator[None]:
+        """The design; then, each time when it is asked for the next one, a refinement around the best of what the stages before it knew.
+
+        Not around all that is there: so a sweep that goes on finds the same cells again.
+        """
+        yield
+        known = {cell.name for cell in cells_of(self.study.model_copy(update={"refined": []}))}
+        for stage in self.study.refine:
+            known |= self._refine(refined_cells(stage, [cell for name, cell in self._cells.items() if name in known]))
+            yield
+
+    def count(self, *, made: int = 0, out_of_budget: bool = False) -> None:
+        """Note what came of runs that were made by `try_once`."""
+        self._made += made
+        self._out_of_budget |= out_of_budget
+
+    def announce(self, total: int) -> None:
+        """Tell the observer what is planned."""
+        self._observer.planned(self.study, total, sum(len(cell.values) for cell in self.cells), self.cells)
+
+    def _add(self, cell: CellProgress, run: Run) -> None:
+        if not self.study.kind.runs_load:
+            cell.values[run.meta.repetition] = None
+            return
+        if run.load is None:
+            raise RecordError(
+                f"{run.folder}: the run is called valid, but has no load.json. Delete the folder, run again."
+            )
+        values = values_of(run.load, Cut(run.meta.cut_windows, stationary=True))
+        slowness_ns = run.cpu.slowness_ns() if run.cpu is not None else None
+        cell.values[run.meta.repetition] = replace(
+            values, position=run.meta.position, slowness_ns=slowness_ns, measured_s=run.meta.measured_s
+        )
+
+    def _take_up(self, cells: list[Cell]) -> int:
+        """Learn of the cells, and of their valid runs that are there already; how many those are."""
+        self._cells |= {cell.name: CellProgress(cell) for cell in cells if cell.name not in self._cells}
+        metas = read_run_metas(self._sweep)
+        there = {meta.content_sha256: folder for folder, meta in metas if meta.verdict.valid}
+        # Blocks of attempts that failed are used up, too: a block is a time.
+        self._last_block = max((meta.repetition for _, meta in metas), default=0)
+        self._last_position = max((meta.position for _, meta in metas), default=0)
+        names, found = {cell.name for cell in cells}, 0
+        for run in scheduled_like(self.study, [meta for _, meta in metas]):
+            folder = there.get(content_sha256(self.study, run, self._identity))
+            cell = self._cells[run.cell.name]
+            if folder is not None and run.cell.name in names and run.repetition not in cell.values:
+                self._add(cell, read_run(folder))
+                found += 1
+        return found
+
+    def _refine(self, found: list[dict[str, Level]]) -> set[str]:
+        """Add the cells that are new, and write them into the study beside the runs before any of them runs; the names of all."""
+        known = {_key(dict(cell.cell.levels)) for cell in self._cells.values()}
+        fresh = [levels for levels in found if _key(levels) not in known]
+        if fresh:
+            copy = self._sweep / "study.toml"
+            text = amended(copy.read_text(encoding="utf-8"), refined=fresh)
+            self.study = parsed(text, copy)
+            write_text(copy, text)
+            self._reused += self._take_up(cells_of(self.study))
+            self._announce()
+        meant = {_key(levels) for levels in found}
+        return {name for name, cell in self._cells.items() if _key(dict(cell.cell.levels)) in meant}
+
+    def _announce(self) -> None:
+        selected = [cell for cell in self._cells.values() if self._selected(cell.cell)]
+        total = sum(max(len(cell.values), repetitions_least(self.study)) for cell in selected)
+        self._observer.planned(self.study, total, sum(len(cell.values) for cell in selected), selected)
+
+
+def selects(only: str, cell: Cell) -> bool:
+    """Whether ``--only`` means this cell: a pattern of its name (``*-S5-*``), or a condition on settings (``servers == 5``)."""
+    if not re.search(r"[=<>]", only):
+        return fnmatch.fnmatchcase(cell.name, only)
+    try:
+        expression = Expression.parse(only)
+        unknown = expression.names - set(Settings.model_fields)
+        if unknown:
+            raise ExpressionError(f"{only!r} names {', '.join(sorted(unknown))}, which is no setting")
+        return bool(expression.evaluate(lambda name: _value(cell.settings, name)))
+    except ExpressionError as error:
+        raise StudyError(f"--only: {error}") from error
+
+
+def _key(levels: dict[str, Level]) -> frozenset[tuple[str, Level]]:
+    return frozenset(levels.items())
+
+
+def _value(settings: Settings, name: str) -> int | float | str:
+    value: int | float | str | None = getattr(settings, name)
+    return "" if value is None else value
+
+
+def parsed(text: str, copy: Path) -> Study:
+    """A study with what was added to it beside its runs."""
+    try:
+        return parse_study(text)
+    except FaultsError as error:
+        raise StudyError(f"{copy}: what was added to the study cannot be run: {error}") from error

@@ -1,0 +1,269 @@
+"""Runs where they tell most: every cell gets one in a first block, then blocks go to the cells that are known least for what they mean.
+
+`run_one_night` does so for one sweep, `whole_night` for several. Nothing but run folders is kept: whoever goes on tomorrow reads them, and
+finds the same needs again. A run is never left out for what it measured; a run beside a busy machine is invalid, and is tried again.
+
+::
+
+    first block   every cell without a run, in random order
+    then          neediest cell + those it is compared with + two anchors, in random order, until all are within their aims
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weir_lab.bench.planning import expected_seconds
+from weir_lab.design import Response, anchors_of, cells_of, contrast_partners, neighbours
+from weir_lab.errors import RecordError, TestbedError
+from weir_lab.records import CpuRecord, read_json, read_run_metas
+from weir_lab.theory.linear import Aim, MeasuredRun, Reach, next_block, reaches, runs_to_come
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from weir_lab.bench.sweep.at_work import SweepAtWork
+    from weir_lab.design import Cell, Night, Study
+    from weir_lab.records.progress import CellProgress
+
+__all__ = ["Clock", "Speeds", "aims_of", "block_of_need", "first_block", "reach_of", "run_one_night", "seconds_to_come"]
+
+_RESPONSES = (Response.THROUGHPUT, Response.MEAN_RESPONSE_TIME)
+# Factors that say how many clients there are, along which a curve has its maximum.
+_POPULATIONS = ("clients", "clients_per_thread", "depth")
+# With fewer yardsticks a median says little of what is usual.
+_USUAL_MIN = 5
+# Runs of different cells that fail one after the other, and not for a busy machine, fail for one reason.
+_FAILED_IN_A_ROW_MAX = 3
+# A run beside a busy machine is tried again at once this often; later its cell asks again, if it still lacks.
+_BUSY_TRIES = 2
+# This number of cells with runs connects a first block that was cut short with what is left of it.
+_LINKS = 2
+
+
+@dataclass
+class Clock:
+    """When to stop: no run begins that would end behind ``until`` (``None`` for never)."""
+
+    until: float | None = None
+
+    def has(self, seconds: float) -> bool:
+        """Whether so much time is left."""
+        return self.until is None or time.monotonic() + seconds <= self.until
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left; infinite without an end."""
+        return math.inf if self.until is None else max(0.0, self.until - time.monotonic())
+
+
+@dataclass
+class Speeds:
+    """Yardsticks of all attempts of a study: what is usual. Busy attempts count, or nobody would learn of a change."""
+
+    known_ns: list[float] = field(default_factory=list)
+    dropped: int = 0
+    """Attempts that were invalid for a busy machine alone."""
+
+    def read(self, sweep: Path) -> None:
+        """Take up what is there."""
+        for folder, meta in read_run_metas(sweep):
+            self.dropped += meta.verdict.busy
+            if meta.verdict.valid or meta.verdict.busy:
+                self.note(folder)
+
+    def note(self, folder: Path) -> None:
+        """Take up one attempt."""
+        try:
+            slowness_ns = read_json(folder / "cpu.json", CpuRecord).slowness_ns()
+        except RecordError:
+            return
+        if slowness_ns is not None:
+            self.known_ns.append(slowness_ns)
+
+    @property
+    def usual_ns(self) -> float | None:
+        """Their median; ``None`` while there are too few."""
+        return statistics.median(self.known_ns) if len(self.known_ns) >= _USUAL_MIN else None
+
+
+def aims_of(study: Study, cells: Sequence[CellProgress], *, headline: bool) -> dict[str, Aim]:
+    """How much each cell is to be known. Headline cells: all, or of each curve over clients the maximum with the level on each side."""
+    night = _night(study)
+    named = {cell.cell.name for cell in cells} if headline else _maxima(study, cells)
+    found = {}
+    for cell in cells:
+        if cell.cell.name in named:
+            # Runs that were made before the cell was a headline are shorter; they do not count for its least number.
+            short = sum(one is not None and not _long(one.measured_s, study) for one in cell.values.values())
+            found[cell.cell.name] = Aim(night.half_width, night.headline_runs + short)
+        else:
+            found[cell.cell.name] = Aim(night.other_half_width, night.other_runs)
+    return found
+
+
+def reach_of(study: Study, cells: Sequence[CellProgress], *, headline: bool) -> dict[str, Reach]:
+    """How far each cell is, by the linear model over all runs of the sweep."""
+    responses = [
+        [
+            MeasuredRun(cell.cell.name, value.of(response), block, value.position, value.slowness_ns)
+            for cell in cells
+            for block, value in cell.values.items()
+            if value is not None
+        ]
+        for response in _RESPONSES
+    ]
+    return reaches(responses, aims_of(study, cells, headline=headline))
+
+
+def seconds_to_come(study: Study, found: dict[str, Reach]) -> tuple[int, float]:
+    """Runs that are still needed by what is known now, and how long they take; anchors and partners are not in it."""
+    each_s, night = expected_seconds(study), _night(study)
+    longer_s = night.headline_s - study.plan.measured_s
+    come = runs_to_come(found)
+    seconds = sum(
+        count * (each_s + (longer_s if found[name].aim.half_width == night.half_width else 0.0))
+        for name, count in come.items()
+    )
+    return sum(come.values()), seconds
+
+
+def run_one_night(work: SweepAtWork, clock: Clock, *, headline: bool = False, speeds: Speeds | None = None) -> bool:
+    """Blocks of one sweep until every cell is within its aim (true) or the time is up."""
+    speeds = speeds or Speeds()
+    if not first_block(work, clock, speeds, headline=headline):
+        return False
+    while True:
+        made = block_of_need(work, clock, speeds, headline=headline)
+        if made is None:
+            return True
+        if not made:
+            return False
+
+
+def first_block(work: SweepAtWork, clock: Clock, speeds: Speeds, *, headline: bool = False) -> bool:
+    """A run of every cell that has none, with two cells that have some, so that blocks are connected; then what refinement adds.
+
+    False where the time did not suffice.
+    """
+    for _ in work.stages():
+        bare = [cell.cell for cell in work.cells if not cell.values]
+        if not bare:
+            continue
+        known = {cell.cell.name: cell.cell for cell in work.cells if cell.values}
+        anchors = [name for name in anchors_of(work.study, cells_of(work.study)) if name in known]
+        linking = list(dict.fromkeys([*anchors, *known]))[:_LINKS]
+        order = _shuffled(work, [*bare, *(known[name] for name in linking)])
+        long = {
+            name
+            for name, aim in aims_of(work.study, work.cells, headline=headline).items()
+            if _headline(work.study, aim)
+        }
+        work.announce(sum(len(cell.values) for cell in work.cells) + len(order))
+        if not _made(work, order, long, clock, speeds):
+            return False
+    return True
+
+
+def block_of_need(work: SweepAtWork, clock: Clock, speeds: Speeds, *, headline: bool = False) -> bool | None:
+    """The next block by need: true if it was made, false if the time did not suffice, ``None`` if no cell needs one."""
+    study = work.study
+    cells = {cell.cell.name: cell for cell in work.cells if not _hopeless(cell)}
+    found = reach_of(study, list(cells.values()), headline=headline)
+    every = [cell.cell for cell in cells.values()]
+    rng = np.random.default_rng(
+        [study.plan.seed, 3, max((max(one.values, default=0) for one in cells.values()), default=0)]
+    )
+    names = next_block(
+        found, contrast_partners(study, every), [one for one in anchors_of(study, every) if one in cells], rng
+    )
+    if not names:
+        return None
+    long = {name for name in names if _headline(study, found[name].aim)}
+    return _made(work, [cells[name].cell for name in names], long, clock, speeds)
+
+
+def _made(work: SweepAtWork, cells: Sequence[Cell], long: set[str], clock: Clock, speeds: Speeds) -> bool:
+    """Make a block; false where the time does not suffice for all of it. What is made of it counts."""
+    study = work.study
+    night, in_a_row = _night(study), 0
+    longer_s = night.headline_s - study.plan.measured_s
+    runs = work.new_block([(cell, night.headline_s if cell.name in long and longer_s > 0 else None) for cell in cells])
+    for run in runs:
+        if not clock.has(expected_seconds(study) + (longer_s if run.measured_s is not None else 0.0)):
+            work.count(out_of_budget=True)
+            return False
+        work.count(made=1)
+        valid, failed = False, 0
+        for attempt in range(1, max(study.plan.attempts, _BUSY_TRIES) + 1):
+            verdict, folder = work.try_once(run, attempt, speeds.usual_ns)
+            speeds.dropped += verdict.busy
+            if verdict.valid or verdict.busy:
+                speeds.note(folder)
+            valid = verdict.valid
+            failed += not valid and not verdict.busy
+            if valid or (verdict.busy and attempt >= _BUSY_TRIES) or attempt >= study.plan.attempts:
+                break
+        if failed and not valid:
+            in_a_row += 1
+            next(one for one in work.cells if one.cell.name == run.cell.name).given_up.add(run.repetition)
+        else:
+            in_a_row = 0
+        if in_a_row == _FAILED_IN_A_ROW_MAX:
+            raise TestbedError(
+                f"{in_a_row} runs in a row have no valid attempt; {study.name} stops here. Mend what the last verdicts say, then run the "
+                "same command again."
+            )
+    return True
+
+
+def _shuffled(work: SweepAtWork, cells: list[Cell]) -> list[Cell]:
+    rng = np.random.default_rng([work.study.plan.seed, 4, sum(len(cell.values) for cell in work.cells)])
+    return [cells[number] for number in rng.permutation(len(cells)).tolist()]
+
+
+def _maxima(study: Study, cells: Sequence[CellProgress]) -> set[str]:
+    """Of each curve over clients the cell with the largest mean throughput, and the level on each side."""
+    factor = next((name for name in _POPULATIONS if len(study.factors.get(name, [])) > 1), None)
+    if factor is None:
+        return set()
+    curves: dict[tuple[object, ...], list[CellProgress]] = {}
+    for cell in cells:
+        rest = tuple(pair for pair in cell.cell.levels if pair[0] != factor)
+        curves.setdefault(rest, []).append(cell)
+    named: set[str] = set()
+    for curve in curves.values():
+        known = [(mean, cell.cell) for cell in curve if (mean := cell.mean(Response.THROUGHPUT)) is not None]
+        # A curve that is not there as a whole has no maximum yet.
+        if len(known) < len(curve):
+            continue
+        best = max(known, key=lambda pair: pair[0])[1]
+        named |= {best.name, *(one.name for one in neighbours([cell.cell for cell in curve], best, factor))}
+    return named
+
+
+def _night(study: Study) -> Night:
+    night = study.plan.night
+    if night is None:
+        raise AssertionError("only a study at the pace night, whose runs load something, has needs")
+    return night
+
+
+def _headline(study: Study, aim: Aim) -> bool:
+    return aim.half_width == _night(study).half_width
+
+
+def _long(measured_s: float | None, study: Study) -> bool:
+    return (study.plan.measured_s if measured_s is None else measured_s) >= _night(study).headline_s
+
+
+def _hopeless(cell: CellProgress) -> bool:
+    """Whether two blocks in this session brought no valid attempt: more would not either."""
+    return len(cell.given_up) >= 2

@@ -1,0 +1,122 @@
+"""A whole study kept in small files, and its report verified from them: `keep` and `verify_kept`.
+
+::
+
+    records/s3-night-netns/
+        s3.json.zst           the twin of the report: what it said
+        studies/, reasons.json
+        s3-3.1.kept.zst       the runs of one sweep (`records.sharing.packing`)
+
+Values are compared, not pages: a later weir-lab may word and draw a report otherwise, but its numbers and verdicts must come out the same.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weir_lab.errors import RecordError
+from weir_lab.records import write_json
+from weir_lab.records.sharing.files import read_kept, write_kept
+from weir_lab.records.sharing.packing import SCHEMA as KEPT
+from weir_lab.records.sharing.packing import pack
+from weir_lab.records.sharing.unpacking import unpack
+from weir_lab.report.sets.twin import SCHEMA as TWIN
+from weir_lab.report.sets.twin import read_twin, verify_values
+
+if TYPE_CHECKING:
+    from weir_lab.report.sets.twin import Verified
+
+__all__ = ["Kept", "VerifiedKept", "holds_records", "keep", "verify_kept"]
+
+_SWEEP, _TWIN = ".kept.zst", ".json.zst"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was written: bytes and valid runs of each sweep."""
+
+    folder: Path
+    sweeps: dict[str, tuple[int, int]]
+
+    @property
+    def bytes(self) -> int:
+        """Of all files together, studies and twin with them."""
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+
+    @property
+    def runs(self) -> int:
+        """Valid runs."""
+        return sum(runs for _, runs in self.sweeps.values())
+
+
+@dataclass(frozen=True)
+class VerifiedKept:
+    """What came of it, and which programs had made the runs."""
+
+    verified: Verified
+    runs: int
+    commits: tuple[str, ...]
+
+
+def keep(root: Path, out: Path) -> Kept:
+    """Write the records of a whole study whose report is in ``root``: of every sweep that the report uses. ``out`` is written anew."""
+    twins = [file for file in sorted(root.glob("*.json")) if (root / "studies" / f"{file.stem}.set.toml").exists()]
+    if len(twins) != 1:
+        raise RecordError(f"{root}: no report of a whole study here. Make it with `weir-lab study`, then keep it.")
+    twin = read_twin(twins[0])
+    made: dict[str, tuple[int, int]] = {}
+    with tempfile.TemporaryDirectory(prefix="weir-keep-", dir=_parent(out)) as scratch:
+        folder = Path(scratch) / "records"
+        shutil.copytree(root / "studies", folder / "studies")
+        if (root / "reasons.json").exists():
+            shutil.copy(root / "reasons.json", folder / "reasons.json")
+        write_kept(folder / f"{twin['name']}{_TWIN}", twin)
+        for name in dict.fromkeys(str(sweep) for sweep in twin["sweeps"].values()):
+            content = pack(root / name)
+            valid = sum(run["meta"]["verdict"]["valid"] for run in content["runs"])
+            made[name] = (write_kept(folder / f"{name}{_SWEEP}", content), valid)
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.move(folder, out)
+    return Kept(out, made)
+
+
+def holds_records(path: Path) -> bool:
+    """Whether this is a folder that `keep` wrote."""
+    return path.is_dir() and any(path.glob(f"*{_TWIN}"))
+
+
+def verify_kept(folder: Path) -> VerifiedKept:
+    """Build the report again from the kept records alone, and hold every number and verdict against what it said."""
+    files = sorted(folder.glob(f"*{_TWIN}"))
+    if len(files) != 1:
+        raise RecordError(
+            f"{folder}: {len(files)} reports ({_TWIN}) in it, not one. Give a folder made by `weir-lab keep`."
+        )
+    twin = read_kept(files[0], TWIN)
+    runs, commits = 0, dict[str, None]()
+    with tempfile.TemporaryDirectory(prefix="weir-verify-") as scratch:
+        root = Path(scratch)
+        shutil.copytree(folder / "studies", root / "studies")
+        if (folder / "reasons.json").exists():
+            shutil.copy(folder / "reasons.json", root / "reasons.json")
+        for file in sorted(folder.glob(f"*{_SWEEP}")):
+            content = read_kept(file, KEPT)
+            unpack(content, root / file.name.removesuffix(_SWEEP))
+            runs += sum(run["meta"]["verdict"]["valid"] for run in content["runs"])
+            commits.update(dict.fromkeys(_commits(content)))
+        page = root / f"{twin['name']}.json"
+        write_json(page, twin)
+        return VerifiedKept(verify_values(page), runs, tuple(commits))
+
+
+def _commits(content: dict[str, Any]) -> list[str]:
+    return [str(versions.get("commit", "unknown")) for versions in content["common"]["versions"]]
+
+
+def _parent(out: Path) -> Path:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return out.parent

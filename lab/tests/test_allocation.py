@@ -1,0 +1,139 @@
+"""Where runs go, and whether intervals still cover what they say when the runs went where the widths were largest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from weir_lab.theory.linear import Aim, LogModel, MeasuredRun, Reach, next_block, reaches, runs_to_come
+from weir_lab.theory.linear.fit import fit
+from weir_lab.theory.linear.layout import lay_out
+
+WIDE, NARROW = Aim(0.10, 3), Aim(0.05, 5)
+
+
+def test_the_cell_with_the_largest_lack_comes_next_with_its_partners_and_the_anchors() -> None:
+    found = {
+        "a": Reach(3, 0.12, WIDE, 20), "b": Reach(3, 0.09, NARROW, 20), "c": Reach(3, 0.04, WIDE, 20),
+        "d": Reach(3, 0.06, WIDE, 20), "e": Reach(3, 0.06, WIDE, 20),
+    }  # fmt: skip
+    partners = {"b": [["a", "c"], ["d"]]}
+    block = next_block(found, partners, ["e"], np.random.default_rng(1))
+    # b lacks 1.8, a 1.2: of the group of a and c the one that needs runs comes along.
+    assert sorted(map(str, block)) == ["a", "b", "d", "e"]
+
+
+def test_no_block_comes_when_every_cell_is_within_its_aim_and_has_its_runs() -> None:
+    found = {"a": Reach(5, 0.05, NARROW, 8), "b": Reach(3, 0.10, WIDE, 8)}
+    assert next_block(found, {}, [], np.random.default_rng(1)) == []
+    for lacking in (Reach(4, 0.01, NARROW, 8), Reach(5, 0.051, NARROW, 8), Reach(5, 0.01, NARROW, 7)):
+        assert "a" in next_block({**found, "a": lacking}, {}, [], np.random.default_rng(1))
+
+
+def test_a_level_is_brought_to_the_blocks_and_the_speed_of_the_others() -> None:
+    """Block 3 is twice as slow and has cell b alone; exact data leave exact levels."""
+    slow = {1: 1.0, 2: 1.5, 3: 2.0}
+    cells, blocks = ["a", "b", "c", "a", "b", "c", "b", "c"], [1, 1, 1, 2, 2, 2, 3, 3]
+    true = {"a": 100.0, "b": 200.0, "c": 300.0}
+    made = fit(lay_out(cells, blocks), [math.log(true[c] / slow[b]) for c, b in zip(cells, blocks, strict=True)])
+    at = {cell: math.exp(made.level_here(cell).value) for cell in true}
+    assert at["b"] / at["a"] == pytest.approx(2.0)
+    assert at["c"] / at["a"] == pytest.approx(3.0)
+    reference = math.exp(sum(math.log(slow[block]) for block in blocks) / len(blocks))
+    assert at["a"] == pytest.approx(100.0 / reference)
+
+
+def test_the_spread_of_a_level_is_the_one_that_draws_show() -> None:
+    cells, blocks = ["a", "b", "c", "a", "b", "a", "c"], [1, 1, 1, 2, 2, 3, 3]
+    layout, rng = lay_out(cells, blocks), np.random.default_rng(5)
+    drawn = [fit(layout, rng.normal(size=len(cells))) for _ in range(4000)]
+    for cell in "abc":
+        values = [made.level_here(cell).value for made in drawn]
+        reported = drawn[0].level_here(cell).standard_error / drawn[0].error_sd
+        assert np.std(values) == pytest.approx(reported, rel=0.05)
+
+
+@dataclass(frozen=True)
+class World:
+    """What the machine does: spread between blocks and inside them, of short runs more; how much the yardstick tells."""
+
+    error: float = 0.05
+    short: float = 1.2
+    blocks: float = 0.08
+    speed: float = 0.10
+    slope: float = -0.9
+
+
+def nights(draws: int, world: World, seed: int, *, runs_max: int = 150) -> tuple[float, float, float, float]:
+    """Share of intervals that hold the truth: of levels, of changes between partners; runs per study; share of studies that converged.
+
+    Nine cells in a 3 x 3 grid; two are headline cells. A first block has all; then blocks as they are allocated, until all is within its
+    aim, or the runs are used up.
+    """
+    rng = np.random.default_rng(seed)
+    cells = [(row, column) for row in range(3) for column in range(3)]
+    mu = {cell: math.log(1000.0) + 0.3 * cell[0] + 0.2 * cell[1] for cell in cells}
+    aims = {cell: NARROW if cell[0] == cell[1] == 1 or cell == (2, 1) else WIDE for cell in cells}
+    partners = {
+        (r, c): [[(r + d, c) for d in (-1, 1) if 0 <= r + d < 3], [(r, c + d) for d in (-1, 1) if 0 <= c + d < 3]]
+        for r, c in cells
+    }
+    levels = changes = asked = compared = made_runs = converged = 0
+    for _ in range(draws):
+        runs: list[MeasuredRun] = []
+        truth: list[float] = []
+        block, order = 0, list(cells)
+        found: dict[tuple[int, int], Reach] = {}
+        while order and len(runs) < runs_max:
+            block += 1
+            here = rng.normal(0.0, world.blocks)
+            for cell in order:
+                z = rng.normal(0.0, world.speed)
+                shift = here + world.slope * z
+                sd = world.error * (1.0 if aims[cell] is NARROW else world.short)
+                runs.append(
+                    MeasuredRun(cell, math.exp(mu[cell] + shift + rng.normal(0.0, sd)), block, None, math.exp(z))
+                )
+                truth.append(shift)
+            found = reaches([runs], aims)
+            order = next_block(found, partners, [(0, 0), (2, 2)], rng)
+        converged += not order
+        made_runs += len(runs)
+        layout = lay_out([r.cell for r in runs], [r.block for r in runs], [math.log(r.covariate or 1) for r in runs])
+        done, reference = fit(layout, [math.log(r.value) for r in runs]), float(np.mean(truth))
+        model = LogModel(runs, with_covariate=True)
+        quantile = math.log1p(found[cells[0]].half_width) / done.level_here(cells[0]).standard_error
+        for cell in cells:
+            level = done.level_here(cell)
+            levels += abs(level.value - mu[cell] - reference) <= quantile * level.standard_error
+            asked += 1
+        for one, other in (((1, 1), (2, 1)), ((0, 1), (0, 2))):
+            contrast = model.fit.contrast({one: 1.0, other: -1.0})
+            changes += abs(contrast.value - mu[one] + mu[other]) <= quantile * contrast.standard_error
+            compared += 1
+    return levels / asked, changes / compared, made_runs / draws, converged / draws
+
+
+def test_intervals_cover_although_runs_went_where_widths_were_largest() -> None:
+    levels, changes, runs, converged = nights(500, World(), 26)
+    assert levels >= 0.92
+    assert changes >= 0.92
+    assert 30 < runs < 100
+    assert converged > 0.95
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "world", [World(), World(error=0.03), World(error=0.10), World(short=1.5), World(blocks=0.2), World(speed=0.0001)]
+)
+def test_intervals_cover_in_ten_thousand_nights(world: World) -> None:
+    levels, changes, _, _ = nights(10_000, world, 2026)
+    assert levels >= 0.92
+    assert changes >= 0.92
+
+
+def test_what_is_still_to_come_is_estimated_by_the_square_of_the_lack() -> None:
+    assert runs_to_come({"a": Reach(5, 0.10, NARROW, 9), "b": Reach(5, 0.02, NARROW, 9)}) == {"a": 15, "b": 0}

@@ -1,0 +1,195 @@
+"""Kept records: a report is rebuilt from them alone, a planted change is found, and they do not go stale."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from synthetic_whole import Truth, write_whole
+from test_run import WEIR, needs_programs
+from weir_lab.bench.machine.facts import commit_of
+from weir_lab.bench.sweep.sets import take_files
+from weir_lab.cli import app
+from weir_lab.design import content_sha256
+from weir_lab.errors import RecordError
+from weir_lab.records.sharing.files import read_kept, write_kept
+from weir_lab.records.sharing.numbers import histogram_of, numbers_of, plain_histogram, text_of
+from weir_lab.report.sets import Sources, assemble, write_report
+from weir_lab.report.sets.kept import holds_records, keep, verify_kept
+from weir_lab.theory.histogram import Bounds, Histogram
+
+DATA = Path(__file__).parent / "data" / "whole"
+SET = """
+schema = "weir.set/1"
+name = "small"
+title = "A small study"
+about = "Reads and writes through one proxy"
+engine = "event"
+[[sections]]
+name = "curve"
+title = "Curve"
+kind = "clients"
+files = ["small-curve.toml"]
+[[sections.claims]]
+name = "law"
+claim = "The interactive law holds on every cell."
+rule = "law"
+args = { percent = 90.0 }
+"""
+STUDY = """
+schema = "weir.study/1"
+name = "small-curve"
+[fixed]
+keys = 200
+servers = 2
+write_ratio = 0.3
+[factors]
+clients = [1, 2, 4]
+[plan]
+repetitions = 2
+warmup_s = 0.1
+measured_s = 0.4
+attempts = 10
+[paces.quick]
+repetitions = 2
+warmup_s = 0.1
+measured_s = 0.4
+"""
+
+
+@given(st.lists(st.integers(0, 2**62)))
+def test_numbers_come_back(numbers: list[int]) -> None:
+    assert numbers_of(text_of(numbers)) == numbers
+
+
+@given(st.lists(st.tuples(st.integers(0, 30_000), st.integers(1, 10**9)), max_size=60))
+def test_histograms_come_back(filled: list[tuple[int, int]]) -> None:
+    counts = np.zeros(max((place for place, _ in filled), default=-1) + 1, dtype=np.int64)
+    for place, count in filled:
+        counts[place] += count
+    histogram = Histogram(Bounds(1, 3_600_000_000_000, 3), counts)
+    found = histogram_of(plain_histogram(histogram))
+    assert found.bounds == histogram.bounds
+    assert found.counts.tolist() == counts.tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 20_000), st.integers(1, 1000)), min_size=1, max_size=60))
+def test_a_coarser_histogram_has_the_same_values_in_wider_steps(filled: list[tuple[int, int]]) -> None:
+    counts = np.zeros(max(place for place, _ in filled) + 1, dtype=np.int64)
+    for place, count in filled:
+        counts[place] += count
+    fine = Histogram(Bounds(1, 3_600_000_000_000, 3), counts)
+    coarse = fine.coarser(2)
+    assert coarse.total == fine.total
+    for place in np.flatnonzero(counts).tolist():
+        value = int(fine._highest_equivalents(np.array([place]))[0])
+        step = int(
+            coarse._highest_equivalents(
+                np.array([int(np.searchsorted(np.cumsum(coarse.counts), fine.counts[: place + 1].sum()))])
+            )[0]
+        )
+        # Its step ends at or behind it, by less than 0.8 %; and it holds all that lie before.
+        assert value <= step <= value * (1 + 1 / 128) + 1
+
+
+def test_a_damaged_text_or_file_is_refused(tmp_path: Path) -> None:
+    for text in ("g", "!"):
+        with pytest.raises(RecordError, match="damaged"):
+            numbers_of(text)
+    file = tmp_path / "x.kept.zst"
+    write_kept(file, {"schema": "weir.kept/1"})
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(RecordError, match="damaged"):
+        read_kept(file)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records of a study with every kind of section, whose run folders are gone; tests must not change them."""
+    root = tmp_path_factory.mktemp("kept") / "small-quick-netns"
+    study_set = take_files(DATA / "small.set.toml", root)
+    write_whole(root, study_set, Truth())
+    write_report(assemble(study_set, Sources(root, root / "studies"), "quick", "netns"), root)
+    made = keep(root, root.parent / "records")
+    assert made.runs == 121
+    shutil.rmtree(root)
+    return made.folder
+
+
+def test_every_kind_of_section_is_rebuilt_from_the_records_alone(kept: Path) -> None:
+    found = verify_kept(kept)
+    assert found.verified.differences == ()
+    assert found.verified.numbers > 1000
+    assert found.runs == 121
+    assert holds_records(kept)
+
+
+def planted(kept: Path, out: Path, change: Any) -> tuple[str, ...]:
+    """What is found when one kept sweep is changed."""
+    shutil.copytree(kept, out)
+    file = next(out.glob("t-full.kept.zst"))
+    content = read_kept(file)
+    change(next(run for run in content["runs"] if "load" in run))
+    write_kept(file, content)
+    return verify_kept(out).verified.differences
+
+
+def test_a_change_of_one_value_is_found(kept: Path, tmp_path: Path) -> None:
+    def faster(run: dict[str, Any]) -> None:
+        run["load"]["throughput_rps"] *= 1.001
+
+    def longer(run: dict[str, Any]) -> None:
+        next(iter(run["proxy"]["operations"].values()))["stages"]["queue"]["sum_ns"] += 1_000_000_000
+
+    assert any("the records give" in one for one in planted(kept, tmp_path / "faster", faster))
+    assert planted(kept, tmp_path / "longer", longer)
+    assert planted(kept, tmp_path / "same", lambda _run: None) == ()
+
+
+def test_records_do_not_go_stale_when_hashes_are_made_otherwise(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run's hash is made of has grown before; kept runs belong to their study all the same."""
+    for module in ("records.sharing.unpacking", "report.numbers.readings"):
+        monkeypatch.setattr(f"weir_lab.{module}.content_sha256", lambda *given: f"later-{content_sha256(*given)}")
+    assert verify_kept(kept).verified.differences == ()
+
+
+def test_a_commit_is_that_of_the_checkout_or_unknown(tmp_path: Path) -> None:
+    assert commit_of(tmp_path / "weir") == "unknown"
+    here = commit_of(Path(__file__))
+    assert here == "unknown" or len(here.removesuffix("+changes")) >= 40
+
+
+@needs_programs
+def test_a_real_study_is_recorded_kept_lost_and_verified(tmp_path: Path) -> None:
+    studies, root, records = tmp_path / "studies", tmp_path / "root", tmp_path / "records"
+    studies.mkdir()
+    (studies / "small.set.toml").write_text(SET)
+    (studies / "small-curve.toml").write_text(STUDY)
+    asked = ["study", "small", "--studies", str(studies), "--out", str(root), "--bin", str(WEIR)]
+    made = CliRunner().invoke(app, asked)
+    assert made.exit_code == 0, made.output
+    written = CliRunner().invoke(app, ["keep", str(root), "--out", str(records)])
+    assert written.exit_code == 0, written.output
+    assert "6 runs" in written.output
+    shutil.rmtree(root)
+    found = CliRunner().invoke(app, ["verify", str(records)])
+    assert found.exit_code == 0, found.output
+    assert ", 0 differences" in found.output
+    assert "6 runs of the programs of commit " in found.output
+    content = read_kept(records / "small-curve.kept.zst")
+    run = next(one for one in content["runs"] if "load" in one)
+    assert run["cpu"]["others_ns"] >= 0
+    run["load"]["operations"]["get"]["response_time"]["sum_ns"] += (
+        run["load"]["operations"]["get"]["response_time"]["sum_ns"] // 100
+    )
+    write_kept(records / "small-curve.kept.zst", content)
+    changed = CliRunner().invoke(app, ["verify", str(records)])
+    assert changed.exit_code == 3, changed.output
+    assert "differs: " in changed.output

@@ -1,0 +1,269 @@
+"""The pace night: a first block, then runs where they tell most; busy runs tried again; killed and taken up again. Runs are made up."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from synthetic import EXECUTABLES, SECOND, STUDY_TEXT, World, write_measurements
+from test_sweep import PROGRAMS
+from test_unloaded import Silent
+from weir_lab.bench.machine.processes import others_ns
+from weir_lab.bench.running import Job, RunOutcome
+from weir_lab.bench.running import attempts as attempts_module
+from weir_lab.bench.sweep import run as run_module
+from weir_lab.bench.sweep import whole_night as whole_module
+from weir_lab.bench.sweep.night import Clock
+from weir_lab.bench.sweep.run import Wanted, run_study
+from weir_lab.bench.sweep.sets import plan_parts, take_files
+from weir_lab.bench.sweep.whole_night import whole_night
+from weir_lab.cli import app
+from weir_lab.design import load_study
+from weir_lab.records import RunMeta, read_run_metas
+from weir_lab.report.numbers.readings import read_cells
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from weir_lab.bench.running import Executables
+    from weir_lab.bench.testbeds import Testbed
+
+GRID = (
+    STUDY_TEXT[: STUDY_TEXT.index("[[predictions]]")]
+    .replace("[1, 4, 16]", "[1, 2, 4, 8]")
+    .replace("measured_s = 2.0", "measured_s = 60.0")
+)
+SET = """
+schema = "weir.set/1"
+name = "pair"
+title = "Two sweeps"
+about = "Two sweeps"
+engine = "event"
+[[sections]]
+name = "curve"
+title = "Curve"
+kind = "clients"
+files = ["tiny.toml"]
+[[sections]]
+name = "copies"
+title = "Copies"
+kind = "replication"
+files = ["copies.toml"]
+"""
+
+
+@dataclass
+class Machine:
+    """Stands in for the testbed. ``spread`` is that of runs; ``others`` and ``yardstick`` are what the next runs see of the machine."""
+
+    spread: float = 0.015
+    asked: list[tuple[str, float]] = field(default_factory=list)
+    others: Callable[[int], float] = lambda _number: 0.02
+    yardstick: Callable[[int], float] = lambda _number: 250_000.0
+    slow: Callable[[int], float] = lambda _number: 1.0
+    dies_at: int | None = None
+
+    def make_run(self, _testbed: Testbed, folder: Path, _programs: Executables, job: Job) -> RunOutcome:
+        number = len(self.asked)
+        if number == self.dies_at:
+            raise KeyboardInterrupt
+        self.asked.append((folder.name, job.plan.measured_s))
+        base = {path: 20.0 * ns for path, ns in World().service_ns.items()}
+        world = replace(
+            World(run_spread=self.spread), service_ns={path: ns * self.slow(number) for path, ns in base.items()}
+        )
+        write_measurements(folder, job.settings, np.random.default_rng([number, job.seed]), world)
+        cpu = json.loads((folder / "cpu.json").read_text())
+        cpu |= {"others_ns": int(self.others(number) * 2 * SECOND * 8), "yardstick_ns": {"0": self.yardstick(number)}}
+        (folder / "cpu.json").write_text(json.dumps(cpu))
+        return RunOutcome([], [])
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(attempts_module, "make_run", made.make_run)
+    monkeypatch.setattr(run_module, "abilities_of", lambda _weir: None)
+    monkeypatch.setattr(run_module, "identify_programs", lambda *_programs: EXECUTABLES)
+    monkeypatch.setattr(attempts_module, "executable_version", lambda _argv: "weir 0.1.0")
+    return made
+
+
+def one_study(folder: Path, text: str = GRID) -> Path:
+    file = folder / "given.toml"
+    file.write_text(text)
+    return file
+
+
+def night_of(study: Path) -> Path:
+    sweep = study.parent / "sweep"
+    run_study(study, sweep, PROGRAMS, ["test"], Silent(), Wanted(pace="night"))
+    return sweep
+
+
+def metas(sweep: Path) -> list[RunMeta]:
+    return sorted((meta for _, meta in read_run_metas(sweep)), key=lambda meta: meta.position)
+
+
+def counts(sweep: Path) -> Counter[str]:
+    return Counter(meta.cell for meta in metas(sweep) if meta.verdict.valid)
+
+
+def test_all_cells_are_in_the_first_block_and_headline_cells_get_more_and_longer_runs(
+    tmp_path: Path, machine: Machine
+) -> None:
+    sweep = night_of(one_study(tmp_path))
+    study = load_study(sweep / "study.toml")
+    names = [meta.cell for meta in metas(sweep)]
+    assert len(set(names[:8])) == 8
+    assert {meta.repetition for meta in metas(sweep)[:8]} == {1}
+    found = counts(sweep)
+    # Throughput saturates at 4 clients: the maximum is at 4 or 8, and 1 client is never beside it.
+    assert min(found.values()) >= 3
+    assert study.plan.night is not None
+    assert (study.plan.measured_s, study.plan.night.headline_s) == (5.0, 10.0)
+    long = Counter(meta.cell for meta in metas(sweep) if meta.measured_s == 10.0)
+    for path in ("direct", "proxy"):
+        assert long[f"tiny-C1-{path}"] == 0
+        assert max(long[f"tiny-C{clients}-{path}"] for clients in (4, 8)) >= 5
+    assert {seconds for _, seconds in machine.asked} == {5.0, 10.0}
+
+
+def test_no_cell_lacks_anything_at_the_end_and_the_report_sees_all_runs(tmp_path: Path, machine: Machine) -> None:
+    sweep = night_of(one_study(tmp_path))
+    made = len(machine.asked)
+    assert night_of(one_study(tmp_path)) == sweep
+    assert len(machine.asked) == made, "a finished night makes no further run"
+    assert len(read_cells("given.toml", sweep).run_names) == made == sum(counts(sweep).values())
+
+
+def test_a_wider_spread_costs_more_runs(tmp_path: Path, machine: Machine) -> None:
+    (tmp_path / "narrow").mkdir()
+    (tmp_path / "wide").mkdir()
+    night_of(one_study(tmp_path / "narrow"))
+    few = len(machine.asked)
+    machine.spread = 0.08
+    night_of(one_study(tmp_path / "wide", GRID.replace("attempts = 2", "attempts = 2\nbudget_s = 100000")))
+    assert len(machine.asked) - few > 1.3 * few
+
+
+def test_a_killed_night_goes_on_and_loses_the_run_under_way_alone(tmp_path: Path, machine: Machine) -> None:
+    machine.dies_at = 6
+    with pytest.raises(KeyboardInterrupt):
+        night_of(one_study(tmp_path))
+    kept = {folder.name for folder, meta in read_run_metas(tmp_path / "sweep") if meta.verdict.valid}
+    assert len(kept) == 6
+    machine.dies_at = None
+    sweep = night_of(one_study(tmp_path))
+    there = {folder.name for folder, meta in read_run_metas(sweep) if meta.verdict.valid}
+    assert kept < there
+    # What was missing of the first block stands in a new one, beside two cells that have runs: blocks hours apart are connected.
+    second = [meta.cell for meta in metas(sweep) if meta.repetition == 2]
+    assert len(second) == 4
+    assert sum(any(name.startswith(f"{cell}-r1") for name in kept) for cell in second) == 2
+    assert min(counts(sweep).values()) >= 3
+
+
+def test_a_run_beside_a_busy_machine_is_invalid_and_tried_again(tmp_path: Path, machine: Machine) -> None:
+    machine.others = lambda number: 0.11 if number in (3, 4, 12) else 0.09
+    sweep = night_of(one_study(tmp_path))
+    busy = [meta for meta in metas(sweep) if meta.verdict.busy]
+    assert len(busy) == 3
+    assert all("% of the machine's CPU time went elsewhere" in meta.verdict.reasons[0] for meta in busy)
+    assert all(not meta.verdict.valid for meta in busy)
+    assert read_cells("given.toml", sweep).dropped == 3
+    assert min(counts(sweep).values()) >= 3
+
+
+def test_what_is_busy_is_said_by_the_yardstick_and_never_by_throughput(tmp_path: Path, machine: Machine) -> None:
+    machine.slow = lambda number: 1.1 if number == 12 else 1.0
+    machine.yardstick = lambda number: (
+        250_000.0 * (1.16 if number == 14 else 0.84 if number == 16 else 1.14 if number == 18 else 1.0)
+    )
+    sweep = night_of(one_study(tmp_path))
+    by_name = {folder.name: meta for folder, meta in read_run_metas(sweep)}
+    verdicts = {number: by_name[name].verdict for number, (name, _) in enumerate(machine.asked)}
+    assert verdicts[12].valid, "a slow system is no busy machine"
+    assert [number for number, verdict in verdicts.items() if not verdict.valid] == [14, 16]
+    assert all(verdicts[number].busy for number in (14, 16))
+    assert re.fullmatch(r"the yardstick took \+16 % of .*", verdicts[14].reasons[0])
+
+
+def test_the_time_ends_the_night_before_a_run_that_would_end_behind_it(tmp_path: Path, machine: Machine) -> None:
+    sweep = night_of(one_study(tmp_path, GRID.replace("attempts = 2", "attempts = 2\nbudget_s = 1.0")))
+    assert machine.asked == []
+    assert not list((sweep / "runs").iterdir())
+    assert Clock(None).has(1e9)
+
+
+def a_set(folder: Path) -> Path:
+    (folder / "pair.set.toml").write_text(SET)
+    (folder / "tiny.toml").write_text(GRID)
+    copies = (
+        GRID.replace('name = "tiny"', 'name = "copies"')
+        .replace("clients = [1, 2, 4, 8]", "replicas = [1, 3]")
+        .replace("depth = 1", "depth = 1\nclients = 2")
+    )
+    (folder / "copies.toml").write_text(copies.replace('["direct", "proxy"]', '["proxy"]'))
+    return folder / "pair.set.toml"
+
+
+def test_a_whole_night_begins_everything_and_then_goes_where_the_need_is(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_module, "_TURN_S", 0.0)
+    root, said = tmp_path / "root", list[str]()
+    study_set = take_files(a_set(tmp_path), root)
+    parts = plan_parts(study_set, root, "night")
+    machine.others = lambda number: 0.2 if number == 2 else 0.0
+    progress = whole_night(
+        parts, root, PROGRAMS, Wanted(pace="night"), Silent(), headline=["copies.toml"], say=said.append
+    )
+    assert (progress.made, progress.left, progress.refused) == (("tiny", "copies"), (), {})
+    firsts = [name for name, _ in machine.asked[:11] if not name.endswith("-try2")]
+    assert len({name.rsplit("-r", 1)[0] for name in firsts}) == 10, "every cell has a run before any has two"
+    assert min(counts(root / "copies").values()) >= 5
+    assert said[-1] == "1 attempts of this night were dropped for a busy machine, 1 in all"
+    assert any(
+        re.search(r"in all \d+ of 10 cells within their aim, about .+ to come; no end given", line) for line in said
+    )
+
+
+@pytest.mark.usefixtures("machine")
+def test_the_forecast_tells_what_is_to_come_and_writes_nothing(tmp_path: Path) -> None:
+    a_set(tmp_path)
+    root = tmp_path / "root"
+    asked = ["study", "pair", "--pace", "night", "--list", "--studies", str(tmp_path), "--out", str(root)]
+    before = CliRunner().invoke(app, asked)
+    assert before.exit_code == 0, before.output
+    assert not root.exists()
+    lines = before.output.splitlines()
+    # 8 cells of 3 runs, 2 headline cells of 5.
+    assert re.fullmatch(r"tiny +0 of 8 cells begun, 0 within their aim; about 24 runs, \d+ min or more", lines[0])
+    assert re.fullmatch(r"copies +0 of 2 cells begun, 0 within their aim; about 10 runs, \d+ (s|min) or more", lines[1])
+    assert re.fullmatch(
+        r"0 of 10 cells within their aim; about .+ or more to come, anchors and retries apart", lines[2]
+    )
+    parts = plan_parts(take_files(tmp_path / "pair.set.toml", root), root, "night")
+    whole_night(parts, root, PROGRAMS, Wanted(pace="night"), Silent(), headline=["copies.toml"], minutes=3.0)
+    kept = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    after = CliRunner().invoke(app, asked).output.splitlines()
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == kept
+    assert re.fullmatch(r"tiny +8 of 8 cells begun, \d+ within their aim.*", after[0]), after
+    assert after[-1].startswith("10 of 10 cells within their aim"), after
+
+
+def test_others_are_seen_but_not_the_roles_the_kernel_or_this_process_children() -> None:
+    """Read twice, what others used only grows; a process that is ours is not in it."""
+    everyone, without = others_ns(set()), others_ns({os.getpid()})
+    assert 0 < without <= everyone
+    assert others_ns(set()) >= without
