@@ -67,7 +67,7 @@ def spread(found: Sequence[float]) -> str:
     return f"{median(found):.2f} ({min(found):.2f} to {max(found):.2f})" if found else "-"
 
 
-# A relay of bytes to one server does less: it is told what it wins, too.
+# A relay of bytes to one server does less: what it wins is said, too.
 PEERS = {"nutcracker": "twemproxy", "haproxy": "HAProxy"}
 
 

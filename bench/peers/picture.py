@@ -86,9 +86,9 @@ def _row(left: float, row: int, values: Sequence[float], sign: int, reach: tuple
     strokes = "".join(f"M{_at(value, left, reach):.1f} {y - 6:g}v12" for value in values)
     x = _at(middle, left, reach)
     mark = f"M{x - 5:.1f} {y:g}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z" if better else f"M{x:.1f} {y - 6:g}l6 6l-6 6l-6 -6Z"
-    told = f"<title>median {middle:.3f}, rounds {', '.join(f'{value:.3f}' for value in values)}</title>"
+    hint = f"<title>median {middle:.3f}, rounds {', '.join(f'{value:.3f}' for value in values)}</title>"
     look = "better" if better else "worse"
-    return f'<g class="{look}">{told}<path class="r" d="{strokes}"/><path class="m" d="{mark}"/></g>'
+    return f'<g class="{look}">{hint}<path class="r" d="{strokes}"/><path class="m" d="{mark}"/></g>'
 
 
 def ratios(counted: Sequence[Record], cell: Cell, measure: str, peer: str = "nutcracker") -> list[float]:

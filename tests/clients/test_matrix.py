@@ -91,7 +91,7 @@ def test_tables_line_up() -> None:
     assert table(["a", "long head"], [["longer", "x"], ["y", "z"]]) == "a       long head\nlonger  x\ny       z"
 
 
-def test_a_program_that_fails_or_hangs_is_told() -> None:
+def test_a_program_that_fails_or_hangs_is_reported() -> None:
     with pytest.raises(Trouble, match="exit status 3"):
         call(["sh", "-c", "echo why; exit 3"])
     with pytest.raises(Trouble, match="still running"):

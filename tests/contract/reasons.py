@@ -24,16 +24,16 @@ REASONS = {
         f"such keys; {_DECISION_3}."
     ),
     "followers": (
-        "The decider did it, and the other replicas were told to delete the key: what they hold they could have "
+        "The decider did it, and the other replicas were sent a delete of the key: what they hold they could have "
         f"decided otherwise, and a missing copy is safe where another value is not; {_DECISION_5}."
     ),
     "tokens": (
-        "A token is answered `EXISTS` (`EX`) before anybody is asked for the item, unless it is of the server that "
+        "A token is answered `EXISTS` (`EX`) before anybody is asked for the item, unless it names the server that "
         f"decides; {_DECISION_5}."
     ),
     "other protocols": (
-        "A client whose first bytes are of another protocol (HTTP, TLS, memcached's binary one) is told so, and its "
-        f"connection ends; {_DECISION_3}."
+        "A client whose first bytes belong to another protocol (HTTP, TLS, memcached's binary one) gets an error "
+        f"in that protocol, and its connection ends; {_DECISION_3}."
     ),
     "reads": f"A retrieval that changes an item goes to the decider alone; {_DECISION_5}.",
 }

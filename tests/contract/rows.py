@@ -14,7 +14,7 @@ BINARY = b"\x00\xff key"
 WATCHED = (KEY, OTHER, BINARY)
 
 TTL_S = 1000
-"""Every expiry time that a row sets, so that what is left of it can be told from none and from another."""
+"""Every expiry time that a row sets, so that what is left of it can be distinguished from none and from another."""
 
 
 def on_the_wire(key: bytes) -> bytes:

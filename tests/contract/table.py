@@ -41,7 +41,7 @@ read directly afterwards.
 
 - `⏎` is the end of a line (carriage return and newline). `<cas>` is the key's cas token, `<lower>` and `<higher>` are
   numbers below and above it; `<time>` is a number of seconds.
-- *before → after*: value, client flags, TTL in seconds and marks (`X` stale, `W` the next reader is told to recache,
+- *before → after*: value, client flags, TTL in seconds and marks (`X` stale, `W` the next reader is asked to recache,
   `Z` somebody else was) that memcached holds under `key`, and under others by name.
 - **same**: the bytes of the reply are memcached's but for cas tokens and times; each of the R servers of a key holds
   after it what memcached does (last access and cas aside, which are each server's own), and no other server has it.

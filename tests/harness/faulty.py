@@ -1,4 +1,4 @@
-"""A real memcached behind a relay that misbehaves when it is told to, and passes everything on when it is not."""
+"""A real memcached behind a relay that misbehaves when a test says so, and passes everything on otherwise."""
 
 from __future__ import annotations
 

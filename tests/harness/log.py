@@ -18,21 +18,21 @@ def lines(process: Process) -> list[dict[str, Any]]:
     return [json.loads(line) for line in complete.splitlines()]
 
 
-def told(process: Process, event: str, server: Address | None = None) -> list[dict[str, Any]]:
+def reported(process: Process, event: str, server: Address | None = None) -> list[dict[str, Any]]:
     """The lines about this event, and this server."""
     wanted = {"event": event} | ({"server": str(server)} if server else {})
     return [line for line in lines(process) if wanted.items() <= line.items()]
 
 
-def wait_told(process: Process, event: str, server: Address | None = None, *, times: int = 1) -> dict[str, Any]:
+def wait_reported(process: Process, event: str, server: Address | None = None, *, times: int = 1) -> dict[str, Any]:
     """Returns the line once there is one; fails with the log if it does not come."""
     try:
-        eventually(lambda: len(told(process, event, server)) >= times, f"{event} of {server} told")
+        eventually(lambda: len(reported(process, event, server)) >= times, f"{event} of {server} reported")
     except AssertionError as late:
         raise AssertionError(f"{late}\n{process.output()}") from None
-    return told(process, event, server)[-1]
+    return reported(process, event, server)[-1]
 
 
 def count(process: Process) -> Counter[tuple[str, str]]:
-    """How many lines there are of each event, and server, if it is about one."""
+    """The number of lines of each event, and server, if it is about one."""
     return Counter((line["event"], line.get("server", "")) for line in lines(process))

@@ -47,7 +47,7 @@ def flows_to(server: Address) -> list[int]:
 
 
 def swallow(port: int, server: Address) -> None:
-    """From now on every packet between this local port and the server is dropped, and nobody is told.
+    """From now on every packet between this local port and the server is dropped, and no error is sent.
 
     The server is named, because its client gives the port up one day: the next to get it may connect elsewhere.
     """

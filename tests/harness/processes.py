@@ -275,13 +275,13 @@ class Proxy(Process):
 
     def snapshot(self) -> dict[str, Any]:
         """What every thread has measured."""
-        return self.told("/snapshot")
+        return self.reported("/snapshot")
 
-    def told(self, path: str) -> dict[str, Any]:
+    def reported(self, path: str) -> dict[str, Any]:
         """A page that every thread has a part in. One that gets no CPU for seconds is late, and all are asked again."""
         pages: list[dict[str, Any]] = []
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             try:
                 pages.append(json.loads(self.http(path)))
             except urllib.error.HTTPError as error:
@@ -290,7 +290,7 @@ class Proxy(Process):
                         raise
             return bool(pages)
 
-        eventually(is_told, f"the proxy tells {path}")
+        eventually(is_reported, f"the proxy tells {path}")
         return pages[0]
 
 
@@ -313,7 +313,7 @@ class ConfiguredProxy(Proxy):
 
     def generation(self) -> int:
         """How many configurations have been in force, the first included."""
-        ready = self.told("/ready")
+        ready = self.reported("/ready")
         assert ready["ready"]
         return int(ready["generation"])
 

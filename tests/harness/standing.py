@@ -37,6 +37,6 @@ def is_quiet(proxy: Proxy) -> bool:
 
 
 def goes_on(proxy: Proxy, count: int = 1000) -> None:
-    """Returns when the proxy has answered so many more requests."""
+    """Returns when the proxy has answered this many more requests."""
     enough = counters(proxy)["requests"] + count
     eventually(lambda: counters(proxy)["requests"] >= enough, "requests are answered")

@@ -39,7 +39,7 @@ def admin_counts(proxy: Proxy) -> dict[str, int]:
 
 @contextmanager
 def descriptors(count: int) -> Iterator[None]:
-    """Lets this process have so many sockets."""
+    """Lets this process have this many sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, count), hard), hard))
     yield
@@ -72,7 +72,7 @@ def test_clients_that_never_read_or_never_ask_do_not_hold_up_health_nor_pages(
             assert status(proxy, "GET", "/healthz", Host="localhost") == 200
             assert status(proxy, "GET", "/readyz", Host="localhost") == 200
     # While more pages are made than may be, more are refused; nobody has to wait for those who do not read them.
-    eventually(lambda: status(proxy, "GET", "/metrics", Host="localhost") == 200, "pages are told, too")
+    eventually(lambda: status(proxy, "GET", "/metrics", Host="localhost") == 200, "pages are served, too")
     found = admin_counts(proxy)
     assert found["connections"] <= 64
     assert found["buffered_bytes"] <= 32 * MEBIBYTE

@@ -189,7 +189,7 @@ def test_a_client_that_sends_before_it_reads_goes_on_when_others_have_given_memo
         for _ in range(limit // MEBIBYTE):
             others.enter_context(Wire(address)).send(b"get large\r\n")
             time.sleep(0.02)
-            if told(served, b"buffered_bytes") > limit // 2:
+            if reported(served, b"buffered_bytes") > limit // 2:
                 break
         # More than the kernel takes, and no more requests than a loop serves one client while it reads nothing.
         count = 3 if engine == "event" else 20
@@ -199,7 +199,7 @@ def test_a_client_that_sends_before_it_reads_goes_on_when_others_have_given_memo
         sending.start()
         # While it is not read it cannot end, and it does not read before it has ended.
         sending.join(0.3)
-        assert limit // 2 < told(served, b"buffered_bytes") < limit // 4 * 3
+        assert limit // 2 < reported(served, b"buffered_bytes") < limit // 4 * 3
         assert not sent.is_set()
     assert sent.wait(LIVENESS_S), "it is not read, although there is room"
     assert slow.values() == [(b"large", bytes(MEBIBYTE))]
@@ -213,7 +213,7 @@ def send_all(client: Wire, data: bytes, sent: threading.Event) -> None:
         sent.set()
 
 
-def told(client: Wire, name: bytes) -> int:
+def reported(client: Wire, name: bytes) -> int:
     """A number of `stats proxy`."""
     client.send(b"stats proxy\r\n")
     return int(dict(line.split()[1:3] for line in iter(client.line, b"END"))[name])

@@ -20,7 +20,7 @@ CLIENTS = 10
 
 
 def asked(keys_of_each: int) -> bytes:
-    """A pipeline of gets for all keys, each for so many."""
+    """A pipeline of gets for all keys, each for this many."""
     gets = [KEYS[first : first + keys_of_each] for first in range(0, len(KEYS), keys_of_each)]
     return b"".join(b"get %b\r\n" % b" ".join(keys) for keys in gets)
 

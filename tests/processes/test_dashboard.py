@@ -56,7 +56,7 @@ def scraped(start_proxy: StartProxy, connect: Connect) -> list[Metric]:
 
 
 @pytest.mark.parametrize(("asked", "at_least"), [(of_dashboard(), 15), (of_rules(), 15)], ids=["dashboard", "rules"])
-def test_what_is_asked_for_is_told(scraped: list[Metric], asked: list[str], at_least: int) -> None:
+def test_what_is_asked_for_is_reported(scraped: list[Metric], asked: list[str], at_least: int) -> None:
     labels: dict[str, set[str]] = {}
     counted: set[str] = set()
     for family in scraped:

@@ -42,7 +42,7 @@ def open_descriptors(proxy: Proxy) -> int:
 
 
 def is_let_in(client: Wire) -> bool:
-    """Whether a client is served; who is not is told so in memcached's words, and nothing more."""
+    """Whether a client is served; who is not gets an error in memcached's words, and nothing more."""
     # Who was refused may have been closed before this is sent.
     client.try_send(b"version\r\n")
     line = client.line()
@@ -126,9 +126,9 @@ def test_a_number_of_clients_that_does_not_fit_is_lowered_and_said(
     assert len(let_in) == most
     assert open_descriptors(proxy) < 256
     assert counters(proxy)["sessions_refused"] == 400 - most
-    eventually(lambda: "clients were refused" in proxy.output(), "the refusals are told")
-    told = [line for line in proxy.output().splitlines() if "refused" in line]
-    assert len(told) <= 10, "at most one line in a second or so"
+    eventually(lambda: "clients were refused" in proxy.output(), "the refusals are reported")
+    lines = [line for line in proxy.output().splitlines() if "refused" in line]
+    assert len(lines) <= 10, "at most one line in a second or so"
     assert let_in[0].store(b"a", b"1") == b"STORED"
 
 
@@ -180,7 +180,7 @@ def test_a_process_that_runs_out_answers_clients_and_keeps_descriptors_for_serve
     health.assert_alive()
     found = counters(proxy)
     assert found["sessions_refused"] >= 22
-    eventually(lambda: "clients were refused" in proxy.output(), "the refusals are told")
+    eventually(lambda: "clients were refused" in proxy.output(), "the refusals are reported")
     # Whoever leaves makes room for others, once the limit allows it.
     resource.prlimit(proxy.pid, resource.RLIMIT_NOFILE, (hard, hard))
     eventually(lambda: is_let_in(stack.enter_context(Wire(proxy.address))), "clients are let in again")
@@ -245,12 +245,12 @@ def test_servers_that_come_by_a_reload_have_descriptors(stack: ExitStack, many: 
     write(file, 1)
     proxy = stack.enter_context(ConfiguredProxy(file, "--threads", "2", descriptors=(256, 256)))
     proxy.wait_ready(proxy.admin)
-    most = proxy.told("/config")["sessions_max"]
+    most = proxy.reported("/config")["sessions_max"]
     write(file, 20)
     assert proxy.reload()[0] == 200
-    fewer = proxy.told("/config")["sessions_max"]
+    fewer = proxy.reported("/config")["sessions_max"]
     assert 0 < fewer < most
     eventually(lambda: f"is lowered from 10000 to {fewer}:" in proxy.output(), "it is said")
     write(file, 1)
     assert proxy.reload()[0] == 200
-    assert proxy.told("/config")["sessions_max"] == most
+    assert proxy.reported("/config")["sessions_max"] == most

@@ -1,4 +1,4 @@
-"""The first bytes of a connection: clients of other protocols are told so at once, and nobody else notices."""
+"""The first bytes of a connection: clients of other protocols get an error at once, and nobody else notices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_http_client_reads_why(start_proxy: StartProxy) -> None:
     assert counters(proxy)["sessions_refused_http"] == 3
 
 
-def test_it_is_told_wherever_the_first_bytes_are_cut(start_proxy: StartProxy, connect: Connect) -> None:
+def test_it_is_reported_wherever_the_first_bytes_are_cut(start_proxy: StartProxy, connect: Connect) -> None:
     proxy = start_proxy()
     neighbour = connect(proxy.address)
     assert neighbour.store(b"key", b"value") == b"STORED"

@@ -31,7 +31,7 @@ class Neighbour:
     def __init__(self, address: Address, keys: int = 20) -> None:
         self.answered = 0
         # Keys of a server that is away and that have no other.
-        self.may_be_told = b"nothing"
+        self.may_be_reported = b"nothing"
         self.wrong: list[bytes] = []
         self._address, self._keys, self._stop = address, keys, threading.Event()
         self._thread = threading.Thread(target=self._ask)
@@ -59,7 +59,7 @@ class Neighbour:
                 if line.startswith(b"VALUE"):
                     replies.readline()
                     replies.readline()
-                elif not line.startswith(self.may_be_told):
+                elif not line.startswith(self.may_be_reported):
                     self.wrong.append(line)
                 self.answered += 1
 
@@ -195,7 +195,7 @@ def test_malformed_meta_commands_cost_others_nothing(
     if away:
         servers[0].kill()
         is_found_dead(proxy, gone)
-        neighbour.may_be_told = b"SERVER_ERROR down" if replicas == "1" else b"nothing"
+        neighbour.may_be_reported = b"SERVER_ERROR down" if replicas == "1" else b"nothing"
     before = counters(proxy)
     rng = random.Random(f"{replicas} {away}")
     with neighbour:

@@ -107,6 +107,6 @@ def test_one_keys_trouble_is_no_other_clients(
                 assert line.startswith(b"SERVER_ERROR "), line
             else:
                 assert (line, wire.line(), wire.line()) == (value(key).split(b"\r\n")[0], key, b"END")
-    told = counters(proxy)
-    assert told["gets_joined"] > rounds * CLIENTS // 2
-    assert told["requests_failed"] == (0 if reply is in_another_order else rounds)
+    reported = counters(proxy)
+    assert reported["gets_joined"] > rounds * CLIENTS // 2
+    assert reported["requests_failed"] == (0 if reply is in_another_order else rounds)

@@ -135,7 +135,7 @@ def test_port_in_use_is_named(stack: ExitStack, flag: str) -> None:
     assert "end the process that uses it, or give another address" in said
 
 
-def test_what_cannot_be_listened_on_is_told_with_its_own_mend(tmp_path: Path) -> None:
+def test_what_cannot_be_listened_on_is_reported_with_its_own_mend(tmp_path: Path) -> None:
     """Every reason was followed by "is another process using it?"."""
     (tmp_path / "file").write_text("precious")
     for address, mend in [
@@ -234,7 +234,7 @@ def test_servers_are_connected_to_before_anybody_asks(servers: list[Memcached], 
         )
 
 
-def test_a_port_that_the_kernel_chose_is_told(stack: ExitStack, servers: list[Memcached]) -> None:
+def test_a_port_that_the_kernel_chose_is_reported(stack: ExitStack, servers: list[Memcached]) -> None:
     command = [str(weir_binary()), "proxy", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
     proxy = stack.enter_context(Process([*command, "--server", str(servers[0].address)]))
     eventually(lambda: proxy.output().endswith("\n"), "it is ready")

@@ -28,7 +28,7 @@ def pool(servers: list[Address]) -> str:
     return f"[pools.main]\nservers = {[str(server) for server in servers]}\n"
 
 
-def ask_until_told(wires: list[Wire], requests: list[bytes], proxy: Proxy, event: str, server: Address) -> None:
+def ask_until_reported(wires: list[Wire], requests: list[bytes], proxy: Proxy, event: str, server: Address) -> None:
     """All wires ask at once, again and again, until the log has a line."""
 
     is_over = threading.Event()
@@ -42,7 +42,7 @@ def ask_until_told(wires: list[Wire], requests: list[bytes], proxy: Proxy, event
     for thread in asking:
         thread.start()
     try:
-        log.wait_told(proxy, event, server)
+        log.wait_reported(proxy, event, server)
     finally:
         is_over.set()
         for thread in asking:
@@ -61,39 +61,39 @@ def test_each_change_of_state_is_one_line(
     options = engine_options(engine, ("--threads", "2", "--timeout", "2s", *log.OPTIONS))
     proxy = stack.enter_context(ConfiguredProxy(file, *options))
     proxy.wait_ready(proxy.address)
-    log.wait_told(proxy, "listening")
+    log.wait_reported(proxy, "listening")
     for server in (killed, frozen, garbled):
         eventually(lambda server=server: is_read(proxy, server), "it is connected")  # type: ignore[misc]
     keys = keys_by_server(proxy.address, [server.address for server in servers])
     wires = [connect(proxy.address) for _ in range(6)]
 
     servers[0].kill()
-    assert log.wait_told(proxy, "server_down", killed)["why"] in ("unreachable", "closes")
+    assert log.wait_reported(proxy, "server_down", killed)["why"] in ("unreachable", "closes")
     stack.enter_context(Memcached(address=killed))
-    log.wait_told(proxy, "server_up", killed)
+    log.wait_reported(proxy, "server_up", killed)
 
     servers[1].freeze()
-    ask_until_told(wires, [b"get " + keys[1][0]], proxy, "server_marked_down", frozen)
+    ask_until_reported(wires, [b"get " + keys[1][0]], proxy, "server_marked_down", frozen)
     servers[1].thaw()
-    log.wait_told(proxy, "server_up", frozen)
+    log.wait_reported(proxy, "server_up", frozen)
 
     faulty.turn_bad(Misbehaviour.ANSWERS_GARBAGE)
-    ask_until_told(wires, [b"get " + keys[2][0]], proxy, "server_down", garbled)
-    assert log.told(proxy, "server_down", garbled)[0]["why"] == "garbage"
+    ask_until_reported(wires, [b"get " + keys[2][0]], proxy, "server_down", garbled)
+    assert log.reported(proxy, "server_down", garbled)[0]["why"] == "garbage"
     faulty.turn_good()
-    log.wait_told(proxy, "server_up", garbled)
+    log.wait_reported(proxy, "server_up", garbled)
 
     file.write_text("nonsense")
     proxy.signal(signal.SIGHUP)
-    assert "weir.toml:1" in log.wait_told(proxy, "reload_refused")["reason"]
+    assert "weir.toml:1" in log.wait_reported(proxy, "reload_refused")["reason"]
     file.write_text(pool([killed, frozen]))
     proxy.signal(signal.SIGHUP)
-    assert log.wait_told(proxy, "reloaded")["generation"] == 2
+    assert log.wait_reported(proxy, "reloaded")["generation"] == 2
     proxy.signal(signal.SIGTERM)
     assert proxy.wait() == 0, proxy.output()
 
     lines = log.count(proxy)
-    # Every thread has connections of its own. The first that is replaced is told at once, the others at the end.
+    # Every thread has connections of its own. The first that is replaced is reported at once, the others at the end.
     assert lines.pop(("connection_replaced", str(garbled))) in (1, 2), proxy.output()
     # On a busy machine one of them may be taken for dead: the server went on, and answered on another one long before.
     assert lines.pop(("connection_replaced", str(frozen)), 0) <= 2, proxy.output()
@@ -128,13 +128,13 @@ def test_a_copy_that_misses_writes_is_stale_and_fresh_again(
     eventually(lambda: is_read(proxy, address), "it is connected")
     wires = [connect(proxy.address) for _ in range(4)]
     servers[1].kill()
-    log.wait_told(proxy, "server_down", address)
+    log.wait_reported(proxy, "server_down", address)
     for number in range(40):
         # While not every thread knows that it is down a write may fail.
         wires[number % 4].store(b"key:%d" % number, b"value")
-    log.wait_told(proxy, "server_stale", address)
+    log.wait_reported(proxy, "server_stale", address)
     stack.enter_context(Memcached(address=address))
-    log.wait_told(proxy, "server_fresh", address)
+    log.wait_reported(proxy, "server_fresh", address)
     eventually(lambda: is_read(proxy, address), "it is read")
     proxy.signal(signal.SIGTERM)
     assert proxy.wait() == 0, proxy.output()
@@ -197,11 +197,11 @@ def test_a_flapping_server_does_not_fill_the_log(start_proxy: StartProxy, connec
     violations = counters(proxy)["server_violations"]
     proxy.signal(signal.SIGTERM)
     assert proxy.wait() == 0
-    replaced = log.told(proxy, "connection_replaced", address)
+    replaced = log.reported(proxy, "connection_replaced", address)
     assert sum(1 + line.get("more", 0) for line in replaced) == violations, "all are counted"
     # The first one, and the last one with the number of the others.
     assert len(replaced) == 2, proxy.output()
-    assert len(log.told(proxy, "server_down", address)) <= 10
+    assert len(log.reported(proxy, "server_down", address)) <= 10
     assert "\x1b" not in proxy.output()
 
 
@@ -233,7 +233,7 @@ def test_a_proxy_whose_servers_are_all_down_is_not_ready(
 
 
 @pytest.mark.every_engine
-def test_a_proxy_that_is_told_to_stop_is_not_ready_and_serves_for_a_while(
+def test_a_proxy_that_is_asked_to_stop_is_not_ready_and_serves_for_a_while(
     start_proxy: StartProxy, connect: Connect
 ) -> None:
     """It refused clients at once that a balancer went on sending, which had not asked again yet."""
@@ -247,7 +247,7 @@ def test_a_proxy_that_is_told_to_stop_is_not_ready_and_serves_for_a_while(
     new = connect(proxy.address)
     assert new.store(b"key", b"value") == b"STORED"
     old.in_step()
-    assert not log.told(proxy, "draining")
+    assert not log.reported(proxy, "draining")
     assert proxy.wait() == 0
     assert time.monotonic() - began >= 2.9
     assert new.ended()
@@ -256,7 +256,7 @@ def test_a_proxy_that_is_told_to_stop_is_not_ready_and_serves_for_a_while(
 
 @pytest.mark.every_engine
 def test_statistics_that_are_refused_are_counted(start_proxy: StartProxy, connect: Connect) -> None:
-    """A client that was told `SERVER_ERROR stats busy` stood in no number."""
+    """A client that got `SERVER_ERROR stats busy` stood in no number."""
     proxy = start_proxy("--threads", "1")
     wires = [connect(proxy.address) for _ in range(40)]
     for wire in wires:
@@ -272,6 +272,6 @@ def test_statistics_that_are_refused_are_counted(start_proxy: StartProxy, connec
 def test_a_second_signal_ends_a_proxy_that_waits(start_proxy: StartProxy) -> None:
     proxy = start_proxy("--drain-delay", "1h", *log.OPTIONS)
     proxy.signal(signal.SIGTERM)
-    log.wait_told(proxy, "stopping")
+    log.wait_reported(proxy, "stopping")
     proxy.signal(signal.SIGTERM)
     assert proxy.wait() == 1

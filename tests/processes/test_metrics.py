@@ -50,7 +50,7 @@ def test_no_metric_stands_twice_and_each_follows_the_rules(start_proxy: StartPro
     assert complaints(proxy.http("/metrics")) == ""
 
 
-def told(proxy: Proxy, name: str, **labels: str) -> float:
+def reported(proxy: Proxy, name: str, **labels: str) -> float:
     """The value of one sample of the page."""
     for family in text_string_to_metric_families(proxy.http("/metrics")):
         for sample in family.samples:
@@ -60,47 +60,49 @@ def told(proxy: Proxy, name: str, **labels: str) -> float:
 
 
 @pytest.mark.every_engine
-def test_a_dead_server_is_told_and_a_pool_of_dead_servers(start_proxy: StartProxy, servers: list[Memcached]) -> None:
+def test_a_dead_server_is_reported_and_a_pool_of_dead_servers(
+    start_proxy: StartProxy, servers: list[Memcached]
+) -> None:
     proxy = start_proxy()
     names = [str(server.address) for server in servers]
 
     def down() -> list[float]:
-        return [told(proxy, "weir_server_down", server=name) for name in names]
+        return [reported(proxy, "weir_server_down", server=name) for name in names]
 
     eventually(lambda: down() == [0, 0, 0], "no server is down")
-    assert told(proxy, "weir_pool_servers", pool="main") == 3
-    assert told(proxy, "weir_pool_servers_down", pool="main") == 0
+    assert reported(proxy, "weir_pool_servers", pool="main") == 3
+    assert reported(proxy, "weir_pool_servers_down", pool="main") == 0
     servers[1].kill()
     eventually(lambda: down() == [0, 1, 0], "the server that was killed is down, and no other")
-    assert told(proxy, "weir_pool_servers_down", pool="main") == 1
-    assert told(proxy, "weir_server_up", server=names[1]) == 0
+    assert reported(proxy, "weir_pool_servers_down", pool="main") == 1
+    assert reported(proxy, "weir_server_up", server=names[1]) == 0
     servers[0].kill()
     servers[2].kill()
-    eventually(lambda: told(proxy, "weir_pool_servers_down", pool="main") == 3, "all servers of the pool are down")
+    eventually(lambda: reported(proxy, "weir_pool_servers_down", pool="main") == 3, "all servers of the pool are down")
 
 
-def test_a_refused_configuration_is_told_until_one_is_accepted(stack: ExitStack, tmp_path: Path) -> None:
+def test_a_refused_configuration_is_reported_until_one_is_accepted(stack: ExitStack, tmp_path: Path) -> None:
     file = tmp_path / "weir.toml"
     good = f'[pools.main]\nservers = ["{Address.free()}"]\n'
     file.write_text(good)
     proxy = stack.enter_context(ConfiguredProxy(file))
     proxy.wait_ready(proxy.admin)
-    assert told(proxy, "weir_config_refused") == 0
+    assert reported(proxy, "weir_config_refused") == 0
     file.write_text("[pools.main]\nservers = 3\n")
     assert proxy.reload()[0] == 422
-    assert told(proxy, "weir_config_refused") == 1
-    assert told(proxy, "weir_pool_servers", pool="main") == 1
+    assert reported(proxy, "weir_config_refused") == 1
+    assert reported(proxy, "weir_pool_servers", pool="main") == 1
     file.write_text(good)
     assert proxy.reload()[0] == 200
-    assert told(proxy, "weir_config_refused") == 0
-    assert told(proxy, "weir_reloads_refused_total") == 1
+    assert reported(proxy, "weir_config_refused") == 0
+    assert reported(proxy, "weir_reloads_refused_total") == 1
 
 
-def test_what_is_bounded_is_told_beside_its_bound(start_proxy: StartProxy, connect: Connect) -> None:
+def test_what_is_bounded_is_reported_beside_its_bound(start_proxy: StartProxy, connect: Connect) -> None:
     proxy = start_proxy("--max-connections", "77", "--buffer-limit", "64m")
     wire = connect(proxy.address)
     wire.store(b"key", b"value")
-    assert told(proxy, "weir_sessions") == 1
-    assert told(proxy, "weir_sessions_max") == 77
-    assert told(proxy, "weir_buffer_limit_bytes") == 64 << 20
-    assert told(proxy, "weir_buffered_bytes") < 64 << 20
+    assert reported(proxy, "weir_sessions") == 1
+    assert reported(proxy, "weir_sessions_max") == 77
+    assert reported(proxy, "weir_buffer_limit_bytes") == 64 << 20
+    assert reported(proxy, "weir_buffered_bytes") < 64 << 20

@@ -28,7 +28,7 @@ def slow(stack: ExitStack, servers: list[Memcached]) -> FaultyServer:
 def test_silent_writes_behind_their_own_pipeline_are_carried_out(
     start_proxy: StartProxy, connect: Connect, slow: FaultyServer
 ) -> None:
-    """They were given up when the pipeline took longer than a timeout, and nobody was told."""
+    """They were given up when the pipeline took longer than a timeout, and nobody learned of it."""
     proxy = start_proxy(*TIMEOUT, in_front_of=[slow.address])
     wire = connect(proxy.address)
     keys = [b"key:%d" % number for number in range(500)]

@@ -174,7 +174,7 @@ def test_what_needs_a_restart_is_said_and_stays(
 
 
 @pytest.mark.every_engine
-def test_what_is_in_force_is_told_everywhere(
+def test_what_is_in_force_is_reported_everywhere(
     start_configured: StartConfigured, servers: list[Memcached], connect: Connect
 ) -> None:
     text = pool("main", [servers[0].address])
@@ -296,7 +296,7 @@ def keys_read(wire: Wire) -> int:
     """Keys that clients have asked for so far. A loop that gets no CPU for seconds is busy, and is asked again."""
     found: dict[bytes, bytes] = {}
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         wire.send(b"stats\r\n")
         lines = iter(wire.line, b"END")
         line = next(lines)
@@ -305,12 +305,12 @@ def keys_read(wire: Wire) -> int:
         found.update(dict(stat.split(b" ")[1:3] for stat in (line, *lines)))
         return True
 
-    eventually(is_told, "the statistics are told")
+    eventually(is_reported, "the statistics are reported")
     return int(found[b"cmd_get"])
 
 
 class Load(Process):
-    """Verified load until it is told to stop."""
+    """Verified load until it is stopped."""
 
     def __init__(self, target: Address, record: Path) -> None:
         command = [str(weir_binary()), "load", "--target", str(target), "--connections", "16", "--depth", "4"]

@@ -14,7 +14,7 @@ from tests.harness.wire import Wire
 
 
 class OldServer(FaultyServer):
-    """A memcached that says it is of 2013."""
+    """A memcached that says it was made in 2013."""
 
     def said(self, reply: bytes) -> bytes:
         return re.sub(rb"^VERSION .*\r$", b"VERSION 1.4.15\r", reply, flags=re.MULTILINE)

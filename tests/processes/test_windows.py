@@ -36,14 +36,14 @@ def windows(proxy: Proxy, since: int = 0) -> list[dict[str, Any]]:
     return found
 
 
-def until_told(proxy: Proxy, requests: int) -> list[dict[str, Any]]:
+def until_reported(proxy: Proxy, requests: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         found[:] = windows(proxy)
         return bool(sum(window["requests"] for window in found) >= requests)
 
-    eventually(is_told, f"{requests} requests are in windows")
+    eventually(is_reported, f"{requests} requests are in windows")
     return found
 
 
@@ -76,7 +76,7 @@ def check_records(records: list[dict[str, Any]]) -> None:
 def test_windows_hold_what_the_client_sent(start_proxy: StartProxy, connect: Connect, engine: str) -> None:
     proxy = start_proxy("--threads", "2")
     traffic(connect(proxy.address))
-    found = until_told(proxy, REQUESTS)
+    found = until_reported(proxy, REQUESTS)
     check_records(found)
     assert summed(found, "requests") == summed(found, "counters", "requests") == REQUESTS
     assert summed(found, "operations", "set", "requests") == SETS
@@ -148,7 +148,7 @@ def test_the_file_has_every_second_to_the_last(start_proxy: StartProxy, connect:
     proxy = start_proxy("--windows", str(file))
     wire = connect(proxy.address)
     traffic(wire)
-    until_told(proxy, REQUESTS)
+    until_reported(proxy, REQUESTS)
     traffic(wire)
     wire.close()
     proxy.signal(signal.SIGTERM)

@@ -237,7 +237,7 @@ def test_flush_all_is_refused_as_by_a_memcached_that_forbids_it(
 
 
 def test_a_client_that_finishes_while_its_session_is_paused_is_closed(subject: Address, connect: Connect) -> None:
-    """Regression: the end of the stream came while nothing was read, and was not told again when reading went on."""
+    """Regression: the end of the stream came while nothing was read, and not reported again when reading went on."""
     for count in (1024, 1025, 3000):
         wire = connect(subject)
         wire.send(b"mn\r\n" * count)

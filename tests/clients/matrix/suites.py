@@ -167,7 +167,7 @@ def run_meta_memcache(address: Address) -> Results:
 
 
 def run_pylibmc_own(address: Address) -> Results:
-    # test_autoconf asks 127.0.0.1:11211 whatever it is told, for a command that memcached does not have.
+    # test_autoconf asks 127.0.0.1:11211 whatever it is given, for a command that memcached does not have.
     arguments = ["--ignore=tests/test_autoconf.py", "-p", "text_protocol", "tests"]
     plugins = str(SOURCES / "python")
     environment = {"MEMCACHED_HOST": address.host, "MEMCACHED_PORT": str(address.port), "PYTHONPATH": plugins}

@@ -9,8 +9,8 @@ if (port === undefined) {
   console.error("usage: node flows.js HOST PORT");
   process.exit(2);
 }
-// `keyCompression`: the client would send a hash in place of a long key. A value that is too large it refuses itself; told not
-// to (`maxValue`), it takes the server's SERVER_ERROR for the loss of the server, whichever that is.
+// `keyCompression`: the client would send a hash in place of a long key. A value that is too large it refuses itself.
+// Set not to refuse it (`maxValue`), it takes the server's SERVER_ERROR for the loss of the server, whichever error that is.
 const client = new Memcached(`${host}:${port}`, { timeout: 20_000, retries: 0, poolSize: 8, keyCompression: false });
 
 /** The client has no such call, or it does not work against any server. */

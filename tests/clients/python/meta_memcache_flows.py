@@ -198,7 +198,7 @@ def flows(client: Any) -> dict[str, Callable[[], None]]:
         equal(client.get("Bücher"), None)
 
     def stale_items() -> None:
-        """One reader is told to fetch anew, the others get the stale value until it has."""
+        """One reader is asked to fetch anew, the others get the stale value until it has."""
         policy = StalePolicy(mark_stale_on_deletion_ttl=TTL_S)
         put("stale:key", b"old")
         equal(client.delete("stale:key", stale_policy=policy), True)
@@ -207,7 +207,7 @@ def flows(client: Any) -> dict[str, Callable[[], None]]:
         equal(client.get("stale:key"), b"new")
 
     def leases() -> None:
-        """One of those who miss is told so at once; the others wait for its value."""
+        """One of those who miss learns it at once; the others wait for its value."""
         policy = LeasePolicy(ttl=TTL_S, miss_retries=1000)
         for key in ("lease:key", "lease:Bücher"):
             equal(client.get_or_lease(key, policy), None)
