@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -74,10 +75,12 @@ PEERS = {"nutcracker": "twemproxy", "haproxy": "HAProxy"}
 def losses(counted: Sequence[Record], cells: Sequence[Cell]) -> list[str]:
     """Where a peer is better at the median, and which of our own targets are missed."""
     said = " ".join(lost_to(peer, counted, cells) for peer in PEERS)
-    return [
+    return textwrap.wrap(
         f"{said} Weir was to reach more than parity in places: the run's own table has all {len(TARGETS)} targets, met "
-        "and missed."
-    ]
+        "and missed.",
+        120,
+        break_on_hyphens=False,
+    )
 
 
 def lost_to(peer: str, counted: Sequence[Record], cells: Sequence[Cell]) -> str:

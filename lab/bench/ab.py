@@ -1,4 +1,4 @@
-"""How often `weir-lab ab` is right, by real recordings under a disturber; docs/ab.md has the results.
+"""How often `weir-lab ab` is right, by real recordings under a disturber; docs/measure/ab.md has the results.
 
     .venv/bin/python lab/bench/ab.py record FOLDER                  200 windows of 60 s of A against A: three and a half hours
     .venv/bin/python lab/bench/ab.py record FOLDER --windows 5      a quick look; the same command goes on where it ended

@@ -1,4 +1,4 @@
-"""Sweeps made of numbers that are known, in the shapes of docs/formats.md."""
+"""Sweeps made of numbers that are known, in the shapes of docs/reference/formats.md."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def ended(lives: list[list[Pair]], rule: Rule) -> Outcome:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Pieces of A against A on a machine with a neighbour in bursts, as lab/bench/ab.py recorded them: docs/ab.md says where and when."""
+    """Pieces of A against A on a machine with a neighbour in bursts, by lab/bench/ab.py (docs/measure/ab.md says where)."""
 
     first: NDArray[np.float64]
     """Log throughput of the first piece of each pair, lives by pairs."""

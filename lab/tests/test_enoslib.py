@@ -113,7 +113,7 @@ def test_a_provider_is_asked_and_its_failure_is_reported(tmp_path: Path, monkeyp
     (tmp_path / "hosts.toml").unlink()
     assert "has no provider G5k" in str(invoke(tmp_path, ASKED.replace("Static", "G5k")).exception)
     assert "gave no machines" in str(invoke(tmp_path, ASKED.replace("resources", "else")).exception)
-    assert "docs/testbeds.md" in str(invoke(tmp_path, ASKED.replace("Static", "Nothing")).exception)
+    assert "docs/measure/testbeds.md" in str(invoke(tmp_path, ASKED.replace("Static", "Nothing")).exception)
 
 
 def test_without_enoslib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

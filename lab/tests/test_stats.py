@@ -64,7 +64,7 @@ def test_too_few_or_unreal_values_are_refused(values: list[float]) -> None:
 
 
 def test_windows_of_a_run_are_no_replicates() -> None:
-    """Row four of the table in docs/method.md: pooled windows promise 95 % and hold about half of the time."""
+    """Row four of the table in docs/measure/method.md: pooled windows promise 95 % and hold about half of the time."""
     rng = np.random.default_rng(1)
     trials, runs, windows, correlation = 1000, 5, 60, 0.5
     noise = rng.normal(0.0, 3.0, (trials, runs, windows))

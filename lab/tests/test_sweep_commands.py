@@ -1,4 +1,4 @@
-"""`weir-lab changes` and `precision` on a sweep whose truth is known: the methods that docs/method.md names are reached by commands."""
+"""`weir-lab changes` and `precision` on a sweep whose truth is known: commands reach the methods of docs/measure/method.md."""
 
 from __future__ import annotations
 

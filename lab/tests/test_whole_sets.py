@@ -206,7 +206,7 @@ def test_a_chart_tells_each_value_and_keeps_its_ticks_apart() -> None:
 
 
 def test_every_key_of_a_set_is_documented_and_no_other() -> None:
-    page = (STUDIES.parent / "docs" / "whole-studies.md").read_text()
+    page = (STUDIES.parent / "docs" / "measure" / "whole-studies.md").read_text()
     rows = [row.split(" | ")[0] for row in page.splitlines() if row.startswith("| `")]
     documented = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
     models = (StudySet, SectionSpec, Claim)

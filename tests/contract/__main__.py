@@ -1,7 +1,7 @@
-"""Prints the table of docs/commands.md, or writes it.
+"""Prints the table of docs/reference/commands.md, or writes it.
 
 .venv/bin/python -m tests.contract            print
-.venv/bin/python -m tests.contract --write    write docs/commands.md
+.venv/bin/python -m tests.contract --write    write docs/reference/commands.md
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tests.harness.processes import ROOT
 
 from .table import generate
 
-DOCUMENT = ROOT / "docs" / "commands.md"
+DOCUMENT = ROOT / "docs" / "reference" / "commands.md"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Print what every command does, or write it to docs/commands.md.")
-    parser.add_argument("--write", action="store_true", help="write docs/commands.md")
+    parser = argparse.ArgumentParser(description="Print what every command does, or write docs/reference/commands.md.")
+    parser.add_argument("--write", action="store_true", help="write docs/reference/commands.md")
     text = generate()
     if parser.parse_args().write:
         DOCUMENT.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""docs/commands.md is what the processes do, and it leaves nothing out."""
+"""docs/reference/commands.md is what the processes do, and it leaves nothing out."""
 
 from __future__ import annotations
 

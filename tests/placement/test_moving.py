@@ -1,4 +1,4 @@
-"""The example of docs/moving.md is what the commands do."""
+"""The example of docs/operate/moving.md is what the commands do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.harness.processes import LIVENESS_S, ROOT, Memcached, Proxy, weir_binary
 
-PAGE = (ROOT / "docs" / "moving.md").read_text()
+PAGE = (ROOT / "docs" / "operate" / "moving.md").read_text()
 
 
 def block(language: str) -> str:

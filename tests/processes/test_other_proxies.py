@@ -181,7 +181,7 @@ def test_in_front_of_weir(
 def test_two_replicas_behind_two_twemproxies(
     start_proxy: StartProxy, servers: list[Memcached], stack: ExitStack, connect: Connect, tmp_path: Path
 ) -> None:
-    """Both have each key. (What repairs copies needs meta commands: docs/placement.md.)"""
+    """Both have each key. (What repairs copies needs meta commands: docs/understand/placement.md.)"""
     addresses: list[Address] = []
     for server in servers[:2]:
         twemproxy = stack.enter_context(Twemproxy(tmp_path, [server.address], "timeout: 20000"))

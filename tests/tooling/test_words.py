@@ -156,9 +156,9 @@ def test_an_exception_that_excepts_nothing_fails(check: Check) -> None:
 def test_a_word_of_ours_without_a_row_in_the_glossary_fails(check: Check) -> None:
     rules = RULES.replace('say = "separate"\n', 'say = "separate"\nterms = ["bulk connection", "way"]\n')
     glossary = "| word | meaning |\n|---|---|\n| link, way | between |\n"
-    status, problems = check({"scripts/words.toml": rules, "docs/glossary.md": glossary})
+    status, problems = check({"scripts/words.toml": rules, "docs/reference/glossary.md": glossary})
     assert (status, len(problems)) == (1, 1)
-    assert "docs/glossary.md: has no row for 'bulk connection'" in problems[0]
+    assert "docs/reference/glossary.md: has no row for 'bulk connection'" in problems[0]
 
 
 def test_wrapped_pages_keep_their_words_tables_and_code(run_script: RunScript, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-//! What a run found: as a record (`docs/formats.md`, `weir.load/1`) and as a table (`summary`).
+//! What a run found: as a record (`docs/reference/formats.md`, `weir.load/1`) and as a table (`summary`).
 //!
 //! `bottleneck` says who set the pace: generator, target or neither; `thresholds` are conditions under which a run fails;
 //! `progress` is what is shown meanwhile.

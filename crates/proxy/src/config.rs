@@ -136,7 +136,7 @@ impl Config {
     /// Why a configuration that was read again cannot be gone by, if it cannot.
     pub(crate) fn refusal(&self, read: &Self) -> Option<String> {
         let changes = self.is_replicated() != read.is_replicated();
-        // Writes in service are in no order yet, or waited for by nobody; docs/engines.md.
+        // Writes in service are in no order yet, or waited for by nobody; docs/understand/engines.md.
         if changes && self.settings.engine != Engine::Event {
             return Some(format!(
                 "engine {} cannot change between one replica and several while it serves; restart the proxy",

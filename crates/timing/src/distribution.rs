@@ -42,7 +42,7 @@ pub struct Distribution {
 
 const _: () = assert!(std::mem::offset_of!(Distribution, buckets) + Buckets::USUAL_BYTES <= 64);
 
-/// A [`Distribution`] as it is written into records: see `docs/formats.md`. Times are in nanoseconds.
+/// A [`Distribution`] as it is written into records: see `docs/reference/formats.md`. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DistributionReport {
     /// Recorded times.

@@ -4,7 +4,7 @@
 //! a clock, so that a simulated run and a real one are measured by the same code.
 //!
 //! Start at [`Recorder`], which one event loop owns and tells of every answered request; it hands out a [`Report`],
-//! the reports of several loops merge into one, and its parts serialize as `docs/formats.md` says. Below it:
+//! the reports of several loops merge into one, and its parts serialize as `docs/reference/formats.md` says. Below it:
 //!
 //! | file | holds |
 //! |---|---|

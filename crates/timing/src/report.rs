@@ -5,7 +5,7 @@ use crate::stamps::Stage;
 use crate::window::{ClosedWindows, Window, WindowCounts};
 use crate::{Distribution, Operation, Outcome, Stamps};
 
-/// What one loop, or several together, have measured. Its parts serialize as they stand in `docs/formats.md`.
+/// What one loop, or several together, have measured. Its parts serialize as they stand in `docs/reference/formats.md`.
 ///
 /// The default report is that of no loop at all; merging anything into it gives that thing.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The configuration file: pools by name, prefixes that lead to them, and settings of the proxy, as TOML.
 //!
 //! [`read`] makes a checked [`Config`] of a file, or says in which line it is wrong. [`FileTable`] is the schema;
-//! `weir convert` writes it. docs/configuration.md tells of it.
+//! `weir convert` writes it. docs/reference/configuration.md tells of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

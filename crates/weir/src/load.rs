@@ -82,7 +82,7 @@ pub(crate) struct LoadArgs {
     /// Write the response times of every second to this file, in HdrHistogram's log format
     #[arg(long, value_name = "FILE")]
     hdr: Option<PathBuf>,
-    /// Write the record (docs/formats.md, weir.load/1) to this file; `-` is standard output
+    /// Write the record (docs/reference/formats.md, weir.load/1) to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     // The heading of a group goes on to the end: this one comes last.

@@ -1,4 +1,4 @@
-//! The words for what happened to a proxy: one line for each notice. docs/operations.md lists them, with what to do.
+//! The words for what happened to a proxy: one line for each notice. docs/operate/operations.md lists them, with what to do.
 
 use std::time::Duration;
 use tracing::{error, info, warn};
@@ -157,14 +157,14 @@ fn say_server(server: &str, what: &ServerNotice, more: u64) {
             why = "login",
             more,
             "server {server} wants a login (memcached -Y), and Weir has none: nothing is sent there; start it without -Y, or take it out \
-             (docs/security.md)"
+             (docs/operate/security.md)"
         ),
         N::QuestionUnknown => info!(
             event = "question_unknown",
             server,
             more,
             "server {server} closes connections at a question of Weir's own (version, stats settings), as twemproxy does: it is used without \
-             (docs/placement.md)"
+             (docs/understand/placement.md)"
         ),
         N::DeadConnection => warn!(
             event = "connection_replaced",

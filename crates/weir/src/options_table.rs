@@ -1,4 +1,4 @@
-//! The table of options in docs/configuration.md, made from the rows of the settings and the description that parses the command line.
+//! The table of options in docs/reference/configuration.md, made from the rows of the settings and the description that parses the command line.
 //! `WEIR_WRITE_DOCS=1 cargo test -p weir options_table` writes it anew.
 
 use std::fmt::Write as _;
@@ -62,7 +62,7 @@ fn table() -> String {
 
 #[test]
 fn the_table_of_the_documentation_is_this_one() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
     let page = std::fs::read_to_string(&path).expect("the page is there");
     let (before, rest) = page.split_once(BEGIN).expect("the page has a mark where the table begins");
     let (written, after) = rest.split_once(END).expect("the page has a mark where the table ends");

@@ -19,7 +19,7 @@ pub(crate) struct PoolArgs {
     servers: Vec<String>,
     #[command(flatten)]
     placing: Flags<PoolSettings>,
-    /// Take pools, routes and settings from this file instead (docs/configuration.md; `weir check` checks it)
+    /// Take pools, routes and settings from this file instead (docs/reference/configuration.md; `weir check` checks it)
     #[arg(long, value_name = "FILE", env = "WEIR_CONFIG")]
     config: Option<PathBuf>,
     /// Which of the file's pools takes the keys that no route takes; by default the file's `default`, or its only one

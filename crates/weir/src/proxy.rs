@@ -15,7 +15,7 @@ use weir_proxy::{Config, ConfigError, Layer, Settings};
 Example: weir proxy --listen 127.0.0.1:21211 --server 127.0.0.1:11211 --server 127.0.0.1:11212 --admin 127.0.0.1:21280
 
 Flags come before the environment, the environment before the file of --config, and the file before the defaults
-(docs/configuration.md).
+(docs/reference/configuration.md).
 
 SIGTERM and SIGINT stop it: no more clients are accepted, what was taken is answered, and it ends with status 0. A second signal ends
 it at once.

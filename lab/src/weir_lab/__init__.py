@@ -13,7 +13,7 @@ Five packages and the command line; imports go one way (tests/test_arrows.py), f
 Each names its modules at its head.
 
 Leaves out: the proxy and the load generator, which are Rust; they meet the lab at the command line, the admin port and the
-record formats (docs/formats.md). Read `design.Study` first.
+record formats (docs/reference/formats.md). Read `design.Study` first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-//! `GET /snapshot`: `weir.proxy/1` of `docs/formats.md`.
+//! `GET /snapshot`: `weir.proxy/1` of `docs/reference/formats.md`.
 
 use crate::{
     admin::reporter::Reporter,

@@ -1,4 +1,4 @@
-//! The engines: how requests are served (`docs/engines.md`), from the threads that read clients to the last written reply.
+//! The engines: how requests are served (`docs/understand/engines.md`), from the threads that read clients to the last written reply.
 //!
 //! | room | holds |
 //! |---|---|

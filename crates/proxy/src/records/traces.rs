@@ -1,4 +1,4 @@
-//! The file of `--trace`: a header and a line per sampled request, `weir.trace/1` of `docs/formats.md`.
+//! The file of `--trace`: a header and a line per sampled request, `weir.trace/1` of `docs/reference/formats.md`.
 
 use crate::{
     process::clock::{self, Clock},

@@ -7,7 +7,7 @@ use crate::hash::KeyHash::{
     OneAtATime, Xxh3,
 };
 
-/// The rule that places keys on servers. `docs/placement.md` tells which fleet each is for.
+/// The rule that places keys on servers. `docs/understand/placement.md` tells which fleet each is for.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// The key's hash modulo the number of servers, in configured order. Adding a server moves nearly every key.

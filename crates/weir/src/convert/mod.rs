@@ -26,7 +26,7 @@ const BYTES_MAX: u64 = 16 << 20;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Prints TOML for `weir proxy --config`. Settings without an equal are named in comments; where keys would move, or where
-the file is wrong, there is no output and the status is 2. docs/moving.md tells what becomes of what.")]
+the file is wrong, there is no output and the status is 2. docs/operate/moving.md tells what becomes of what.")]
 pub(crate) struct ConvertArgs {
     #[command(subcommand)]
     from: From,

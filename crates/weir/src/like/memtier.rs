@@ -11,7 +11,7 @@ pub(super) fn translate(words: &[String]) -> Result<Translation, String> {
     keys(&given, &mut line)?;
     if let Some(file) = given.get("json-out-file") {
         line.flag("--json", file);
-        line.note("--json-out-file is written as weir.load/1 (docs/formats.md), not in memtier's own format");
+        line.note("--json-out-file is written as weir.load/1 (docs/reference/formats.md), not in memtier's own format");
     }
     if let Some(prefix) = given.get("hdr-file-prefix") {
         line.flag("--hdr", format!("{prefix}.hlog"));

@@ -1,4 +1,4 @@
-//! What is the bottleneck now: one rule, written down in `docs/timing.md`.
+//! What is the bottleneck now: one rule, written down in `docs/understand/timing.md`.
 
 use serde_json::Value;
 

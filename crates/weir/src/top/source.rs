@@ -19,7 +19,7 @@ pub(super) enum News {
 pub(super) struct Second {
     /// The admin port.
     pub(super) admin: String,
-    /// `weir.window/1` of docs/formats.md.
+    /// `weir.window/1` of docs/reference/formats.md.
     pub(super) window: Value,
     /// What is in force: `/config`.
     pub(super) config: Value,

@@ -195,7 +195,7 @@ def subject_doubts(study: Study) -> list[str]:
     found = []
     for name, subject in study.subjects.items():
         for slip, near in unknown_names(subject).items():
-            meant = f": did you mean {near}?" if near else "; docs/own-system.md lists what is filled in"
+            meant = f": did you mean {near}?" if near else "; docs/measure/own-system.md lists what is filled in"
             found.append(f"subjects.{name}: {slip} is left as it is{meant}")
     return found
 

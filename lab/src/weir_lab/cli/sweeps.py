@@ -35,7 +35,9 @@ RUNS = Path("runs")
 
 
 def run(
-    study_path: Annotated[Path, typer.Argument(metavar="STUDY", help="Study file (TOML); docs/lab.md lists its keys")],
+    study_path: Annotated[
+        Path, typer.Argument(metavar="STUDY", help="Study file (TOML); docs/measure/lab.md lists its keys")
+    ],
     out: Annotated[Path | None, typer.Option(help="Folder of the sweep; runs/NAME of the study by default")] = None,
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
     memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
@@ -43,7 +45,9 @@ def run(
     only: Annotated[str | None, typer.Option(help=ONLY_HELP)] = None,
     testbed: Annotated[
         TestbedKind | None,
-        typer.Option(help="Where the roles run, whatever the study says; docs/testbeds.md tells what each needs"),
+        typer.Option(
+            help="Where the roles run, whatever the study says; docs/measure/testbeds.md tells what each needs"
+        ),
     ] = None,
     hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
     profile: Annotated[

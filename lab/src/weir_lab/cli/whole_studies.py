@@ -32,7 +32,7 @@ def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A set in the folder of studies: s1 to s5, own")],
     pace: Annotated[str, typer.Option(help=PACE_HELP)] = "quick",
     testbed: Annotated[
-        TestbedKind, typer.Option(help="Where the roles run; docs/testbeds.md tells what each needs")
+        TestbedKind, typer.Option(help="Where the roles run; docs/measure/testbeds.md tells what each needs")
     ] = TestbedKind.LOCAL,
     out: Annotated[
         Path | None, typer.Option(help="Folder of runs and report; runs/NAME-PACE-TESTBED by default")

@@ -1,7 +1,7 @@
 //! What can be set for a proxy, and what is in force.
 //!
 //! ```text
-//!   table.rs, a row per setting ──▶ flags, variables, keys of the file, their checks (crates/weir); docs/configuration.md
+//!   table.rs, a row per setting ──▶ flags, variables, keys of the file, their checks (crates/weir); docs/reference/configuration.md
 //!
 //!   flags, variables ┐  Layer   ┌──────────┐  Config::new  ┌────────┐
 //!   the file         ├─────────▶│ Settings │──────────────▶│ Config │──▶ /config, stats settings, what a reload reports

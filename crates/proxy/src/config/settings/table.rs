@@ -2,7 +2,7 @@
 //!
 //! A row is the help text, the name in the file, the kind of its values, and the columns of [`Setting`] that it needs. From it come
 //! the flag `--some-name`, the variable `WEIR_SOME_NAME`, the key `some_name` of the file, `/config`, `stats settings`, what a reload
-//! reports, and the table of docs/configuration.md (`WEIR_WRITE_DOCS=1 cargo test -p weir options_table`). What is to be done with a
+//! reports, and the table of docs/reference/configuration.md (`WEIR_WRITE_DOCS=1 cargo test -p weir options_table`). What is to be done with a
 //! setting is said elsewhere, where its value is used: look for its name.
 
 use super::{
@@ -86,9 +86,9 @@ settings! {
         /// Where /metrics, /snapshot, /ready and /reload are answered, as HOST:PORT; nowhere by default
         admin: Maybe<Port> {},
         /// Names by which the admin port may be asked, beside addresses, localhost and names without a dot; commas between several
-        /// (docs/operations.md)
+        /// (docs/operate/operations.md)
         admin_host: Hosts {},
-        /// How requests are served (docs/engines.md)
+        /// How requests are served (docs/understand/engines.md)
         engine: Choice<Engine> { default: "event", value: "NAME", lists_words: true },
         /// Event loops; by default one for each core that the process may use
         threads: Loops { least: "1", most: "256", engines: EVENT },
@@ -134,17 +134,17 @@ settings! {
         /// What becomes of a get of which a server gave no answer: strict: SERVER_ERROR, or degrade: its keys are misses
         on_failure: Choice<OnFailure> { default: "strict", place: Place::AllPools },
         /// When a write to several replicas is answered: all that are not marked down have done it, a quorum of all, the first, or
-        /// (async) the one that decides (docs/replication.md)
+        /// (async) the one that decides (docs/understand/replication.md)
         write_policy: Choice<WritePolicy> { default: "all", value: "POLICY" },
         /// Which replicas a write needs with --write-policy all: live ones, or all-configured: it fails while one is marked down
         replicas_required: Choice<ReplicasRequired> { default: "live", value: "WHICH" },
         /// Which replica answers a get: primary, spread over all in turn, or nearest: the fastest of late
         read: Choice<ReadPolicy> { default: "primary", value: "POLICY" },
         /// What a get is answered where every server of its key lacks writes, or may: error (SERVER_ERROR stale), or miss
-        /// (docs/replication.md)
+        /// (docs/understand/replication.md)
         on_stale: Choice<OnStale> { default: "error" },
         /// Whether a copy that a get found missing is put back, with its flags and the rest of its time to live: on or off; only
-        /// with --engine event, and not with --allow-flush (docs/replication.md)
+        /// with --engine event, and not with --allow-flush (docs/understand/replication.md)
         read_repair: Choice<ReadRepair> { default: "off" },
         /// How many keys that a server missed are remembered, to be deleted there before it is read again; with more of them it is
         /// flushed
@@ -165,7 +165,7 @@ settings! {
         /// to it
         drain_delay: Time { default: "0s" },
         /// Client connections at once, over all loops; more get an error and are closed. Fewer where descriptors do not suffice, which
-        /// is said at the start (docs/operations.md)
+        /// is said at the start (docs/operate/operations.md)
         max_connections: Number<usize> { default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },
         /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max)
         max_value: Maybe<Size> { least: "1b", why: "clients could store nothing" },
@@ -174,7 +174,7 @@ settings! {
         client_buffer: Size { default: "64m", least: "4k", why: "no reply would fit that is longer" },
         /// How much may wait for one server, and how much of an incomplete reply is kept. More is refused with SERVER_ERROR
         server_buffer: Size { default: "64m", least: "4k", why: "no reply would fit that is longer" },
-        /// How much memory all buffers may take together, over all clients and servers (docs/bounds.md); beyond it, long replies
+        /// How much memory all buffers may take together, over all clients and servers (docs/operate/bounds.md); beyond it, long replies
         /// and values are refused with SERVER_ERROR
         buffer_limit: Size { default: "1g", least: "16m", why: "one client may ask for more" },
         /// Values that are at least so long go to their server over a connection of their own, so that nobody waits behind them
@@ -184,15 +184,15 @@ settings! {
         allow_flush: Truth { default: "false" },
         /// Let clients use cache_memlimit, slabs, lru and lru_crawler, which act on all servers; otherwise they get CLIENT_ERROR
         allow_server_commands: Truth { default: "false" },
-        /// A file to which one record of measurements is appended per second, as a line of JSON (docs/formats.md); none by default
+        /// A file to which one record of measurements is appended per second, as a line of JSON (docs/reference/formats.md); none by default
         windows: Maybe<File> {},
-        /// A file to which a row per sampled request is appended, as CSV (docs/formats.md); none by default
+        /// A file to which a row per sampled request is appended, as CSV (docs/reference/formats.md); none by default
         trace: Maybe<File> {},
         /// The probability with which each request is sampled for --trace, above 0 and at most 1
         trace_sample: Share { default: "0.01" },
         /// What the choices of --trace-sample depend on
         trace_seed: Number<u64> { default: "1", value: "NUMBER" },
-        /// How lines of the log look, which go to standard error (docs/operations.md)
+        /// How lines of the log look, which go to standard error (docs/operate/operations.md)
         log_format: Choice<LogFormat> { default: "text", value: "FORMAT", lists_words: true },
         /// From which level on lines are written: error, warn or info
         log_level: Choice<LogLevel> { default: "info", value: "LEVEL", lists_words: true },
@@ -206,7 +206,7 @@ settings! {
     pub struct PoolSettings {
         /// On how many servers each key is kept
         replicas: Number<usize> { default: "1", value: "R", reloads: true, place: Place::Pool },
-        /// How keys are placed on servers (docs/placement.md): modulo, ring, jump, rendezvous, libmemcached/…, twemproxy/…, mcrouter/…,
+        /// How keys are placed on servers (docs/understand/placement.md): modulo, ring, jump, rendezvous, libmemcached/…, twemproxy/…, mcrouter/…,
         /// memcached-proxy/…, spymemcached, ketama
         placement: Named<Placement> { default: "libmemcached/ketama-weighted", reloads: true, place: Place::Pool },
         /// The hash function of keys, where the placement has a choice; by default its own

@@ -3,7 +3,7 @@
 use weir_dataplane::words;
 
 words! {
-    /// The way of serving (`docs/engines.md`). Protocol, placement, rules, stamps and reports are the same under all.
+    /// The way of serving (`docs/understand/engines.md`). Protocol, placement, rules, stamps and reports are the same under all.
     pub enum Engine {
         /// Event loops, each with few pipelined connections per server
         #[default]

@@ -1,4 +1,4 @@
-//! One second of the whole proxy: summed up, kept in little memory, and written as `weir.window/1` of `docs/formats.md`.
+//! One second of the whole proxy: summed up, kept in little memory, and written as `weir.window/1` of `docs/reference/formats.md`.
 
 use crate::process::clock;
 use crate::records::windows::Queue;

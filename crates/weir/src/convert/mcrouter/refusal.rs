@@ -80,7 +80,7 @@ const ROWS: &[Row] = &[
     (
         "RateLimitRoute",
         "Weir has no limit on requests per second",
-        "its `target` alone, with the limits of docs/bounds.md",
+        "its `target` alone, with the limits of docs/operate/bounds.md",
         "replace it by its `target`",
     ),
     (
@@ -121,7 +121,7 @@ pub(super) fn of(kind: &str) -> String {
     let (why, nearest, change) = ROWS.iter().find(|row| row.0 == kind).map_or(
         (
             "Weir has no such route",
-            "PoolRoute over the servers, or one of the routes of docs/moving.md",
+            "PoolRoute over the servers, or one of the routes of docs/operate/moving.md",
             "replace it by the route that it leads most keys to",
         ),
         |row| (row.1, row.2, row.3),

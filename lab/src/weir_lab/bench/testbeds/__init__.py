@@ -65,7 +65,7 @@ def open_testbed(kind: TestbedKind, topology: Topology, shape: Shape, hosts: Pat
     """
     if (kind is TestbedKind.HOSTS) != (hosts is not None):
         raise StudyError(
-            "The testbed hosts needs --hosts FILE, and no other testbed takes it. docs/testbeds.md has an example."
+            "The testbed hosts needs --hosts FILE, and no other testbed takes it. docs/measure/testbeds.md has an example."
         )
     if hosts is not None:
         return HostsTestbed(topology, shape, load_hosts(hosts))

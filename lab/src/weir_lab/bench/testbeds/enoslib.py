@@ -72,7 +72,7 @@ def load_reservation(path: Path) -> Reservation:
     try:
         return Reservation.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-        raise StudyError(f"{path}: {error}. docs/testbeds.md has an example for EnOSlib.") from error
+        raise StudyError(f"{path}: {error}. docs/measure/testbeds.md has an example for EnOSlib.") from error
 
 
 def reserve(reservation: Reservation) -> HostsFile:

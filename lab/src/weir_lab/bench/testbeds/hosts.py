@@ -78,7 +78,7 @@ def load_hosts(path: Path) -> HostsFile:
     try:
         found = HostsFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-        raise StudyError(f"{path}: {error}. docs/testbeds.md has an example of a file of hosts.") from error
+        raise StudyError(f"{path}: {error}. docs/measure/testbeds.md has an example of a file of hosts.") from error
     names = [entry.machine for entry in found.host]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

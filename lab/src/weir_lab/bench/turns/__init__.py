@@ -1,4 +1,4 @@
-"""Two systems in turn inside of one process life: what `weir-lab ab` measures. docs/ab.md tells why so.
+"""Two systems in turn inside of one process life: what `weir-lab ab` measures. docs/measure/ab.md tells why so.
 
 ``sides``      what A and B mean
 ``lives``      one life: both sides alive before the same servers, short pieces of load in turn

@@ -29,7 +29,7 @@ __all__ = ["at_pace"]
 _QUICK_LEVELS = 4
 _QUICK_REPETITIONS = 3
 _STANDARD_REPETITIONS = 5
-# Ten for numbers that will be quoted: coverage of the stop rule rises from 94 to about 95 % (docs/method.md).
+# Ten for numbers that will be quoted: coverage of the stop rule rises from 94 to about 95 % (docs/measure/method.md).
 _HEADLINE_REPETITIONS = 10
 _MEASURED_S = {"quick": 5.0, "standard": 20.0, "night": 5.0}
 _TRACE_S = {"quick": 60.0, "standard": 600.0}

@@ -143,7 +143,9 @@ def load_set(path: Path) -> StudySet:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the whole file"
-        raise StudyError(f"{path}: {key}: {first['msg']}. docs/whole-studies.md lists the keys of a set.") from error
+        raise StudyError(
+            f"{path}: {key}: {first['msg']}. docs/measure/whole-studies.md lists the keys of a set."
+        ) from error
     strangers = sorted(set(found.without_network) - set(found.files))
     if strangers:
         raise StudyError(f"{path}: without_network: {', '.join(strangers)} stands in no section. Mend the names.")

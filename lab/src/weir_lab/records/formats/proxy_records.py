@@ -1,6 +1,6 @@
 """What a proxy appends to the files of ``weir proxy --windows`` and ``--trace``.
 
-Windows are lines of JSON, one per second; a trace is CSV, one row per sampled request. Both are described in ``docs/formats.md`` and
+Windows are lines of JSON, one per second; a trace is CSV, one row per sampled request. ``docs/reference/formats.md`` describes both; they
 need no code of ours to be read; this reads them with checks. Start with `read_windows` and `read_trace`.
 """
 

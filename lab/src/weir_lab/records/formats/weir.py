@@ -1,4 +1,4 @@
-"""What `weir load` and `weir proxy` write: ``weir.load/1`` and ``weir.proxy/1`` of docs/formats.md.
+"""What `weir load` and `weir proxy` write: ``weir.load/1`` and ``weir.proxy/1`` of docs/reference/formats.md.
 
 Unknown fields are ignored, since fields may be added; a field that is missing or of another kind is an error. Two snapshots subtract
 exactly. Read `LoadRecord` and `subtract_snapshots` first.

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 KEPT_UP_SHARE_MIN = 0.98
-"""Share of the offered rate that a system answers which keeps up (docs/load.md, Whether the generator is the bottleneck)."""
+"""Share of the offered rate that a system answers which keeps up (docs/measure/load.md, Whether the generator is the bottleneck)."""
 LATE_SHARE_MAX = 0.01
 """Requests that a generator may send late by its own fault, as a share: `weir load` judges itself by the same."""
 # Rates are tried with this number of digits: closer ones are the same to every reader.

@@ -44,7 +44,7 @@ def build_design(study: Study, analysis: Analysis | None) -> list[Block]:
     design = Table(
         "settings",
         f"Factors vary, settings are fixed. {order}. The unit of replication is the run, with fresh processes and connections "
-        "(docs/method.md).",
+        "(docs/measure/method.md).",
         ("Setting", "Value or levels"),
         rows,
     )

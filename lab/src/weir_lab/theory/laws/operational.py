@@ -28,7 +28,7 @@ __all__ = [
     "utilization_law",
 ]
 
-# Above this the method suspects lost clients, partial windows or hidden think time (docs/method.md).
+# Above this the method suspects lost clients, partial windows or hidden think time (docs/measure/method.md).
 TOLERANCE = 0.03
 
 

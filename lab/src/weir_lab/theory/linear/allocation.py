@@ -6,7 +6,7 @@ anchors stand in nearly all blocks, so that blocks are connected and their effec
 
 All cells lend each other their spread (one error, pooled), and intervals are those at one speed of the machine (`Fit.level_here`). So the
 choice depends on the counts of runs and on the pooled error, not on the values of single cells: intervals cover nearly as if the numbers
-of runs had been fixed (docs/method.md has the shares).
+of runs had been fixed (docs/measure/method.md has the shares).
 """
 
 from __future__ import annotations

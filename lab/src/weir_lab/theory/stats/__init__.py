@@ -1,7 +1,7 @@
 """Statistics of runs: pure functions on arrays, frozen results with units. No IO, no clock; randomness is an argument.
 
 The unit of replication is the run, never the window inside a run: windows of one run are correlated, and an interval over them is
-too short (docs/method.md has the numbers). By question:
+too short (docs/measure/method.md has the numbers). By question:
 
 ``intervals``    how well do we know the mean of a cell? Student's t on run means; batch means inside one long run; variance components
 ``stopping``     how many runs? the stop rule, the two-stage plan, sample sizes; intervals that hold at every look

@@ -2,7 +2,7 @@
 
 A rule that looks after every run and stops at the first narrow interval stops too early now and then. So its
 intervals hold the truth a little less often than they say: about 94 % for CV 5 % and 92 % for CV 10 % with five
-runs at least (docs/method.md). Reports that claim exact coverage use the two-stage plan: a pilot, then a number of
+runs at least (docs/measure/method.md). Reports that claim exact coverage use the two-stage plan: a pilot, then a number of
 runs that is fixed before they are made.
 """
 

@@ -9,7 +9,7 @@ References: Lan and DeMets, Biometrika 70 (1983), error spending. Lan and DeMets
 spending by time while the correlation of looks goes by the number of values. Kim and DeMets, Biometrika 74 (1987),
 the power family. Armitage, McPherson and Rowe, J. R. Statist. Soc. A 132 (1969), the recursion; Jennison and
 Turnbull, J. R. Statist. Soc. B 51 (1989), repeated confidence intervals, and their book (2000), section 4.4, the
-step from the normal to Student's distribution, which is an approximation: what it costs stands in docs/ab.md.
+step from the normal to Student's distribution, which is an approximation: what it costs stands in docs/measure/ab.md.
 """
 
 from __future__ import annotations
