@@ -1,4 +1,4 @@
-//! The words for what happened to a proxy: one line for each notice. docs/operate/operations.md lists them, with what to do.
+//! The words for what happened to a proxy: one line for each notice. docs/operate/run.md lists them, with what to do.
 
 use std::time::Duration;
 use tracing::{error, info, warn};

@@ -1,5 +1,5 @@
 //! The admin port: numbers, health, where keys are, what is in force, and `POST /reload`. Formats: `docs/reference/formats.md`; who may reach it:
-//! `docs/operate/operations.md`.
+//! `docs/operate/run.md`.
 //!
 //! One thread takes connections and answers what it knows itself, health above all. What must be asked of the event loops, or is long to
 //! write, is made on threads beside it. A connection brings one question. `places` says who may stay, `callers` who may ask.

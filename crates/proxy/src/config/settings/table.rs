@@ -86,7 +86,7 @@ settings! {
         /// Where /metrics, /snapshot, /ready and /reload are answered, as HOST:PORT; nowhere by default
         admin: Maybe<Port> {},
         /// Names by which the admin port may be asked, beside addresses, localhost and names without a dot; commas between several
-        /// (docs/operate/operations.md)
+        /// (docs/operate/run.md)
         admin_host: Hosts {},
         /// How requests are served (docs/understand/engines.md)
         engine: Choice<Engine> { default: "event", value: "NAME", lists_words: true },
@@ -165,7 +165,7 @@ settings! {
         /// to it
         drain_delay: Time { default: "0s" },
         /// Client connections at once, over all loops; more get an error and are closed. Fewer where descriptors do not suffice, which
-        /// is said at the start (docs/operate/operations.md)
+        /// is said at the start (docs/operate/run.md)
         max_connections: Number<usize> { default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },
         /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max)
         max_value: Maybe<Size> { least: "1b", why: "clients could store nothing" },
@@ -174,7 +174,7 @@ settings! {
         client_buffer: Size { default: "64m", least: "4k", why: "no reply would fit that is longer" },
         /// How much may wait for one server, and how much of an incomplete reply is kept. More is refused with SERVER_ERROR
         server_buffer: Size { default: "64m", least: "4k", why: "no reply would fit that is longer" },
-        /// How much memory all buffers may take together, over all clients and servers (docs/operate/bounds.md); beyond it, long replies
+        /// How much memory all buffers may take together, over all clients and servers (docs/operate/limits.md); beyond it, long replies
         /// and values are refused with SERVER_ERROR
         buffer_limit: Size { default: "1g", least: "16m", why: "one client may ask for more" },
         /// Values that are at least so long go to their server over a connection of their own, so that nobody waits behind them
@@ -192,7 +192,7 @@ settings! {
         trace_sample: Share { default: "0.01" },
         /// What the choices of --trace-sample depend on
         trace_seed: Number<u64> { default: "1", value: "NUMBER" },
-        /// How lines of the log look, which go to standard error (docs/operate/operations.md)
+        /// How lines of the log look, which go to standard error (docs/operate/run.md)
         log_format: Choice<LogFormat> { default: "text", value: "FORMAT", lists_words: true },
         /// From which level on lines are written: error, warn or info
         log_level: Choice<LogLevel> { default: "info", value: "LEVEL", lists_words: true },

@@ -80,7 +80,7 @@ const ROWS: &[Row] = &[
     (
         "RateLimitRoute",
         "Weir has no limit on requests per second",
-        "its `target` alone, with the limits of docs/operate/bounds.md",
+        "its `target` alone, with the limits of docs/operate/limits.md",
         "replace it by its `target`",
     ),
     (
