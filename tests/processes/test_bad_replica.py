@@ -68,7 +68,9 @@ def test_server_that_turns_bad_and_good_again_shows_no_old_value(
     if misbehaviour is Misbehaviour.DRIPS:
         # Who waits behind a late request may be late as well, and so may a good server be that gets no processor for so
         # long. Then a key may have no server that may be read.
-        expected = {text for text in record["errors"] if text.split()[1] in {"timeout", "stale", "down"}}
+        # And where it gets none for a quarter of a second, a connection that drips looks dead beside one that answers.
+        reasons = {"timeout", "stale", "down"} | ({"closed"} if counters(proxy)["server_connections_dead"] else set())
+        expected = {text for text in record["errors"] if text.split()[1] in reasons}
     assert record["errors"].keys() <= expected, record["errors"]
     assert counters(proxy)["requests_failed"] == sum(record["errors"].values()), record["errors"]
     connect(proxy.address).in_step()

@@ -23,7 +23,7 @@ use crate::{
     servers::link::{Jitter, Said, State},
     servers::mark_down,
     servers::notices::Notices,
-    servers::second_opinion::{SecondOpinions, Step, silence},
+    servers::second_opinion::{SecondOpinions, Silence, Step, silence},
     servers::slots::Slots,
     wire::fault::Fault,
     wire::ids::{RequestKey, Slot},
@@ -682,8 +682,13 @@ impl Lifecycle {
 
     /// A second connection was answered, whatever the answer was.
     pub(super) fn take_second_opinion(&mut self, second: Slot, now: Instant) {
-        if let Some(about) = self.second_opinions.note_answered(second, self.config.timeout_ns, now) {
-            self.connections[about].health_mut().listen();
+        let Some(about) = self.second_opinions.note_answered(second, self.config.timeout_ns, now) else {
+            return;
+        };
+        let backend = &mut self.connections[about];
+        // One that was heard in this turn and is used again may have nothing more to say.
+        if silence(backend, self.slots.is_serving(about)) != Silence::Over {
+            backend.health_mut().listen();
         }
     }
 

@@ -111,6 +111,24 @@ fn a_frozen_server_keeps_its_connection_and_is_asked_again_now_and_then() {
     assert!(world.dataplane.is_quiet());
 }
 
+/// Both answers came in one turn, the old connection's first. It had nothing left to say after that, and was taken for dead.
+#[test]
+fn a_connection_that_answers_just_before_the_second_one_is_kept() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    falls_silent(&mut world, client);
+    world.server_gets(0);
+    world.dataplane.handle_server_connected(slot(1), world.now);
+    assert_eq!(world.server_gets(1), "version\r\n");
+    world.events.clear();
+    let answers = b"STORED\r\nSTORED\r\nSTORED\r\nVERSION 1.6.18\r\n";
+    world.dataplane.handle_server_bytes(slot(0), answers, world.now);
+    world.server_says(1, "VERSION 1.6.18\r\n");
+    world.pass(TIMEOUT);
+    assert_eq!(world.events, [Event::Disconnect(slot(1))]);
+    assert_eq!(world.report().counters.server_connections_dead, 0);
+}
+
 #[test]
 fn a_second_connection_that_fails_proves_nothing_and_is_tried_again() {
     let mut world = World::new(1, 1);
