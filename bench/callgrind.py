@@ -1,4 +1,4 @@
-"""Reads what callgrind writes: what calls into some functions cost."""
+"""Reads what callgrind writes: what calls into some functions cost, and what a library does itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 NAME = re.compile(r"\((\d+)\)(?: (.*))?$")
+# A line of the source, as it is or relative to the one before, and a count.
+COST = re.compile(r"(?:[+-]?\d+|\*) \d+$")
 
 
 def spent_in(profile: Path, functions: re.Pattern[str]) -> int:
@@ -19,6 +21,23 @@ def spent_in(profile: Path, functions: re.Pattern[str]) -> int:
         return sum(
             cost for caller, callee, cost in calls(lines) if functions.search(callee) and not functions.search(caller)
         )
+
+
+def spent_by(profile: Path, objects: re.Pattern[str]) -> int:
+    """Instructions of the program or libraries whose path matches; what they call does not count."""
+    names: dict[str, str] = {}
+    spent, is_meant, is_cost_of_call = 0, False, False
+    with profile.open() as lines:
+        for line in lines:
+            key, _, value = line.rstrip("\n").partition("=")
+            if key == "ob":
+                is_meant = bool(objects.search(named(names, value)))
+            elif key == "cob":
+                named(names, value)
+            elif is_meant and COST.match(line) and not is_cost_of_call:
+                spent += int(line.split()[1])
+            is_cost_of_call = key == "calls"
+    return spent
 
 
 def calls(lines: Iterable[str]) -> Iterable[tuple[str, str, int]]:

@@ -16,9 +16,10 @@ const BUCKETS_PER_OCTAVE: usize = 1 << OCTAVE_BITS;
 const OCTAVE_BITS: u32 = 10;
 const OCTAVES: usize = 31;
 
-/// Buckets that are kept as a list at most. To find one among them takes ten times as long as a count, and what a second costs with counts,
-/// whatever is in them, is that of some fifty such searches. A distribution that grows beyond this has paid for the list and for the counts.
-const FEW_MAX: usize = 16;
+/// Times that are counted in a list at most. One of them costs some 800 instructions until its second is over and added up. With counts a
+/// second costs 66,000, whatever is in it (`bench/instructions --servers`, 35 requests to each server). A distribution that grows beyond
+/// this has paid for the list and for the counts.
+const FEW_MAX: u64 = 96;
 
 /// The counts of a histogram, bucket for bucket as HdrHistogram lays them out for the bounds above.
 ///
@@ -52,6 +53,8 @@ pub(crate) struct Buckets {
     expected: usize,
     /// Buckets between the outermost, by place, while there are few and none were expected; then `counts` is empty.
     few: Vec<Bucket>,
+    /// How many times were counted in `few`.
+    listed: u64,
 }
 
 /// A bucket in use.
@@ -75,6 +78,7 @@ impl Buckets {
             longest: UNUSED,
             expected: 0,
             few: Vec::new(),
+            listed: 0,
         }
     }
 
@@ -94,7 +98,11 @@ impl Buckets {
 
     /// Whether a list would have done for them.
     fn are_few(&self) -> bool {
-        self.counts.met().nth(FEW_MAX).is_none()
+        let mut times = 0;
+        self.counts.met().all(|(_, count)| {
+            times += count;
+            times <= FEW_MAX
+        })
     }
 
     /// Counts a time, if there is memory for it and it is neither among the shortest nor among the longest; returns whether it did.
@@ -155,22 +163,22 @@ impl Buckets {
 
     /// Counts times that lie between the outermost, where there are no counts.
     fn add_to_few(&mut self, place: usize, count: u64) {
+        self.listed += count;
+        if self.listed > FEW_MAX {
+            self.spread();
+            self.counts.add(place - self.begin, count);
+            return;
+        }
         match self.few.binary_search_by_key(&place, |bucket| bucket.place) {
             Ok(at) => self.few[at].count += count,
-            Err(at) if self.few.len() < FEW_MAX => {
-                self.few.reserve_exact(FEW_MAX - self.few.len());
-                self.few.insert(at, Bucket { place, count });
-            }
-            Err(_) => {
-                self.spread();
-                self.counts.add(place - self.begin, count);
-            }
+            Err(at) => self.few.insert(at, Bucket { place, count }),
         }
     }
 
     /// They are few no more.
     fn spread(&mut self) {
         self.lengthen(self.longest.place - self.begin);
+        self.listed = 0;
         for bucket in mem::take(&mut self.few) {
             self.counts.add(bucket.place - self.begin, bucket.count);
         }
@@ -386,27 +394,39 @@ mod tests {
         }
     }
 
-    /// Times in more buckets than are listed.
+    /// One more than are listed between the outermost.
     fn many() -> impl Iterator<Item = u64> {
-        (0..=FEW_MAX as u64).map(|step| 6_000 + 100 * step)
+        (0..FEW_MAX + 3).map(|step| 6_000 + 100 * step)
     }
 
     #[test]
     fn few_times_are_listed_and_expected_to_be_few_again() {
         let mut buckets = Buckets::new();
-        many().skip(1).for_each(|nanos| (0..3).for_each(|_| buckets.add_time(nanos)));
-        let count = 3 * FEW_MAX as u64;
-        assert_eq!((buckets.counts.capacity(), buckets.few.len(), buckets.count()), (0, FEW_MAX - 2, count));
+        many().skip(1).for_each(|nanos| buckets.add_time(nanos));
+        let (listed, count) = (buckets.few.len() as u64, buckets.count());
+        assert_eq!((buckets.counts.capacity(), listed, count), (0, FEW_MAX, FEW_MAX + 2));
         assert_eq!(Buckets::like(&buckets).expected, 0);
         many().chain([5_000, 5_100]).for_each(|nanos| buckets.add_time(nanos));
         assert!(buckets.few.is_empty());
-        assert_eq!((buckets.entries().count(), buckets.count()), (FEW_MAX + 3, count + FEW_MAX as u64 + 3));
+        assert_eq!((buckets.entries().count() as u64, buckets.count()), (FEW_MAX + 5, 2 * FEW_MAX + 7));
         buckets.clear();
         assert!(buckets.counts.capacity() > 0 && buckets.entries().next().is_none());
         [5_000, 70_000, 300].into_iter().for_each(|nanos| buckets.add_time(nanos));
         assert_eq!((buckets.counts.len() > 1_024, buckets.count()), (true, 3));
         buckets.clear();
         assert_eq!((buckets.counts.capacity(), buckets.expected), (0, 0), "they were few");
+    }
+
+    #[test]
+    fn many_times_in_few_buckets_are_counted() {
+        let mut buckets = Buckets::new();
+        let times = || [5_000, 6_000, 7_000, 8_000].into_iter().cycle().take(4 * FEW_MAX as usize);
+        times().for_each(|nanos| buckets.add_time(nanos));
+        assert!(buckets.few.is_empty() && !buckets.are_few());
+        assert_eq!((buckets.entries().count() as u64, buckets.count()), (4, 4 * FEW_MAX));
+        buckets.clear();
+        times().for_each(|nanos| buckets.add_time(nanos));
+        assert_eq!((buckets.few.capacity(), buckets.count()), (0, 4 * FEW_MAX), "they were expected");
     }
 
     #[test]
