@@ -171,7 +171,11 @@ impl Buckets {
         }
         match self.few.binary_search_by_key(&place, |bucket| bucket.place) {
             Ok(at) => self.few[at].count += count,
-            Err(at) => self.few.insert(at, Bucket { place, count }),
+            Err(at) => {
+                // At once, so that a request seldom allocates.
+                self.few.reserve_exact(FEW_MAX as usize - self.few.len());
+                self.few.insert(at, Bucket { place, count });
+            }
         }
     }
 
