@@ -55,6 +55,6 @@ def test_a_rule_that_is_wrong_fails_its_test(tmp_path: Path, rule: str, without:
 
 
 def test_each_alert_is_explained() -> None:
-    page = (ROOT / "docs" / "operate" / "run.md").read_text()
+    page = (ROOT / "docs" / "operate" / "alerts.md").read_text()
     explained = re.findall(r"^\| `(Weir\w+)` \|", page, re.MULTILINE)
     assert sorted(explained) == sorted(ALERTS)
