@@ -1,4 +1,4 @@
-"""Errors of the fork-join answers against simulation, as the table of docs/measure/method.md: run lab/bench/forkjoin.py."""
+"""Errors of the fork-join answers against simulation, as the table of docs/measure/queueing.md: run lab/bench/forkjoin.py."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from weir_lab.design import (
 )
 
 _PARTS = (Expected, Gates, Night, PacePlan, Plan, Prediction, Refinement, Search, Settings, Stop, Subject)
-PAGE = (Path(__file__).parents[2] / "docs" / "measure" / "lab.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "measure" / "study-file.md").read_text()
 
 
 def test_every_key_of_a_study_is_documented_and_no_other() -> None:

@@ -81,7 +81,7 @@ def test_closed_predictions(name: str) -> None:
 
 @pytest.mark.parametrize(("replicas", "needed", "writes"), [(2, 2, 0.5), (3, 3, 1.0), (3, 2, 0.3), (3, 1, 1.0)])
 def test_parallel_writes_are_within_the_error_that_is_stated(replicas: int, needed: int, writes: float) -> None:
-    """The table of docs/measure/method.md: a few percent where all must answer, more where the first ones do."""
+    """The table of docs/measure/queueing.md: a few percent where all must answer, more where the first ones do."""
     tier = Tier("memcached", 1.0, units=3, replicas=replicas, needed=needed, writes=writes)
     rate = 1.8 / (1 - writes + writes * replicas)
     rng = np.random.default_rng(SEED)

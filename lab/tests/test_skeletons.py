@@ -24,7 +24,7 @@ from weir_lab.records import read_run
 if TYPE_CHECKING:
     from weir_lab.records import Run
 
-PAGES = [Path(__file__).parents[2] / "docs" / "measure" / name for name in ("own-system.md", "lab.md")]
+PAGES = [Path(__file__).parents[2] / "docs" / "measure" / name for name in ("own-system.md", "lab.md", "find.md")]
 PROGRAMS = {SkeletonKind.TWEMPROXY: "nutcracker", SkeletonKind.HAPROXY: "haproxy"}
 
 

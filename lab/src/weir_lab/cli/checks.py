@@ -34,7 +34,8 @@ def selfcheck() -> None:
 
 def audit(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE.csv...", help="Published tables; docs/measure/lab.md tells their form")
+        list[Path],
+        typer.Argument(metavar="FILE.csv...", help="Published tables; docs/measure/audit.md tells their form"),
     ],
     clients: Annotated[
         str, typer.Option(metavar="N,N,...", help="Numbers of clients in use, for tables that do not print them")
@@ -54,7 +55,7 @@ def audit(
         for table, columns in report.looked.never.items():
             typer.echo(f"never used: {table}: {', '.join(columns)}")
     if report.looked.held == 0:
-        typer.echo("Nothing was audited: docs/measure/lab.md tells which headings are understood.", err=True)
+        typer.echo("Nothing was audited: docs/measure/audit.md tells which headings are understood.", err=True)
     if report.broken or report.looked.held == 0:
         raise typer.Exit(3)
 

@@ -36,7 +36,7 @@ RUNS = Path("runs")
 
 def run(
     study_path: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="Study file (TOML); docs/measure/lab.md lists its keys")
+        Path, typer.Argument(metavar="STUDY", help="Study file (TOML); docs/measure/study-file.md lists its keys")
     ],
     out: Annotated[Path | None, typer.Option(help="Folder of the sweep; runs/NAME of the study by default")] = None,
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),

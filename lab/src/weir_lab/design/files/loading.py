@@ -195,5 +195,5 @@ def _explain(path: str, text: str, faults: list[tuple[KeyPath, str]]) -> str:
         key = ".".join(str(part) for part in where) or "the whole file"
         shown.append(f"  line {number}, {key}: {message}" if number else f"  {key}: {message}")
     return "\n".join(
-        [f"{path}: the study cannot be run; change these keys (docs/measure/lab.md lists all keys):", *shown]
+        [f"{path}: the study cannot be run; change these keys (docs/measure/study-file.md lists all keys):", *shown]
     )

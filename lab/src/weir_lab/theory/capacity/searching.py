@@ -11,7 +11,7 @@ with a share e of runs that something else decides. In this form thresholds are 
 and Tyler 1999). Rates are tried at the 10 and 90 % quantiles of C in turn: there an answer tells of the width, too. The interval is the
 central one of C with all widths weighed.
 
-What simulation says (docs/measure/method.md): 92 % or more at a nominal 95 % for smooth, skewed, saturating and abrupt responses, with
+What simulation says (docs/measure/find.md): 92 % or more at a nominal 95 % for smooth, skewed, saturating and abrupt responses, with
 one run in twenty spoiled. It assumes runs that do not depend on each other, and a system that stays as it is.
 """
 

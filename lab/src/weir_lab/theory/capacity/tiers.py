@@ -174,7 +174,7 @@ class TierResponse:
     The mean of a write is fork-join's where that is known (one exponential server), else that of independent parts.
     Its distribution is that of the k-th of R independent exponential times. Where all must answer, these have their
     own mean, and high percentiles are right within a few percent. Where fewer must, they are scaled to the mean of
-    the write. docs/measure/method.md has the errors against simulation.
+    the write. docs/measure/queueing.md has the errors against simulation.
     """
 
     station: OpenStation | GeneralStation | HyperexponentialStation
