@@ -1,6 +1,6 @@
 """Where requests wait: what each link can carry, how busy each station is, and which one limits. Pure.
 
-Reference for the link bounds: payload alone, as docs/measure/method.md says; a write leaves a proxy once for each replica.
+Reference for the link bounds: payload alone, as docs/measure/whole-studies.md says; a write leaves a proxy once for each replica.
 """
 
 from __future__ import annotations
