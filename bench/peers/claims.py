@@ -11,21 +11,23 @@ from typing import Any
 
 from .cells import Cell
 from .picture import ratios
-from .table import MEASURES, cells_of, markdown, measured, number
-from .targets import TARGETS
+from .table import MEASURES, all_ratios, cells_of, markdown, measured, number
+from .targets import verdicts
 
 Record = dict[str, Any]
 
 BEGIN = "<!-- begin: bench/compare-peers --publish {} -->"
 END = "<!-- end: bench/compare-peers -->"
-PICTURE = "peers.svg"
+# Every load for the run's own page, and the few of README.
+PICTURE, PICTURE_SHORT = "peers.svg", "peers-short.svg"
+# README's width.
+COLUMNS = 100
 
-HEADINGS = [
-    "load",
-    "requests/s in 1000: Weir", "twemproxy", "HAProxy", "direct",
-    "CPU, µs per request: Weir", "twemproxy", "HAProxy",
-    "Weir / twemproxy: throughput", "CPU", "p99",
-]  # fmt: skip
+# What a reader of README sees: the usual load, two in which batching decides, and one that Weir does not win.
+SHOWN = ("c64", "c64-d10", "c64-k9", "own-c8")
+SHOWN_MAX = len(SHOWN)
+
+HEADINGS = ["load", "1000/s: Weir", "twemproxy", "HAProxy", "direct", "µs: Weir", "twemproxy", "HAProxy"]
 SUBJECTS = ("weir", "nutcracker", "haproxy", "direct")
 
 
@@ -33,70 +35,100 @@ def section(run: str, records: Sequence[Record]) -> str:
     """The part of README between its marks."""
     counted = [record for record in records if not record["problems"]]
     cells = cells_of(counted)
-    rounds = sorted({len(ratios(counted, cell, "throughput")) for cell in cells})
+    shown = shown_of(cells)
+    rounds = sorted({len(ratios(counted, cell, "throughput")) for cell in shown})
     said = f"{rounds[0]}" if rounds[0] == rounds[-1] else f"{rounds[0]} to {rounds[-1]}"
+    explained = (
+        "In thousands of requests per second, then in µs of the proxy's CPU time per request: medians of "
+        f"{said} undisturbed rounds. The chart has the ratios of every round."
+    )
     lines = [
-        f"![Throughput, CPU and 99th percentile, Weir over twemproxy]({run}/{PICTURE})",
+        f"![Weir over twemproxy, in four loads]({run}/{PICTURE_SHORT})",
         "",
-        *markdown(HEADINGS, [row(counted, cell) for cell in cells], words=1),
+        *markdown(HEADINGS, [row(counted, cell) for cell in shown], words=1),
         "",
-        f"Medians of {said} undisturbed rounds; ratios are taken inside each round (smallest to largest).",
-        *losses(counted, cells),
+        *filled(explained),
+        "",
+        *filled(f"{losses(counted, cells)} Every load, round and target: [the run]({run}/README.md)."),
     ]
     return "\n".join([BEGIN.format(run), *lines, END])
 
 
-def row(counted: Sequence[Record], cell: Cell) -> list[str]:
-    cpu, rate = MEASURES["proxy_cpu"], MEASURES["throughput"]
+def shown_of(cells: Sequence[Cell]) -> list[Cell]:
+    """The loads of README; of a run that has none of them, its first."""
+    return [cell for cell in cells if cell.name in SHOWN] or list(cells[:SHOWN_MAX])
 
+
+def in_short(counted: Sequence[Record]) -> list[Record]:
+    """The runs of README's loads, for its picture."""
+    shown = {cell.name for cell in shown_of(cells_of(counted))}
+    return [record for record in counted if record["cell"] in shown]
+
+
+def filled(paragraph: str) -> list[str]:
+    return textwrap.wrap(paragraph, COLUMNS, break_on_hyphens=False, break_long_words=False)
+
+
+def row(counted: Sequence[Record], cell: Cell) -> list[str]:
     def middle(subject: str, measure: str) -> str:
         runs = [record for record in counted if (record["cell"], record["subject"]) == (cell.name, subject)]
-        what = {"cpu": cpu, "rate": rate}[measure]
-        return number(measured(runs, cell, what), 1)
+        return number(measured(runs, cell, MEASURES[measure]), 1)
 
-    rates = [middle(subject, "rate") for subject in SUBJECTS]
-    costs = [middle(subject, "cpu") for subject in SUBJECTS[:-1]]
-    return [
-        cell.describe(),
-        *rates,
-        *costs,
-        *(spread(ratios(counted, cell, it)) for it in ("throughput", "proxy_cpu", "p99")),
-    ]
+    rates = [middle(subject, "throughput") for subject in SUBJECTS]
+    costs = [middle(subject, "proxy_cpu") for subject in SUBJECTS[:-1]]
+    return [cell.describe(), *rates, *costs]
 
 
-def spread(found: Sequence[float]) -> str:
-    return f"{median(found):.2f} ({min(found):.2f} to {max(found):.2f})" if found else "-"
-
-
+# For each measure of the picture: whether more or less is better, and its name in a sentence.
+JUDGED = {"throughput": (1, "throughput"), "proxy_cpu": (-1, "CPU per request"), "p99": (-1, "99th percentile")}
 # A relay of bytes to one server does less: what it wins is said, too.
 PEERS = {"nutcracker": "twemproxy", "haproxy": "HAProxy"}
+# Ratios that print as 1.00 are no loss.
+LOST_FROM = 0.005
 
 
-def losses(counted: Sequence[Record], cells: Sequence[Cell]) -> list[str]:
-    """Where a peer is better at the median, and which of our own targets are missed."""
-    said = " ".join(lost_to(peer, counted, cells) for peer in PEERS)
-    return textwrap.wrap(
-        f"{said} Weir was to reach more than parity in places: the run's own table has all {len(TARGETS)} targets, met "
-        "and missed.",
-        120,
-        break_on_hyphens=False,
-    )
+def losses(counted: Sequence[Record], cells: Sequence[Cell]) -> str:
+    """In how many loads a peer is better at the median, where most, and how many of our own targets are met."""
+    lost = " and ".join(f"to {name} in {lost_to(counted, cells, peer)}" for peer, name in PEERS.items())
+    said = [
+        f"Of the run's {len(cells)} loads Weir loses {lost}: by throughput, CPU time or 99th percentile, "
+        "at the median.",
+        *(it for peer in PEERS if (it := worst(counted, cells, peer))),
+    ]
+    if paired_with_direct := [middle for cell in cells if (middle := rate_beside_direct(counted, cell)) is not None]:
+        better = sum(middle < 1.0 - LOST_FROM for middle in paired_with_direct)
+        said.append(f"No proxy at all carries more in {better or 'none'} of {len(paired_with_direct)}.")
+    if targets := verdicts(all_ratios(counted, cells)):
+        met = sum(target[-1] == "met" for target in targets)
+        said.append(f"Weir meets {met} of the {len(targets)} targets set for it.")
+    return " ".join(said)
 
 
-def lost_to(peer: str, counted: Sequence[Record], cells: Sequence[Cell]) -> str:
-    signs = {"throughput": 1, "proxy_cpu": -1, "p99": -1}
-    words = {"throughput": "throughput", "proxy_cpu": "CPU per request", "p99": "99th percentile"}
-    found = []
-    for cell in cells:
-        worse = [
-            f"{words[name]} {middle:.2f}"
-            for name, sign in signs.items()
-            if (values := ratios(counted, cell, name, peer)) and sign * ((middle := median(values)) - 1.0) < -0.005
-        ]
-        if worse:
-            found.append(f"{cell.describe()} ({', '.join(worse)})")
-    where = f"at the median with {'; '.join(found)}" if found else "nowhere at the median"
-    return f"To {PEERS[peer]} Weir loses {where}."
+def lost_to(counted: Sequence[Record], cells: Sequence[Cell], peer: str) -> str:
+    return str(sum(bool(worse(counted, cell, peer)) for cell in cells) or "none")
+
+
+def worse(counted: Sequence[Record], cell: Cell, peer: str) -> dict[str, float]:
+    """Medians of the measures in which the peer is better, by the measure's name in a sentence."""
+    medians = {name: median(values) for name in JUDGED if (values := ratios(counted, cell, name, peer))}
+    return {
+        JUDGED[name][1]: middle for name, middle in medians.items() if JUDGED[name][0] * (middle - 1.0) < -LOST_FROM
+    }
+
+
+def worst(counted: Sequence[Record], cells: Sequence[Cell], peer: str) -> str:
+    """The load in which Weir is behind by the largest factor."""
+    lost = {cell: found for cell in cells if (found := worse(counted, cell, peer))}
+    if not lost:
+        return ""
+    cell = max(lost, key=lambda it: max(max(middle, 1.0 / middle) for middle in lost[it].values()))
+    numbers = ", ".join(f"{name} {middle:.2f}" for name, middle in lost[cell].items())
+    return f"It is furthest behind {PEERS[peer]} with {cell.describe()}: {numbers} times {PEERS[peer]}'s."
+
+
+def rate_beside_direct(counted: Sequence[Record], cell: Cell) -> float | None:
+    found = ratios(counted, cell, "throughput", "direct")
+    return median(found) if found else None
 
 
 def publish(readme: Path, run: str, records: Sequence[Record]) -> None:

@@ -16,12 +16,12 @@ from bench.peers.targets import TARGETS, Target, verdicts
 
 
 def record(subject: str, number: int, cpu_us: float, rps: float, problems: tuple[str, ...] = ()) -> dict[str, Any]:
-    response_time = {"p50_ns": 100_000, "p99_ns": None}
+    answered = {"response_time": {"p50_ns": 100_000, "p99_ns": None}}
     return {
         "cell": "c8",
         "round": number,
         "subject": subject,
-        "load": {"throughput_rps": rps, "operations": {"get": {"response_time": response_time}}},
+        "load": {"throughput_rps": rps, "operations": dict.fromkeys(("get", "multiget"), answered)},
         "cpu": {"per_request_ns": {"servers": 5000.0} | ({"proxy": cpu_us * 1e3} if subject != "direct" else {})},
         "problems": list(problems),
     }
@@ -125,17 +125,38 @@ def test_readme_says_what_its_run_says() -> None:
     records = [json.loads(line) for line in (ROOT / run / "runs.jsonl").read_text().splitlines()]
     assert found.group(0) == claims.section(run, records), f"run bench/compare-peers --publish {run}"
     assert (ROOT / run / claims.PICTURE).is_file()
+    assert (ROOT / run / claims.PICTURE_SHORT).is_file()
+    lines = found.group(0).splitlines()
+    assert max(map(len, lines)) <= claims.COLUMNS
+    assert sum(line.startswith("| ") for line in lines) <= 2 + claims.SHOWN_MAX
 
 
 def test_what_is_lost_is_said() -> None:
     rounds = [record("weir", 1, 12, 30_000), record("nutcracker", 1, 10, 20_000)]
-    assert "To twemproxy Weir loses at the median with 8 connections (CPU per request 1.20)." in claims.section(
-        "bench/runs/R", rounds
-    )
+    said = " ".join(claims.section("bench/runs/R", rounds).split())
+    assert "Of the run's 1 loads Weir loses to twemproxy in 1 and to HAProxy in none: by throughput" in said
+    assert "It is furthest behind twemproxy with 8 connections: CPU per request 1.20 times twemproxy's." in said
+    assert "No proxy at all" not in said
     better = [record("weir", 1, 8, 30_000), record("nutcracker", 1, 10, 20_000), record("haproxy", 1, 9, 40_000)]
-    said = claims.section("bench/runs/R", better)
-    assert "To twemproxy Weir loses nowhere at the median." in said
-    assert "To HAProxy Weir loses at the median with 8 connections (throughput 0.75)." in said
+    said = " ".join(claims.section("bench/runs/R", [*better, record("direct", 1, 0, 60_000)]).split())
+    assert "Weir loses to twemproxy in none and to HAProxy in 1" in said
+    assert "It is furthest behind HAProxy with 8 connections: throughput 0.75 times HAProxy's." in said
+    assert "No proxy at all carries more in 1 of 1." in said
+
+
+def test_readme_has_four_loads_and_the_worst_of_all() -> None:
+    runs = [
+        record(subject, 1, cpu, rps) | {"cell": cell}
+        for cell in ("c8", "c64", "c64-d10", "c64-k9", "own-c8", "own-c64")
+        for subject, cpu, rps in (("weir", 8, 30_000), ("nutcracker", 10, 20_000), ("haproxy", 9, 31_000))
+    ]
+    runs[0]["load"]["throughput_rps"] = 10_000
+    text = claims.section("bench/runs/R", runs)
+    assert [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")][2:] == [
+        CELLS[name].describe() for name in claims.SHOWN
+    ]
+    assert "It is furthest behind HAProxy with 8 connections: throughput 0.32" in " ".join(text.split())
+    assert {it["cell"] for it in claims.in_short(runs)} == set(claims.SHOWN)
 
 
 def test_publishing_replaces_the_section_alone(tmp_path: Path) -> None:
