@@ -40,7 +40,7 @@ def section(run: str, records: Sequence[Record]) -> str:
     said = f"{rounds[0]}" if rounds[0] == rounds[-1] else f"{rounds[0]} to {rounds[-1]}"
     explained = (
         "In thousands of requests per second, then in µs of the proxy's CPU time per request: medians of "
-        f"{said} undisturbed rounds. The chart has the ratios of every round."
+        f"{said} undisturbed rounds. The chart has every round's ratios to twemproxy."
     )
     lines = [
         f"![Weir over twemproxy, in four loads]({run}/{PICTURE_SHORT})",
