@@ -18,17 +18,21 @@ use crate::proxy;
 /// The flags of `weir check`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Ends with status 0 if `weir proxy --config FILE` would start with it, and with status 2 and FILE:LINE: REASON if it would not.
+Example: weir check /etc/weir/weir.toml
 
-Names of servers are looked up. One without an address is a warning: the proxy would start, and look it up again. With --resolve it is
-an error, as is a name of --listen or --admin without an address.")]
+Ends with status 0 if weir proxy --config FILE would start with it, and with
+status 2 and FILE:LINE: REASON if it would not.
+
+Names of servers are looked up. One without an address is a warning: the proxy
+would start, and look it up again. With --resolve it is an error, as is a name
+of --listen or --admin without an address.")]
 pub(crate) struct CheckArgs {
     /// The file, as `weir proxy --config` takes it
     file: PathBuf,
-    /// Which of the file's pools takes the keys that no route takes, as `weir proxy --pool` takes it
+    /// Which of the file's pools takes the keys that no route takes. Give what `weir proxy --pool` will get
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
-    /// Fail where a name has no address on this machine
+    /// Fail if a name has no address. Use it on the machine that will serve
     #[arg(long)]
     resolve: bool,
 }

@@ -10,7 +10,7 @@ use weir_load::{Amount, Content, Mix, Popularity, Preset};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "What is sent")]
 pub(crate) struct ContentArgs {
-    /// A published workload by name; `list` shows all
+    /// A published workload by name; `list` shows all. Use one to compare with others, or as a start for your own
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Share of requests that are `set`, 0 to 1; the others are `get` [default: 0.1]
@@ -20,35 +20,36 @@ pub(crate) struct ContentArgs {
     /// cas, delete, incr, decr, touch, mg, ms
     #[arg(long, value_name = "MIX")]
     mix: Option<Mix>,
-    /// Sizes of the values in bytes: N, LEAST-MOST, N=WEIGHT,…, pareto:LOCATION,SCALE,SHAPE, gev:…, etc-value [default: 128]
+    /// Sizes of the values in bytes. Set them to your own: N, LEAST-MOST, N=WEIGHT,…, pareto:LOCATION,SCALE,SHAPE, gev:…, etc-value [default: 128]
     #[arg(long, value_name = "SIZES")]
     value_size: Option<Amount>,
-    /// Sizes of the keys in bytes, in the same forms, or etc-key; 0 is as long as needed [default: 16]
+    /// Sizes of the keys in bytes, in the same forms, or etc-key; 0 is as long as needed. Set them to your own [default: 16]
     #[arg(long, value_name = "SIZES")]
     key_size: Option<Amount>,
-    /// What every key begins with
+    /// What every key begins with. Use it to keep away from keys of others, or to reach a route
     #[arg(long, value_name = "TEXT")]
     key_prefix: Option<String>,
-    /// The number in the first key [default: 0]
+    /// The number in the first key. Give generators that run side by side keys of their own [default: 0]
     #[arg(long, value_name = "N")]
     key_first: Option<u64>,
-    /// Number of keys
+    /// Number of keys. With more than the servers can hold, reads miss
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) keys: u64,
     /// How requests are spread over the keys: uniform, sequential, zipf:EXPONENT, gaussian:CENTER,DEVIATION, hot:KEYS,REQUESTS
     /// [default: uniform]
     #[arg(long, value_name = "HOW")]
     popularity: Option<Popularity>,
-    /// Keys of each get or gets: a number or a distribution [default: 1]
+    /// Keys of each get or gets: a number or a distribution. Raise it for clients that fetch many keys at once [default: 1]
     #[arg(long, value_name = "N")]
     multiget: Option<Amount>,
     /// Expiry times of what is written in seconds, 0 is never: a number or a distribution [default: 0]
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<Amount>,
-    /// Set a key that a read does not find
+    /// Set a key that a read does not find, as an application with a database behind the cache does
     #[arg(long)]
     read_through: bool,
-    /// Close a connection after this number of requests, or one drawn from a distribution, and open it anew
+    /// Close a connection after this number of requests, or one drawn from a distribution, and open it anew. Use it for clients
+    /// without lasting connections
     #[arg(long, value_name = "N")]
     reconnect_after: Option<Amount>,
     /// Let each key be written by one connection only, so that outdated reads are found

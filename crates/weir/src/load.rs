@@ -21,65 +21,77 @@ use weir_load::units;
 
 /// The flags of `weir load`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "weir load --like memtier OPTIONS… and weir load --like memaslap OPTIONS… take those tools' own options; with \
-                  --print behind the tool's name the equal weir load line is shown instead of run."
-)]
+#[command(after_help = "\
+Examples: as fast as 16 connections go, then at 5,000 requests per second
+
+  weir load --target 127.0.0.1:21211 --connections 16 --duration 10s
+  weir load --target 127.0.0.1:21211 --rate 5000 --duration 30s
+
+TIME is a number with us, ms, s, m or h. Status 0: all well; 1: a reply was
+wrong, or nothing was answered; 2: the command line is wrong; 3: a condition of
+--fail-if came about. How to measure: docs/measure/load.md
+
+weir load --like memtier OPTIONS… and weir load --like memaslap OPTIONS… take
+the options of those tools. With --print behind the tool's name the equal weir
+load line is shown instead of run.")]
 pub(crate) struct LoadArgs {
-    /// Where to connect; connections go round-robin over several targets, which must serve the same keys
+    /// Where to connect. Repeat it for several targets: connections go round-robin over them, and they must serve the same keys
     #[arg(long = "target", value_name = "HOST:PORT", required_unless_present = "preset")]
     targets: Vec<String>,
-    /// Connections over all threads
+    /// Connections, over all threads. Set it to the number of clients that you expect
     #[arg(long, value_name = "N", default_value_t = 16)]
     connections: usize,
-    /// Requests that each connection keeps outstanding
+    /// Requests that each connection keeps outstanding. Raise it for clients that send before they have the last reply
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
-    /// Threads that share the connections
+    /// Threads that share the connections. Raise it if the generator itself is the bottleneck, which the result then says
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Length of the measured phase [default: the length of --rate's schedule, 24h with --requests or --replay, or 10s]
+    /// Length of the measured phase. Longer runs give narrower results [default: the length of --rate's schedule, 24h with --requests or --replay, or 10s]
     #[arg(long, value_name = "TIME", value_parser = units::duration,
           default_value_ifs([("requests", ArgPredicate::IsPresent, "24h"), ("replay", ArgPredicate::IsPresent, "24h")]))]
     duration: Option<Duration>,
-    /// Length of the warm-up before it
+    /// Length of the warm-up before it, which is not measured. Raise it if results still drift in the first seconds
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration,
           default_value_ifs([("requests", ArgPredicate::IsPresent, "0s"), ("replay", ArgPredicate::IsPresent, "0s")]))]
     warmup: Duration,
-    /// Do not set every key before the warm-up
+    /// Do not set every key before the warm-up. Use it for a cache that is already full, or to measure misses
     #[arg(long)]
     no_prefill: bool,
-    /// How long an answer may take
+    /// How long a reply may take before the request counts as failed. Keep it above the slowest reply that you want measured
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration)]
     timeout: Duration,
-    /// Seed of the random choices
+    /// Seed of the random choices. Keep it to send the same requests again, change it for other ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Closed loop: how long a client waits between an answer and its next request: none, 10ms, or exp:10ms
+    /// Closed loop: how long a client waits between a reply and its next request: none, 10ms, or exp:10ms (exponentially
+    /// distributed). Use it for clients that compute between requests
     #[arg(long, value_name = "TIME", default_value = "none", conflicts_with = "rate")]
     think_time: ThinkTime,
-    /// Open loop: requests per second, as 1000, or over time, as '1000 10s, 1000..5000 30s, 2000 10s'
+    /// Open loop: requests per second, as 1000, or over time, as '1000 10s, 1000..5000 30s, 2000 10s'. Use it for clients that do
+    /// not wait for each other, and for latency at a given rate
     #[arg(long, value_name = "SCHEDULE")]
     rate: Option<Schedule>,
-    /// How arrivals are spread within the rate: fixed, poisson, or bursts:N
+    /// How arrivals are spread within the rate: fixed, poisson, or bursts:N. Many independent clients are poisson
     #[arg(long, value_name = "PROCESS", default_value = "poisson", requires = "rate")]
     arrivals: Process,
-    /// How arrivals are dealt out to connections: round-robin, or random
+    /// How arrivals are dealt out to connections: round-robin, or random. Use random for clients that do not take turns
     #[arg(long, value_name = "HOW", default_value = "round-robin", requires = "rate")]
     assign: Assignment,
-    /// Arrivals that may wait on each connection [default: 2000000 shared out, at least 1000]
+    /// Arrivals that may wait on each connection. Raise it for long overload, if memory allows [default: 2000000 shared out, at least 1000]
     #[arg(long, value_name = "N", requires = "rate")]
     backlog: Option<usize>,
-    /// Count requests as late that the generator itself sends later than this
+    /// Count requests as late that the generator itself sends later than this. Lower it if you measure shorter times
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
     late_after: Duration,
     /// Begin the warm-up at this time, in seconds since 1970, so that several machines begin together
     #[arg(long, value_name = "TIME", value_parser = units::unix_time)]
     start_at: Option<Duration>,
-    /// Fail (exit status 3) under this condition, as 'p99>2ms', 'get.p99.9>5ms', 'errors>0', 'misses>1%', 'rate<1000'; may be repeated
+    /// Fail (exit status 3) under this condition, as 'p99>2ms', 'get.p99.9>5ms', 'errors>0', 'misses>1%', 'rate<1000'. Repeat it
+    /// for several; use it in tests
     #[arg(long = "fail-if", value_name = "CONDITION")]
     fail_if: Vec<Threshold>,
-    /// Write the response times of every second to this file, in HdrHistogram's log format
+    /// Write the response times of every second to this file, in HdrHistogram's log format, for tools that read it
     #[arg(long, value_name = "FILE")]
     hdr: Option<PathBuf>,
     /// Write the record (docs/reference/formats.md, weir.load/1) to this file; `-` is standard output

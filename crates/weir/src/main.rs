@@ -22,9 +22,23 @@ mod where_key;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{fmt::Display, process::ExitCode};
 
+/// One for each command, in the order of the list above them.
+const EXAMPLES: &str = "\
+Examples, one for each command:
+  weir proxy --server 127.0.0.1:11211 --server 127.0.0.1:11212
+  weir load --target 127.0.0.1:21211 --connections 16 --duration 10s
+  weir top 127.0.0.1:21280
+  weir where --server 127.0.0.1:11211 --server 127.0.0.1:11212 user:1
+  weir check weir.toml
+  weir convert nutcracker nutcracker.yml > weir.toml
+  weir man proxy | man -l -
+  weir completions bash > /etc/bash_completion.d/weir
+
+weir COMMAND --help explains the flags of a command.";
+
 /// Weir: a memcached proxy that measures itself, and the load to measure it with
 #[derive(Parser, Debug)]
-#[command(version, propagate_version = true)]
+#[command(version, propagate_version = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

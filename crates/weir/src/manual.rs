@@ -11,14 +11,16 @@ use crate::fail;
 
 /// The flags of `weir man`.
 #[derive(Args, Debug)]
+#[command(after_help = "Example: weir man proxy | man -l -")]
 pub(crate) struct ManArgs {
-    /// The subcommand whose page is wanted; without it, the page of weir itself
+    /// The command whose page is wanted; without it, the page of weir itself
     #[arg(value_name = "SUBCOMMAND")]
     subcommand: Option<String>,
 }
 
 /// The flags of `weir completions`.
 #[derive(Args, Debug)]
+#[command(after_help = "Example: weir completions bash > /etc/bash_completion.d/weir")]
 pub(crate) struct CompletionsArgs {
     /// The shell that is to complete weir's command line
     #[arg(value_name = "SHELL")]

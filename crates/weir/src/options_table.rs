@@ -47,17 +47,32 @@ fn in_the_file(option: &Arg) -> (String, &'static str) {
 }
 
 fn table() -> String {
-    let mut text = String::from("| flag | variable | in the file | reloads | |\n|---|---|---|---|---|\n");
+    let mut text = String::new();
+    let mut above = None;
     for option in options() {
+        let heading = option.get_help_heading().expect("every option has a heading");
+        if above.replace(heading.to_owned()).as_deref() != Some(heading) {
+            writeln!(
+                text,
+                "\n### {heading}\n\n| flag | in the file | reloads | what it does, and when to change it |"
+            )
+            .and_then(|()| writeln!(text, "|---|---|---|---|"))
+            .expect("a string takes all text");
+        }
         let flag = option.get_long().expect("every option has a long flag");
         let value = option.get_value_names().and_then(<[_]>::first).expect("every option has a value");
         let variable = option.get_env().and_then(|name| name.to_str()).expect("every option has a variable");
+        assert_eq!(
+            variable,
+            format!("WEIR_{}", flag.replace('-', "_").to_uppercase()),
+            "the page gives this rule"
+        );
         let help = option.get_help().expect("every option has a help text").to_string().replace('|', "\\|");
         let (file, reloads) = in_the_file(&option);
-        writeln!(text, "| `--{flag} {value}` | `{variable}` | {file} | {reloads} | {help} |")
+        writeln!(text, "| `--{flag} {value}` | {file} | {reloads} | {help} |")
             .expect("a string takes all text");
     }
-    text
+    text + "\n"
 }
 
 #[test]

@@ -10,20 +10,25 @@ use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError}
 use crate::config_file::{self, FileError};
 use crate::settings::{Flags, variable};
 
+/// Where the help has all this.
+const HEADING: &str = PoolSettings::ROWS[0].heading;
+
 /// Which servers there are and how keys are placed on them; or where that is written.
 #[derive(Args, Debug)]
 pub(crate) struct PoolArgs {
-    /// A memcached server as HOST:PORT or unix:/PATH, with :WEIGHT or ":WEIGHT NAME" behind it; repeat it for each, or write
-    /// commas between them
-    #[arg(long = "server", value_name = "SERVER", env = "WEIR_SERVER", value_delimiter = ',')]
+    /// A memcached server as HOST:PORT or unix:/PATH, with :WEIGHT or ":WEIGHT NAME" behind it. Repeat it for each server, or
+    /// write commas between them
+    #[arg(long = "server", value_name = "SERVER", env = "WEIR_SERVER", hide_env = true, value_delimiter = ',', help_heading = HEADING)]
     servers: Vec<String>,
     #[command(flatten)]
     placing: Flags<PoolSettings>,
-    /// Take pools, routes and settings from this file instead (docs/reference/configuration.md; `weir check` checks it)
-    #[arg(long, value_name = "FILE", env = "WEIR_CONFIG")]
+    /// Take pools, routes and settings from this file, and no --server (docs/reference/configuration.md; `weir check` checks it).
+    /// Use it for several pools, and for changes without a restart
+    #[arg(long, value_name = "FILE", env = "WEIR_CONFIG", hide_env = true, help_heading = HEADING)]
     config: Option<PathBuf>,
-    /// Which of the file's pools takes the keys that no route takes; by default the file's `default`, or its only one
-    #[arg(long, value_name = "NAME", env = "WEIR_POOL")]
+    /// Which of the file's pools takes the keys that no route takes; by default the file's `default`, or its only one. Give it to
+    /// serve another pool from a shared file
+    #[arg(long, value_name = "NAME", env = "WEIR_POOL", hide_env = true, help_heading = HEADING)]
     pool: Option<String>,
 }
 

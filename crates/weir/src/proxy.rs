@@ -12,19 +12,27 @@ use weir_proxy::{Config, ConfigError, Layer, Settings};
 /// Stand between memcached clients and memcached servers.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example: weir proxy --listen 127.0.0.1:21211 --server 127.0.0.1:11211 --server 127.0.0.1:11212 --admin 127.0.0.1:21280
+Example: a proxy before two servers, whose admin port weir top can ask
 
-Flags come before the environment, the environment before the file of --config, and the file before the defaults
-(docs/reference/configuration.md).
+  weir proxy --server 127.0.0.1:11211 --server 127.0.0.1:11212 \\
+      --admin 127.0.0.1:21280
 
-SIGTERM and SIGINT stop it: no more clients are accepted, what was taken is answered, and it ends with status 0. A second signal ends
-it at once.
-SIGHUP, or POST /reload at the admin port, reads the file of --config again: servers come and go, and no request is dropped.")]
+Each flag can be given as a variable of the environment, too: WEIR_ and its
+name in capitals (--listen-mode: WEIR_LISTEN_MODE). A flag goes before a
+variable, a variable before the file of --config, the file before the default.
+
+TIME is a number with us, ms, s, m or h. BYTES is a number with b, k, m or g,
+which count by 1,024.
+
+SIGTERM and SIGINT stop it: it takes no more clients, answers what it has
+taken, and ends with status 0. A second signal ends it at once. SIGHUP, or
+POST /reload at the admin port, reads the file of --config again: servers come
+and go, and no request is dropped. All of this: docs/operate/run.md")]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
-    settings: Flags<Settings>,
-    #[command(flatten)]
     pool: PoolArgs,
+    #[command(flatten)]
+    settings: Flags<Settings>,
 }
 
 impl ProxyArgs {

@@ -53,7 +53,10 @@ fn arg(row: &'static Setting) -> Arg {
         .long(row.flag())
         .value_name(row.value)
         .help(row.help_text())
+        .help_heading(row.heading)
         .hide(row.hidden)
+        // The help says once how variables are named.
+        .hide_env(true)
         .hide_possible_values(!row.words.is_empty() && !row.lists_words)
         .value_parser(parser(row));
     let arg = match row.form {

@@ -17,10 +17,14 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 /// The flags of `weir where`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints a line per key: the names of its servers, the primary first, between spaces. The keys are not printed: a key may
-hold any byte but a newline.
+Example: where two keys are, and where they would be under twemproxy
 
-Example: weir where --server 127.0.0.1:11211 --server 127.0.0.1:11212 --placement twemproxy/ketama user:1 user:2")]
+  weir where --server 127.0.0.1:11211 --server 127.0.0.1:11212 user:1 user:2
+  weir where --server 127.0.0.1:11211 --server 127.0.0.1:11212 \\
+      --placement twemproxy/ketama user:1 user:2
+
+Prints a line per key: the names of its servers, the primary first, between
+spaces. Keys are not printed, as they may hold any byte but a newline.")]
 pub(crate) struct WhereArgs {
     #[command(flatten)]
     pool: PoolArgs,

@@ -25,8 +25,11 @@ const BYTES_MAX: u64 = 16 << 20;
 /// The flags of `weir convert`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints TOML for `weir proxy --config`. Settings without an equal are named in comments; where keys would move, or where
-the file is wrong, there is no output and the status is 2. docs/operate/moving.md tells what becomes of what.")]
+Example: weir convert nutcracker nutcracker.yml > weir.toml
+
+Prints TOML for weir proxy --config. Settings without an equal are named in
+comments. Where keys would move, or where the file is wrong, there is no output
+and the status is 2. What becomes of each setting: docs/operate/moving.md")]
 pub(crate) struct ConvertArgs {
     #[command(subcommand)]
     from: From,

@@ -24,14 +24,14 @@ use source::News;
 /// The flags of `weir top`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Keys: q, Esc or Ctrl-C ends it.
+Example: weir top 127.0.0.1:21280
 
-Example: weir top 127.0.0.1:21280")]
+Keys: q, Esc or Ctrl-C ends it.")]
 pub(crate) struct TopArgs {
     /// The admin port of a proxy (weir proxy --admin)
     #[arg(value_name = "HOST:PORT")]
     admin: String,
-    /// Print one second as plain text, as soon as there is one, and end
+    /// Print one second as plain text, as soon as there is one, and end. Use it in scripts
     #[arg(long)]
     once: bool,
 }

@@ -32,6 +32,8 @@ pub struct Setting {
     pub name: &'static str,
     /// For people who see it first.
     pub help: &'static str,
+    /// Under which heading the help has it.
+    pub heading: &'static str,
     /// What stands for its value in the help.
     pub value: &'static str,
     /// How the file writes it.
@@ -80,6 +82,7 @@ impl Setting {
         Self {
             name,
             help: help.trim_ascii(),
+            heading: "",
             value: K::NAME,
             form: K::FORM,
             default: "",

@@ -72,148 +72,187 @@ const POOL: &[Engine] = &[Engine::Pool];
 const SPLIT: &[Engine] = &[Engine::Split];
 const THREADED: &[Engine] = &[Engine::Pool, Engine::Split];
 
+/// Headings of the help, in its order: flags that are looked for together.
+const ADDRESSES: &str = "Addresses";
+const SERVING: &str = "Engine and threads";
+const TIMEOUTS: &str = "Timeouts";
+const FAILURES: &str = "Failures of servers";
+const REPLICAS: &str = "Replicas and multi-gets";
+const LIMITS: &str = "Limits";
+const RECORDS: &str = "Measurements and log";
+const SERVERS: &str = "Servers and placement";
+
 /// More threads than this, over all servers, are too many for a machine: each has a stack and several descriptors.
 pub(crate) const SPLIT_THREADS_MAX: usize = 4096;
 
 settings! {
     /// What a proxy goes by besides its pools.
     pub struct Settings {
-        /// Where clients connect: HOST:PORT, or unix:/PATH for a socket in the file system; with port 0 the kernel chooses one,
-        /// which is said at the start
-        listen: Address { default: "127.0.0.1:21211", place: Place::DefaultPool },
-        /// Who may connect to a socket in the file system, as octal digits
-        listen_mode: Mode { default: "660", place: Place::DefaultPool },
-        /// Where /metrics, /snapshot, /ready and /reload are answered, as HOST:PORT; nowhere by default
-        admin: Maybe<Port> {},
-        /// Names by which the admin port may be asked, beside addresses, localhost and names without a dot; commas between several
-        /// (docs/operate/run.md)
-        admin_host: Hosts {},
-        /// How requests are served (docs/understand/engines.md)
-        engine: Choice<Engine> { default: "event", value: "NAME", lists_words: true },
-        /// Event loops; by default one for each core that the process may use
-        threads: Loops { least: "1", most: "256", engines: EVENT },
-        /// How long a loop may wait for more before it writes, when enough clients are active for this to cost nobody; 0ms: never
-        batch_pause: Time { default: "200us", most: "1ms", why: "requests would be held up for nothing", engines: EVENT },
+        /// Where clients connect: HOST:PORT, or unix:/PATH for a socket in the file system. Give 0.0.0.0:PORT to serve other
+        /// machines. With port 0 the kernel chooses one, and the log names it at the start
+        listen: Address { heading: ADDRESSES, default: "127.0.0.1:21211", place: Place::DefaultPool },
+        /// Permissions of a socket in the file system, as octal digits: who may connect to it. Give 666 where clients run as other
+        /// users
+        listen_mode: Mode { heading: ADDRESSES, default: "660", place: Place::DefaultPool },
+        /// Where /metrics, /snapshot, /ready and /reload are answered, as HOST:PORT; off by default. Give it for monitoring and
+        /// weir top, on an address that only they can reach
+        admin: Maybe<Port> { heading: ADDRESSES },
+        /// Names by which the admin port may be asked, with commas between several; addresses, localhost and names without a dot
+        /// are always taken. Needed where monitoring uses a full name (docs/operate/run.md)
+        admin_host: Hosts { heading: ADDRESSES },
+        /// How requests are served (docs/understand/engines.md). Keep event, unless you compare ways of serving
+        engine: Choice<Engine> { heading: SERVING, default: "event", value: "NAME", lists_words: true },
+        /// Event loops; by default one for each core that the process may use. Give fewer where other programs need the cores
+        threads: Loops { heading: SERVING, least: "1", most: "256", engines: EVENT },
+        /// How long a loop may wait for more requests to send together, when enough clients are active for this to cost nobody;
+        /// 0ms: never. Give 0ms to rule it out as a cause when you look into latency
+        batch_pause: Time { heading: SERVING, default: "200us", most: "1ms", why: "requests would be held up for nothing", engines: EVENT },
         /// Wait that long in every turn: for tests and benchmarks
-        batch_always: Truth { default: "false", place: Place::Flag, hidden: true },
-        /// Workers, each with a connection of its own to every server
-        workers: Number<usize> { default: "8", value: "W", least: "1", most: "1024", engines: POOL },
-        /// Threads that read from each server, each with a connection of its own
-        readers: Number<usize> { default: "8", value: "T", least: "1", most: "256", engines: SPLIT },
-        /// How many requests may wait in one queue; more are refused with SERVER_ERROR
-        queue: Number<usize> { default: "10000", least: "1", why: "every request would be refused", engines: THREADED },
-        /// How many workers of a queue serve at once where threads wait for processors: adaptive: as few as bring as much, or fixed:
-        /// always all of them
-        crew: Choice<CrewPolicy> { default: "adaptive", engines: THREADED },
-        /// How long a server may take until the first byte of its answer before the client gets SERVER_ERROR
-        timeout: Time { default: "500ms", place: Place::AllPools, reloads: true, least: "1us", why: "every request would fail" },
-        /// How much of a reply must come within each further --timeout after its first byte, and how much of a long request within
-        /// each further --timeout or --request-timeout
-        progress: Size { default: "64k" },
-        /// How long an attempt to connect to a server may take
-        connect_timeout: Time { default: "500ms", least: "1us", why: "no server could be connected to" },
-        /// How long nothing may come from a client or a server before the kernel asks whether its machine is still there, in whole
-        /// seconds; after three questions without an answer the connection ends; 0s: never
-        keepalive: Time { default: "60s" },
+        batch_always: Truth { heading: SERVING, default: "false", place: Place::Flag, hidden: true },
+        /// Worker threads, each with a connection of its own to every server. More of them wait for more servers at once, and need
+        /// more memory and connections
+        workers: Number<usize> { heading: SERVING, default: "8", value: "W", least: "1", most: "1024", engines: POOL },
+        /// Threads that read from each server, each with a connection of its own. More of them read more at once, and need more
+        /// memory and connections
+        readers: Number<usize> { heading: SERVING, default: "8", value: "T", least: "1", most: "256", engines: SPLIT },
+        /// How many requests may wait in one queue; more are refused with SERVER_ERROR. Lower it to refuse sooner under overload,
+        /// raise it to take longer bursts
+        queue: Number<usize> { heading: SERVING, default: "10000", least: "1", why: "every request would be refused", engines: THREADED },
+        /// How many threads of a queue serve at once where threads wait for processors: adaptive: as few as bring the same
+        /// throughput, or fixed: always all of them. Use fixed to compare numbers of threads
+        crew: Choice<CrewPolicy> { heading: SERVING, default: "adaptive", engines: THREADED },
+        /// How long a server may take until the first byte of its reply before the client gets SERVER_ERROR. Keep it above the
+        /// slowest reply of a healthy server and below the timeout of your clients
+        timeout: Time { heading: TIMEOUTS, default: "500ms", place: Place::AllPools, reloads: true, least: "1us", why: "every request would fail" },
+        /// How many bytes of a reply must come within each further --timeout after its first byte, and of a long request within
+        /// each further --timeout or --request-timeout. Lower it for slow links
+        progress: Size { heading: TIMEOUTS, default: "64k" },
+        /// How long an attempt to connect to a server may take. Raise it for servers that are far away
+        connect_timeout: Time { heading: TIMEOUTS, default: "500ms", least: "1us", why: "no server could be connected to" },
+        /// After how long without a byte from a client or a server the kernel asks whether its machine is still there, in whole
+        /// seconds; after three questions without an answer the connection ends; 0s: never. Lower it where a firewall forgets idle
+        /// connections sooner
+        keepalive: Time { heading: TIMEOUTS, default: "60s" },
         /// How long a server's machine may leave unacknowledged what was sent to it before the kernel ends the connection; 0s: as
-        /// long as the kernel does by itself
-        tcp_user_timeout: Time { default: "20s" },
-        /// How long a client may take nothing of the replies that wait for it before it is disconnected; 0s: for ever
-        client_timeout: Time { default: "30s" },
+        /// long as the kernel does by itself. Lower it to notice dead machines sooner
+        tcp_user_timeout: Time { heading: TIMEOUTS, default: "20s" },
+        /// How long a client may leave its replies unread before it is disconnected; 0s: for ever. Raise it for clients that pause
+        /// in the middle of reading
+        client_timeout: Time { heading: TIMEOUTS, default: "30s" },
         /// How long a request may take from its first byte until it is complete, and again for each --progress of it, before the
-        /// client is disconnected; 0s: for ever
-        request_timeout: Time { default: "10s" },
-        /// How long a client may say nothing while it is owed nothing before it is disconnected; 0s: for ever
-        idle_timeout: Time { default: "0s" },
-        /// How multi-gets are asked for where keys have several replicas: sharded over them, whole from one server (which must hold
-        /// every key: --replicas as many as servers), or auto: whichever was faster of late
-        multiget: Choice<Multiget> { default: "sharded", place: Place::AllPools },
-        /// Whether gets of several requests that leave for a server together are put into one message, which costs it less: on or
-        /// off
-        join_gets: Choice<JoinGets> { default: "on" },
-        /// What becomes of a get of which a server gave no answer: strict: SERVER_ERROR, or degrade: its keys are misses
-        on_failure: Choice<OnFailure> { default: "strict", place: Place::AllPools },
-        /// When a write to several replicas is answered: all that are not marked down have done it, a quorum of all, the first, or
-        /// (async) the one that decides (docs/understand/replication.md)
-        write_policy: Choice<WritePolicy> { default: "all", value: "POLICY" },
-        /// Which replicas a write needs with --write-policy all: live ones, or all-configured: it fails while one is marked down
-        replicas_required: Choice<ReplicasRequired> { default: "live", value: "WHICH" },
-        /// Which replica answers a get: primary, spread over all in turn, or nearest: the fastest of late
-        read: Choice<ReadPolicy> { default: "primary", value: "POLICY" },
-        /// What a get is answered where every server of its key lacks writes, or may: error (SERVER_ERROR stale), or miss
+        /// client is disconnected; 0s: for ever. Raise it for clients on slow links
+        request_timeout: Time { heading: TIMEOUTS, default: "10s" },
+        /// How long a client may send nothing while no reply is due before it is disconnected; 0s: for ever. Set it where clients
+        /// leave connections open
+        idle_timeout: Time { heading: TIMEOUTS, default: "0s" },
+        /// How long clients may take to finish after a signal to stop. Keep it below the time after which your supervisor kills the
+        /// process
+        drain_timeout: Time { heading: TIMEOUTS, default: "10s" },
+        /// How long to go on serving after SIGTERM while /readyz says that it is not ready, so that no more clients are sent to it.
+        /// Set it a little above the interval at which your load balancer asks
+        drain_delay: Time { heading: TIMEOUTS, default: "0s" },
+        /// How often names of servers are looked up again; a server whose name has other addresses is connected to anew. Lower it
+        /// where addresses change often
+        resolve_every: Time { heading: TIMEOUTS, default: "30s", least: "100ms", reloads: true },
+        /// What a get is answered when a server gave no reply: strict: SERVER_ERROR, or degrade: its keys are misses. Use degrade
+        /// if your application copes better with misses than with errors
+        on_failure: Choice<OnFailure> { heading: FAILURES, default: "strict", place: Place::AllPools },
+        /// After how many timeouts in a row, without a byte between them, a server is marked down and asked over a second
+        /// connection; 0: never. Raise it if healthy servers pause for longer
+        mark_down_timeouts: Number<u32> { heading: FAILURES, default: "3" },
+        /// The most servers of a pool that timeouts may mark down at once, in percent, where keys have several servers and some of
+        /// the pool answer. Lower it to keep more servers in use when the network is slow
+        mark_down_share: Number<u32> { heading: FAILURES, default: "50", value: "PERCENT", most: "100" },
+        /// How multi-gets are asked for where keys have several replicas: sharded: split over them, whole: from one server (which
+        /// must hold every key: --replicas as many as servers), or auto: whichever was faster of late. Try auto where most reads
+        /// are multi-gets
+        multiget: Choice<Multiget> { heading: REPLICAS, default: "sharded", place: Place::AllPools },
+        /// When a write to several replicas is answered: all: each that is not marked down has done it; quorum: most of all have;
+        /// first: one has; async: the one that decides has. Those further on answer sooner and promise less
         /// (docs/understand/replication.md)
-        on_stale: Choice<OnStale> { default: "error" },
-        /// Whether a copy that a get found missing is put back, with its flags and the rest of its time to live: on or off; only
-        /// with --engine event, and not with --allow-flush (docs/understand/replication.md)
-        read_repair: Choice<ReadRepair> { default: "off" },
+        write_policy: Choice<WritePolicy> { heading: REPLICAS, default: "all", value: "POLICY" },
+        /// Which replicas a write needs with --write-policy all: live: those not marked down, or all-configured: it fails while one
+        /// is marked down. Use all-configured where a write must never be on fewer servers
+        replicas_required: Choice<ReplicasRequired> { heading: REPLICAS, default: "live", value: "WHICH" },
+        /// Which replica answers a get: primary, spread: all in turn, or nearest: the fastest of late. Use spread to share out the
+        /// reads of popular keys, nearest where some servers are further away
+        read: Choice<ReadPolicy> { heading: REPLICAS, default: "primary", value: "POLICY" },
+        /// What a get is answered when every server of its key lacks writes, or may: error (SERVER_ERROR stale), or miss. Use miss
+        /// if your application then reads from its database (docs/understand/replication.md)
+        on_stale: Choice<OnStale> { heading: REPLICAS, default: "error" },
+        /// Whether a copy that a get found missing is put back, with its flags and the rest of its time to live: on or off. Turn it
+        /// on to refill servers that were restarted; only with --engine event, and not with --allow-flush
+        /// (docs/understand/replication.md)
+        read_repair: Choice<ReadRepair> { heading: REPLICAS, default: "off" },
         /// How many keys that a server missed are remembered, to be deleted there before it is read again; with more of them it is
-        /// flushed
-        journal_keys: Number<usize> { default: "65536" },
-        /// The same, in bytes of keys
-        journal_bytes: Size { default: "4m" },
-        /// How long a server may still carry out writes of a connection that broke without its doing; twice as long it is not read
-        quarantine: Time { default: "2s" },
-        /// After how many timeouts in a row, without a byte between them, a server is marked down, and a second connection asks
-        /// whether it is the server or only its connection that is silent; 0: never
-        mark_down_timeouts: Number<u32> { default: "3" },
-        /// The most servers of a pool that may be marked down by timeouts at once, in percent of them, where keys have several
-        /// servers and some of the pool answer
-        mark_down_share: Number<u32> { default: "50", value: "PERCENT", most: "100" },
-        /// How long sessions may take to end after a signal to stop
-        drain_timeout: Time { default: "10s" },
-        /// For how long it goes on serving after SIGTERM while /readyz says that it is not ready, so that no more clients are sent
-        /// to it
-        drain_delay: Time { default: "0s" },
-        /// Client connections at once, over all loops; more get an error and are closed. Fewer where descriptors do not suffice, which
-        /// is said at the start (docs/operate/run.md)
-        max_connections: Number<usize> { default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },
-        /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max)
-        max_value: Maybe<Size> { least: "1b", why: "clients could store nothing" },
-        /// How much one client may make the proxy keep: of a request that is not complete, and of replies that it does not read.
-        /// Larger values and replies are refused with SERVER_ERROR
-        client_buffer: Size { default: "64m", least: "4k", why: "no reply would fit that is longer" },
-        /// How much may wait for one server, and how much of an incomplete reply is kept. More is refused with SERVER_ERROR
-        server_buffer: Size { default: "64m", least: "4k", why: "no reply would fit that is longer" },
-        /// How much memory all buffers may take together, over all clients and servers (docs/operate/limits.md); beyond it, long replies
-        /// and values are refused with SERVER_ERROR
-        buffer_limit: Size { default: "1g", least: "16m", why: "one client may ask for more" },
-        /// Values that are at least so long go to their server over a connection of their own, so that nobody waits behind them
-        /// (engine event, one replica)
-        large_value: Size { default: "256k" },
-        /// Let clients flush_all, on all servers; otherwise they get CLIENT_ERROR
-        allow_flush: Truth { default: "false" },
-        /// Let clients use cache_memlimit, slabs, lru and lru_crawler, which act on all servers; otherwise they get CLIENT_ERROR
-        allow_server_commands: Truth { default: "false" },
-        /// A file to which one record of measurements is appended per second, as a line of JSON (docs/reference/formats.md); none by default
-        windows: Maybe<File> {},
-        /// A file to which a row per sampled request is appended, as CSV (docs/reference/formats.md); none by default
-        trace: Maybe<File> {},
-        /// The probability with which each request is sampled for --trace, above 0 and at most 1
-        trace_sample: Share { default: "0.01" },
-        /// What the choices of --trace-sample depend on
-        trace_seed: Number<u64> { default: "1", value: "NUMBER" },
-        /// How lines of the log look, which go to standard error (docs/operate/run.md)
-        log_format: Choice<LogFormat> { default: "text", value: "FORMAT", lists_words: true },
-        /// From which level on lines are written: error, warn or info
-        log_level: Choice<LogLevel> { default: "info", value: "LEVEL", lists_words: true },
-        /// How often names of servers are looked up again; a server whose name has other addresses is connected to anew
-        resolve_every: Time { default: "30s", least: "100ms", reloads: true },
+        /// flushed. Raise it if a server is flushed after short outages
+        journal_keys: Number<usize> { heading: REPLICAS, default: "65536" },
+        /// The same limit, in bytes of keys. Raise both together
+        journal_bytes: Size { heading: REPLICAS, default: "4m" },
+        /// How long a server may still carry out writes of a connection that the proxy or the kernel ended; for twice as long it is
+        /// not read. Raise it if servers may freeze for longer (docs/understand/replication.md)
+        quarantine: Time { heading: REPLICAS, default: "2s" },
+        /// Whether gets of several requests that leave for a server together are put into one message, which costs the server less:
+        /// on or off. Use off to see every request by itself at the server
+        join_gets: Choice<JoinGets> { heading: REPLICAS, default: "on" },
+        /// Client connections at once, over all loops; more get an error and are closed. Raise it together with the limit of file
+        /// descriptors: with too few of them it is lowered, as the log says at the start (docs/operate/run.md)
+        max_connections: Number<usize> { heading: LIMITS, default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },
+        /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max).
+        /// Give it to allow less
+        max_value: Maybe<Size> { heading: LIMITS, least: "1b", why: "clients could store nothing" },
+        /// How much one client may make the proxy keep: of an incomplete request, and of replies that it does not read. Larger
+        /// values and replies are refused with SERVER_ERROR. Raise it for multi-gets of large values
+        client_buffer: Size { heading: LIMITS, default: "64m", least: "4k", why: "no reply would fit that is longer" },
+        /// How much may wait for one server, and how much of an incomplete reply is kept. More is refused with SERVER_ERROR. Raise
+        /// it for values that are larger
+        server_buffer: Size { heading: LIMITS, default: "64m", least: "4k", why: "no reply would fit that is longer" },
+        /// How much memory all buffers may take together, over all clients and servers; beyond it, long replies and values are
+        /// refused with SERVER_ERROR. Keep it below the memory that the process may use (docs/operate/limits.md)
+        buffer_limit: Size { heading: LIMITS, default: "1g", least: "16m", why: "one client may ask for more" },
+        /// Values of at least this size go to their server over a connection of their own, so that nobody waits behind them (engine
+        /// event, one replica). Lower it where small requests wait behind values of less
+        large_value: Size { heading: LIMITS, default: "256k" },
+        /// Let clients use flush_all, on all servers; otherwise they get CLIENT_ERROR. Leave it off where several applications
+        /// share the cache
+        allow_flush: Truth { heading: LIMITS, default: "false" },
+        /// Let clients use cache_memlimit, slabs, lru and lru_crawler, which act on all servers; otherwise they get CLIENT_ERROR.
+        /// Turn it on for tools that tune servers through the proxy
+        allow_server_commands: Truth { heading: LIMITS, default: "false" },
+        /// A file to which one record of measurements is appended per second, as a line of JSON (docs/reference/formats.md); none
+        /// by default. Give it to keep measurements for later
+        windows: Maybe<File> { heading: RECORDS },
+        /// A file to which a row per sampled request is appended, as CSV (docs/reference/formats.md); none by default. Give it to
+        /// see the stages of single requests
+        trace: Maybe<File> { heading: RECORDS },
+        /// The probability with which a request is sampled for --trace, above 0 and at most 1. Raise it to see rare requests; the
+        /// file grows with it
+        trace_sample: Share { heading: RECORDS, default: "0.01" },
+        /// Seed of the random choices of --trace-sample. Another seed samples other requests
+        trace_seed: Number<u64> { heading: RECORDS, default: "1", value: "NUMBER" },
+        /// How lines of the log look, which go to standard error (docs/operate/run.md). Use json where a program reads them
+        log_format: Choice<LogFormat> { heading: RECORDS, default: "text", value: "FORMAT", lists_words: true },
+        /// From which level on lines are written: error, warn or info. Use warn to leave out what is normal
+        log_level: Choice<LogLevel> { heading: RECORDS, default: "info", value: "LEVEL", lists_words: true },
     }
 }
 
 settings! {
     /// How keys are placed on the servers of a pool.
     pub struct PoolSettings {
-        /// On how many servers each key is kept
-        replicas: Number<usize> { default: "1", value: "R", reloads: true, place: Place::Pool },
-        /// How keys are placed on servers (docs/understand/placement.md): modulo, ring, jump, rendezvous, libmemcached/…, twemproxy/…, mcrouter/…,
-        /// memcached-proxy/…, spymemcached, ketama
-        placement: Named<Placement> { default: "libmemcached/ketama-weighted", reloads: true, place: Place::Pool },
-        /// The hash function of keys, where the placement has a choice; by default its own
-        hash: Maybe<Named<KeyHash>> { reloads: true, place: Place::Pool },
-        /// Two characters: of keys with text between them, that text alone decides
-        hash_tag: Maybe<Named<HashTag>> { value: "PAIR", reloads: true, place: Place::Pool },
-        /// mcrouter's salt, or the seed text of memcached's proxy (jump)
-        salt: Text { reloads: true, place: Place::Pool },
+        /// On how many servers each key is kept. With 2 or more, keys can be read while a server is down
+        /// (docs/understand/replication.md)
+        replicas: Number<usize> { heading: SERVERS, default: "1", value: "R", reloads: true, place: Place::Pool },
+        /// How keys are placed on servers (docs/understand/placement.md): modulo, ring, jump, rendezvous, libmemcached/…,
+        /// twemproxy/…, mcrouter/…, memcached-proxy/…, spymemcached, ketama. Give the one that filled your servers, or keys move
+        placement: Named<Placement> { heading: SERVERS, default: "libmemcached/ketama-weighted", reloads: true, place: Place::Pool },
+        /// The hash function of keys, where the placement has a choice; by default its own. Give the one that your old proxy or
+        /// clients used
+        hash: Maybe<Named<KeyHash>> { heading: SERVERS, reloads: true, place: Place::Pool },
+        /// Two characters, such as {}: of a key with text between them, only that text decides where it goes. Use it to keep
+        /// related keys on one server
+        hash_tag: Maybe<Named<HashTag>> { heading: SERVERS, value: "PAIR", reloads: true, place: Place::Pool },
+        /// mcrouter's salt, or the seed text of memcached's proxy (jump). Give it if your old configuration has one
+        salt: Text { heading: SERVERS, reloads: true, place: Place::Pool },
     }
 }

@@ -31,18 +31,18 @@ const KEYS_MAX: u32 = 100_000;
 /// The flags that begin with `--verify`.
 #[derive(Args, Debug)]
 pub(super) struct VerifyArgs {
-    /// Ask this proxy, HOST:PORT or unix:/PATH, whether it places keys as the configuration does: keys are written through it, read
-    /// from the servers themselves, and deleted. Standard error tells how many agree; if not all do, nothing is printed and the status
-    /// is 1
+    /// Ask the old proxy, HOST:PORT or unix:/PATH, whether it places keys as the configuration does. Keys are written through it,
+    /// read from the servers themselves, and deleted. Standard error says how many agree; if not all do, nothing is printed and the
+    /// status is 1. Use it before you move clients
     #[arg(long, value_name = "OLD:PORT", global = true)]
     verify: Option<String>,
-    /// How many keys are written
+    /// How many keys are written. More of them find rarer differences
     #[arg(long, value_name = "N", default_value_t = 1000, global = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(KEYS_MAX)))]
     verify_keys: u32,
-    /// What their names begin with, after the prefix of a route
+    /// What their names begin with, after the prefix of a route. Give another if your clients use such keys
     #[arg(long, value_name = "TEXT", default_value = "weir-verify:", global = true)]
     verify_prefix: String,
-    /// How long the proxy and the servers may take for 50 keys
+    /// How long the proxy and the servers may take for 50 keys. Raise it on slow links
     #[arg(long, value_name = "TIME", default_value = "5s", global = true, value_parser = units::duration)]
     verify_timeout: Duration,
     /// The pool that the proxy serves, where the file has several; by default the one that listens at its port
