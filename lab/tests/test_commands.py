@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from weir_lab import __version__
 from weir_lab.cli import app
-from weir_lab.cli.commands import COMMANDS
+from weir_lab.cli.commands import COMMANDS, Commands
 
 # What `version` has no use for; each takes a tenth of a second or more.
 HEAVY = {"numpy", "scipy", "jinja2", "rich", "weir_lab.theory", "weir_lab.report", "weir_lab.bench"}
@@ -40,10 +41,22 @@ def test_every_command_says_what_it_is_for(name: str) -> None:
     assert f" {name}" in result.output
 
 
-def test_help_lists_all_commands() -> None:
-    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100"})
+def test_help_lists_all_commands_each_with_an_example() -> None:
+    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"})
     assert result.exit_code == 0
     assert all(f" {name} " in result.output for name in COMMANDS)
+    lines = [line.strip() for line in result.output.splitlines()]
+    assert all(f"weir-lab {listed.example}" in lines for listed in COMMANDS.values())
+
+
+@pytest.mark.parametrize(("name", "example"), [(name, listed.example) for name, listed in COMMANDS.items()])
+def test_an_example_is_a_command_line(name: str, example: str) -> None:
+    first, *rest = example.split()
+    assert first == name
+    group = typer.main.get_command(app)
+    assert isinstance(group, Commands)
+    # Raises a usage error otherwise.
+    group.get_command(None, name).make_context(name, rest)
 
 
 def test_a_command_that_is_not_there_is_refused() -> None:

@@ -69,7 +69,7 @@ pub fn run(
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A target's name has no address.
-    #[error("target {target}: cannot find its address: {source}")]
+    #[error("target {target}: cannot find its address: {source}; check the name, or give its address")]
     Resolve {
         /// The target as given.
         target: String,

@@ -33,7 +33,7 @@ impl ManArgs {
         cli.build();
         let Some(page) = page(&cli, self.subcommand.as_deref()) else {
             let name = self.subcommand.unwrap_or_default();
-            return fail(2, &format!("there is no subcommand {name}"));
+            return fail(2, &format!("there is no command {name}: weir --help lists all"));
         };
         let mut roff = Vec::new();
         finish(Man::new(page).render(&mut roff).and_then(|()| io::stdout().write_all(&roff)))
@@ -95,6 +95,45 @@ mod tests {
             let about = command.get_about().unwrap_or_else(|| panic!("{command} has a line")).to_string();
             let line = help.lines().find(|line| line.split_whitespace().next() == Some(command.get_name()));
             assert!(line.is_some_and(|line| line.ends_with(&about)), "{command} is not in\n{help}");
+        }
+    }
+
+    /// Runs of a shell: what stands behind ` | ` or ` > ` is none of ours.
+    fn examples(help: &str) -> Vec<String> {
+        let whole = help.replace("\\\n", " ");
+        let lines = whole
+            .lines()
+            .filter_map(|line| line.strip_prefix("  weir ").or(line.strip_prefix("Example: weir ")));
+        let ours = |line: &str| line.split(['|', '>']).next().unwrap_or_default().to_owned();
+        lines.map(ours).collect()
+    }
+
+    #[test]
+    fn the_help_has_an_example_of_every_command_that_is_a_command_line() {
+        let cli = Cli::command();
+        let above = |command: &Command| command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let listed = examples(&above(&cli));
+        for command in cli.get_subcommands() {
+            let name = command.get_name();
+            let its_own = examples(&above(command));
+            assert!(listed.iter().any(|line| line.split_whitespace().next() == Some(name)), "{name}");
+            assert!(!its_own.is_empty(), "weir {name} --help has no example");
+            for line in listed.iter().chain(&its_own) {
+                let words = ["weir"].into_iter().chain(line.split_whitespace());
+                Cli::command().try_get_matches_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_of_80_columns() {
+        let mut cli = Cli::command().term_width(80);
+        cli.build();
+        for command in [cli.clone()].into_iter().chain(cli.get_subcommands().cloned()) {
+            let help = command.clone().render_long_help().to_string();
+            for line in help.lines().filter(|line| line.chars().count() > 80) {
+                panic!("{}: {line}", command.get_name());
+            }
         }
     }
 

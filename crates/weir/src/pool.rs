@@ -69,7 +69,7 @@ pub(crate) enum PoolError {
     Table(#[from] TableError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("there is no pool {pool:?}: there are {}", known.join(", "))]
+    #[error("there is no pool {pool:?}: choose one of {}", known.join(", "))]
     NoSuchPool { pool: String, known: Vec<String> },
     #[error("there are {} pools: choose one with --pool, or write default = \"NAME\": {}", known.len(), known.join(", "))]
     WhichPool { known: Vec<String> },
@@ -85,7 +85,9 @@ pub(crate) enum PoolError {
     PoolOfNoFile,
     #[error("there is no server: give --server for each, or --config FILE")]
     Nothing,
-    #[error("{0} and {1} cannot both be given: the file of --config has servers and placement")]
+    #[error(
+        "{0} and {1} cannot both be given: the file of --config has servers and placement; leave one out"
+    )]
     Both(String, String),
 }
 

@@ -23,7 +23,7 @@ pub enum PresetError {
     Unknown(String),
     /// The published numbers do not make a workload.
     #[error(
-        "--preset {name}: the published table does not give its {missing}, so no load can be made after it"
+        "--preset {name}: the published table does not give its {missing}, so no load can be made after it; choose another (--preset list)"
     )]
     Incomplete {
         /// The preset.

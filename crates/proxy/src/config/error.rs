@@ -58,12 +58,12 @@ pub enum ConfigError {
     },
     /// Nobody owns a key there.
     #[error(
-        "--read-repair on needs --engine event: the engine {0} has no owner of a key that could put copies back in the order of its writes"
+        "--read-repair on needs --engine event: the engine {0} has no owner of a key that could put copies back in the order of its writes; leave one of them out"
     )]
     ReadRepairEngine(Engine),
     /// A copy could be put back behind a flush.
     #[error(
-        "--read-repair on cannot be used with --allow-flush: a copy that is being put back could outlive a client's flush_all"
+        "--read-repair on cannot be used with --allow-flush: a copy that is being put back could outlive a client's flush_all; leave one of them out"
     )]
     ReadRepairFlush,
 }

@@ -81,7 +81,10 @@ fn print_once(news: &Receiver<News>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(News::Away(reason)) => crate::fail(1, &reason),
-        Err(RecvTimeoutError::Timeout) => crate::fail(1, &"the proxy answers, but tells no second"),
+        Err(RecvTimeoutError::Timeout) => crate::fail(
+            1,
+            &"the proxy answers, but has no second of measurements yet: ask again when it has served for a second",
+        ),
         Err(RecvTimeoutError::Disconnected) => crate::fail(1, &"the proxy is not asked any more"),
     }
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -24,39 +25,57 @@ from weir_lab.errors import LabError, StoppedError
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["COMMANDS", "Commands", "app", "main", "options", "version"]
+__all__ = ["COMMANDS", "Commands", "Listed", "app", "main", "options", "version"]
 
-# Name -> module of this package, and function in it; `--help` shows them in this order.
+@dataclass(frozen=True)
+class Listed:
+    """A command: where it is, and how the help shows it."""
+
+    module: str
+    function: str
+    heading: str
+    example: str
+
+
+_STUDIES = "Studies"
+_MEASUREMENTS = "Other measurements"
+_MODELS = "Models"
+_WHOLE = "Whole studies and their reports"
+_TESTBEDS = "Testbeds"
+_PROGRAM = "This program"
+
+# Each command with its module in this package, its function there, the heading under which `--help` lists it, and an example.
+# `--help` shows them in this order.
 COMMANDS = {
-    "run": ("sweeps", "run"),
-    "extend": ("sweeps", "extend"),
-    "report": ("sweeps", "report"),
-    "version": ("commands", "version"),
-    "new": ("studies", "new"),
-    "check": ("studies", "check"),
-    "plan": ("studies", "plan"),
-    "gather": ("studies", "gather"),
-    "tables": ("studies", "tables"),
-    "changes": ("cells", "changes"),
-    "precision": ("cells", "precision"),
-    "import": ("studies", "import_results"),
-    "ab": ("ab", "ab"),
-    "selfcheck": ("checks", "selfcheck"),
-    "audit": ("checks", "audit"),
-    "predict": ("models.predictions", "predict"),
-    "capacity": ("models.predictions", "capacity"),
-    "hold-out": ("models.hold_outs", "hold_out"),
-    "merge": ("checks", "merge"),
-    "hash": ("models.placements", "hash_keys"),
-    "testbeds": ("testbeds", "testbeds"),
-    "reserve": ("testbeds", "reserve"),
-    "links": ("testbeds", "links"),
-    "speed": ("speeds", "speed"),
-    "clean": ("testbeds", "clean"),
-    "study": ("whole_studies", "study"),
-    "keep": ("whole_studies", "keep_records"),
-    "verify": ("whole_studies", "verify_report"),
-    "compare": ("whole_studies", "compare_reports"),
+    "new": Listed("studies", "new", _STUDIES, "new mine.toml --target 127.0.0.1:11211"),
+    "check": Listed("studies", "check", _STUDIES, "check mine.toml"),
+    "plan": Listed("studies", "plan", _STUDIES, "plan mine.toml --pace quick"),
+    "run": Listed("sweeps", "run", _STUDIES, "run mine.toml --pace quick"),
+    "extend": Listed("sweeps", "extend", _STUDIES, "extend runs/mine 3"),
+    "report": Listed("sweeps", "report", _STUDIES, "report runs/mine --open"),
+    "changes": Listed("cells", "changes", _STUDIES, "changes runs/mine --same-within 5"),
+    "precision": Listed("cells", "precision", _STUDIES, "precision runs/mine --within 5"),
+    "tables": Listed("studies", "tables", _STUDIES, "tables runs/mine"),
+    "gather": Listed("studies", "gather", _STUDIES, "gather runs/mine elsewhere/mine"),
+    "ab": Listed("ab", "ab", _MEASUREMENTS, "ab direct weir"),
+    "merge": Listed("checks", "merge", _MEASUREMENTS, "merge one.json two.json"),
+    "import": Listed("studies", "import_results", _MEASUREMENTS, "import memtier.json --out rows.csv"),
+    "audit": Listed("checks", "audit", _MEASUREMENTS, "audit runs/mine/summary.csv"),
+    "predict": Listed("models.predictions", "predict", _MODELS, "predict --tier memcached:5us --clients 1,16,64"),
+    "capacity": Listed("models.predictions", "capacity", _MODELS, "capacity --tier memcached:5us --rate 1e6 --p99 2ms"),
+    "hold-out": Listed("models.hold_outs", "hold_out", _MODELS, "hold-out runs/mine"),
+    "hash": Listed("models.placements", "hash_keys", _MODELS, "hash --placement ring --servers 2-10"),
+    "study": Listed("whole_studies", "study", _WHOLE, "study s5 --pace quick --list"),
+    "keep": Listed("whole_studies", "keep_records", _WHOLE, "keep runs/s5-quick-local"),
+    "verify": Listed("whole_studies", "verify_report", _WHOLE, "verify runs/s5-quick-local/s5.html"),
+    "compare": Listed("whole_studies", "compare_reports", _WHOLE, "compare old/s5.json new/s5.json"),
+    "selfcheck": Listed("checks", "selfcheck", _WHOLE, "selfcheck"),
+    "testbeds": Listed("testbeds", "testbeds", _TESTBEDS, "testbeds"),
+    "links": Listed("testbeds", "links", _TESTBEDS, "links runs/links"),
+    "speed": Listed("speeds", "speed", _TESTBEDS, "speed runs/mine --throughput 22000"),
+    "reserve": Listed("testbeds", "reserve", _TESTBEDS, "reserve lab.toml --out hosts.toml"),
+    "clean": Listed("testbeds", "clean", _TESTBEDS, "clean"),
+    "version": Listed("commands", "version", _PROGRAM, "version"),
 }
 
 
@@ -71,9 +90,11 @@ class Commands(TyperGroup):
         """The command of a name, made of the function in its module; nothing if there is no such name."""
         if cmd_name not in COMMANDS:
             return None
-        module, function = COMMANDS[cmd_name]
+        listed = COMMANDS[cmd_name]
+        function = getattr(importlib.import_module(f"weir_lab.cli.{listed.module}"), listed.function)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(cmd_name)(getattr(importlib.import_module(f"weir_lab.cli.{module}"), function))
+        about = {"rich_help_panel": listed.heading, "epilog": f"Example: weir-lab {listed.example}"}
+        alone.command(cmd_name, **about)(function)
         return typer.main.get_command(alone)
 
 
@@ -83,6 +104,11 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Designed experiments on memcached proxies.",
+    # Blank lines keep the lines of the help separate.
+    epilog="\n\n".join(
+        ["Examples, one for each command:", *(f"weir-lab {it.example}" for it in COMMANDS.values())]
+        + ["weir-lab COMMAND --help explains the options of a command."]
+    ),
 )
 
 
