@@ -131,9 +131,8 @@ mod tests {
         cli.build();
         for command in [cli.clone()].into_iter().chain(cli.get_subcommands().cloned()) {
             let help = command.clone().render_long_help().to_string();
-            for line in help.lines().filter(|line| line.chars().count() > 80) {
-                panic!("{}: {line}", command.get_name());
-            }
+            let wide: Vec<_> = help.lines().filter(|line| line.chars().count() > 80).collect();
+            assert!(wide.is_empty(), "{}: {wide:#?}", command.get_name());
         }
     }
 

@@ -27,15 +27,16 @@ if TYPE_CHECKING:
 __all__ = ["changes", "precision"]
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")]
+_FROM_HELP = "The cell that the others are compared with; the first by default"
 _SAME_HELP = "Also judge whether cells are the same within this margin, which you chose before you saw the data"
-_WITHIN_HELP = "Half of the interval that is wanted, in percent of the mean"
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead")]
+_WITHIN_HELP = "Half of the interval that you want, in percent of the mean"
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead, for scripts")]
 
 
 def changes(
     folder: Folder,
-    base: Annotated[str, typer.Option("--from", metavar="CELL", help="What the others are compared with; the first by default")] = "",
-    to: Annotated[list[str] | None, typer.Option("--to", metavar="CELL", help="Only this cell; may be given again")] = None,
+    base: Annotated[str, typer.Option("--from", metavar="CELL", help=_FROM_HELP)] = "",
+    to: Annotated[list[str] | None, typer.Option("--to", metavar="CELL", help="Only this cell. Repeat it for several")] = None,
     response: Annotated[Response, typer.Option(help="What is compared")] = Response.THROUGHPUT,
     same_within: Annotated[
         float | None, typer.Option(metavar="PERCENT", min=0.01, help=_SAME_HELP)

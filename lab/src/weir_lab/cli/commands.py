@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "Commands", "Listed", "app", "main", "options", "version"]
 
+
 @dataclass(frozen=True)
 class Listed:
     """A command: where it is, and how the help shows it."""
@@ -93,8 +94,8 @@ class Commands(TyperGroup):
         listed = COMMANDS[cmd_name]
         function = getattr(importlib.import_module(f"weir_lab.cli.{listed.module}"), listed.function)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        about = {"rich_help_panel": listed.heading, "epilog": f"Example: weir-lab {listed.example}"}
-        alone.command(cmd_name, **about)(function)
+        example = f"Example: weir-lab {listed.example}"
+        alone.command(cmd_name, rich_help_panel=listed.heading, epilog=example)(function)
         return typer.main.get_command(alone)
 
 
@@ -104,10 +105,13 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Designed experiments on memcached proxies.",
-    # Blank lines keep the lines of the help separate.
-    epilog="\n\n".join(
-        ["Examples, one for each command:", *(f"weir-lab {it.example}" for it in COMMANDS.values())]
-        + ["weir-lab COMMAND --help explains the options of a command."]
+    epilog="\n".join(
+        [
+            "Examples, one for each command:",
+            *(f"weir-lab {it.example}" for it in COMMANDS.values()),
+            "",
+            "weir-lab COMMAND --help explains the options of a command.",
+        ]
     ),
 )
 

@@ -25,7 +25,7 @@ def speed(
     sweep: Annotated[Path, typer.Argument(metavar="SWEEP", help="Runs of the study here, on any testbed")],
     throughput: Annotated[float, typer.Option(help="The study's largest throughput, requests/s", min=1.0)],
     limit: Annotated[
-        str | None, typer.Option(help="Tier whose CPUs limited in the study; none for a link or workers")
+        str | None, typer.Option(help="Tier whose CPUs were the limit in the study; none if a link or workers were")
     ] = None,
     network_us: Annotated[
         float, typer.Option(help="CPU time of the network per request, where the sweep had no delay device (µs)")

@@ -39,8 +39,8 @@ __all__ = [
 ]
 
 PACE_HELP = (
-    "quick (minutes), standard (stop rule), full (as the earlier study ran it) or night (runs where they tell most); the file's own "
-    "choice by default"
+    "How much is run: quick (minutes, for a first look), standard (until intervals are narrow), full (as the earlier study ran it) or "
+    "night (runs where they tell most); the file's own choice by default"
 )
 ONLY_HELP = "Make only these cells: a pattern of their names such as '*-S5-*', or a condition such as 'servers == 5'"
 _SHOWN_CELLS = 40
@@ -55,7 +55,7 @@ def new(
     ] = SkeletonKind.WEIR,
     targets: Annotated[
         list[str] | None,
-        typer.Option("--target", metavar="HOST:PORT", help="Measure what runs there already; may be repeated"),
+        typer.Option("--target", metavar="HOST:PORT", help="Measure what runs there already. Repeat it for several"),
     ] = None,
 ) -> None:
     """Write a commented study file that runs as it is."""
@@ -80,7 +80,12 @@ def check(
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary, asked what it can do")] = Path(
         "target/release/weir"
     ),
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of study files instead")] = False,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", help="Print the JSON Schema of study files instead, for an editor that completes them"
+        ),
+    ] = False,
 ) -> None:
     """Say what is wrong with study files, by line, and what may not be meant. Status 1 if one cannot be run."""
     if schema:
@@ -118,8 +123,8 @@ def plan(
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary, asked what it can do")] = Path(
         "target/release/weir"
     ),
-    testbed: Annotated[TestbedKind | None, typer.Option(help="Where it shall run, whatever the study says")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show every cell, not only the first 40")] = False,
+    testbed: Annotated[TestbedKind | None, typer.Option(help="Where it is to run, whatever the study says")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every cell, and not only the first 40")] = False,
 ) -> None:
     """Show cells, time and order of a study before anything runs."""
     study = load_study(study_path, pace)
@@ -165,7 +170,10 @@ def import_results(
 def tables(
     sweep: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")],
     parquet: Annotated[
-        bool, typer.Option("--parquet", help="Write runs.parquet, too: the columns of runs.csv with their types")
+        bool,
+        typer.Option(
+            "--parquet", help="Write runs.parquet, too: the columns of runs.csv with their types, for pandas and others"
+        ),
     ] = False,
 ) -> None:
     """Write summary.csv, runs.csv, windows.csv and log2.csv of a sweep anew from its runs."""

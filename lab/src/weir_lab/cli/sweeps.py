@@ -38,21 +38,35 @@ def run(
     study_path: Annotated[
         Path, typer.Argument(metavar="STUDY", help="Study file (TOML); docs/measure/study-file.md lists its keys")
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder of the sweep; runs/NAME of the study by default")] = None,
-    binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
-    memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the runs; runs/NAME of the study by default. Give another to keep two sweeps of one study"
+        ),
+    ] = None,
+    binary: Annotated[
+        Path, typer.Option("--bin", help="The weir binary. Give another to measure another build")
+    ] = Path("target/release/weir"),
+    memcached: Annotated[
+        str, typer.Option(help="The memcached program. Give a path to measure another version")
+    ] = "memcached",
     pace: Annotated[str | None, typer.Option(help=PACE_HELP)] = None,
     only: Annotated[str | None, typer.Option(help=ONLY_HELP)] = None,
     testbed: Annotated[
         TestbedKind | None,
         typer.Option(
-            help="Where the roles run, whatever the study says; docs/measure/testbeds.md tells what each needs"
+            help="Where the roles run, whatever the study says: netns where links or cores matter (docs/measure/testbeds.md)"
         ),
     ] = None,
-    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
+    hosts: Annotated[
+        Path | None, typer.Option(help="File that names the machines. Needed for the testbed hosts")
+    ] = None,
     profile: Annotated[
         bool,
-        typer.Option("--profile", help="Record where the proxies spend their CPU time (perf); such runs stand apart"),
+        typer.Option(
+            "--profile",
+            help="Record where the proxies spend their CPU time (perf). Such runs are kept separate: perf slows what it measures",
+        ),
     ] = False,
 ) -> None:
     """Make all runs of a study that are not there yet."""
@@ -64,11 +78,22 @@ def run(
 
 def extend(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep")],
-    repetitions: Annotated[int, typer.Argument(min=1, max=1000, metavar="N", help="Repetitions to add to every cell")],
-    binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
-    memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    repetitions: Annotated[
+        int,
+        typer.Argument(
+            min=1, max=1000, metavar="N", help="Repetitions to add to every cell, when intervals are too wide"
+        ),
+    ],
+    binary: Annotated[
+        Path, typer.Option("--bin", help="The weir binary. Give another to measure another build")
+    ] = Path("target/release/weir"),
+    memcached: Annotated[
+        str, typer.Option(help="The memcached program. Give a path to measure another version")
+    ] = "memcached",
     only: Annotated[str | None, typer.Option(help=ONLY_HELP)] = None,
-    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
+    hosts: Annotated[
+        Path | None, typer.Option(help="File that names the machines. Needed for the testbed hosts")
+    ] = None,
 ) -> None:
     """Add repetitions to a sweep, and make them."""
     study_path = folder / "study.toml"
@@ -85,7 +110,7 @@ def report(
     folder: Annotated[str, typer.Argument(metavar="[FOLDER|latest]", help="Folder of the sweep")] = "latest",
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser")] = False,
 ) -> None:
-    """Build the report of a sweep, and show its essence."""
+    """Build the report of a sweep, and show its answer."""
     sweep = _latest() if folder == "latest" else Path(folder)
     files = build_report(sweep)
     if files.analysis is not None:

@@ -61,12 +61,21 @@ def reserve(
 
 def links(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="For the record and everything measured")],
-    study: Annotated[Path | None, typer.Option(help="Study whose topology is measured; the defaults without")] = None,
-    binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
-    memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
-    seconds: Annotated[float, typer.Option(help="Measured seconds per trial", min=1.0, max=3600.0)] = 5.0,
+    study: Annotated[
+        Path | None, typer.Option(help="Study whose topology is measured; the default topology without it")
+    ] = None,
+    binary: Annotated[
+        Path, typer.Option("--bin", help="The weir binary. Give another to measure another build")
+    ] = Path("target/release/weir"),
+    memcached: Annotated[
+        str, typer.Option(help="The memcached program. Give a path to measure another version")
+    ] = "memcached",
+    seconds: Annotated[
+        float,
+        typer.Option(help="Measured seconds of each trial. More of them give steadier rates", min=1.0, max=3600.0),
+    ] = 5.0,
     repetitions: Annotated[int, typer.Option(help="Times that each trial is repeated", min=1, max=100)] = 3,
-    show: Annotated[bool, typer.Option("--show", help="Measure nothing; show what is in FOLDER")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Measure nothing, and show what is in FOLDER")] = False,
 ) -> None:
     """Load memcached through the links of netns, and hold throughput against what they carry. Status 1 if a bound is not reached."""
     if show:

@@ -32,28 +32,40 @@ def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A set in the folder of studies: s1 to s5, own")],
     pace: Annotated[str, typer.Option(help=PACE_HELP)] = "quick",
     testbed: Annotated[
-        TestbedKind, typer.Option(help="Where the roles run; docs/measure/testbeds.md tells what each needs")
+        TestbedKind,
+        typer.Option(help="Where the roles run: netns where links or cores matter (docs/measure/testbeds.md)"),
     ] = TestbedKind.LOCAL,
     out: Annotated[
         Path | None, typer.Option(help="Folder of runs and report; runs/NAME-PACE-TESTBED by default")
     ] = None,
     studies: Annotated[Path, typer.Option(help="Folder of the study files and sets")] = Path("studies"),
     part: Annotated[
-        int | None, typer.Option(help="Make only this part of the runs (of about 20 minutes each), counted from 1")
+        int | None, typer.Option(help="Make only this part of the runs, of about 20 minutes each, counted from 1")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Begin no sweep that would end later than this; at the pace night, no run")
+        float | None,
+        typer.Option(
+            help="Begin no sweep (at the pace night: no run) that would end later than this, in minutes. Use it to go on in parts"
+        ),
     ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Make no runs; build the report of what is there")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail unless every section has all of its runs")] = False,
-    list_parts: Annotated[
-        bool, typer.Option("--list", help="Say which sweeps there are and how long they take; make nothing")
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail unless every section has all of its runs. Use it before you publish")
     ] = False,
-    binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
-    memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
-    hosts: Annotated[Path | None, typer.Option(help="File that names the machines of the testbed hosts")] = None,
+    list_parts: Annotated[
+        bool, typer.Option("--list", help="Say which sweeps there are and how long they take, and make nothing")
+    ] = False,
+    binary: Annotated[
+        Path, typer.Option("--bin", help="The weir binary. Give another to measure another build")
+    ] = Path("target/release/weir"),
+    memcached: Annotated[
+        str, typer.Option(help="The memcached program. Give a path to measure another version")
+    ] = "memcached",
+    hosts: Annotated[
+        Path | None, typer.Option(help="File that names the machines. Needed for the testbed hosts")
+    ] = None,
 ) -> None:
     """Make what is missing of a whole study, and write its report: page, Markdown and twin. Status 3 while runs are missing."""
     set_path = studies / f"{name}.set.toml"

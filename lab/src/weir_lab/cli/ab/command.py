@@ -57,14 +57,21 @@ def ab(
     ],
     b: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, written like A")],
     metric: Annotated[
-        Metric, typer.Option(help="What is compared; cpu is the proxy's CPU time per request")
+        Metric,
+        typer.Option(help="What is compared. cpu is the proxy's CPU time per request; use p99 if tails matter to you"),
     ] = Metric.THROUGHPUT,
-    same_within: Annotated[str, typer.Option(metavar="X%", help="Differences below this do not matter")] = "2%",
-    error: Annotated[str, typer.Option(metavar="X%", help="How often the verdict may be wrong")] = "2.5%",
+    same_within: Annotated[
+        str, typer.Option(metavar="X%", help="Differences below this do not matter to you. A smaller one takes longer")
+    ] = "2%",
+    error: Annotated[
+        str, typer.Option(metavar="X%", help="How often the verdict may be wrong. Less takes longer")
+    ] = "2.5%",
     precision: Annotated[
         str, typer.Option(metavar="X%", help="Go on until the interval is +- this narrow, whatever the verdict")
     ] = "",
-    budget: Annotated[str, typer.Option(metavar="TIME", help="Give up after so long, such as 90s or 6m")] = "2m",
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Give up after this time, such as 90s or 6m. Raise it if ab cannot tell")
+    ] = "2m",
     lives: Annotated[
         int | None, typer.Option(min=5, max=100_000, help="Give up after this number of process lives")
     ] = None,
@@ -73,7 +80,7 @@ def ab(
         typer.Option(metavar="N,N,...", help="Connections of the load; several numbers side by side"),
     ] = "16",
     depth: Annotated[int, typer.Option(help="Requests that each connection keeps outstanding")] = 1,
-    servers: Annotated[int, typer.Option(help="memcached servers behind both")] = 1,
+    servers: Annotated[int, typer.Option(help="memcached servers behind A and B")] = 1,
     keys: Annotated[int, typer.Option(help="Number of keys")] = 10_000,
     value_size: Annotated[int, typer.Option(help="Bytes per value")] = 128,
     writes: Annotated[float, typer.Option(help="Share of requests that are set")] = 0.1,
@@ -81,19 +88,32 @@ def ab(
         str, typer.Option(metavar="FLAGS", help="More flags of weir load, such as '--popularity zipf:0.99'")
     ] = "",
     cores: Annotated[
-        str, typer.Option(metavar="HOW", help="auto, none, or such as 'client=0 proxy=1 servers=1'")
+        str,
+        typer.Option(
+            metavar="HOW", help="Which cores each role has: auto, none, or such as 'client=0 proxy=1 servers=1'"
+        ),
     ] = "auto",
-    pairs: Annotated[int, typer.Option(min=2, max=1000, help="Pairs of pieces per life")] = 12,
+    pairs: Annotated[int, typer.Option(min=2, max=1000, help="Pairs of pieces per life of the processes")] = 12,
     piece: Annotated[str, typer.Option(metavar="TIME", help="Length of a piece, at most 100ms with --warmup")] = "80ms",
-    warmup: Annotated[str, typer.Option(metavar="TIME", help="Of each piece, not counted")] = "15ms",
-    seed: Annotated[int, typer.Option(min=0, help="Of the orders and of the load")] = 20161118,
+    warmup: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Start of each piece that is not counted. Raise it for loads that take time to settle"
+        ),
+    ] = "15ms",
+    seed: Annotated[
+        int,
+        typer.Option(min=0, help="Seed of the orders and of the load. Change it to repeat a comparison independently"),
+    ] = 20161118,
     out: Annotated[Path | None, typer.Option(help="Folder of the record; runs/ab-DATE-TIME by default")] = None,
     page: Annotated[Path | None, typer.Option(help="Write the page here; FOLDER/comparison.html by default")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON")] = False,
     binary: Annotated[
         Path, typer.Option("--bin", help="The weir binary: the generator, and what `weir` stands for")
     ] = Path("target/release/weir"),
-    memcached: Annotated[str, typer.Option(help="The memcached program")] = "memcached",
+    memcached: Annotated[
+        str, typer.Option(help="The memcached program. Give a path to measure another version")
+    ] = "memcached",
 ) -> None:
     """Say whether B is faster, slower, or the same as A. Status 0 if not slower, 3 if slower, 4 if it cannot tell."""
     weir = binary.absolute()

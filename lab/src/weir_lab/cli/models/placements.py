@@ -44,7 +44,9 @@ _EXPLAINED = {
 def hash_keys(
     keys: Annotated[Path | None, typer.Option(help="A file with a key per line; generated keys without it")] = None,
     form: Annotated[KeyForm, typer.Option(help="Form of the generated keys")] = KeyForm.RANDOM,
-    count: Annotated[int, typer.Option(help="How many keys to generate")] = 100_000,
+    count: Annotated[
+        int, typer.Option(help="How many keys to generate. More of them find smaller differences")
+    ] = 100_000,
     servers: Annotated[
         str, typer.Option(metavar="N|N-M", help="Numbers of servers, named 10.0.0.1:11211 and on")
     ] = "2-10",
@@ -61,7 +63,9 @@ def hash_keys(
             metavar="HOW", help="How requests are spread over the keys, as for weir load; the first key is the hottest"
         ),
     ] = "",
-    seed: Annotated[int, typer.Option(help="Of the generated and of the rings' random keys")] = 20161118,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the generated keys and of the rings' random keys. Change it to test other keys")
+    ] = 20161118,
     as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON")] = False,
     binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
 ) -> None:

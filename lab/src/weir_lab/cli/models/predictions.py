@@ -63,7 +63,9 @@ def capacity(
     rate: Annotated[float, typer.Option(help="Requests per second")],
     p99: Annotated[str, typer.Option(help="Limit of the 99th percentile of the response time, such as 2ms")],
     delay: _Delay = "0s",
-    load_max: Annotated[float, typer.Option(help="No unit may be busier than this share of the time")] = 0.8,
+    load_max: Annotated[
+        float, typer.Option(help="No unit may be busier than this share of the time. Lower it to keep more in reserve")
+    ] = 0.8,
     value: _Value = 0,
     popularity: _Popularity = "",
     keys: _Keys = 0,
