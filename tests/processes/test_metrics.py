@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -48,6 +49,58 @@ def test_no_metric_stands_twice_and_each_follows_the_rules(start_proxy: StartPro
     wire.get(b"key")
     wire.get(b"key", b"other")
     assert complaints(proxy.http("/metrics")) == ""
+
+
+ROOT = Path(__file__).parents[2]
+# Metrics that not every engine has.
+OF_THREADED_ENGINES = re.compile(r"weir_station_\w+|weir_queue_(length|arrivals)\w*")
+
+
+def documented() -> dict[str, tuple[str, str, str]]:
+    """Type, labels and alerts of each metric, by its name, as docs/reference/metrics.md has them."""
+    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    row = re.compile(r"^\| `(weir_\w+)(?:\{([\w,]+)\})?` \| (\w+) \| [^|]+ \|([^|]*)\|$", re.MULTILINE)
+    rows = [(name, (kind, labels, alerts.strip())) for name, labels, kind, alerts in row.findall(page)]
+    assert len(dict(rows)) == len(rows), "no metric has two rows"
+    assert len(rows) == len(re.findall(r"^\| `weir_", page, re.MULTILINE)), "every row has the form of a row"
+    return dict(rows)
+
+
+def alerts_by_metric() -> dict[str, set[str]]:
+    """The alerts in whose expressions a metric is, by itself or through a recording rule."""
+    rules = (ROOT / "deploy/prometheus/weir.rules.yml").read_text(encoding="utf-8")
+    bodies = re.split(r"^ +- (?=(?:record|alert): )", rules, flags=re.MULTILINE)[1:]
+    recorded: dict[str, str] = {}
+    found: dict[str, set[str]] = {}
+    for body in bodies:
+        kind, name = re.match(r"(record|alert): (\S+)", body).groups()  # type: ignore[union-attr]
+        expression = body[body.index("expr:") :].split("\n        for:")[0].split("\n        labels:")[0]
+        if kind == "record":
+            recorded[name] = expression
+            continue
+        for record, its_own in recorded.items():
+            expression = expression.replace(record, its_own)
+        for metric in re.findall(r"\bweir_\w+", expression):
+            found.setdefault(re.sub(r"_(bucket|sum|count)$", "", metric), set()).add(name)
+    return found
+
+
+@pytest.mark.every_engine
+def test_every_metric_is_documented(start_proxy: StartProxy, connect: Connect, engine: str) -> None:
+    proxy = start_proxy()
+    wire = connect(proxy.address)
+    wire.store(b"key", b"value")
+    wire.get(b"key")
+    alerts = alerts_by_metric()
+    found = {}
+    for family in text_string_to_metric_families(proxy.http("/metrics")):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = ",".join(label for label in (family.samples[0].labels if family.samples else {}) if label != "le")
+        found[name] = (family.type, labels, ", ".join(sorted(alerts.get(name, ()))))
+    written = documented()
+    if engine == "event":
+        written = {name: row for name, row in written.items() if not OF_THREADED_ENGINES.fullmatch(name)}
+    assert found == written
 
 
 def reported(proxy: Proxy, name: str, **labels: str) -> float:
