@@ -376,7 +376,7 @@ def documented() -> dict[str, str]:
     """What the page says of each setting, by its name in the file."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text()
     rows = (line.split(" | ") for line in page.splitlines() if line.startswith("| `--"))
-    names = ((re.match("`([a-z_]+)`", row[2]), row[-1]) for row in rows)
+    names = ((re.match("`([a-z_]+)`", row[1]), row[-1]) for row in rows)
     return {name[1]: text for name, text in names if name is not None and name[1] not in ("servers", "default")}
 
 

@@ -47,7 +47,7 @@ pub(crate) struct LoadArgs {
     /// Threads that share the connections. Raise it if the generator itself is the bottleneck, which the result then says
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Length of the measured phase. Longer runs give narrower results [default: the length of --rate's schedule, 24h with --requests or --replay, or 10s]
+    /// Length of the measured phase. Longer runs give steadier numbers [default: the length of --rate's schedule, 24h with --requests or --replay, or 10s]
     #[arg(long, value_name = "TIME", value_parser = units::duration,
           default_value_ifs([("requests", ArgPredicate::IsPresent, "24h"), ("replay", ArgPredicate::IsPresent, "24h")]))]
     duration: Option<Duration>,

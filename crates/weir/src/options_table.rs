@@ -67,12 +67,27 @@ fn table() -> String {
             format!("WEIR_{}", flag.replace('-', "_").to_uppercase()),
             "the page gives this rule"
         );
-        let help = option.get_help().expect("every option has a help text").to_string().replace('|', "\\|");
+        let help = option.get_help().expect("every option has a help text").to_string();
+        let help = with_links(&help.replace('|', "\\|"));
         let (file, reloads) = in_the_file(&option);
         writeln!(text, "| `--{flag} {value}` | {file} | {reloads} | {help} |")
             .expect("a string takes all text");
     }
     text + "\n"
+}
+
+/// Pages that a text names, as links from a page of the same folder as this one.
+fn with_links(text: &str) -> String {
+    let mut words: Vec<_> = text.split(' ').map(ToOwned::to_owned).collect();
+    for word in &mut words {
+        let Some(begin) = word.find("docs/") else { continue };
+        let end = word.find(".md").expect("what begins with docs/ is a page") + ".md".len();
+        let page = &word[begin..end];
+        let (folder, name) = page["docs/".len()..].split_once('/').expect("pages are in folders");
+        let way = if folder == "reference" { name.to_owned() } else { format!("../{folder}/{name}") };
+        *word = format!("{}[{name}]({way}){}", &word[..begin], &word[end..]);
+    }
+    words.join(" ")
 }
 
 #[test]
