@@ -12,20 +12,27 @@ const DELAY_NS_MAX: u64 = 10_000_000_000;
 #[command(
     version,
     after_help = "\
-A frame leaves through PORT at MS after the kernel received it, DELAY being the one of the port that it leaves through. With MBIT_S, what
-comes in through PORT is first sent at that rate, headers included.
+Example: join two interfaces, with 0.35 ms each way
 
-Prints one line of JSON when it is ready, and one for each line on standard input; it ends when standard input ends. Lateness in a line is
-that since the line before; counters are totals. Needs CAP_NET_RAW, and CAP_SYS_NICE for real-time priority."
+  weir-delay --port eth1=0.35 --port eth2=0.35
+
+A frame that leaves through port NAME leaves MS after the kernel received it.
+With MBIT_S, what comes in through the port is first sent at that rate, headers
+included.
+
+Prints one line of JSON when it is ready, and one for each line on standard
+input. It ends when standard input ends. Lateness in a line is that since the
+line before; counters are totals. Needs CAP_NET_RAW, and CAP_SYS_NICE for
+real-time priority."
 )]
 pub(crate) struct Arguments {
     /// An interface, the delay of what leaves through it in milliseconds, and what may come in through it, in Mbit/s
     #[arg(long = "port", value_name = "NAME=MS[:MBIT_S]", required = true)]
     pub(crate) ports: Vec<PortArgument>,
-    /// Bytes that may wait at one port; what comes beyond is dropped, and counted
+    /// Memory in MiB for what waits at one port; what comes beyond is dropped and counted. Raise it for long delays of fast links
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(crate) waiting_mib: u64,
-    /// Wake exactly when a frame is due, and so be late by what waking takes
+    /// Wake exactly when a frame is due, and so be late by what waking takes. Use it to measure that lateness
     #[arg(long)]
     pub(crate) uncorrected: bool,
 }
