@@ -60,7 +60,10 @@ def documented() -> dict[str, tuple[str, str, str]]:
     """Type, labels and alerts of each metric, by its name, as docs/reference/metrics.md has them."""
     page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
     row = re.compile(r"^\| `(weir_\w+)(?:\{([\w,]+)\})?` \| (\w+) \| [^|]+ \|([^|]*)\|$", re.MULTILINE)
-    rows = [(name, (kind, labels, alerts.strip())) for name, labels, kind, alerts in row.findall(page)]
+    names = re.compile(r"\[(\w+)\]")
+    rows = [
+        (name, (kind, labels, ", ".join(names.findall(alerts)))) for name, labels, kind, alerts in row.findall(page)
+    ]
     assert len(dict(rows)) == len(rows), "no metric has two rows"
     assert len(rows) == len(re.findall(r"^\| `weir_", page, re.MULTILINE)), "every row has the form of a row"
     return dict(rows)
