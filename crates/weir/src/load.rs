@@ -29,7 +29,8 @@ Examples: as fast as 16 connections go, then at 5,000 requests per second
 
 TIME is a number with us, ms, s, m or h. Status 0: all well; 1: a reply was
 wrong, or nothing was answered; 2: the command line is wrong; 3: a condition of
---fail-if came about. How to measure: docs/measure/load.md
+--fail-if came about. How to measure: docs/measure/load.md. What can be sent:
+docs/measure/workloads.md
 
 weir load --like memtier OPTIONS… and weir load --like memaslap OPTIONS… take
 the options of those tools. With --print behind the tool's name the equal weir

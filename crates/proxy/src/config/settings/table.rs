@@ -98,7 +98,7 @@ settings! {
         /// weir top, on an address that only they can reach
         admin: Maybe<Port> { heading: ADDRESSES },
         /// Names by which the admin port may be asked, with commas between several; addresses, localhost and names without a dot
-        /// are always taken. Needed where monitoring uses a full name (docs/operate/run.md)
+        /// are always taken. Needed where monitoring uses a full name (docs/operate/security.md)
         admin_host: Hosts { heading: ADDRESSES },
         /// How requests are served (docs/understand/engines.md). Keep event, unless you compare ways of serving
         engine: Choice<Engine> { heading: SERVING, default: "event", value: "NAME", lists_words: true },
