@@ -164,7 +164,7 @@ settings! {
         /// the pool answer. Lower it to keep more servers in use when the network is slow
         mark_down_share: Number<u32> { heading: FAILURES, default: "50", value: "PERCENT", most: "100" },
         /// How multi-gets are asked for where keys have several replicas: sharded: split over them, whole: from one server (which
-        /// must hold every key: --replicas as many as servers), or auto: whichever was faster of late. Try auto where most reads
+        /// must hold every key: --replicas as many as servers), or auto: whichever was faster lately. Try auto where most reads
         /// are multi-gets
         multiget: Choice<Multiget> { heading: REPLICAS, default: "sharded", place: Place::AllPools },
         /// When a write to several replicas is answered: all: each that is not marked down has done it; quorum: most of all have;
@@ -174,7 +174,7 @@ settings! {
         /// Which replicas a write needs with --write-policy all: live: those not marked down, or all-configured: it fails while one
         /// is marked down. Use all-configured where a write must never be on fewer servers
         replicas_required: Choice<ReplicasRequired> { heading: REPLICAS, default: "live", value: "WHICH" },
-        /// Which replica answers a get: primary, spread: all in turn, or nearest: the fastest of late. Use spread to share out the
+        /// Which replica answers a get: primary, spread: all in turn, or nearest: the fastest lately. Use spread to share out the
         /// reads of popular keys, nearest where some servers are further away
         read: Choice<ReadPolicy> { heading: REPLICAS, default: "primary", value: "POLICY" },
         /// What a get is answered when every server of its key lacks writes, or may: error (SERVER_ERROR stale), or miss. Use miss
