@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full fmt clean
+.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full docs fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -57,6 +57,11 @@ bench-quick: ## the same in three cells, with the proxy on its own core
 bench-full: ## the same in every cell
 	@scripts/setup bench
 	@$(PY) bench/compare-peers --set full
+
+docs: ## make a book of the pages in docs/, target/book/index.html (the first time: some minutes, and the network)
+	@scripts/setup docs
+	@$${WEIR_TOOLS:-.tools}/bin/mdbook build
+	@echo "target/book/index.html"
 
 fmt: setup ## format Rust and Python
 	@cargo fmt --all
