@@ -81,6 +81,7 @@ def index(text: str) -> dict[str, str]:
         # The book.
         ({"docs/operate/b.md": "# B\n"}, "docs/SUMMARY.md: lacks docs/operate/b.md"),
         ({"docs/decisions/0001-b.md": "# 1. B\n"}, "docs/SUMMARY.md: lacks docs/decisions/0001-b.md"),
+        ({"docs/decisions/0001-b.md": "# 1. B\n"}, "docs/decisions/README.md: lacks docs/decisions/0001-b.md"),
         ({"docs/SUMMARY.md": RIGHT["docs/SUMMARY.md"] * 2}, "docs/SUMMARY.md: names docs/operate/run.md twice"),
         ({"docs/SUMMARY.md": "[A](b.md)\n"}, "docs/SUMMARY.md:1: b.md: there is no such file"),
         (index("[a](operate/)"), "docs/index.md:3: operate/: name a page: the book has no folders"),
