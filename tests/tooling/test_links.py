@@ -85,6 +85,7 @@ def index(text: str) -> dict[str, str]:
         ({"docs/SUMMARY.md": RIGHT["docs/SUMMARY.md"] * 2}, "docs/SUMMARY.md: names docs/operate/run.md twice"),
         ({"docs/SUMMARY.md": "[A](b.md)\n"}, "docs/SUMMARY.md:1: b.md: there is no such file"),
         (index("[a](operate/)"), "docs/index.md:3: operate/: name a page: the book has no folders"),
+        (index("[a](SUMMARY.md)"), "docs/index.md:3: SUMMARY.md: the book has no page of its contents"),
         (index("![a](../picture.svg)") | {"picture.svg": ""}, "docs/index.md:3: ../picture.svg: the book has pictures"),
         # Names of pages in code, help and errors.
         ({"crates/a/src/b.rs": '// x\n"see docs/b.md"\n'}, "crates/a/src/b.rs:2: names docs/b.md, which is not there"),
