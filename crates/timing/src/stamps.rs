@@ -11,7 +11,7 @@ pub struct Stamps {
     pub enqueued: Instant,
     /// It was taken from that queue.
     pub dequeued: Instant,
-    /// The first byte of the first message to a server was handed to the kernel. No stage begins here; it is kept for
+    /// The last byte of the first message to a server was handed to the kernel. No stage begins here; it is kept for
     /// comparison with measurements that let the service begin at the first send.
     pub first_sent: Instant,
     /// The last byte of the last message to a server was handed to the kernel.

@@ -133,9 +133,9 @@ counters! {
     gets_joined,
     /// Such parts that were asked for again in messages of their own, because the reply to all ended with an error or could not be read.
     gets_asked_alone,
-    /// Keys of multi-gets that another replica did not have, and that the primary was asked for in a second step.
+    /// Keys that one replica did not have, and that another was asked for: the decider, or who may have them where a server is doubted.
     keys_asked_again,
-    /// Times that a server became doubted: it closed or refused a connection, so it may have come back empty.
+    /// Times that a server became doubted: a connection to it was closed, refused or broken, or its name has other addresses, so it may be empty.
     servers_doubted,
     /// Times that a doubted server was trusted again, because for long nothing that it missed was found elsewhere.
     servers_trusted,

@@ -1,12 +1,13 @@
 //! Servers that may have come back empty: what they miss is asked of another copy.
 //!
 //! A memcached that was killed and started anew holds nothing. The other servers of its keys hold them, but a miss at the decider counted as
-//! a miss. From outside a restart looks like any other end of a connection by the server, so each such end makes the server *doubted*:
+//! a miss. From outside a restart looks like any other end of a connection, so each end makes the server *doubted*. So do a refused
+//! connection and a name that gets other addresses:
 //!
 //! ```text
-//!   trusted ──closed or refused a connection──▶ doubted ──16,384 questions in a row found nothing elsewhere──▶ trusted
-//!                                                  │ ▲
-//!                                                  └─┘ a question found something: counted anew
+//!   trusted ──a connection ended or was refused──▶ doubted ──16,384 questions in a row found nothing elsewhere──▶ trusted
+//!                                                    │ ▲
+//!                                                    └─┘ a question found something: counted anew
 //! ```
 //!
 //! What a read misses at a doubted server is asked of another that may be read: one that is not doubted, or else the one that became

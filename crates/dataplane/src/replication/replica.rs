@@ -173,7 +173,7 @@ impl Replicas {
 
     // ── doubts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// A server has closed or refused a connection.
+    /// A connection to a server was closed, refused or broken, or its name has other addresses.
     pub(crate) fn note_may_be_empty(&mut self, slot: Slot) {
         if let Some(replica) = self.of(slot) {
             self.counters.servers_doubted += u64::from(replica.share.doubt());

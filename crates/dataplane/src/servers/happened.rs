@@ -20,7 +20,7 @@ pub(crate) enum Happened {
     Times(Slot, Box<Distribution>),
     /// A connection was made, or could not be.
     Tried,
-    /// A server has closed or refused a connection.
+    /// A connection to a server was closed, refused or broken, or its name has other addresses.
     MayBeEmpty(Slot),
     /// A server has reported its version.
     Version(Slot, Version),
