@@ -1,7 +1,7 @@
 //! `weir top`: what a proxy is doing now, in a terminal.
 //!
 //! A thread asks the admin port for new windows; this one draws the newest and listens to the keyboard. `--once` prints the same lines
-//! and ends. What is shown and how it is judged: `docs/understand/timing.md`.
+//! and ends. What is shown: `docs/operate/run.md`; how it is judged: `docs/understand/timing.md`.
 
 mod judge;
 mod names;
