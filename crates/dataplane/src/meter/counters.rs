@@ -99,9 +99,9 @@ counters! {
     stamps_clamped,
     /// Requests whose client had gone before the answer.
     requests_orphaned,
-    /// Requests that were refused because too many waited in the proxy's queue (engine pool).
+    /// Requests that were refused because too many waited in the proxy's queue (engines pool and split).
     queue_refusals_full,
-    /// Requests whose time was up before a worker took them, or that it took too late (engine pool).
+    /// Requests whose time was up before a worker took them, or that it took too late (engines pool and split).
     queue_timeouts,
     /// Writes that waited because another write to their key was not done (engine pool).
     queue_key_waits,
