@@ -6,6 +6,8 @@
     .venv/bin/python lab/bench/ab.py real FOLDER                    20 comparisons with a planted cost, 20 of A with A: up to 2 h 40 min
     .venv/bin/python lab/bench/ab.py demos FOLDER                   ten times what `make demo` measures, against their pooled value
     .venv/bin/python lab/bench/ab.py extract FOLDER FILE.csv        a recording as the table that the tests simulate with
+    .venv/bin/python lab/bench/ab.py pack FOLDER KEPT               windows that KEPT lacks, as one more small file in it
+    .venv/bin/python lab/bench/ab.py unpack FOLDER KEPT             windows of all files in KEPT: `record` goes on behind them
 
 The disturber is a process that is busy in bursts, 30 % of the time. The cost that `real` plants is a pause for each event of B's proxy
 (lab/bench/spin.c, which needs a C compiler); how much it takes follows from all its comparisons together. All writes into FOLDER alone.
@@ -26,6 +28,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import zstandard
 from scipy import stats
 
 from weir_lab.bench.running import Executables
@@ -72,7 +75,7 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("record", "judge", "real", "demos", "extract"):
+    for name in ("record", "judge", "real", "demos", "extract", "pack", "unpack"):
         command = commands.add_parser(name)
         command.add_argument("folder", type=Path)
         command.add_argument("--metric", type=Metric, default=Metric.THROUGHPUT)
@@ -87,10 +90,11 @@ def main() -> None:
     commands.choices["demos"].add_argument("--demos", type=int, default=10)
     commands.choices["extract"].add_argument("file", type=Path)
     commands.choices["extract"].add_argument("--lives", type=int, default=160)
+    for name in ("pack", "unpack"):
+        commands.choices[name].add_argument("kept", type=Path)
     chosen = parser.parse_args()
-    {"record": record, "judge": judge_recording, "real": really, "demos": demos, "extract": extract}[chosen.command](
-        chosen
-    )
+    does = {"record": record, "judge": judge_recording, "real": really, "demos": demos, "extract": extract}
+    (does | {"pack": pack, "unpack": unpack})[chosen.command](chosen)
 
 
 def bench_of(
@@ -318,6 +322,44 @@ def extract(chosen: argparse.Namespace) -> None:
             for place, (one, other) in enumerate(zip(counted[::2], counted[1::2], strict=True)):
                 logs = [f"{math.log(piece.throughput_rps):.3f}" for piece in (one, other)]
                 rows.writerow([number, *logs, one.side, f"{pairs[place].log_slowness:.3f}"])
+
+
+def kept_windows(kept: Path) -> dict[str, list[str]]:
+    """Lives of the windows in all files of a folder, as lines of JSON."""
+    found: dict[str, list[str]] = {}
+    for file in sorted(kept.glob("windows-*.jsonl.zst")):
+        for line in zstandard.decompress(file.read_bytes()).decode().splitlines():
+            row = json.loads(line)
+            found.setdefault(row["window"], []).append(json.dumps(row["life"], separators=(",", ":")))
+    return found
+
+
+def pack(chosen: argparse.Namespace) -> None:
+    """One more file of the windows that are not kept yet."""
+    chosen.kept.mkdir(parents=True, exist_ok=True)
+    known = kept_windows(chosen.kept)
+    new = [folder for folder in window_folders(chosen.folder) if folder.name not in known]
+    if not new:
+        print(f"{chosen.kept} has all {len(known)} windows")
+        return
+    rows = [
+        json.dumps({"window": folder.name, "life": json.loads(line)}, separators=(",", ":")) + "\n"
+        for folder in new
+        for line in (folder / "lives.jsonl").read_text().splitlines()
+    ]
+    first, last = (folder.name.removeprefix("window-") for folder in (new[0], new[-1]))
+    file = chosen.kept / f"windows-{first}-{last}.jsonl.zst"
+    file.write_bytes(zstandard.compress("".join(rows).encode(), 19))
+    print(f"{file}: {len(new)} windows, {len(rows)} lives, {file.stat().st_size / 1024:.0f} KiB")
+
+
+def unpack(chosen: argparse.Namespace) -> None:
+    """Windows as `record` leaves them."""
+    for name, lines in kept_windows(chosen.kept).items():
+        folder = chosen.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "lives.jsonl").write_text("\n".join(lines) + "\n")
+    print(f"{chosen.folder} has {len(window_folders(chosen.folder))} windows")
 
 
 if __name__ == "__main__":
