@@ -162,6 +162,8 @@ def test_records_do_not_go_stale_when_hashes_are_made_otherwise(kept: Path, monk
 
 def test_a_commit_is_that_of_the_checkout_or_unknown(tmp_path: Path) -> None:
     assert commit_of(tmp_path / "weir") == "unknown"
+    assert commit_of(tmp_path / "weir", "weir 0.1.0 (0c45bdf1a2b3+changes)") == "0c45bdf1a2b3+changes"
+    assert commit_of(tmp_path / "weir", "weir 0.1.0 (unknown)") == "unknown"
     here = commit_of(Path(__file__))
     assert here == "unknown" or len(here.removesuffix("+changes")) >= 40
 

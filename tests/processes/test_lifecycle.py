@@ -210,9 +210,16 @@ def test_too_few_descriptors_for_one_client_are_named(servers: list[Memcached], 
     assert "LimitNOFILE" in proxy.output()
 
 
-def test_version() -> None:
+def test_the_version_is_the_same_everywhere_and_has_the_commit(start_proxy: StartProxy) -> None:
     done = subprocess.run([str(weir_binary()), "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("weir ")
+    version = re.fullmatch(r"weir (\S+) \((\w+(?:\+changes)?)\)\n", done.stdout)
+    assert version, done.stdout
+    number, commit = version.groups()
+    proxy = start_proxy()
+    info = next(line for line in proxy.http("/metrics").splitlines() if line.startswith("weir_info{"))
+    assert f'version="{number}",commit="{commit}"' in info
+    snapshot = proxy.snapshot()
+    assert (snapshot["weir_version"], snapshot["weir_commit"]) == (number, commit)
 
 
 @pytest.mark.every_engine

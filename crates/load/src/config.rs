@@ -46,6 +46,8 @@ pub struct Settings {
     pub late_after: Duration,
     /// When the warm-up begins, since 1970: for several machines that begin together. `None`: as soon as possible.
     pub start_at: Option<Duration>,
+    /// What the program was built from, for the record.
+    pub commit: &'static str,
 }
 
 /// What decides when requests are sent.
@@ -295,6 +297,7 @@ impl Settings {
             backlog: None,
             late_after: Duration::from_millis(1),
             start_at: None,
+            commit: "unknown",
         }
     }
 

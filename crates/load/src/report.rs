@@ -31,6 +31,7 @@ use crate::workload::keyspace::KEY_SIZE_MAX;
 pub struct Report {
     schema: &'static str,
     weir_version: &'static str,
+    weir_commit: &'static str,
     config: ConfigReport,
     pub(crate) phases: Phases,
     pub(crate) operations: BTreeMap<&'static str, OperationReport>,
@@ -187,6 +188,7 @@ impl Report {
         Report {
             schema: "weir.load/1",
             weir_version: env!("CARGO_PKG_VERSION"),
+            weir_commit: config.commit,
             config: ConfigReport::new(config),
             phases: Phases::new(measurements),
             operations: names

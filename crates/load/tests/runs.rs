@@ -40,6 +40,7 @@ fn settings(target: SocketAddr) -> Settings {
         backlog: None,
         late_after: Duration::from_millis(1),
         start_at: None,
+        commit: "unknown",
     }
 }
 

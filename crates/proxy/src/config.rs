@@ -38,6 +38,8 @@ pub struct Config {
     pub resolver: Arc<dyn Resolve>,
     /// Reads the configuration again, for a reload.
     pub reread: Reread,
+    /// What the program was built from, for metrics and records.
+    pub commit: &'static str,
 }
 
 /// How a configuration is read again: a new one, or a line that says why not.
@@ -95,6 +97,7 @@ impl Config {
             table: Arc::new(table),
             resolver: Arc::new(SystemResolver),
             reread: Arc::new(|| Err("there is nothing to read again".to_owned())),
+            commit: "unknown",
         };
         if let Some(refusal) = config.too_many_threads(&config.table) {
             return Err(refusal);

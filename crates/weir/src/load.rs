@@ -183,6 +183,7 @@ impl LoadArgs {
             backlog: self.backlog,
             late_after: self.late_after,
             start_at: self.start_at,
+            commit: crate::COMMIT,
         };
         Ok((settings, Outputs { json: self.json, hdr: self.hdr, fail_if: self.fail_if }))
     }

@@ -22,6 +22,10 @@ mod where_key;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{fmt::Display, process::ExitCode};
 
+/// What `crates/weir/build.rs` found.
+const COMMIT: &str = env!("WEIR_COMMIT");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
+
 /// One for each command, in the order of the list above them.
 const EXAMPLES: &str = "\
 Examples, one for each command:
@@ -38,7 +42,7 @@ weir COMMAND --help explains the flags of a command.";
 
 /// Weir: a memcached proxy that measures itself, and the load to measure it with
 #[derive(Parser, Debug)]
-#[command(version, propagate_version = true, after_help = EXAMPLES)]
+#[command(version = VERSION, propagate_version = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

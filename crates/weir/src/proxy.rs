@@ -83,6 +83,7 @@ impl Given {
     fn read(&self) -> Result<Config, Box<dyn Error>> {
         let (routed, of_file) = self.source.read()?;
         let mut config = assembled(self.said.clone().over(of_file), routed)?;
+        config.commit = crate::COMMIT;
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
         Ok(config)

@@ -44,6 +44,7 @@ fn the_record_has_the_documented_fields() {
     for field in [
         "schema",
         "weir_version",
+        "weir_commit",
         "config",
         "phases",
         "operations",

@@ -7,10 +7,14 @@ use weir_timing::{Distribution, Stage};
 
 pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     let mut page = Page::default();
-    page.family("weir_info", "gauge", "Version and engine of this proxy.");
+    page.family("weir_info", "gauge", "Version, commit and engine of this proxy.");
     page.sample(
         "weir_info",
-        &[("version", env!("CARGO_PKG_VERSION")), ("engine", reporter.config.settings.engine.name())],
+        &[
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("commit", reporter.config.commit),
+            ("engine", reporter.config.settings.engine.name()),
+        ],
         1,
     );
     page.family("weir_uptime_seconds", "gauge", "Time since the start of the process.");

@@ -25,6 +25,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     let value = json!({
         "schema": "weir.proxy/1",
         "weir_version": env!("CARGO_PKG_VERSION"),
+        "weir_commit": reporter.config.commit,
         "taken_unix_ns": clock::unix_ns(),
         "uptime_ns": reporter.clock.now().as_nanos(),
         "config": config(reporter),

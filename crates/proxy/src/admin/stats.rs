@@ -165,6 +165,7 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     let (config, in_force, settings) = (&reporter.config, reporter.reload.in_force(), reporter.settings());
     let default = in_force.table().pools()[0].router();
     page.stat("weir_version", env!("CARGO_PKG_VERSION"));
+    page.stat("weir_commit", config.commit);
     page.stat("maxconns", reporter.descriptors.plan().clients);
     match &config.listen {
         Listen::Tcp(address) => {

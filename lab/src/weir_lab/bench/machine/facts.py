@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import subprocess
 from functools import lru_cache
 from importlib import metadata
@@ -52,8 +53,14 @@ def package_versions() -> dict[str, str]:
 
 
 @lru_cache(maxsize=16)
-def commit_of(program: Path) -> str:
-    """Commit of the checkout that a program lies in, with ``+changes`` where tracked files differ from it; ``unknown`` outside of one."""
+def commit_of(program: Path, version: str = "") -> str:
+    """Commit that a program was built from: as its version line says, or that of the checkout that it lies in.
+
+    ``+changes`` stands behind it where tracked files differed; ``unknown`` is a program outside of a checkout.
+    """
+    said = re.search(r"\((\w+(?:\+changes)?)\)$", version)
+    if said and said[1] != "unknown":
+        return said[1]
     found = _git(program.parent, "rev-parse", "HEAD")
     if not found:
         return "unknown"

@@ -58,6 +58,7 @@ def make_attempt(
     seed = load_seed(study, run)
     load_before, started = load_average(), time.time_ns()
     outcome = _outcome(study, run, seed, folder, bench)
+    version = executable_version([str(executables.weir), "--version"])
     meta = RunMeta(
         study=study.name,
         cell=run.cell.name,
@@ -75,8 +76,8 @@ def make_attempt(
         executables=hashes,
         versions={
             **package_versions(),
-            "commit": commit_of(executables.weir),
-            "weir": executable_version([str(executables.weir), "--version"]),
+            "commit": commit_of(executables.weir, version),
+            "weir": version,
             "memcached": hashes["memcached"],
             **{name: hashes[name] for name in (NUTCRACKER, MEMCASLAP) if name in hashes},
         },
