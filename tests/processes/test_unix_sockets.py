@@ -155,3 +155,24 @@ def test_a_name_with_several_addresses_is_tried_in_turn(stack: ExitStack) -> Non
     proxy.wait_ready(listen)
     with Wire(listen) as wire:
         assert wire.store(b"key", b"value") == b"STORED"
+
+
+@pytest.mark.parametrize("backlog", [1, 5])
+def test_the_kernel_keeps_as_many_connections_as_the_backlog_says(
+    socket_servers: list[SocketMemcached], stack: ExitStack, tmp_path: Path, backlog: int
+) -> None:
+    names = [f"unix:{server.address}" for server in socket_servers]
+    listen = f"unix:{tmp_path / 'weir.sock'}"
+    proxy = stack.enter_context(SocketProxy(listen, names, "--listen-backlog", str(backlog)))
+    proxy.wait_ready(proxy.address)
+    proxy.freeze()
+    kept = []
+    with pytest.raises(BlockingIOError):
+        while len(kept) < 100:
+            client = stack.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            client.connect(str(proxy.address))
+            kept.append(client)
+    # Linux takes one more than it was asked to.
+    assert len(kept) == backlog + 1
+    proxy.thaw()

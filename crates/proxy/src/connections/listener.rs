@@ -20,9 +20,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Connections that wait in the kernel to be accepted.
-const BACKLOG: i32 = 1024;
-
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix {
@@ -49,10 +46,11 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    pub(crate) fn bind(listen: &Listen) -> io::Result<Self> {
+    /// `backlog` connections may wait in the kernel to be accepted.
+    pub(crate) fn bind(listen: &Listen, backlog: u32) -> io::Result<Self> {
         match listen {
-            Listen::Tcp(address) => tcp(*address).map(Self::Tcp),
-            Listen::Unix { path, mode } => unix(path, *mode),
+            Listen::Tcp(address) => tcp(*address, backlog).map(Self::Tcp),
+            Listen::Unix { path, mode } => unix(path, *mode, backlog),
         }
     }
 
@@ -87,16 +85,16 @@ impl Listener {
     }
 }
 
-fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+fn tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
+    socket.listen(backlog.cast_signed())?;
     Ok(TcpListener::from_std(socket.into()))
 }
 
-fn unix(path: &Path, mode: u32) -> io::Result<Listener> {
+fn unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Listener> {
     remove_if_stale(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -104,7 +102,7 @@ fn unix(path: &Path, mode: u32) -> io::Result<Listener> {
     let file = SocketFile { path: path.to_owned(), inode: fs::symlink_metadata(path)?.ino() };
     // Nobody can connect before it listens, so nobody slips in before the mode is set.
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    socket.listen(BACKLOG)?;
+    socket.listen(backlog.cast_signed())?;
     Ok(Listener::Unix { listener: UnixListener::from_std(socket.into()), _file: file })
 }
 
@@ -138,9 +136,9 @@ mod tests {
     #[test]
     fn a_socket_has_its_mode_and_goes_with_its_listener() {
         let (path, listen) = listen("mode");
-        let listener = Listener::bind(&listen).expect("it can be made");
+        let listener = Listener::bind(&listen, 8).expect("it can be made");
         assert_eq!(fs::metadata(&path).expect("it is there").mode() & 0o777, 0o600);
-        let taken = Listener::bind(&listen).map(|_| ()).expect_err("it is listened on");
+        let taken = Listener::bind(&listen, 8).map(|_| ()).expect_err("it is listened on");
         assert_eq!(taken.kind(), ErrorKind::AddrInUse);
         drop(listener);
         assert!(!path.exists());
@@ -151,9 +149,9 @@ mod tests {
         let (path, listen) = listen("stale");
         drop(std::os::unix::net::UnixListener::bind(&path).expect("it can be made"));
         assert!(path.exists(), "the standard library leaves the file");
-        drop(Listener::bind(&listen).expect("it is stale"));
+        drop(Listener::bind(&listen, 8).expect("it is stale"));
         fs::write(&path, "text").expect("it can be written");
-        let refused = Listener::bind(&listen).map(|_| ()).expect_err("it is no socket");
+        let refused = Listener::bind(&listen, 8).map(|_| ()).expect_err("it is no socket");
         assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).expect("it is there"), b"text");
         fs::remove_file(&path).expect("it is there");
@@ -162,7 +160,7 @@ mod tests {
     #[test]
     fn a_file_that_another_process_put_in_the_place_is_left() {
         let (path, listen) = listen("moved");
-        let listener = Listener::bind(&listen).expect("it can be made");
+        let listener = Listener::bind(&listen, 8).expect("it can be made");
         let aside = path.with_extension("aside");
         fs::rename(&path, &aside).expect("it is there");
         fs::write(&path, "text").expect("it can be written");

@@ -78,7 +78,7 @@ impl Acceptor {
         tell: Tell,
     ) -> io::Result<(Self, AcceptorHandle)> {
         let poll = Poll::new()?;
-        let mut listener = Listener::bind(&config.listen)?;
+        let mut listener = Listener::bind(&config.listen, config.settings.listen_backlog)?;
         listener.keep_alive(config.tcp())?;
         listener.register(poll.registry(), LISTENER)?;
         let stop = Arc::new(AtomicBool::new(false));

@@ -198,6 +198,9 @@ settings! {
         /// Client connections at once, over all loops; more get an error and are closed. Raise it together with the limit of file
         /// descriptors: with too few of them it is lowered, as the log says at the start (docs/operate/run.md)
         max_connections: Number<usize> { heading: LIMITS, default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },
+        /// How many connections the kernel keeps until the proxy accepts them; more have to try again, a second later. Raise it,
+        /// and net.core.somaxconn, where many clients connect at once
+        listen_backlog: Number<u32> { heading: LIMITS, default: "1024", least: "1", most: "65535" },
         /// The longest value that a client may store, such as 1m; by default what the servers say that they store (item_size_max).
         /// Give it to allow less
         max_value: Maybe<Size> { heading: LIMITS, least: "1b", why: "clients could store nothing" },
