@@ -155,7 +155,7 @@ fn without_equal(yaml: &PoolYaml) -> Vec<String> {
         "server_connections",
         "every event loop has one connection to each server, and one more for large values",
     );
-    note(yaml.backlog.is_some(), "backlog", "1024 connections may wait to be accepted");
+    note(yaml.backlog.is_some(), "backlog", "listen_backlog in [proxy] is for all clients, 1024 by default");
     note(yaml.preconnect == Some(false), "preconnect: false", "servers are connected to at the start");
     note(
         yaml.tcpkeepalive == Some(false),
@@ -207,7 +207,7 @@ beta:
 # client_connections became max_connections: nutcracker 0.5.0 reads it and lets more clients in, Weir does not
 # auto_eject_hosts: true has no equal: keys never move because a server is down
 # server_retry_timeout has no equal: no server is ejected; one that is down is tried again by itself, and one that is silent is marked down after mark_down_timeouts
-# backlog has no equal: 1024 connections may wait to be accepted
+# backlog has no equal: listen_backlog in [proxy] is for all clients, 1024 by default
 listen = \"127.0.0.1:22121\"
 max_connections = 500
 servers = [
