@@ -1,5 +1,5 @@
-"""What `weir load` leaves behind: its record against the published schema, its log as HdrHistogram's tools read it, its
-exit status."""
+"""What `weir load` leaves behind: its answer, its record against the published schema, its log as HdrHistogram's tools
+read it, its exit status."""
 
 from __future__ import annotations
 
@@ -46,6 +46,31 @@ def test_a_record_keeps_to_the_published_schema(name: str, servers: list[Memcach
     # A target that never answers is an error.
     assert done.returncode == (1 if name == "unanswered" else 0), done.stderr
     jsonschema.validate(json.loads(record.read_text()), SCHEMA)
+
+
+def test_the_end_begins_with_the_answer_and_its_numbers_are_those_of_the_record(
+    servers: list[Memcached], tmp_path: Path
+) -> None:
+    path = tmp_path / "record.json"
+    done = load(servers[0].address, "--rate", "400 1s", "--json", str(path))
+    record = json.loads(path.read_text())
+    reached, trust, heads, *_ = done.stdout.splitlines()
+    offered, answered = record["scheduled"]["offered_rate_rps"], record["throughput_rps"]
+    assert reached.startswith(f"Offered {offered:.0f} requests/s, answered {answered:.0f}, no error replies; p50 ")
+    # A busy machine lets the generator be late, and that is said.
+    doubted = record["scheduled"]["unsent"] > 0 or (record["bottleneck"] or {}).get("who") in ("generator", "target")
+    assert trust.startswith("Look before you trust this: " if doubted else "You can trust this: ")
+    assert heads.split()[:3] == ["requests", "rate/s", "mean"]
+
+
+def test_a_server_that_never_answers_is_no_result(servers: list[Memcached]) -> None:
+    servers[0].freeze()
+    done = load(servers[0].address, *LOADS["unanswered"])
+    servers[0].thaw()
+    reached, trust, *_ = done.stdout.splitlines()
+    assert reached == "Nothing was answered in the measured phase."
+    assert trust.startswith("Look before you trust this: ")
+    assert "failure" in trust
 
 
 def test_the_schema_refuses_what_is_no_record(servers: list[Memcached], tmp_path: Path) -> None:

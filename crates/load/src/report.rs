@@ -1,8 +1,9 @@
-//! What a run found: as a record (`docs/reference/formats.md`, `weir.load/1`) and as a table (`summary`).
+//! What a run found: as a record (`docs/reference/formats.md`, `weir.load/1`), and as sentences (`answer`) above a table (`summary`).
 //!
 //! `bottleneck` says who set the pace: generator, target or neither; `thresholds` are conditions under which a run fails;
 //! `progress` is what is shown meanwhile.
 
+pub(crate) mod answer;
 pub(crate) mod bottleneck;
 pub(crate) mod progress;
 pub(crate) mod summary;
@@ -268,7 +269,7 @@ impl Report {
         warnings
     }
 
-    /// The table that is shown at the end.
+    /// The answer and the table that are shown at the end.
     pub fn summary(&self) -> Summary<'_> {
         Summary::new(self)
     }

@@ -4,12 +4,16 @@ use crate::recorder::{Outcome, Times};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn at(nanos: u64) -> Instant {
+pub(crate) fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-fn report(record: impl FnOnce(&mut Recorder)) -> Report {
-    let config = Config::check(Settings::example()).expect("the settings are valid");
+pub(crate) fn report(record: impl FnOnce(&mut Recorder)) -> Report {
+    report_with(Settings::example(), record)
+}
+
+pub(crate) fn report_with(settings: Settings, record: impl FnOnce(&mut Recorder)) -> Report {
+    let config = Config::check(settings).expect("the settings are valid");
     let timeline =
         Timeline { warmup: at(SECOND), measured: at(2 * SECOND), end: at(5 * SECOND - SECOND / 2) };
     let mut recorder = Recorder::new(false);
