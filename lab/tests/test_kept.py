@@ -23,6 +23,7 @@ from weir_lab.records.sharing.files import read_kept, write_kept
 from weir_lab.records.sharing.numbers import histogram_of, numbers_of, plain_histogram, text_of
 from weir_lab.report.sets import Sources, assemble, write_report
 from weir_lab.report.sets.kept import holds_records, keep, verify_kept
+from weir_lab.report.sets.twin import SCHEMA as TWIN
 from weir_lab.theory.histogram import Bounds, Histogram
 
 DATA = Path(__file__).parent / "data" / "whole"
@@ -158,6 +159,21 @@ def test_records_do_not_go_stale_when_hashes_are_made_otherwise(kept: Path, monk
     for module in ("records.sharing.unpacking", "report.numbers.readings"):
         monkeypatch.setattr(f"weir_lab.{module}.content_sha256", lambda *given: f"later-{content_sha256(*given)}")
     assert verify_kept(kept).verified.differences == ()
+
+
+def test_records_do_not_go_stale_when_a_report_says_something_else(kept: Path, tmp_path: Path) -> None:
+    """Answers had five sentences, and neither limits nor details."""
+    earlier = shutil.copytree(kept, tmp_path / "earlier")
+    (file,) = earlier.glob("*.json.zst")
+    twin = read_kept(file, TWIN)
+    assert twin.pop("limits")
+    assert twin.pop("details")
+    twin["summary"] += ["It had a fourth sentence.", "It had a fifth sentence."]
+    write_kept(file, twin)
+    assert verify_kept(earlier).verified.differences == ()
+    del twin["sweeps"]
+    write_kept(file, twin)
+    assert verify_kept(earlier).verified.differences == ("/sweeps: missing in the report",)
 
 
 def test_a_commit_is_that_of_the_checkout_or_unknown(tmp_path: Path) -> None:

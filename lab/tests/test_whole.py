@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,12 +66,20 @@ def test_every_section_is_built_and_its_claims_are_judged_by_the_truth(report: R
     assert verdicts == dict.fromkeys(verdicts, "holds") | wrong
 
 
-def test_the_summary_is_five_sentences_of_different_kinds_of_sections(report: Report) -> None:
-    assert len(report.summary) == 5
-    assert all(len(re.findall(r"[.!?](?=\s+[A-Z]|$)", one)) == 1 for one in report.summary), report.summary
-    assert [one.partition(":")[0] for one in report.summary[:3]] == ["Baseline", "Effects", "Side by side"]
-    assert report.summary[3] == "Of 14 conclusions of the study, on our data 12 hold, 2 do not hold."
-    assert report.summary[4].startswith("All this comes from 121 valid runs in 11 sweeps")
+def test_the_summary_is_three_sentences_and_the_others_open_on_demand(report: Report, folder: Path) -> None:
+    assert len(report.summary) == 3
+    everything = [*report.summary, *report.limits, *report.details]
+    assert all(len(re.findall(r"[.!?](?=\s+[A-Z]|$)", one)) == 1 for one in everything), everything
+    assert [one.partition(":")[0] for one in report.summary[:2]] == ["Baseline", "Effects"]
+    assert report.summary[2] == "Of 14 conclusions of the study, on our data 12 hold, 2 do not hold."
+    assert report.limits[0].startswith("All this comes from 121 valid runs in 11 sweeps")
+    assert "Side by side" in [one.partition(":")[0] for one in report.details]
+    page = unescape((folder / "small.html").read_text())
+    opened = re.search(r"<details><summary>What else was found</summary>(.*?)</details>", page, re.DOTALL)
+    assert opened is not None
+    assert all(one in opened[1] for one in report.details)
+    text = (folder / "small.md").read_text()
+    assert all(text.index(one) < text.index(report.limits[0]) for one in report.summary)
 
 
 def test_bottlenecks_and_knees_are_those_of_the_system(report: Report) -> None:

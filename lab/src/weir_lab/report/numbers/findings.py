@@ -1,7 +1,8 @@
 """What the numbers say, in sentences made by rule.
 
 No sentence is written by hand: each is chosen and filled from an `Analysis`. A difference is only called one where the interval, adjusted
-for the number of comparisons, says so.
+for the number of comparisons, says so. ``answer_sentences`` is what may be repeated; ``limit_sentences`` says what stands in its way, and
+``check_sentences`` how it was checked.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Prediction, RequestPath, Response
 from weir_lab.report.numbers.analysis import RESPONSE_NAMES
-from weir_lab.theory.units import change_text, count_text, interval_text, microseconds, number, rate, signed_percent
+from weir_lab.theory.units import (
+    change_text,
+    count_text,
+    duration_text,
+    interval_text,
+    microseconds,
+    number,
+    rate,
+    signed_percent,
+)
 
 if TYPE_CHECKING:
     from weir_lab.report.numbers.analysis import Analysis, Comparison, Point
@@ -23,11 +33,18 @@ __all__ = [
     "PredictionVerdict",
     "answer",
     "answer_sentences",
+    "check_sentences",
     "cpu_sentence",
     "judge_predictions",
+    "limit_sentences",
+    "spoken_of",
 ]
 
-SENTENCES_MAX = 5
+SENTENCES_MAX = 3
+"""Of an answer: more cannot be repeated from memory."""
+
+# What a proxy costs is said under the heaviest load and under the lightest, where response times are not made of waiting for one another.
+_COSTS = ((-1, Response.THROUGHPUT), (0, Response.MEAN_RESPONSE_TIME))
 
 # More series than this are counted in the answer, not named.
 _SERIES_MAX = 4
@@ -62,20 +79,38 @@ def answer(analysis: Analysis) -> str:
 
 
 def answer_sentences(analysis: Analysis) -> list[str]:
-    """What a reader takes away, in at most five sentences: costs or the best cell, where time goes, what holds, and what to mind.
+    """What a reader takes away, in at most three sentences.
 
-    Sections say the rest: CPU time, all effects, knees.
+    Where paths are compared: throughput with the most clients, response time with the fewest, where time goes in the proxy. Elsewhere: the
+    best cell, what varies the response most, and the knees.
     """
     if analysis.comparisons:
         sentences = [
-            _costs(analysis, Response.THROUGHPUT),
-            _costs(analysis, Response.MEAN_RESPONSE_TIME),
-            _where_time_goes(analysis) or _knees(analysis),
+            *(_cost(analysis, analysis.comparisons[place], response) for place, response in _COSTS),
+            _where_time_goes(analysis),
         ]
     else:
         sentences = [_best_cell(analysis), *(_effects(design) for design in analysis.designs[:1]), _knees(analysis)]
-    sentences += [_checks(analysis), _caveats(analysis)]
     return [sentence for sentence in sentences if sentence][:SENTENCES_MAX]
+
+
+def limit_sentences(analysis: Analysis) -> list[str]:
+    """Where more clients bring no more, which difference would have been shown, and what to mind."""
+    sentences = [_knees(analysis), *_could_show(analysis)] if analysis.comparisons else []
+    return [sentence for sentence in [*sentences, _caveats(analysis)] if sentence]
+
+
+def check_sentences(analysis: Analysis) -> list[str]:
+    """How the numbers were checked: the law, the counts of both sides, what was predicted."""
+    return [_checks(analysis)]
+
+
+def spoken_of(analysis: Analysis) -> tuple[Point, str]:
+    """The cell that the answer begins with, and how a sentence names it."""
+    if analysis.comparisons:
+        clients = analysis.comparisons[-1].clients
+        return analysis.point(RequestPath.PROXY, clients), f"With {count_text(clients, 'client')} through the proxy"
+    return _best(analysis), "At the largest throughput"
 
 
 def cpu_sentence(analysis: Analysis) -> str:
@@ -94,36 +129,32 @@ def _judge(prediction: Prediction, observed: Change) -> PredictionVerdict:
     return PredictionVerdict(prediction, observed, verdict)
 
 
-def _costs(analysis: Analysis, response: Response) -> str:
-    ends = (analysis.comparisons[0], analysis.comparisons[-1])
-    first, last = (_effect(analysis, comparison, response) for comparison in ends)
-    return f"From direct to proxy, {RESPONSE_NAMES[response]} went {first}, and {last}."
-
-
-def _effect(analysis: Analysis, comparison: Comparison, response: Response) -> str:
-    change = comparison.effects[response]
-    before, after = (
-        _level(analysis.point(path, comparison.clients), response) for path in (RequestPath.DIRECT, RequestPath.PROXY)
-    )
-    unit = "requests/s" if response is Response.THROUGHPUT else "µs"
-    doubt = "" if change.shown else f"; {_doubt(change)}"
-    return (
-        f"from {before} to {after} {unit} with {count_text(comparison.clients, 'client')} "
-        f"({change_text(change)}{doubt})"
-    )
-
-
-def _doubt(change: Change) -> str:
-    """Why no difference is claimed: how large a change these runs could have shown, down and up."""
-    up = change.detectable_percent
-    down = -100.0 * up / (100.0 + up)
-    return f"no difference shown, though {signed_percent(down)} or {signed_percent(up)} % probably would have been"
-
-
-def _level(point: Point, response: Response) -> str:
+def _cost(analysis: Analysis, comparison: Comparison, response: Response) -> str:
+    """Both paths beside each other at one number of clients."""
+    change, clients = comparison.effects[response], count_text(comparison.clients, "client")
+    direct, proxied = (analysis.point(path, comparison.clients) for path in (RequestPath.DIRECT, RequestPath.PROXY))
+    spread = f"({change_text(change)}{'' if change.shown else '; no difference shown'})"
     if response is Response.THROUGHPUT:
-        return rate(point.throughput_rps.mean)
-    return microseconds(point.response_time_mean_ns.mean)
+        served, before = (rate(point.throughput_rps.mean) for point in (proxied, direct))
+        return f"With {clients}, {served} requests/s were answered through the proxy and {before} directly {spread}."
+    took, before = (duration_text(point.response_time_mean_ns.mean / 1e9) for point in (proxied, direct))
+    return f"With {clients}, a request took {took} on average through the proxy and {before} directly {spread}."
+
+
+def _could_show(analysis: Analysis) -> list[str]:
+    """Of the changes that the answer calls not shown: how large they would have had to be."""
+    found = []
+    for place, response in _COSTS:
+        comparison = analysis.comparisons[place]
+        change = comparison.effects[response]
+        if not change.shown:
+            up = change.detectable_percent
+            down = -100.0 * up / (100.0 + up)
+            found.append(
+                f"With {count_text(comparison.clients, 'client')}, a change of the {RESPONSE_NAMES[response]} by {signed_percent(down)} or "
+                f"{signed_percent(up)} % probably would have been shown."
+            )
+    return found
 
 
 def _where_time_goes(analysis: Analysis) -> str:
@@ -133,9 +164,9 @@ def _where_time_goes(analysis: Analysis) -> str:
     response, residence = point.response_time_mean_ns.mean, point.proxy.residence_time_mean_ns.mean
     stage, longest = max(point.proxy.stage_mean_ns.items(), key=lambda item: item[1].mean)
     return (
-        f"With {count_text(point.clients, 'client')}, a request through the proxy took {microseconds(response)} µs on average, "
-        f"{microseconds(residence)} µs of it ({100 * residence / response:.0f} %) between the proxy's first and last stamp; the longest "
-        f"stage there was {stage} with {microseconds(longest.mean)} µs."
+        f"With {count_text(point.clients, 'client')}, a request through the proxy takes {duration_text(response / 1e9)}, of which "
+        f"{duration_text(residence / 1e9)} ({100 * residence / response:.0f} %) pass inside it, most in stage {stage} "
+        f"({duration_text(longest.mean / 1e9)})."
     )
 
 
@@ -149,8 +180,7 @@ def _cpu(analysis: Analysis) -> str:
 
 def _best_cell(analysis: Analysis) -> str:
     """The largest throughput, and which other cells it cannot be distinguished from."""
-    best = max(analysis.points, key=lambda point: point.throughput_rps.mean)
-    near = analysis.near_best
+    best, near = _best(analysis), analysis.near_best
     doubt = (
         f"; {count_text(near, 'other cell')} {'is' if near == 1 else 'are'} not shown to be below it" if near else ""
     )
@@ -158,6 +188,10 @@ def _best_cell(analysis: Analysis) -> str:
         f"The largest throughput is {interval_text(best.throughput_rps)} requests/s ({best.label}), with a mean response time of "
         f"{microseconds(best.response_time_mean_ns.mean)} µs{doubt}."
     )
+
+
+def _best(analysis: Analysis) -> Point:
+    return max(analysis.points, key=lambda point: point.throughput_rps.mean)
 
 
 def _effects(design: TwoLevelDesign) -> str:
@@ -184,7 +218,7 @@ def _knees(analysis: Analysis) -> str:
 
 
 def _checks(analysis: Analysis) -> str:
-    """The law, the counts of both sides, and what was written down before, in one sentence."""
+    """All checks in one sentence."""
     rows, off = len(analysis.points), [point for point in analysis.points if not point.law_holds]
     worst = max(analysis.points, key=lambda point: abs(point.law_deviation.mean))
     limit = f"{100 * analysis.study.gates.law_deviation_max:g} %"

@@ -60,6 +60,9 @@ class Value:
 
 Entry = str | int | Value
 
+# Nobody reads more rows than these in passing.
+_ROWS_SHOWN_MAX = 12
+
 
 @dataclass(frozen=True)
 class Text:
@@ -72,7 +75,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headings. ``folded`` tables stand behind a figure and open on demand."""
+    """Rows under headings. ``folded`` tables stand behind a figure and open on demand; so does every table of more than twelve rows."""
 
     name: str
     caption: str
@@ -85,6 +88,11 @@ class Table:
             raise ReportError(f"Table {self.name} has no rows or no caption. Look at the records that should fill it.")
         if any(len(row) != len(self.columns) for row in self.rows):
             raise ReportError(f"Table {self.name}: a row has not as many entries as there are columns.")
+
+    @property
+    def opens_on_demand(self) -> bool:
+        """Whether a page shows its name alone at first."""
+        return self.folded or len(self.rows) > _ROWS_SHOWN_MAX
 
 
 @dataclass(frozen=True)
@@ -145,10 +153,9 @@ class Section:
 class Report:
     """One sweep, or a whole study.
 
-    ``summary`` has at most five sentences; the report of one sweep has an ``answer`` of at most five instead, and its question and
-    hypothesis at its head. ``under`` stands below the title, ``basis`` and ``doubts`` of its intervals below the answer; ``steps`` say
-    how to make the page again, each
-    with its command.
+    First comes the answer: ``summary`` with at most three sentences, or, of one sweep, ``answer`` with as many. ``limits`` say what limits
+    it and what to mind, ``doubts`` what its intervals may not hold. Question, hypothesis and ``under`` follow; ``details`` and the
+    ``basis`` of the intervals open on demand. ``steps`` say how to make the page again, each with its command.
     """
 
     name: str
@@ -162,6 +169,8 @@ class Report:
     sweeps: dict[str, str]
     under: str = ""
     answer: str = ""
+    limits: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     basis: tuple[str, ...] = ()
     question: str = ""

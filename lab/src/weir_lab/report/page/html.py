@@ -23,8 +23,9 @@ from weir_lab.report.page.data import data_link
 if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Block, Entry, Report
 
-__all__ = ["figure_html", "html_page", "markdown_page"]
+__all__ = ["LIMITS", "figure_html", "html_page", "markdown_page"]
 
+LIMITS = "What limits this"
 _VERDICTS = {"holds": "good", "does not hold": "bad", "undecided": "warn", "no data": "mute"}
 
 
@@ -44,6 +45,7 @@ def html_page(report: Report) -> str:
         sections=[(section, [_html(block, numbers) for block in section.blocks]) for section in report.sections],
         findings=report.findings,
         verdicts=_VERDICTS,
+        limits=LIMITS,
         version=__version__,
         rebuild="How to rebuild and verify" if report.summary else "How to rebuild",
     )
@@ -55,6 +57,10 @@ def html_page(report: Report) -> str:
 def markdown_page(report: Report) -> str:
     """The same without drawings: tables and sentences, figures as their captions and numbers."""
     out = [f"# {report.title}", "", report.about, "", "## Summary", "", *(f"- {line}" for line in report.summary), ""]
+    if report.limits:
+        out += [f"**{LIMITS}:** {' '.join(report.limits)}", ""]
+    if report.details:
+        out += [*(f"- {line}" for line in report.details), ""]
     if report.findings:
         out += ["## Conclusions of the study on our data", "", "| conclusion | verdict | evidence |", "|---|---|---|"]
         out += [f"| {_md(one.claim)} | {one.verdict} | {_md(one.evidence)} |" for one in report.findings] + [""]
@@ -93,7 +99,7 @@ def _html(block: Block, numbers: _Numbers) -> str:
         return f"<p{style}>{escape(block.text)}</p>" + (f"<ul>{points}</ul>" if points else "")
     if isinstance(block, Table):
         inner = _html_table(block)
-        if not block.folded:
+        if not block.opens_on_demand:
             return inner
         return f"<details><summary>{escape(_first_sentence(block.caption))}</summary>{inner}</details>"
     return figure_html(block, numbers(block))

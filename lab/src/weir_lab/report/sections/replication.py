@@ -317,14 +317,10 @@ def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
                 doubt = "" if change.shown else ", no difference shown"
                 parts.append(f"{name} {change_text(change)}{doubt}")
         stages = [_dominant(cell, "set") for cell in (group[0], group[-1])]
-        reported = (
-            f" A SET waits longest in stage {stages[0]} at R = {group[0].settings.replicas}, "
-            f"{stages[1]} at R = {group[-1].settings.replicas}."
-        )
-        points.append(
-            f"{count_text(servers, 'server')}, R = {group[0].settings.replicas} to {group[-1].settings.replicas}: {'; '.join(parts)}."
-            + (reported if all(stages) else "")
-        )
+        few, many = (cell.settings.replicas for cell in (group[0], group[-1]))
+        if all(stages):
+            parts.append(f"a SET waits longest in stage {stages[0]} at R = {few}, {stages[1]} at R = {many}")
+        points.append(f"{count_text(servers, 'server')}, R = {few} to {many}: {'; '.join(parts)}.")
     return points or ["No number of servers has two levels of replicas with two runs each."]
 
 

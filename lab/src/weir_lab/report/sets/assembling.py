@@ -113,13 +113,14 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         raise ReportError(
             f"{sources.root}: no runs of {study_set.name} here. Make them with `weir-lab study {study_set.name}`."
         )
+    summary, others = _summary(study_set, whole, lines)
     return Report(
         study_set.name,
         study_set.title,
         study_set.about,
         pace,
         testbed,
-        _summary(study_set, whole, lines, list(readings.values())),
+        summary,
         whole,
         tuple(facts_of(list(readings.values()))),
         {
@@ -127,6 +128,8 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             for file, event in readings
         },
         under=f"Pace {pace}, testbed {testbed},",
+        limits=(_made(whole, list(readings.values())),),
+        details=others,
         steps=(
             (
                 "The twin of this page (the same name, .json) has every number with the run folders that it comes from. Its numbers are "
@@ -265,8 +268,9 @@ def _flag(sweep: SweepReadings) -> str:
 
 
 def _summary(
-    study_set: StudySet, sections: tuple[Section, ...], lines: dict[str, str], sweeps: list[SweepReadings]
-) -> tuple[str, ...]:
+    study_set: StudySet, sections: tuple[Section, ...], lines: dict[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The answer, and what the sections found beside it."""
     kinds = {spec.name: spec.kind for spec in study_set.sections}
     earlier: Counter[str] = Counter()
     rank: dict[str, tuple[int, int]] = {}
@@ -289,9 +293,9 @@ def _summary(
             if counted[word]
         )
         last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {reported}.")
-    last.append(_made(sections, sweeps))
     kept = sorted(lines, key=lambda name: rank[name])[: _SUMMARY_MAX - len(last)]
-    return (*(lines[name] for name in lines if name in kept), *last)
+    others = tuple(line for name, line in lines.items() if name not in kept)
+    return (*(lines[name] for name in lines if name in kept), *last), others
 
 
 def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings]) -> str:

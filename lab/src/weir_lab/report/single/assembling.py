@@ -12,7 +12,7 @@ from weir_lab.errors import ReportError
 from weir_lab.records import runs_folder
 from weir_lab.report.common import Task
 from weir_lab.report.numbers.comparing import basis_of, cell_key, model_of, response_of
-from weir_lab.report.numbers.findings import answer, cpu_sentence
+from weir_lab.report.numbers.findings import answer, check_sentences, cpu_sentence
 from weir_lab.report.numbers.interval_doubts import interval_doubts
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text
@@ -28,7 +28,7 @@ from weir_lab.report.sections import (
     traces,
 )
 from weir_lab.report.sets.assembling import facts_of
-from weir_lab.report.single import capacities, levels, listing, open_answers, open_loops, overhead, roles
+from weir_lab.report.single import capacities, levels, limiting, listing, open_answers, open_loops, overhead, roles
 from weir_lab.report.single.offered import curves_of
 from weir_lab.theory.units import count_text
 
@@ -106,6 +106,8 @@ def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], 
         {_STUDY: runs_folder(sweep).name},
         under=_under(study.name, used),
         answer=answer(analysis) if analysis is not None else _summary(readings),
+        limits=limiting.limits(analysis, readings) if analysis is not None else _limits(readings),
+        details=tuple(check_sentences(analysis)) if analysis is not None else (),
         doubts=tuple(analysis.doubts) if analysis is not None else _doubts(readings),
         basis=tuple(analysis.basis) if analysis is not None else _basis(readings),
         question=study.question,
@@ -206,6 +208,13 @@ def _summary(readings: SweepReadings) -> str:
     if readings.study.kind is Kind.TRACE:
         return traces.summary(_task("trace", readings))
     return f"{count_text(len(readings.run_names), 'run')} measured what this machine's links carry, and how long round trips take."
+
+
+def _limits(readings: SweepReadings) -> tuple[str, ...]:
+    """What limits an open loop, or near a capacity; studies without load and single traces have nothing that does."""
+    if not offers_rates(readings.study):
+        return ()
+    return capacities.limits(readings) if readings.study.find is not None else open_answers.limits(readings)
 
 
 def _links(task: Task) -> list[Block]:

@@ -1,6 +1,6 @@
 """Sections of a study with ``find``: the capacity of each cell, what limits it, the search that found it. Start with `sections`.
 
-``answer`` is the paragraph at the head of the page. What a capacity is: `theory.capacity.searching`.
+``answer`` and ``limits`` are the paragraphs at the head of the page. What a capacity is: `theory.capacity.searching`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.capacity.searching import CapacityRatio
 
-__all__ = ["answer", "sections"]
+__all__ = ["answer", "limits", "sections"]
 
 # Runs nearest to the capacity tell what limits there; those below half of it, what a request takes while nothing waits.
 _NEAR_RUNS = 5
@@ -85,12 +85,16 @@ class _Search:
 
 
 def answer(readings: SweepReadings) -> str:
-    """At most three sentences: the capacity, how cells differ or what was held, and what limits."""
+    """At most two sentences: the capacity, and how cells differ or what was held."""
     searches = _searches(readings)
     found = [_capacity_sentence(readings.study, searches)]
     found.append(_difference_sentence(readings.study, searches) if len(searches) > 1 else _held_sentence(searches[0]))
-    found.append(_why_sentence(searches))
-    return " ".join(one for one in found if one)
+    return " ".join(found)
+
+
+def limits(readings: SweepReadings) -> tuple[str, ...]:
+    """What limits near the smallest capacity, and who else used the machine."""
+    return tuple(one for one in (_why_sentence(_searches(readings)), busy_note(readings)) if one)
 
 
 def sections(task: Task) -> list[tuple[str, str, list[Block]]]:
@@ -222,7 +226,7 @@ def _why_sentence(searches: Sequence[_Search]) -> str:
         return f"No run near it was valid{where}."
     limit = bottleneck(usages(near, links_of(search.readings)), queue_grows=None)
     said = limit.sentence.split(". ")[0].rstrip(".")
-    return f"{'Near it' if search.bracketed else 'Nearest to it'}{where}: {said[0].lower()}{said[1:]}{own}."
+    return f"{'Near it' if search.bracketed else 'Nearest to it'}{where}, {said[0].lower()}{said[1:]}{own}."
 
 
 def _late(search: _Search) -> int:
@@ -236,8 +240,6 @@ def _limits(task: Task, searches: Sequence[_Search]) -> list[Block]:
         _stages_figure(task, searches),
         _stations(searches),
     ]
-    busy = busy_note(task.first)
-    blocks += [Text(busy, note=True)] if busy else []
     return [one for one in blocks if one is not None]
 
 

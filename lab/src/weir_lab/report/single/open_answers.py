@@ -1,4 +1,4 @@
-"""What an open loop says in three sentences: which rate is kept up with, what a response takes there, and what limits. `answer`."""
+"""What an open loop says: which rate is kept up with and what a response takes there (`answer`), and what limits it (`limits`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from weir_lab.report.numbers.comparing import response_of
 from weir_lab.report.single.offered import (
     answered_percent,
     axis_of,
+    busy_note,
     curves_of,
     label_of,
     late_runs,
@@ -27,20 +28,21 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.single.offered import Curve
 
-__all__ = ["answer"]
+__all__ = ["answer", "limits"]
 
 # More curves than this are not listed one by one.
 _LISTED_MAX = 4
 
 
 def answer(readings: SweepReadings) -> str:
-    """At most three sentences: which rate is kept up with, what a response takes there, and what limits."""
+    """At most two sentences: which rate is kept up with, and what a response takes there."""
     curves = curves_of(readings)
-    return " ".join(
-        one
-        for one in (_kept_sentence(readings, curves), _time_sentence(readings, curves), _why_sentence(readings, curves))
-        if one
-    )
+    return " ".join(one for one in (_kept_sentence(readings, curves), _time_sentence(readings, curves)) if one)
+
+
+def limits(readings: SweepReadings) -> tuple[str, ...]:
+    """What is full where the system fell behind, and who else used the machine."""
+    return tuple(one for one in (_why_sentence(readings, curves_of(readings)), busy_note(readings)) if one)
 
 
 def _kept_sentence(readings: SweepReadings, curves: Sequence[Curve]) -> str:
@@ -123,7 +125,7 @@ def _why_sentence(readings: SweepReadings, curves: Sequence[Curve]) -> str:
     own = f"; the load generator itself was late in {late} of {count_text(len(cell.runs), 'run')} there" if late else ""
     where = f"At {label_of(cell, axis_of(readings))}"
     which = "" if len(curves) == 1 else f" ({curve.name})"
-    return f"{where}{which}: {said[0].lower()}{said[1:]}{own}."
+    return f"{where}{which}, {said[0].lower()}{said[1:]}{own}."
 
 
 def _common(readings: SweepReadings, curves: Sequence[Curve]) -> list[tuple[str, CellReadings]]:

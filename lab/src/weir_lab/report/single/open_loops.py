@@ -28,7 +28,6 @@ from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.single.offered import (
     answered_percent,
     axis_of,
-    busy_note,
     curves_of,
     label_of,
     late_percent,
@@ -85,8 +84,6 @@ def _limits(task: Task, curves: Sequence[Curve]) -> list[Block]:
         Text("At the lowest rate that was not kept up with, else at the highest:", tuple(points))
     ]
     blocks += [_stations_figure(task, curves), _stages_figure(task, curves)]
-    busy = busy_note(readings)
-    blocks += [Text(busy, note=True)] if busy else []
     return [one for one in blocks if one is not None]
 
 

@@ -42,6 +42,7 @@ class ReportFiles:
     html: Path
     json: Path
     answer: str
+    limits: tuple[str, ...]
     analysis: Analysis | None
     """Not of studies without load, of single traces, and of open loops."""
 
@@ -61,7 +62,7 @@ def build_report(sweep: Path) -> ReportFiles:
     html, twin = sweep / "report.html", sweep / "report.json"
     write_json(twin, made.twin)
     write_text(html, made.page)
-    return ReportFiles(html, twin, made.twin["answer"], made.analysis)
+    return ReportFiles(html, twin, made.twin["answer"], tuple(made.twin["limits"]), made.analysis)
 
 
 def of_a_sweep(path: Path) -> bool:
@@ -121,6 +122,8 @@ def _twin(report: Report, analysis: Analysis | None, runs: list[Run], sweep: Pat
         "weir_lab_version": __version__,
         "study": _study(sweep).model_dump(mode="json", by_alias=True),
         "answer": report.answer,
+        "limits": list(report.limits),
+        "details": list(report.details),
         "sections": plain(report.sections),
     }
     if analysis is None:
