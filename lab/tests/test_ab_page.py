@@ -11,13 +11,17 @@ import pytest
 from weir_lab.records.comparisons import (
     Budget,
     ComparisonRecord,
+    LevelRecord,
     LifeRecord,
+    LookRecord,
     Metric,
     Outcome,
     PieceRecord,
     Rule,
     SideRecord,
+    answer_lines,
     ended_record,
+    limit_lines,
     replay,
     verdict_sentence,
 )
@@ -170,6 +174,62 @@ def test_several_numbers_of_clients_stand_side_by_side() -> None:
     assert all(level.sentence in page for level in record.levels)
     assert page.count("<figure ") == 4
     assert page.count("<caption>") >= 2
+
+
+def level_of(clients: int, verdict: Verdict, change: float) -> LevelRecord:
+    look = LookRecord(
+        lives=7, used=0.5, change_percent=change, low_percent=change - clients, high_percent=change + clients
+    )
+    return LevelRecord(
+        clients=clients, looks=[look], verdict=verdict.value, sentence=f"{clients} clients: so. Do more."
+    )
+
+
+def test_of_many_numbers_of_clients_the_answer_counts_the_verdicts_and_names_the_ends() -> None:
+    rule = Rule()
+    record = record_of({4: replay(lives_with(0.5), rule, Budget(seconds=60.0), 4)}, rule)
+    levels = [
+        level_of(1, Verdict.SLOWER, -60.0),
+        level_of(4, Verdict.SLOWER, -50.0),
+        level_of(16, Verdict.SLOWER, -20.0),
+        level_of(64, Verdict.CANNOT_TELL, 1.0),
+    ]
+    record = record.model_copy(update={"levels": levels, "errors": "B answered 1 of 9 requests with an error: x."})
+    assert answer_lines(record) == [
+        "Of 4 numbers of clients: B is slower with 1, 4 and 16; cannot tell with 64.",
+        "The throughput changes by −60.0 % (97.5 % interval −61.0 to −59.0) with 1 client to +1.00 % (97.5 % interval −63.0 to "
+        "+65.0) with 64 clients.",
+    ]
+    limits = limit_lines(record)
+    assert limits[0] == "7 process lives show changes of about 64.0 % or more with 64 clients."
+    assert limits[1:] == [
+        *(f"With {count} clients, do more." if count > 1 else "With 1 client, do more." for count in (1, 4, 16, 64)),
+        "B answered 1 of 9 requests with an error: x.",
+    ]
+    few = record.model_copy(update={"levels": record.levels[:3]})
+    assert answer_lines(few) == [f"{clients} clients: so." for clients in (1, 4, 16)]
+
+
+def test_verdicts_that_the_answer_counts_open_on_demand() -> None:
+    found = {1: lives_with(0.5), 4: lives_with(0.9), 16: lives_with(0.9), 64: lives_with(1.2)}
+    lives = []
+    for place, one in enumerate(found[1]):
+        pieces = [
+            piece.model_copy(update={"clients": clients})
+            for clients, made in found.items()
+            for piece in made[place].pieces
+        ]
+        readings = [{"0": 250_000}] * (len(pieces) + 1)
+        lives.append(one.model_copy(update={"pieces": pieces, "yardstick_ns": readings}))
+    rule = Rule()
+    record = record_of({clients: replay(lives, rule, Budget(seconds=60.0), clients) for clients in found}, rule)
+    report = comparison_report(record, lives[:5])
+    assert report.summary[0] == "Of 4 numbers of clients: B is slower with 1, 4 and 16; B is faster with 64."
+    assert len(report.summary) == 2
+    assert report.details == tuple(level.sentence for level in record.levels)
+    page = html_page(report)
+    opened = page[page.index("<summary>What else was found") : page.index("<nav ")]
+    assert all(level.sentence in opened for level in record.levels)
 
 
 def test_error_replies_are_reported_with_the_answer() -> None:

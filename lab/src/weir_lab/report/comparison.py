@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weir_lab.errors import RecordError
-from weir_lab.records.comparisons import METRIC_WORDS, Metric, has_value, lives_text, pairs_of, value_of
+from weir_lab.records.comparisons import (
+    METRIC_WORDS,
+    Metric,
+    answer_lines,
+    has_value,
+    limit_lines,
+    lives_text,
+    pairs_of,
+    value_of,
+)
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.theory.stats.stopping import (
@@ -60,6 +69,8 @@ def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> 
         design=_design(record),
         blocks=tuple(blocks),
     )
+    summary = tuple(answer_lines(record))
+    counted = len(summary) < len(record.levels)
     return Report(
         name="comparison",
         title="A against B",
@@ -67,11 +78,13 @@ def comparison_report(record: ComparisonRecord, lives: Sequence[LifeRecord]) -> 
         f"servers and were loaded in turn, {1000.0 * record.piece_s:g} ms each, in random order.",
         pace=f"{lives_text(len(lives))} of {record.pairs} pairs in {significant(record.took_s)} s",
         testbed="local",
-        summary=(*(level.sentence for level in record.levels), *([record.errors] if record.errors else [])),
+        summary=summary,
         sections=(section,),
         under=f"{lives_text(len(lives)).capitalize()} of {record.pairs} pairs in {significant(record.took_s)} s, testbed local,",
         facts=_facts(record),
         sweeps={},
+        limits=tuple(limit_lines(record)),
+        details=tuple(level.sentence for level in record.levels) if counted else (),
         intervals=f"Intervals hold at every look together in {percent} of comparisons; one process life is one value.",
     )
 

@@ -18,6 +18,7 @@ from weir_lab.bench.turns.comparing import compare
 from weir_lab.bench.turns.lives import Bench, load_argv
 from weir_lab.bench.turns.sides import Side, parse_side
 from weir_lab.cli.ab.options import read_cores, read_flags, read_levels, read_share, read_time_s
+from weir_lab.cli.ends import show_end
 from weir_lab.design import RequestPath, Settings
 from weir_lab.errors import StudyError, TestbedError
 from weir_lab.records import write_json, write_text
@@ -29,8 +30,10 @@ from weir_lab.records.comparisons import (
     Outcomes,
     Rule,
     SideRecord,
+    answer_lines,
     change_words,
     ended_record,
+    limit_lines,
     worst,
 )
 from weir_lab.report.comparison import comparison_report
@@ -162,13 +165,9 @@ def ab(
         raise typer.Exit(130) from None
     record = ended_record(record, outcomes, rule, time.monotonic() - began)
     write_json(folder / _RECORD, record)
-    for level in record.levels:
-        console.print(level.sentence, markup=False)
-    if record.errors:
-        console.print(record.errors, markup=False)
     place = page or folder / "comparison.html"
     write_text(place, html_page(comparison_report(record, next(iter(outcomes.values())).lives)))
-    console.print(str(place), markup=False)
+    show_end(console, answer_lines(record), limit_lines(record), place)
     if as_json:
         typer.echo(record.model_dump_json(by_alias=True, indent=1))
     raise typer.Exit(EXIT_STATUS[worst(outcome.verdict for outcome in outcomes.values())])

@@ -22,9 +22,11 @@ from weir_lab.records.comparisons.lives import (
 from weir_lab.records.comparisons.looking import Budget, Looking, Outcome, Outcomes, Rule, replay, worst
 from weir_lab.records.comparisons.sentences import (
     METRIC_WORDS,
+    answer_lines,
     change_words,
     ended_record,
     errors_sentence,
+    limit_lines,
     lives_text,
     verdict_sentence,
 )
@@ -43,11 +45,13 @@ __all__ = [
     "PieceRecord",
     "Rule",
     "SideRecord",
+    "answer_lines",
     "append_life",
     "change_words",
     "ended_record",
     "errors_sentence",
     "has_value",
+    "limit_lines",
     "lives_text",
     "pairs_of",
     "read_lives",

@@ -1,4 +1,8 @@
-"""The answer of a comparison in words, and its record: one sentence for terminal, file and page. Start with `verdict_sentence`."""
+"""The answer of a comparison in words, and its record: the same for terminal, file and page.
+
+Start with `verdict_sentence`, which is said of one number of clients. Of a whole record, `answer_lines` is what may be repeated, and
+`limit_lines` what limits it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,22 @@ from weir_lab.theory.units import count_text, signed_percent, significant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.records.comparisons.lives import ComparisonRecord, LifeRecord
+    from weir_lab.records.comparisons.lives import ComparisonRecord, LifeRecord, LookRecord
     from weir_lab.records.comparisons.looking import Outcome, Outcomes, Rule
 
-__all__ = ["METRIC_WORDS", "change_words", "ended_record", "errors_sentence", "lives_text", "verdict_sentence"]
+__all__ = [
+    "METRIC_WORDS",
+    "answer_lines",
+    "change_words",
+    "ended_record",
+    "errors_sentence",
+    "limit_lines",
+    "lives_text",
+    "verdict_sentence",
+]
+
+# More sentences cannot be repeated from memory.
+_ANSWER_MAX = 3
 
 METRIC_WORDS = {
     Metric.THROUGHPUT: "throughput",
@@ -78,6 +94,77 @@ def ended_record(record: ComparisonRecord, outcomes: Outcomes, rule: Rule, took_
     verdict = worst(outcome.verdict for outcome in outcomes.values())
     errors = errors_sentence(next(iter(outcomes.values())).lives)
     return record.model_copy(update={"took_s": took_s, "levels": levels, "errors": errors, "verdict": verdict.value})
+
+
+def answer_lines(record: ComparisonRecord) -> list[str]:
+    """At most three sentences: the verdict with each number of clients.
+
+    Of more than three numbers: which verdict with which of them, and the ends of the change.
+    """
+    if len(record.levels) <= _ANSWER_MAX:
+        return [_verdict_alone(level) for level in record.levels]
+    ends = _ends(record)
+    return [_verdicts_counted(record), *([ends] if ends else [])]
+
+
+def limit_lines(record: ComparisonRecord) -> list[str]:
+    """How small a change could be shown, what would help where a verdict is lacking, and error replies."""
+    found = []
+    looked = [level for level in record.levels if level.looks]
+    several = len(record.levels) > 1
+    if looked:
+        widest = max(looked, key=lambda level: _half_width(level.looks[-1]))
+        look = widest.looks[-1]
+        where = f" with {count_text(widest.clients, 'client')}" if several else ""
+        found.append(
+            f"{lives_text(look.lives)} show changes of about {significant(_half_width(look))} % or more{where}."
+        )
+    for level in record.levels:
+        advice = level.sentence.removeprefix(_verdict_alone(level)).strip()
+        if advice and several:
+            advice = f"With {count_text(level.clients, 'client')}, {advice[0].lower()}{advice[1:]}"
+        found += [advice] if advice else []
+    return [*found, *([record.errors] if record.errors else [])]
+
+
+def _verdict_alone(level: LevelRecord) -> str:
+    """Without what would help."""
+    return f"{level.sentence.split('. ')[0].rstrip('.')}."
+
+
+def _verdicts_counted(record: ComparisonRecord) -> str:
+    """Which verdict with which numbers of clients, the worst first."""
+    margin = f"{significant(record.same_within_percent)} %"
+    words = {
+        Verdict.SLOWER: "B is slower",
+        Verdict.CANNOT_TELL: "cannot tell",
+        Verdict.SAME: f"B is the same as A within {margin}",
+        Verdict.FASTER: "B is faster",
+    }
+    parts = []
+    for verdict, said in words.items():
+        clients = [str(level.clients) for level in record.levels if level.verdict == verdict]
+        if clients:
+            parts.append(f"{said} with {' and '.join(filter(None, (', '.join(clients[:-1]), clients[-1])))}")
+    return f"Of {len(record.levels)} numbers of clients: {'; '.join(parts)}."
+
+
+def _ends(record: ComparisonRecord) -> str:
+    looked = sorted((level for level in record.levels if level.looks), key=lambda level: level.looks[-1].change_percent)
+    if not looked:
+        return ""
+    least, most = (_change_at(level, 1.0 - record.error) for level in (looked[0], looked[-1]))
+    return f"The {METRIC_WORDS[Metric(record.metric)]} changes by {least} to {most}."
+
+
+def _change_at(level: LevelRecord, sure: float) -> str:
+    look = level.looks[-1]
+    change = change_words(look.change_percent, look.low_percent, look.high_percent, sure)
+    return f"{change} with {count_text(level.clients, 'client')}"
+
+
+def _half_width(look: LookRecord) -> float:
+    return (look.high_percent - look.low_percent) / 2.0
 
 
 def lives_text(count: int) -> str:
