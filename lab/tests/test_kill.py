@@ -89,8 +89,9 @@ def test_a_sweep_that_is_killed_at_any_moment_ends_as_one_that_was_not(tmp_path:
     assert tables["summary.csv"].count(b",2,") >= 4
     again = subprocess.run(command(study, sweep), capture_output=True, text=True, timeout=600, check=False)
     assert "0 runs made, 8 reused" in again.stdout, again.stdout + again.stderr
+    assert again.stdout.splitlines()[-1] == str(sweep / "report.html")
     assert {file.name: file.read_bytes() for file in sweep.glob("*.csv")} == tables
 
     require_gone(sweep)
     left = {path.name for path in sweep.iterdir()}
-    assert left == {".lock", "runs", "study.toml", "sweep.json", *tables}
+    assert left == {".lock", "runs", "study.toml", "sweep.json", "report.html", "report.json", *tables}

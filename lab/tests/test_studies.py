@@ -154,6 +154,9 @@ def test_what_can_be_done_next_is_something_that_the_kind_of_study_has(name: str
     assert named in said
     assert "runs/x/summary.csv" in said
     assert "weir-lab report runs/x" in said
+    with_page = next_step(study, Path("runs/x"), paged=True)
+    assert "runs/x/summary.csv" in with_page
+    assert "weir-lab report" not in with_page
 
 
 @pytest.mark.parametrize("name", ["predict-link", "predict-workers"])

@@ -188,16 +188,18 @@ def sweep_name(study: Study, testbed: TestbedKind | None) -> str:
     return study.name if kind is TestbedKind.LOCAL else f"{study.name}-{kind}"
 
 
-def next_step(study: Study, sweep: Path) -> str:
-    """What can be done with a sweep that has all its runs; every kind has a report."""
-    tables_at, then = f"Tables: {sweep}/summary.csv", f"Next: weir-lab report {sweep}"
+def next_step(study: Study, sweep: Path, *, paged: bool = False) -> str:
+    """Where the tables of a sweep with all its runs are, and what can be done with it; ``paged``: its page is made already."""
+    tables_at, then = f"Tables: {sweep}/summary.csv", "" if paged else f" Next: weir-lab report {sweep}."
     if study.find is not None:
-        return f"Tables: {sweep}/find.csv has the capacity of each cell, {sweep}/runs.csv every run. {then}"
+        return f"Tables: {sweep}/find.csv has the capacity of each cell, {sweep}/runs.csv every run.{then}"
     if study.kind is Kind.HASH:
-        return f"{tables_at} has the distance to uniform and the verdict of each cell. {then}, or weir-lab extend {sweep} N for more keys"
+        more = f"For more keys: weir-lab extend {sweep} N."
+        return f"{tables_at} has the distance to uniform and the verdict of each cell.{then} {more}"
     if study.kind is Kind.LINKS:
-        return f"{tables_at} has rate and round trip of each pair. {then}; weir-lab links FOLDER --study {sweep}/study.toml loads the links"
-    return f"{tables_at}. {then}"
+        more = f"To load the links: weir-lab links FOLDER --study {sweep}/study.toml."
+        return f"{tables_at} has rate and round trip of each pair.{then} {more}"
+    return f"{tables_at}.{then}"
 
 
 def _missing(study: Study, binary: Path, testbed: TestbedKind | None = None) -> list[str]:

@@ -15,6 +15,7 @@ from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
 from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.testbeds import TestbedKind
+from weir_lab.cli.ends import show_answer, show_end
 from weir_lab.cli.studies import (
     ONLY_HELP,
     PACE_HELP,
@@ -24,7 +25,7 @@ from weir_lab.cli.studies import (
 from weir_lab.design import load_study
 from weir_lab.errors import LabError, StoppedError
 from weir_lab.report.numbers.essence import essence_table
-from weir_lab.report.single.report import build_report
+from weir_lab.report.single.report import ReportFiles, build_report
 
 if TYPE_CHECKING:
     from weir_lab.design import Study
@@ -69,7 +70,7 @@ def run(
         ),
     ] = False,
 ) -> None:
-    """Make all runs of a study that are not there yet."""
+    """Make all runs of a study that are not there yet, and the page of the answer."""
     study = load_study(study_path, pace)
     sweep = out or RUNS / sweep_name(study, testbed)
     wanted = Wanted(pace, only, testbed=testbed, hosts=hosts, profile=profile)
@@ -95,7 +96,7 @@ def extend(
         Path | None, typer.Option(help="File that names the machines. Needed for the testbed hosts")
     ] = None,
 ) -> None:
-    """Add repetitions to a sweep, and make them."""
+    """Add repetitions to a sweep, make them, and make the page anew."""
     study_path = folder / "study.toml"
     _run(
         study_path,
@@ -112,11 +113,10 @@ def report(
 ) -> None:
     """Build the report of a sweep, and show its answer."""
     sweep = _latest() if folder == "latest" else Path(folder)
-    files = build_report(sweep)
+    files, console = build_report(sweep), Console(highlight=False)
+    show_answer(console, [files.answer], files.limits)
     if files.analysis is not None:
-        Console(highlight=False).print(essence_table(files.analysis))
-    else:
-        Console(highlight=False).print(files.answer, markup=False)
+        console.print(essence_table(files.analysis))
     if show:
         webbrowser.open(files.html.absolute().as_uri())
     typer.echo(files.html)
@@ -130,10 +130,12 @@ def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, 
     try:
         with shown.watching():
             outcome = run_study(study_path, sweep, executables, sys.argv, shown, wanted)
+        built = None if outcome.given_up or outcome.out_of_budget else _built(sweep)
     except KeyboardInterrupt:
         raise StoppedError from None
-    for answer in outcome.answers:
-        console.print(answer, markup=False, soft_wrap=True)
+    if not isinstance(built, ReportFiles):
+        for answer in outcome.answers:
+            console.print(answer, markup=False, soft_wrap=True)
     for cell in outcome.not_converged if not outcome.answers else ():
         console.print(f"NOT CONVERGED: {cell} has all its runs, and its interval is wider than the stop rule asks for.")
     if outcome.given_up:
@@ -145,7 +147,20 @@ def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, 
     if outcome.out_of_budget:
         console.print("The budget of the study (plan.budget_s) is used up; the same command goes on from here.")
         raise typer.Exit(3)
-    console.print(f"{outcome.made} runs made, {outcome.reused} reused. {next_step(study, sweep)}", soft_wrap=True)
+    step = next_step(study, sweep, paged=isinstance(built, ReportFiles))
+    console.print(f"{outcome.made} runs made, {outcome.reused} reused. {step}", markup=False, soft_wrap=True)
+    if isinstance(built, ReportFiles):
+        show_end(console, [built.answer], built.limits, built.html)
+    elif built is not None:
+        console.print(f"No page yet: {built}", markup=False, soft_wrap=True)
+
+
+def _built(sweep: Path) -> ReportFiles | LabError:
+    """The page, or why there cannot be one yet: some cells may not have enough runs."""
+    try:
+        return build_report(sweep)
+    except LabError as error:
+        return error
 
 
 def _latest() -> Path:
