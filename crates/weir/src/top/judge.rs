@@ -57,41 +57,75 @@ pub(super) fn in_flight(server: &Value, window: &Value) -> f64 {
     number(&server["in_flight"]["length_time_integral_ns"]) / number(&window["length_ns"]).max(1.0)
 }
 
-/// The bottleneck, and why.
-pub(super) fn bottleneck(window: &Value, config: &Value) -> String {
+/// Who holds requests up.
+pub(super) enum Who {
+    Proxy,
+    Workers,
+    Queue,
+    /// The one with this name.
+    Server(String),
+    Servers,
+    Clients,
+}
+
+impl Who {
+    pub(super) fn role(&self) -> &'static str {
+        match self {
+            Who::Proxy => "proxy",
+            Who::Workers => "workers",
+            Who::Queue => "queue",
+            Who::Server(_) => "server",
+            Who::Servers => "servers",
+            Who::Clients => "clients",
+        }
+    }
+}
+
+/// The bottleneck, and why it is called so.
+pub(super) struct Bottleneck {
+    /// No one, where none shows.
+    pub(super) who: Option<Who>,
+    pub(super) why: String,
+}
+
+/// The bottleneck of a second, by the rule.
+pub(super) fn bottleneck(window: &Value, config: &Value) -> Bottleneck {
+    let found = |who, why: String| Bottleneck { who: Some(who), why };
+    let none = |why: &str| Bottleneck { who: None, why: why.to_owned() };
     if number(&window["requests"]) == 0.0 {
-        return if number(&window["in_service"]) > 0.0 {
-            "servers: none of the requests in service was answered in this second".into()
-        } else {
-            "none: no request was answered in this second".into()
-        };
+        if number(&window["in_service"]) > 0.0 {
+            let why = "none of the requests in service was answered in this second";
+            return found(Who::Servers, why.to_owned());
+        }
+        return none("no request was answered in this second");
     }
     if let Some((thread, share)) = busiest(window).filter(|(_, share)| *share >= BUSY) {
-        return format!("proxy: {thread} worked {:.0} % of this second", share * 100.0);
+        return found(Who::Proxy, format!("{thread} worked {:.0} % of this second", share * 100.0));
     }
     let shares = stage_shares(window);
     let server = busiest_server(window);
     if let Some(share) = workers_busy(window, config).filter(|share| *share >= BUSY) {
         let why =
             if shares[4].share > shares[5].share { "mostly waiting for servers" } else { "mostly answering" };
-        return format!("workers: {:.0} % of them had a request in service, {why}", share.min(1.0) * 100.0);
+        let share = share.min(1.0) * 100.0;
+        return found(Who::Workers, format!("{share:.0} % of them had a request in service, {why}"));
     }
     let Some(held) = shares.iter().find(|it| it.share >= HELD) else {
-        return "none: no thread is busy, and no stage holds half of the time".into();
+        return none("no thread is busy, and no stage holds half of the time");
     };
     let share = format!("{:.0} % of the time is in stage {}", held.share * 100.0, held.stage);
     match held.stage {
         "backend" => match server {
             Some((name, length)) if length >= 1.0 => {
-                format!("server {name}: {share}, {length:.1} in flight on average")
+                found(Who::Server(name), format!("{share}, {length:.1} in flight on average"))
             }
-            _ => format!("clients: {share}, no server is busy"),
+            _ => found(Who::Clients, format!("{share}, no server is busy")),
         },
-        "read" => format!("clients: {share}: their requests come in pieces"),
-        "reply" => format!("clients: {share}: they read slowly, or pipeline"),
-        "queue" => format!("queue: {share}, though no thread is busy"),
-        "dispatch" => format!("clients: {share}: they pipeline"),
-        _ => format!("servers: {share}: they take bytes slowly"),
+        "read" => found(Who::Clients, format!("{share}: their requests come in pieces")),
+        "reply" => found(Who::Clients, format!("{share}: they read slowly, or pipeline")),
+        "queue" => found(Who::Queue, format!("{share}, though no thread is busy")),
+        "dispatch" => found(Who::Clients, format!("{share}: they pipeline")),
+        _ => found(Who::Servers, format!("{share}: they take bytes slowly")),
     }
 }
 
@@ -129,7 +163,13 @@ mod tests {
     }
 
     fn check(window: &Value, engine: &str, expected: &str) {
-        let said = bottleneck(window, &json!({"engine": engine, "threads": 1}));
+        let Bottleneck { who, why } = bottleneck(window, &json!({"engine": engine, "threads": 1}));
+        let who = match who {
+            None => "none".to_owned(),
+            Some(Who::Server(name)) => format!("server {name}"),
+            Some(who) => who.role().to_owned(),
+        };
+        let said = format!("{who}: {why}");
         assert!(said.starts_with(expected), "{said}");
     }
 

@@ -4,7 +4,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-use super::judge::{self, number, text};
+use super::judge::{self, Bottleneck, Who, number, text};
 use super::names;
 use super::source::Second;
 
@@ -25,16 +25,14 @@ pub(super) fn warning(reason: &str) -> Line<'static> {
 /// As many lines as fit; what matters most comes first.
 pub(super) fn lines(second: &Second, width: u16, height: u16) -> Vec<Line<'static>> {
     let (window, width) = (&second.window, usize::from(width).max(40));
-    let mut lines = vec![title(second), rates(window), times(window), Line::default()];
+    let found = judge::bottleneck(window, &second.config);
+    let mut lines = vec![answer(window, &found, width), title(second)];
+    lines.extend(rates(window, width));
+    lines.extend([times(window), Line::default()]);
     lines.extend(stage_bar(window, width));
     lines.push(Line::default());
     lines.push(utilization(window, &second.config));
-    let found = judge::bottleneck(window, &second.config);
-    let (who, why) = found.rsplit_once(": ").filter(|_| found.len() > width - 12).unwrap_or((&found, ""));
-    lines.push(Line::from(vec![Span::styled("bottleneck  ", HEAD), Span::raw(who.to_owned())]));
-    if !why.is_empty() {
-        lines.push(Line::raw(format!("{:12}{why}", "")));
-    }
+    lines.extend(bottleneck(window, &found, width));
     lines.push(Line::default());
     lines.extend(servers(window, width));
     lines.push(Line::default());
@@ -43,6 +41,52 @@ pub(super) fn lines(second: &Second, width: u16, height: u16) -> Vec<Line<'stati
     lines.push(Line::default());
     lines.push(history(&second.history, width));
     lines.truncate(usize::from(height));
+    lines
+}
+
+/// What there is to repeat: how much, how fast, and who holds it up.
+fn answer(window: &Value, found: &Bottleneck, width: usize) -> Line<'static> {
+    let seconds = number(&window["length_ns"]).max(1.0) / 1e9;
+    let requests = number(&window["requests"]);
+    let errors = sum(window, "errors") / seconds;
+    let errors = if errors > 0.0 { format!(", {} errors/s", count(errors)) } else { String::new() };
+    let reached = if requests == 0.0 {
+        "no request was answered in this second".to_owned()
+    } else {
+        format!("{} requests/s{errors}, p99 {}", count(requests / seconds), time(&window["total"]["p99_ns"]))
+    };
+    let said = match &found.who {
+        Some(who) => {
+            let said = format!("{reached}; bottleneck: ");
+            let room = width.saturating_sub(said.chars().count());
+            said + &named(window, who, room)
+        }
+        None if requests == 0.0 => reached,
+        None => format!("{reached}; no bottleneck shows"),
+    };
+    Line::styled(said, HEAD)
+}
+
+/// Who holds requests up, in at most as many columns as there is room for; the name of a server is shortened.
+fn named(window: &Value, who: &Who, room: usize) -> String {
+    let Who::Server(name) = who else { return who.role().to_owned() };
+    let names = server_names(window);
+    let shortened = names::shortened(&names, room.saturating_sub("server ".len()));
+    let place = names.iter().position(|it| it == name).unwrap_or(0);
+    format!("server {}", shortened.get(place).unwrap_or(name))
+}
+
+/// The same with its reason, on two lines where one is too short.
+fn bottleneck(window: &Value, found: &Bottleneck, width: usize) -> Vec<Line<'static>> {
+    let room = width - 12;
+    let who = found.who.as_ref().map_or("none".to_owned(), |who| named(window, who, room));
+    let said = format!("{who}: {}", found.why);
+    let (first, second) =
+        said.rsplit_once(": ").filter(|_| said.chars().count() > room).unwrap_or((&said, ""));
+    let mut lines = vec![Line::from(vec![Span::styled("bottleneck  ", HEAD), Span::raw(first.to_owned())])];
+    if !second.is_empty() {
+        lines.push(Line::raw(format!("{:12}{second}", "")));
+    }
     lines
 }
 
@@ -61,25 +105,29 @@ fn title(second: &Second) -> Line<'static> {
     ])
 }
 
-fn rates(window: &Value) -> Line<'static> {
+/// On two lines where one is too short.
+fn rates(window: &Value, width: usize) -> Vec<Line<'static>> {
     let seconds = number(&window["length_ns"]).max(1.0) / 1e9;
-    let sum = |field: &str| -> f64 {
-        let operations = window["operations"].as_object().into_iter().flatten();
-        // The sum of nothing is -0.0, and would be shown so.
-        operations.map(|(_, it)| number(&it[field])).sum::<f64>() + 0.0
-    };
-    let (hits, misses) = (sum("hits"), sum("misses"));
-    Line::from(vec![
-        Span::styled("throughput  ", HEAD),
-        Span::raw(format!(
-            "{}/s   errors {}/s   misses {:.1} %   sessions {}   in service {}",
-            count(number(&window["requests"]) / seconds),
-            count(sum("errors") / seconds),
-            100.0 * misses / (hits + misses).max(1.0),
-            window["sessions"],
-            window["in_service"],
-        )),
-    ])
+    let (hits, misses) = (sum(window, "hits"), sum(window, "misses"));
+    let rates = format!(
+        "{}/s   errors {}/s   misses {:.1} %",
+        count(number(&window["requests"]) / seconds),
+        count(sum(window, "errors") / seconds),
+        100.0 * misses / (hits + misses).max(1.0),
+    );
+    let now = format!("sessions {}   in service {}", window["sessions"], window["in_service"]);
+    let head = Span::styled("throughput  ", HEAD);
+    if 12 + rates.len() + 3 + now.len() <= width {
+        return vec![Line::from(vec![head, Span::raw(format!("{rates}   {now}"))])];
+    }
+    vec![Line::from(vec![head, Span::raw(rates)]), Line::raw(format!("{:12}{now}", ""))]
+}
+
+/// Of all operations.
+fn sum(window: &Value, field: &str) -> f64 {
+    let operations = window["operations"].as_object().into_iter().flatten();
+    // The sum of nothing is -0.0, and would be shown so.
+    operations.map(|(_, it)| number(&it[field])).sum::<f64>() + 0.0
 }
 
 /// From the first byte of a request to the last byte of its reply.
@@ -89,8 +137,9 @@ fn times(window: &Value) -> Line<'static> {
     for (name, field) in
         [("p50", "p50_ns"), ("p90", "p90_ns"), ("p99", "p99_ns"), ("p99.9", "p999_ns"), ("max", "max_ns")]
     {
-        spans.push(Span::styled(format!("{name} "), DIM));
-        spans.push(Span::raw(format!("{}   ", time(&total[field]))));
+        let gap = if spans.len() > 1 { "  " } else { "" };
+        spans.push(Span::styled(format!("{gap}{name} "), DIM));
+        spans.push(Span::raw(time(&total[field])));
     }
     Line::from(spans)
 }
@@ -126,8 +175,8 @@ fn utilization(window: &Value, config: &Value) -> Line<'static> {
 }
 
 fn servers(window: &Value, width: usize) -> Vec<Line<'static>> {
-    let all: Vec<&Value> = window["servers"].as_array().into_iter().flatten().collect();
-    let names: Vec<String> = all.iter().map(|it| text(&it["server"])).collect();
+    let all = window["servers"].as_array().into_iter().flatten();
+    let names = server_names(window);
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     // What stands to the right of the name takes 56 columns. Where that leaves little, columns are left out, the last first.
     let room = width.saturating_sub(56);
@@ -138,7 +187,7 @@ fn servers(window: &Value, width: usize) -> Vec<Line<'static>> {
         format!("{:name_width$} {:>10}{}", "server", "state", columns(&SERVER_COLUMNS[..shown])),
         HEAD,
     )];
-    for (server, name) in all.into_iter().zip(names) {
+    for (server, name) in all.zip(names) {
         let state = text(&server["state"]);
         let style = if state == "up" { Style::new() } else { Style::new().fg(Color::Red) };
         let length = number(&window["length_ns"]).max(1.0);
@@ -153,6 +202,10 @@ fn servers(window: &Value, width: usize) -> Vec<Line<'static>> {
         lines.push(Line::styled(line, style));
     }
     lines
+}
+
+fn server_names(window: &Value) -> Vec<String> {
+    window["servers"].as_array().into_iter().flatten().map(|it| text(&it["server"])).collect()
 }
 
 /// What is shown of each server behind its name and state, the most wanted first.
@@ -274,9 +327,54 @@ mod tests {
         }
     }
 
+    /// A second whose bottleneck is the first of two servers with long names.
+    fn held() -> Second {
+        let names = ["01", "02"].map(|it| format!("cache-{it}.memcached.production.svc.cluster.local:11211"));
+        let servers = names.map(|name| {
+            let length = if name.contains("01") { 5_000_000_000_u64 } else { 0 };
+            json!({"server": name, "state": "up", "in_flight": {"length_time_integral_ns": length}})
+        });
+        let window = json!({
+            "length_ns": 1_000_000_000, "requests": 1_234_567, "sessions": 10_000, "in_service": 12_345, "servers": servers,
+            "total": {"p50_ns": 45_600, "p90_ns": 98_700, "p99_ns": 1_150_000, "p999_ns": 12_300_000, "max_ns": 45_600_000},
+            "operations": {"get": {"errors": 12_345, "stages": {"backend": {"sum_ns": 8}, "send": {"sum_ns": 2}}}},
+        });
+        Second { window, ..second() }
+    }
+
+    fn answer_of(second: &Second, width: u16) -> String {
+        super::super::plain(&lines(second, width, 1)[0])
+    }
+
+    #[test]
+    fn the_first_line_is_the_answer_and_fits_80_and_120_columns() {
+        let said = "1.23M requests/s, 12.3k errors/s, p99 1.15 ms; bottleneck: server cache-01.memc";
+        assert_eq!(answer_of(&held(), 80), format!("{said}…"));
+        assert_eq!(answer_of(&held(), 120), format!("{said}ached.production.svc.cluster.local:11211"));
+        for width in [80, 120] {
+            for second in [held(), second()] {
+                for line in lines(&second, width, u16::MAX) {
+                    assert!(line.width() <= usize::from(width), "{}", super::super::plain(&line));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_answer_says_so_where_no_bottleneck_shows_and_where_nothing_was_answered() {
+        let mut second = held();
+        second.window["operations"]["get"] = json!({"stages": {}});
+        assert_eq!(answer_of(&second, 80), "1.23M requests/s, p99 1.15 ms; no bottleneck shows");
+        second.window["requests"] = json!(0);
+        second.window["in_service"] = json!(0);
+        assert_eq!(answer_of(&second, 80), "no request was answered in this second");
+        second.window["in_service"] = json!(3);
+        assert_eq!(answer_of(&second, 80), "no request was answered in this second; bottleneck: servers");
+    }
+
     #[test]
     fn every_line_fits_and_no_size_is_too_small() {
-        for (width, height) in [(80, 24), (200, 60), (60, 10), (1, 1), (0, 0)] {
+        for (width, height) in [(80, 24), (120, 40), (200, 60), (60, 10), (1, 1), (0, 0)] {
             let lines = lines(&second(), width, height);
             assert!(lines.len() <= usize::from(height));
             let widest = lines.iter().map(Line::width).max().unwrap_or(0);
