@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import stat
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -167,7 +167,7 @@ def test_the_kernel_keeps_as_many_connections_as_the_backlog_says(
     proxy.wait_ready(proxy.address)
     proxy.freeze()
     kept = []
-    with pytest.raises(BlockingIOError):
+    with suppress(BlockingIOError):
         while len(kept) < 100:
             client = stack.enter_context(socket.socket(socket.AF_UNIX))
             client.setblocking(False)
