@@ -240,7 +240,7 @@ impl Report {
         [prefill, warmup, measured, drain].iter().any(|phase| phase.requests > 0)
     }
 
-    /// What the user should know before trusting the numbers, one sentence each.
+    /// What the user should know before trusting the numbers, one sentence each. Who set the pace stands in the summary.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.is_answered() {
@@ -259,9 +259,6 @@ impl Report {
                 "{} of {} arrivals were never sent: the backlog was full, or the time for draining over; response times leave them out",
                 scheduled.unsent, scheduled.arrivals
             ));
-        }
-        if let Some(bottleneck @ Bottleneck::Generator { .. }) = &self.bottleneck {
-            warnings.push(bottleneck.to_string());
         }
         if self.foreign_values > 0 {
             warnings.push(format!("{} values read were written by another run", self.foreign_values));

@@ -5,7 +5,6 @@ use std::fmt::{self, Write as _};
 use weir_timing::DistributionReport;
 
 use crate::report::answer::Answer;
-use crate::report::bottleneck::Bottleneck;
 use crate::report::{OperationReport, Report, ScheduledReport, ratio};
 
 /// A report as two sentences and a small table.
@@ -45,9 +44,8 @@ impl fmt::Display for Summary<'_> {
             report.cpu.generator_busy * 100.0
         )?;
         match &report.bottleneck {
-            // That one is a warning.
-            Some(Bottleneck::Generator { .. }) | None => Ok(()),
             Some(bottleneck) => writeln!(f, "{bottleneck}"),
+            None => Ok(()),
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::Settings;
+use crate::pacing::schedule::Process;
 use crate::recorder::{Outcome, Times};
 
 const SECOND: u64 = 1_000_000_000;
@@ -125,4 +126,19 @@ fn a_run_without_answers_or_with_failures_is_not_good() {
         failed.warnings(),
         ["1 failures; the first:", "  connection 1 to here, request 5: get k: torn"]
     );
+}
+
+#[test]
+fn who_set_the_pace_stands_below_the_table_and_is_no_warning() {
+    let settings = Settings { pacing: Settings::offered("1000", Process::Fixed), ..Settings::example() };
+    let late = report_with(settings, |recorder| {
+        recorder.set_late_after(SECOND);
+        recorder.record_arrival(at(2 * SECOND), 0);
+        get(recorder, 3 * SECOND);
+        recorder.record_late(at(3 * SECOND), 2 * SECOND);
+    });
+    let summary = late.summary().to_string();
+    let last = summary.lines().last().expect("a summary has lines");
+    assert!(last.starts_with("the generator was the bottleneck: it sent "), "{summary}");
+    assert!(late.warnings().is_empty(), "{:?}", late.warnings());
 }
