@@ -119,7 +119,10 @@ pub(super) fn bottleneck(window: &Value, config: &Value) -> Bottleneck {
             Some((name, length)) if length >= 1.0 => {
                 found(Who::Server(name), format!("{share}, {length:.1} in flight on average"))
             }
-            _ => found(Who::Clients, format!("{share}, no server is busy")),
+            _ if servers_down(window).is_empty() => {
+                found(Who::Clients, format!("{share}, no server is busy"))
+            }
+            _ => found(Who::Clients, format!("{share}, no server that is up is busy")),
         },
         "read" => found(Who::Clients, format!("{share}: their requests come in pieces")),
         "reply" => found(Who::Clients, format!("{share}: they read slowly, or pipeline")),
@@ -127,6 +130,12 @@ pub(super) fn bottleneck(window: &Value, config: &Value) -> Bottleneck {
         "dispatch" => found(Who::Clients, format!("{share}: they pipeline")),
         _ => found(Who::Servers, format!("{share}: they take bytes slowly")),
     }
+}
+
+/// The names of the servers that are down.
+pub(super) fn servers_down(window: &Value) -> Vec<String> {
+    let servers = window["servers"].as_array().into_iter().flatten();
+    servers.filter(|server| server["state"] == "down").map(|server| text(&server["server"])).collect()
 }
 
 fn busiest_server(window: &Value) -> Option<(String, f64)> {
@@ -179,6 +188,9 @@ mod tests {
         check(&window(in_backend, 900_000_000, 0), "event", "proxy: loop-0 worked 90 %");
         check(&window(in_backend, 899_000_000, 1_000_000_000), "event", "server a: 80 %");
         check(&window(in_backend, 0, 999_000_000), "event", "clients: 80 %");
+        let mut away = window(in_backend, 0, 999_000_000);
+        away["servers"][0]["state"] = json!("down");
+        check(&away, "event", "clients: 80 % of the time is in stage backend, no server that is up is busy");
         check(&window([6, 0, 1, 1, 1, 1], 0, 0), "event", "clients: 60 % of the time is in stage read");
         check(&window([2; 6], 0, 0), "event", "none: no thread");
         check(&window([0, 0, 9, 0, 900_000_000, 0], 0, 0), "pool", "workers: 90 %");

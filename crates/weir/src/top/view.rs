@@ -44,7 +44,7 @@ pub(super) fn lines(second: &Second, width: u16, height: u16) -> Vec<Line<'stati
     lines
 }
 
-/// What there is to repeat: how much, how fast, and who holds it up.
+/// What there is to repeat: how much, how fast, and which servers are down or who else holds it up.
 fn answer(window: &Value, found: &Bottleneck, width: usize) -> Line<'static> {
     let seconds = number(&window["length_ns"]).max(1.0) / 1e9;
     let requests = number(&window["requests"]);
@@ -55,7 +55,13 @@ fn answer(window: &Value, found: &Bottleneck, width: usize) -> Line<'static> {
     } else {
         format!("{} requests/s{errors}, p99 {}", count(requests / seconds), time(&window["total"]["p99_ns"]))
     };
+    let away = judge::servers_down(window);
     let said = match &found.who {
+        _ if !away.is_empty() => {
+            let said = format!("{reached}; down: ");
+            let room = width.saturating_sub(said.chars().count());
+            said + &away_in(window, &away, room)
+        }
         Some(who) => {
             let said = format!("{reached}; bottleneck: ");
             let room = width.saturating_sub(said.chars().count());
@@ -67,13 +73,32 @@ fn answer(window: &Value, found: &Bottleneck, width: usize) -> Line<'static> {
     Line::styled(said, HEAD)
 }
 
+/// The servers that are down: all names where there is room for them, the first and a number where there is not. The table has the
+/// others.
+fn away_in(window: &Value, away: &[String], room: usize) -> String {
+    let all = away.join(", ");
+    let others = away.len() - 1;
+    if all.chars().count() <= room {
+        all
+    } else if others == 0 {
+        short_name(window, &away[0], room)
+    } else {
+        let others = format!(" and {others} more");
+        short_name(window, &away[0], room.saturating_sub(others.len())) + &others
+    }
+}
+
 /// Who holds requests up, in at most as many columns as there is room for; the name of a server is shortened.
 fn named(window: &Value, who: &Who, room: usize) -> String {
     let Who::Server(name) = who else { return who.role().to_owned() };
+    format!("server {}", short_name(window, name, room.saturating_sub("server ".len())))
+}
+
+/// A server's name in at most this many columns, distinguished from the others where that can be done.
+fn short_name(window: &Value, name: &str, room: usize) -> String {
     let names = server_names(window);
-    let shortened = names::shortened(&names, room.saturating_sub("server ".len()));
     let place = names.iter().position(|it| it == name).unwrap_or(0);
-    format!("server {}", shortened.get(place).unwrap_or(name))
+    names::shortened(&names, room).get(place).map_or_else(|| name.to_owned(), String::clone)
 }
 
 /// The same with its reason, on two lines where one is too short.
@@ -357,6 +382,26 @@ mod tests {
                     assert!(line.width() <= usize::from(width), "{}", super::super::plain(&line));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_first_line_names_the_servers_that_are_down_and_fits_80_columns() {
+        let mut second = held();
+        second.window["servers"][1]["state"] = json!("down");
+        let said = "1.23M requests/s, 12.3k errors/s, p99 1.15 ms; down: ";
+        assert_eq!(answer_of(&second, 80), format!("{said}cache-02.memcached.product…"));
+        second.window["servers"][0]["state"] = json!("down");
+        assert_eq!(answer_of(&second, 80), format!("{said}cache-01.memcac… and 1 more"));
+        for (place, name) in ["10.0.0.1:11211", "10.0.0.2:11211"].iter().enumerate() {
+            second.window["servers"][place]["server"] = json!(name);
+        }
+        assert_eq!(answer_of(&second, 120), format!("{said}10.0.0.1:11211, 10.0.0.2:11211"));
+        second.window["requests"] = json!(0);
+        let nothing = "no request was answered in this second; down: ";
+        assert_eq!(answer_of(&second, 80), format!("{nothing}10.0.0.1:11211, 10.0.0.2:11211"));
+        for line in lines(&second, 80, u16::MAX) {
+            assert!(line.width() <= 80, "{}", super::super::plain(&line));
         }
     }
 
