@@ -35,6 +35,7 @@ pub use pacing::schedule::{Process, Schedule, Stretch, ThinkTime};
 pub use recorder::Failures;
 pub use recorder::hdr::HdrLog;
 pub use report::Report;
+pub use report::answer::Answer;
 pub use report::progress::Progress;
 pub use report::summary::Summary;
 pub use report::thresholds::{Judgement, Threshold};

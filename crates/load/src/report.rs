@@ -266,7 +266,7 @@ impl Report {
         warnings
     }
 
-    /// The answer and the table that are shown at the end.
+    /// The table that is shown at the end, below the [`Answer`](crate::Answer).
     pub fn summary(&self) -> Summary<'_> {
         Summary::new(self)
     }

@@ -12,7 +12,8 @@ use clap::Args;
 use clap::builder::ArgPredicate;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_load::{
-    Assignment, Config, HdrLog, Pacing, Process, Progress, Report, Schedule, Settings, ThinkTime, Threshold,
+    Answer, Assignment, Config, HdrLog, Pacing, Process, Progress, Report, Schedule, Settings, ThinkTime,
+    Threshold,
 };
 
 use crate::content::ContentArgs;
@@ -228,7 +229,7 @@ impl Output {
 
 /// Writes the record, the table, and what should be known before trusting them.
 fn tell(report: &Report, mut record: Option<&mut Output>) -> Result<(), String> {
-    let summary = report.summary().to_string();
+    let summary = format!("{}{}", Answer::new(report), report.summary());
     let shown = if matches!(record, Some(Output::Stdout)) {
         io::stderr().write_all(summary.as_bytes())
     } else {

@@ -9,7 +9,15 @@ use crate::report::summary::human_time;
 use crate::report::{PacingReport, Report};
 
 /// What a reader takes away, one sentence per line.
-pub(crate) struct Answer<'a>(pub(crate) &'a Report);
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a>(&'a Report);
+
+impl<'a> Answer<'a> {
+    /// Of a run that is over.
+    pub fn new(report: &'a Report) -> Answer<'a> {
+        Answer(report)
+    }
+}
 
 impl fmt::Display for Answer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

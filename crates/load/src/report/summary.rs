@@ -4,10 +4,9 @@ use std::fmt::{self, Write as _};
 
 use weir_timing::DistributionReport;
 
-use crate::report::answer::Answer;
 use crate::report::{OperationReport, Report, ScheduledReport, ratio};
 
-/// A report as two sentences and a small table.
+/// A report as a small table.
 #[derive(Debug, Clone, Copy)]
 pub struct Summary<'a>(&'a Report);
 
@@ -20,7 +19,6 @@ impl<'a> Summary<'a> {
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.0;
-        write!(f, "{}", Answer(report))?;
         let seconds = report.phases.measured.duration_ns as f64 / 1e9;
         let mut rows = vec![COLUMNS.map(str::to_owned)];
         for (name, operation) in &report.operations {
@@ -138,8 +136,7 @@ mod tests {
     #[test]
     fn the_table_withholds_what_the_sample_does_not_support() {
         let text = report_of(500).summary().to_string();
-        // The first two are the answer.
-        let lines: Vec<&str> = text.lines().skip(2).collect();
+        let lines: Vec<&str> = text.lines().collect();
         let cells = |line: usize| lines[line].split("  ").map(str::trim).filter(|cell| !cell.is_empty());
         assert_eq!(cells(0).collect::<Vec<_>>(), &COLUMNS[1..]);
         let all =
