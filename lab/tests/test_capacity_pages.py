@@ -85,12 +85,40 @@ def test_one_cell_says_what_was_held_and_whose_limit_it_may_be(tmp_path: Path, b
     )
     assert reported[1] == "Held were direct, 16 connections, values of 128 bytes, 10 % writes, 1 server, mine."
     assert "the load generator was late in" in files.limits[0]
+    assert "this may be its own limit, so give it more client_threads, or another machine" in files.limits[0]
     assert not verify_sweep(files.html).differences
     twin = json.loads(files.json.read_text())
     table = next(block for part in twin["sections"] for block in part["blocks"] if block.get("name") == "capacities")
     table["rows"][0][1]["high"] += 1.0
     files.json.write_text(json.dumps(twin))
     assert verify_sweep(files.html).differences
+
+
+def test_a_busy_machine_is_in_the_answer_and_is_not_called_the_limit_of_the_system(
+    tmp_path: Path, bench: Bench
+) -> None:
+    """Issue: two searches with intervals a factor of ten from each other, beside programs with 46 to 97 % of the CPU time."""
+    bench.others, bench.late = 0.92, True
+    swept(tmp_path)
+    files = build_report(tmp_path / "sweep")
+    assert re.match(
+        r"Beside (\d+) of \1 runs 92 % of the machine's CPU time went elsewhere; the interval has nothing of what drifts, so another "
+        r"search may answer outside of it\.",
+        sentences(files.answer)[2],
+    )
+    assert (
+        "the CPUs of this machine limit: 92 % used, 92 % by other programs: this is not the limit of the system itself"
+        in files.limits[0]
+    )
+    assert "measure again on a quieter machine" in files.limits[0]
+    assert "client_threads" not in files.limits[0]
+
+
+def test_rates_without_a_valid_attempt_are_counted_beside_the_limit(tmp_path: Path, bench: Bench) -> None:
+    bench.broken_above = 15_000.0
+    swept(tmp_path)
+    files = build_report(tmp_path / "sweep")
+    assert re.match(r"\d+ of the \d+ runs count as missed because no attempt was valid; if that was", files.limits[1])
 
 
 @pytest.mark.usefixtures("bench")

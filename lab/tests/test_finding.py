@@ -61,6 +61,7 @@ class Bench:
     stop_after: int | None = None
     broken_above: float = math.inf
     late: bool = False
+    others: float = 0.0
 
     def make_run(self, _testbed: Testbed, folder: Path, _programs: Executables, job: Job) -> RunOutcome:
         if self.stop_after is not None and len(self.made) >= self.stop_after:
@@ -78,8 +79,9 @@ class Bench:
         record["scheduled"] = {"arrivals": 400, "offered_rate_rps": rate, "unsent": 0, "late": 40 if self.late else 0}
         write_json(folder / "load.json", record)
         cpu = CpuRecord(
-            start_unix_ns=1, interval_ns=2 * SECOND, roles={Role.CLIENT: RoleCpu(cpu_ns=1)}, cores=8, busy_ns=2
-        )
+            start_unix_ns=1, interval_ns=2 * SECOND, roles={Role.CLIENT: RoleCpu(cpu_ns=1)}, cores=8,
+            busy_ns=2 + round(self.others * 16 * SECOND), others_ns=round(self.others * 16 * SECOND),
+        )  # fmt: skip
         write_json(folder / "cpu.json", cpu)
         return RunOutcome([], [])
 
@@ -163,6 +165,22 @@ def test_a_rate_at_which_nothing_works_does_not_meet_the_goal(tmp_path: Path, be
     made = len(bench.made)
     assert swept(tmp_path, wanted=only).made == 0  # what was given up is not tried again and again
     assert len(bench.made) == made
+    # With more attempts it is, and the search goes on from there.
+    bench.broken_above = math.inf
+    assert swept(tmp_path, STUDY.replace("attempts = 2", "attempts = 3"), only).made > 0
+    row = rows(tmp_path)["direct"]
+    assert float(row["capacity_low_rps"]) < CAPACITY["direct"] < float(row["capacity_high_rps"])
+
+
+def test_a_search_that_ran_out_of_runs_goes_on_with_more(tmp_path: Path, bench: Bench) -> None:
+    short = STUDY.replace('["direct", "proxy"]', '["direct"]').replace("[search]", "[search]\nruns_max = 9")
+    assert swept(tmp_path, short).not_converged == ["found-direct"]
+    more = swept(tmp_path, short.replace("runs_max = 9", "runs_max = 40"))
+    assert (more.reused, more.not_converged) == (9, [])
+    # Repetitions are no part of a search.
+    before = len(bench.made)
+    assert swept(tmp_path, short.replace("runs_max = 9", "runs_max = 40"), Wanted(extend=5)).made == 0
+    assert len(bench.made) == before
 
 
 def test_a_system_that_never_works_ends_the_search(tmp_path: Path, bench: Bench) -> None:

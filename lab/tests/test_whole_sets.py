@@ -183,6 +183,10 @@ def test_a_full_link_explains_full_workers_and_not_the_other_way_round() -> None
     assert bottleneck([machine, link], queue_grows=None).station == "server uplinks"
     assert "CPUs of this machine were 99 % busy, too" in bottleneck([machine, link], queue_grows=None).sentence
     assert bottleneck([machine, workers], queue_grows=None).station == "CPUs of this machine"
+    strangers = Usage("CPUs of this machine", 0.95, "anyone", shared=True, others=0.92)
+    assert bottleneck([strangers], queue_grows=None).sentence == (
+        "The CPUs of this machine limit: 95 % used, 92 % by other programs: this is not the limit of the system itself."
+    )
     assert bottleneck([Usage("workers", 0.4, "held", holds=True)], queue_grows=False).station == ""
 
 

@@ -185,6 +185,12 @@ class Reading:
         cpu = self.run.cpu
         return min(1.0, cpu.busy_ns / (cpu.interval_ns * cpu.cores)) if cpu else None
 
+    @property
+    def others_busy(self) -> float | None:
+        """Share of this machine's CPU time that programs used which are no part of the run; ``None`` where nobody looked at them."""
+        cpu = self.run.cpu
+        return cpu.other_share if cpu and cpu.others_ns is not None else None
+
     def _stage(self, operation: str, stage: str) -> tuple[Distribution | None, Distribution | None]:
         def of(snapshot_operations: dict[str, object] | None) -> Distribution | None:
             found = (snapshot_operations or {}).get(operation)

@@ -35,7 +35,8 @@ class Bound:
 class Usage:
     """How busy a station was, 0 to 1: mean over runs.
 
-    ``holds`` marks those that wait inside for others, such as workers; ``shared`` what all roles and strangers use together.
+    ``holds`` marks those that wait inside for others, such as workers; ``shared`` what all roles and strangers use together, of which
+    ``others`` is the share of programs that are no part of the run, where it is known.
     """
 
     station: str
@@ -43,6 +44,12 @@ class Usage:
     evidence: str
     holds: bool = False
     shared: bool = False
+    others: float = 0.0
+
+    @property
+    def foreign(self) -> bool:
+        """Whether other programs made most of it busy: then it is no limit of what is measured."""
+        return self.others > self.share / 2
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,11 @@ def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
     found += _inside_proxy(cell, rate)
     busy = _mean(cell.of(lambda run: run.machine_busy))
     if busy is not None:
-        found.append(Usage("CPUs of this machine", busy, "share of its CPU time, whoever used it", shared=True))
+        others = _mean(cell.of(lambda run: run.others_busy))
+        used = "whoever used it" if others is None else f"{100 * others:.0f} % by other programs"
+        found.append(
+            Usage("CPUs of this machine", busy, f"share of its CPU time, {used}", shared=True, others=others or 0.0)
+        )
     return sorted(found, key=lambda usage: -usage.share)
 
 
@@ -166,6 +177,12 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
     }
     if own or common:
         first = (own or common)[0]
+        if first.foreign:
+            return Limit(
+                first.station,
+                f"The {first.station} limit: {100 * first.share:.0f} % used, {100 * first.others:.0f} % by other programs: this is not the "
+                f"limit of the system itself.{grown[queue_grows]}",
+            )
         waiting = [usage.station for usage in full if usage.holds]
         held = f"; the {waiting[0]} are held by it" if waiting else ""
         beside = f" The {common[0].station} were {100 * common[0].share:.0f} % busy, too." if own and common else ""

@@ -20,7 +20,7 @@ from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import bottleneck, usages
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import Axis, Line, Look, Mark, Panel
-from weir_lab.report.single.offered import answered_percent, busy_note, links_of, longest_growth
+from weir_lab.report.single.offered import answered_percent, busy_shares, links_of, longest_growth
 from weir_lab.theory.capacity.searching import SearchVerdict, capacity_ratio
 from weir_lab.theory.units import count_text, signed_percent, significant
 
@@ -85,16 +85,17 @@ class _Search:
 
 
 def answer(readings: SweepReadings) -> str:
-    """At most two sentences: the capacity, and how cells differ or what was held."""
+    """At most three sentences: the capacity, how cells differ or what was held, and who else used the machine."""
     searches = _searches(readings)
     found = [_capacity_sentence(readings.study, searches)]
     found.append(_difference_sentence(readings.study, searches) if len(searches) > 1 else _held_sentence(searches[0]))
-    return " ".join(found)
+    return " ".join(one for one in [*found, _busy_sentence(readings)] if one)
 
 
 def limits(readings: SweepReadings) -> tuple[str, ...]:
-    """What limits near the smallest capacity, and who else used the machine."""
-    return tuple(one for one in (_why_sentence(_searches(readings)), busy_note(readings)) if one)
+    """What limits near the smallest capacity, and how many misses are rates of which nothing is known."""
+    searches = _searches(readings)
+    return tuple(one for one in (_why_sentence(searches), _unmeasured_sentence(searches)) if one)
 
 
 def sections(task: Task) -> list[tuple[str, str, list[Block]]]:
@@ -217,16 +218,44 @@ def _why_sentence(searches: Sequence[_Search]) -> str:
     search = min(bracketed, key=lambda one: one.finding.estimate.capacity) if bracketed else searches[0]
     where = "" if len(searches) == 1 else f" ({search.name})"
     near, late = search.near(), _late(search)
-    own = (
-        f"; the load generator was late in {late} of the runs that missed it, so this may be its own limit"
-        if late
-        else ""
-    )
+    own = f"; the load generator was late in {late} of the runs that missed it: {_remedy(search)}" if late else ""
     if near is None:
         return f"No run near it was valid{where}."
     limit = bottleneck(usages(near, links_of(search.readings)), queue_grows=None)
     said = limit.sentence.split(". ")[0].rstrip(".")
     return f"{'Near it' if search.bracketed else 'Nearest to it'}{where}, {said[0].lower()}{said[1:]}{own}."
+
+
+def _busy_sentence(readings: SweepReadings) -> str:
+    """A busy machine changes its speed during and between searches, and the interval takes runs as independent."""
+    shares, above = busy_shares(readings)
+    if not above:
+        return ""
+    low, high = (f"{100 * share:.0f}" for share in (min(above), max(above)))
+    return (
+        f"Beside {len(above)} of {count_text(len(shares), 'run')} {low if low == high else f'{low} to {high}'} % of the machine's CPU time "
+        "went elsewhere; the interval has nothing of what drifts, so another search may answer outside of it."
+    )
+
+
+def _unmeasured_sentence(searches: Sequence[_Search]) -> str:
+    probes = [probe for one in searches for probe in one.finding.probes]
+    unmeasured = sum(probe.folder is None for probe in probes)
+    if not unmeasured:
+        return ""
+    return (
+        f"{unmeasured} of the {count_text(len(probes), 'run')} count as missed because no attempt was valid; if that was the machine and "
+        "not the system, the capacity is too low."
+    )
+
+
+def _remedy(search: _Search) -> str:
+    """What a late generator may mean, and what helps; more threads do not where others have the processors."""
+    near = search.near()
+    machine = next((one for one in usages(near, None) if one.shared), None) if near is not None else None
+    if machine is not None and machine.foreign:
+        return "other programs took most of the CPU time, so measure again on a quieter machine"
+    return "this may be its own limit, so give it more client_threads, or another machine"
 
 
 def _late(search: _Search) -> int:
@@ -254,8 +283,7 @@ def _points(search: _Search) -> list[str]:
         points.append(f"{name}: from below half of the capacity to the capacity, {growth.text}.")
     if late := _late(search):
         points.append(
-            f"{name}: in {late} of the runs that missed the goal the load generator itself was late; give it more client_threads, or "
-            "another machine."
+            f"{name}: in {late} of the runs that missed the goal the load generator itself was late: {_remedy(search)}."
         )
     return points
 

@@ -32,6 +32,7 @@ __all__ = [
     "answered_percent",
     "axis_of",
     "busy_note",
+    "busy_shares",
     "curves_of",
     "label_of",
     "late_percent",
@@ -215,10 +216,15 @@ def _kept(cell: CellReadings) -> bool:
     return all(kept_up(run.load) for run in cell.runs)
 
 
+def busy_shares(readings: SweepReadings) -> tuple[list[float], list[float]]:
+    """Of all valid runs the share of the machine's CPU time that went elsewhere; and of these what is above the gate."""
+    shares = [run.run.cpu.other_share for cell in readings.cells for run in cell.runs if run.run.cpu is not None]
+    return shares, [share for share in shares if share > readings.study.gates.other_cpu_share_max]
+
+
 def busy_note(readings: SweepReadings) -> str:
     """Where others used the machine, so that what is measured is less than it can do; empty where nobody did."""
-    shares = [run.run.cpu.other_share for cell in readings.cells for run in cell.runs if run.run.cpu is not None]
-    above = [share for share in shares if share > readings.study.gates.other_cpu_share_max]
+    shares, above = busy_shares(readings)
     if not above:
         return ""
     return (

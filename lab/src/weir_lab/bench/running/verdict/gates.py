@@ -183,7 +183,7 @@ def _schedule_flags(load: LoadRecord) -> list[str]:
     flags = []
     if sent_late(load):
         share = 100 * offered.late / offered.arrivals
-        flags.append(f"{share:.1f} % of the requests were sent late by the load generator itself: give it more threads")
+        flags.append(f"{share:.1f} % of the requests were sent late by the load generator itself")
     if not kept_up(load):
         share = 100 * load.throughput_rps / offered.offered_rate_rps
         flags.append(
