@@ -136,8 +136,9 @@ def find_knee(curve: Curve, *, demands: tuple[float, float] | None = None, level
         known, between = (value if math.isfinite(value) else None), ends.get(name)
         low, high = (None, None) if known is None or between is None else between
         estimates.append(KneeEstimate(name, rule, known, low, high))
-    saturated = _saturated(curve, level)
-    return Knee(tuple(estimates), below, at, saturated, _verdict(curve, below, at, saturated=saturated))
+    saturated, likely = _saturated(curve, level)
+    verdict = _verdict(below, at) if saturated else _growing(curve, flat_in_the_mean=likely)
+    return Knee(tuple(estimates), below, at, saturated, verdict)
 
 
 def _crossing(means: _Means) -> float:
@@ -323,17 +324,25 @@ def _crossing_ends(curve: Curve, level: float) -> tuple[float, float]:
     return curve.population[0] * math.exp(low), curve.population[0] * math.exp(high)
 
 
-def _saturated(curve: Curve, level: float) -> bool:
-    """The last step gains less than half of what proportional growth would give, with certainty."""
+def _saturated(curve: Curve, level: float) -> tuple[bool, bool]:
+    """Whether the last step gains less than half of what proportional growth would give: with certainty, and in the mean."""
     last = len(curve.population) - 1
     change = _model(curve, curve.throughput_per_s).change(last - 1, last, level)
     proportional = 100.0 * (curve.population[-1] / curve.population[-2] - 1.0)
-    return change.high < STEP_SHARE * proportional
+    return change.high < STEP_SHARE * proportional, change.percent < STEP_SHARE * proportional
 
 
-def _verdict(curve: Curve, below: int | None, at: int | None, *, saturated: bool) -> str:
-    if not saturated:
-        return f"cannot tell: throughput may still grow at N = {curve.population[-1]}; measure larger populations"
+def _growing(curve: Curve, *, flat_in_the_mean: bool) -> str:
+    """More runs help where the mean is flat already; where it grows, only larger populations do."""
+    next_step = (
+        "it is flat in the mean, but runs differ too much to say so: make more runs, or measure larger populations"
+        if flat_in_the_mean
+        else "measure larger populations"
+    )
+    return f"cannot tell: throughput may still grow at N = {curve.population[-1]}; {next_step}"
+
+
+def _verdict(below: int | None, at: int | None) -> str:
     if below is None and at is None:
         return "cannot tell: runs differ too much to place any population below or at the plateau; make more runs"
     if below is None:
