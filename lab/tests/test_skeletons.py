@@ -52,6 +52,7 @@ def test_a_skeleton_is_sound_and_names_every_setting_with_its_default(kind: Skel
     text = skeleton(kind, "mine", "mine.toml")
     made = parse_study(text)
     assert made.name == "mine"
+    assert not re.search(r"\d", made.title)  # it would be wrong as soon as the levels are changed
     assert estimate(made).seconds_max < 120
     assert [doubt for doubt in doubts(made) if "repetitions" not in doubt] == []
     if kind is not SkeletonKind.RUNNING:
@@ -129,3 +130,17 @@ def test_the_studies_of_the_docs_are_sound() -> None:
     assert len(blocks) >= 3
     for block in blocks:
         assert doubts(parse_study(block)) == []
+
+
+def test_a_plan_without_the_binary_says_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(skeleton(SkeletonKind.MEMCACHED, "mine", "mine.toml"))
+    said = CliRunner().invoke(cli.app, ["plan", "mine.toml"])
+    assert said.exit_code == 0
+    assert (
+        "target/release/weir is not there. Build it with `make build` and start from the root of the clone"
+        in said.output
+    )
+    assert "name another with --bin." in said.output

@@ -218,6 +218,7 @@ def test_a_sweep_over_any_factors_has_a_report(tmp_path: Path) -> None:
     assert twin["designs"][0]["factors"][1]["name"] == "servers"
     essence = essence_table(files.numbers)
     assert essence.row_count == 10
+    assert "intervals" not in str(essence.caption)  # none of its columns has one
     assert [column.header for column in essence.columns][:3] == ["clients", "servers", "requests/s"]
     text = answer(files.numbers)
     assert "The largest throughput is" in text

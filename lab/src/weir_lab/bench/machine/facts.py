@@ -93,7 +93,7 @@ def _asked(argv: list[str]) -> tuple[str, str]:
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=10.0, check=True)
     except FileNotFoundError as error:
-        raise TestbedError(f"{argv[0]} is not there. Build or install it, or name another with the option.") from error
+        raise TestbedError(f"{argv[0]} is not there. Build or install it, or name another.") from error
     except (OSError, subprocess.SubprocessError) as error:
         raise TestbedError(f"{' '.join(argv)} failed: {error}. Run it by hand to see why.") from error
     return done.stdout, done.stderr

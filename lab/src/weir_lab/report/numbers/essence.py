@@ -79,4 +79,5 @@ def _caption(analysis: Analysis) -> str:
     off = sum(not point.law_holds for point in analysis.points)
     law = "interactive law holds on every row" if off == 0 else f"interactive law off on {count_text(off, 'row')}"
     flags = f", {count_text(len(analysis.flagged), 'flagged run')}" if analysis.flagged else ""
-    return f"{runs} runs per row; CPU time per request; [95 % intervals]; {law}{flags}"
+    intervals = "; [95 % intervals]" if analysis.comparisons else ""
+    return f"{runs} runs per row; CPU time per request{intervals}; {law}{flags}"
