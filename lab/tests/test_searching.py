@@ -90,6 +90,35 @@ def test_the_interval_holds_the_capacity_in_many_searches(name: str, half_width:
     assert coverage(RESPONSES[name], 10_000 // len(RESPONSES), half_width, 60, seed=2) >= 0.92
 
 
+def warned(met: Met, searches: int, rng: np.random.Generator, deviation: float = 0.0, kept: float = 0.9) -> float:
+    """Share of the searches that call their votes drifting; ln C wanders (first-order autoregressive) with this deviation."""
+    found = 0
+    for _ in range(searches):
+        wandering = [deviation * float(rng.normal())]
+
+        def drifting(rate: float, rng: np.random.Generator, wandering: list[float] = wandering) -> bool:
+            wandering[0] = kept * wandering[0] + deviation * float(np.sqrt(1.0 - kept**2) * rng.normal())
+            return met(rate / float(np.exp(wandering[0])), rng)
+
+        found += searched(drifting, 1000.0, rng, span=100.0).drifts
+    return found / searches
+
+
+@pytest.mark.parametrize("name", ["usual", "queue at 50 %"])
+def test_independent_votes_are_seldom_called_drifting(name: str) -> None:
+    assert warned(RESPONSES[name], 50, np.random.default_rng(3)) <= 0.1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RESPONSES)
+def test_independent_votes_are_seldom_called_drifting_in_many_searches(name: str) -> None:
+    assert warned(RESPONSES[name], 400, np.random.default_rng(4)) <= 0.05
+
+
+def test_a_capacity_that_wanders_is_called_drifting() -> None:
+    assert warned(RESPONSES["usual"], 50, np.random.default_rng(5), deviation=1.0) >= 0.6
+
+
 def test_a_search_ends_narrow_and_near() -> None:
     found = searched(RESPONSES["steep"], 1500.0, np.random.default_rng(5))
     estimate = found.estimate()

@@ -93,9 +93,11 @@ def answer(readings: SweepReadings) -> str:
 
 
 def limits(readings: SweepReadings) -> tuple[str, ...]:
-    """What limits near the smallest capacity, and how many misses are rates of which nothing is known."""
+    """What limits near the smallest capacity, whether runs drifted, and how many misses are rates of which nothing is known."""
     searches = _searches(readings)
-    return tuple(one for one in (_why_sentence(searches), _unmeasured_sentence(searches)) if one)
+    return tuple(
+        one for one in (_why_sentence(searches), _unmeasured_sentence(searches), _drift_sentence(searches)) if one
+    )
 
 
 def sections(task: Task) -> list[tuple[str, str, list[Block]]]:
@@ -236,6 +238,14 @@ def _busy_sentence(readings: SweepReadings) -> str:
         f"Beside {len(above)} of {count_text(len(shares), 'run')} {low if low == high else f'{low} to {high}'} % of the machine's CPU time "
         "went elsewhere; the interval has nothing of what drifts, so another search may answer outside of it."
     )
+
+
+def _drift_sentence(searches: Sequence[_Search]) -> str:
+    drifting = [one.name for one in searches if one.bracketed and one.finding.search.drifts]
+    if not drifting:
+        return ""
+    where = "" if len(searches) == 1 else f" of {'; '.join(drifting)}"
+    return f"The runs{where} drifted: they met or missed the goal in a row where a mix was expected, so the interval is too narrow."
 
 
 def _unmeasured_sentence(searches: Sequence[_Search]) -> str:

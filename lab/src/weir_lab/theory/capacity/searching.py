@@ -41,6 +41,8 @@ _SPOILED = 0.02
 # The first rates halve what is left; then both sides in turn.
 _HALVINGS = 4
 _SIDES = (0.1, 0.9)
+# Votes drift when neighbouring surprises agree this much: the 95 % quantile of a standard normal variable.
+_DRIFT = 1.64
 
 
 class SearchVerdict(StrEnum):
@@ -103,6 +105,7 @@ class CapacitySearch:
         self._log_c = np.linspace(low, high, int(np.ceil((high - low) / _STEP)) + 1)
         self._log_p = np.zeros((self._log_c.size, _WIDTHS.size)) + _WIDTH_POWER * np.log(_WIDTHS)
         self._runs = 0
+        self._surprises: list[float] = []
         self._below = self._weigh()
 
     @property
@@ -114,6 +117,9 @@ class CapacitySearch:
         """A run at a rate met the goal, or did not."""
         fall = ndtr((self._log_c[:, None] - np.log(rate)) / _WIDTHS)
         share = _SPOILED + (1.0 - 2.0 * _SPOILED) * fall
+        weights = np.exp(self._log_p - self._log_p.max())
+        expected = float((weights * share).sum() / weights.sum())
+        self._surprises.append((met - expected) / float(np.sqrt(expected * (1.0 - expected))))
         self._log_p += np.log(share if met else 1.0 - share)
         self._runs += 1
         self._below = self._weigh()
@@ -128,6 +134,20 @@ class CapacitySearch:
         tail = (1.0 - self._level) / 2.0
         low, middle, high = self._quantiles(tail, 0.5, 1.0 - tail)
         return CapacityEstimate(middle, low, high, self._level, self._verdict(low, high))
+
+    @property
+    def drifts(self) -> bool:
+        """Whether votes go against what was expected of them several times in a row, more than independent ones do.
+
+        What a vote is expected to be rests on the votes before it alone. So the products of neighbouring surprises (standardized
+        residuals) have the mean 0 if votes are independent and as modelled. The variance of one is the square of the surprise before
+        it, so their sum over the root of the summed squares is about a standard normal variable. The first four
+        are left out. Simulated warnings: docs/measure/find.md.
+        """
+        left = np.array(self._surprises[_HALVINGS:])
+        if left.size <= 2:
+            return False
+        return bool((left[1:] * left[:-1]).sum() > _DRIFT * np.sqrt((left[:-1] ** 2).sum()))
 
     @property
     def weights(self) -> NDArray[np.float64]:
