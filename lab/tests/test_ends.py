@@ -59,5 +59,8 @@ def test_a_sweep_with_too_few_runs_says_why_there_is_no_page(made: Path, monkeyp
 
 def test_a_sweep_that_is_not_whole_has_no_answer_yet(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ended(made, outcome_of(made, out_of_budget=True), monkeypatch, status=3)
-    assert " ".join(line.strip() for line in lines) == "The budget of the study (plan.budget_s) is used up; the same command goes on from here."
+    assert (
+        " ".join(line.strip() for line in lines)
+        == "The budget of the study (plan.budget_s) is used up; the same command goes on from here."
+    )
     assert not (made / "report.html").exists()
