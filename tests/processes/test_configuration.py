@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import log
 from tests.harness.processes import LIVENESS_S, Address, ConfiguredProxy, Memcached, Process, SocketPath, weir_binary
 from tests.harness.wire import Wire
 
@@ -336,6 +337,32 @@ def test_check_of_a_pool_and_of_names(tmp_path: Path) -> None:
     status, said = check(file, "--resolve")
     assert status == 2
     assert re.match("weir: .*: server x{64}:20002 cannot be resolved: ", said), said
+
+
+def test_pools_that_are_not_served_are_named(stack: ExitStack, tmp_path: Path) -> None:
+    """With a default, `check` printed both pools, and the proxy served one of them without a word."""
+    file = tmp_path / "weir.toml"
+    file.write_text('default = "b"\n' + TWO_POOLS)
+    assert "a: not served: no route and no default leads there\n" in check(file)[1]
+    proxy = stack.enter_context(ConfiguredProxy(file, *log.OPTIONS))
+    proxy.wait_ready(proxy.address)
+    line = log.wait_reported(proxy, "pools_not_served")
+    assert (line["level"], line["pools"]) == ("warn", "a")
+    assert line["message"].startswith("not served: a (no route and no default leads there; ")
+    # A reload names what it leaves out; with a route nothing is left out.
+    file.write_text('default = "b"\n' + TWO_POOLS + TWO_POOLS.replace("s.a", "s.c").split("[pools.b]", 1)[0])
+    assert proxy.reload()[0] == 200
+    assert log.reported(proxy, "pools_not_served")[-1]["pools"] == "a, c"
+    file.write_text('default = "b"\n' + TWO_POOLS + '[routes]\n"u" = "a"\n')
+    assert proxy.reload()[0] == 200
+    assert len(log.reported(proxy, "pools_not_served")) == 2
+    # Whoever asks for a pool knows of the others: no warning.
+    file.write_text(TWO_POOLS)
+    assert "b: not served: no route leads there, and --pool is a\n" in check(file, "--pool", "a")[1]
+    chosen = stack.enter_context(ConfiguredProxy(file, "--pool", "a", *log.OPTIONS))
+    chosen.wait_ready(chosen.address)
+    line = log.wait_reported(chosen, "pools_not_served")
+    assert (line["level"], line["pools"]) == ("info", "b")
 
 
 NUTCRACKER = """\

@@ -65,10 +65,11 @@ impl CheckArgs {
         let mut warnings = Vec::new();
         // Names under which the proxy itself is to be reached may be known elsewhere only: the rest is checked with others.
         let mut instead = Layer::default();
-        let config = loop {
+        let (config, unserved) = loop {
             let routed = pool::routed(&self.file, &file, self.pool.as_deref())?;
+            let unserved = routed.unserved.clone();
             let error = match proxy::assembled(instead.clone().over(file.settings.clone()), routed) {
-                Ok(config) => break config,
+                Ok(config) => break (config, unserved),
                 Err(error) => error,
             };
             let name = match error {
@@ -88,15 +89,16 @@ impl CheckArgs {
             }
             warnings.push(format!("{}: {error}", self.file.display()));
         }
-        Ok(Checked { summary: summary(&file), warnings })
+        let why = pool::why_unserved(self.pool.as_deref());
+        Ok(Checked { summary: summary(&file, &unserved, &why), warnings })
     }
 }
 
 /// An address that is there on every machine.
 const ANYWHERE: &str = "127.0.0.1:0";
 
-/// A line per pool, and one per route.
-fn summary(config: &Config) -> String {
+/// A line per pool, one more for a pool that no key gets to, and one per route.
+fn summary(config: &Config, unserved: &[String], why: &str) -> String {
     let pool = |(name, pool): (&String, &Pool)| {
         let (router, options) = (&pool.router, pool.router.options());
         let hash = options.key_hash().map(|hash| format!(", hash {hash}")).unwrap_or_default();
@@ -107,15 +109,15 @@ fn summary(config: &Config) -> String {
                 format!("{name}: server {server} is so light among the others that it gets no keys\n")
             })
             .collect();
+        let unserved =
+            if unserved.contains(name) { format!("{name}: not served: {why}\n") } else { String::new() };
         format!(
-            "{name}: {servers} servers, placement {}{hash}, replicas {replicas}\n{light}",
+            "{name}: {servers} servers, placement {}{hash}, replicas {replicas}\n{light}{unserved}",
             options.placement
         )
     };
     let route = |(prefix, pool): &(String, String)| format!("{prefix:?}: to pool {pool}\n");
-    let lonely = config.pools.keys().filter(|name| config.is_lonely(name));
-    let lonely = lonely.map(|name| format!("{name}: no route leads to it\n"));
-    config.pools.iter().map(pool).chain(config.routes.iter().map(route)).chain(lonely).collect()
+    config.pools.iter().map(pool).chain(config.routes.iter().map(route)).collect()
 }
 
 #[cfg(test)]
@@ -225,6 +227,22 @@ mod tests {
             let reason = check(&file.0, false).expect_err("it is refused");
             assert!(reason.contains(expected), "{reason}");
         }
+    }
+
+    #[test]
+    fn a_pool_that_no_key_gets_to_is_named() {
+        let pools = "[pools.a]\nservers = [\"127.0.0.1:1\"]\n[pools.b]\nservers = [\"127.0.0.1:2\"]\n";
+        let not_served = |text: &str, pool: Option<&str>| {
+            let file = Written::new(text);
+            let args = CheckArgs { file: file.0.clone(), pool: pool.map(str::to_owned), resolve: false };
+            let summary = args.check().expect("it is good").summary;
+            summary.lines().filter(|line| line.contains("not served")).collect::<Vec<_>>().join("; ")
+        };
+        let by_default = format!("default = \"a\"\n{pools}");
+        assert_eq!(not_served(&by_default, None), "b: not served: no route and no default leads there");
+        assert_eq!(not_served(pools, Some("b")), "a: not served: no route leads there, and --pool is b");
+        let routed = format!("{by_default}[routes]\n\"u:\" = \"b\"\n");
+        assert_eq!(not_served(&routed, None), "");
     }
 
     /// A label of 64 letters is none: no name server is asked.

@@ -335,7 +335,9 @@ impl Config {
         let led_to = self.routes.iter().map(|(_, pool)| pool.as_str());
         let mut names: Vec<&str> = vec![first];
         names.extend(self.pools.keys().map(String::as_str).filter(|name| *name != first));
-        names.retain(|name| *name == first || led_to.clone().any(|led_to| led_to == *name));
+        let is_served = |name: &str| name == first || led_to.clone().any(|led_to| led_to == name);
+        let unserved = self.pools.keys().filter(|name| !is_served(name)).cloned().collect();
+        names.retain(|name| is_served(name));
         let routers =
             names.iter().map(|name| ((*name).to_owned(), self.pools[*name].router.clone())).collect();
         let table = Table::new(routers, &self.routes)?;
@@ -352,14 +354,7 @@ impl Config {
                 of_pools.say(row, text).expect("it was said before");
             }
         }
-        Ok(Routed { table, of_pools })
-    }
-
-    /// Whether the file has routes, and no key gets to this pool.
-    pub(crate) fn is_lonely(&self, name: &str) -> bool {
-        let led_to = self.routes.iter().any(|(_, pool)| pool == name);
-        let is_default = self.first(None).is_ok_and(|first| first == name);
-        !self.routes.is_empty() && !led_to && !is_default
+        Ok(Routed { table, of_pools, unserved })
     }
 
     fn first<'a>(&'a self, wanted: Option<&'a str>) -> Result<&'a str, PoolError> {

@@ -4,6 +4,8 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 use weir_proxy::{Config, Engine, Notice, ServerNotice};
 
+use crate::pool::why_unserved;
+
 /// Says it in the log. `more`: how many of its kind were left out before it.
 pub(crate) fn say(notice: &Notice, more: u64) {
     match notice {
@@ -250,6 +252,22 @@ fn say_ready(config: &Config) {
             Engine::Split => format!("engine split, readers {} for each server", config.settings.readers),
         },
     );
+}
+
+/// Names the pools of a file that no key gets to. Who asked for a pool (`wanted`) knows that there are others; a default may hide them.
+pub(crate) fn say_unserved(pools: &[String], wanted: Option<&str>) {
+    if pools.is_empty() {
+        return;
+    }
+    let (pools, why) = (pools.join(", "), why_unserved(wanted));
+    if wanted.is_some() {
+        info!(event = "pools_not_served", pools, "not served: {pools} ({why})");
+    } else {
+        warn!(
+            event = "pools_not_served",
+            pools, "not served: {pools} ({why}; start a proxy with --pool for each, or write [routes])"
+        );
+    }
 }
 
 /// For people: milliseconds are enough.

@@ -56,6 +56,8 @@ pub(crate) struct Routed {
     pub(crate) table: Table,
     /// What its pools say: the first where clients connect, all of them the rest.
     pub(crate) of_pools: Layer,
+    /// Pools of the file that no key gets to.
+    pub(crate) unserved: Vec<String>,
 }
 
 /// Why there is no pool.
@@ -137,11 +139,20 @@ impl PoolArgs {
 }
 
 impl Source {
+    /// The pool that was asked for.
+    pub(crate) fn pool(&self) -> Option<&str> {
+        match self {
+            Self::Servers(_) => None,
+            Self::File { pool, .. } => pool.as_deref(),
+        }
+    }
+
     /// The servers, and what is written with them about the proxy. A file is read now.
     pub(crate) fn read(&self) -> Result<(Routed, Layer), PoolError> {
         match self {
             Self::Servers(table) => {
-                Ok((Routed { table: (**table).clone(), of_pools: Layer::default() }, Layer::default()))
+                let (table, of_pools) = ((**table).clone(), Layer::default());
+                Ok((Routed { table, of_pools, unserved: Vec::new() }, Layer::default()))
             }
             Self::File { file, pool } => {
                 let config = config_file::read(file)?;
@@ -159,4 +170,12 @@ pub(crate) fn routed(
     pool: Option<&str>,
 ) -> Result<Routed, PoolError> {
     config.table(pool).map_err(|error| PoolError::OfFile(file.display().to_string(), Box::new(error)))
+}
+
+/// Why no key gets to a pool of a file, where this one was asked for.
+pub(crate) fn why_unserved(wanted: Option<&str>) -> String {
+    match wanted {
+        Some(pool) => format!("no route leads there, and --pool is {pool}"),
+        None => "no route and no default leads there".to_owned(),
+    }
 }

@@ -38,11 +38,13 @@ pub(crate) struct ProxyArgs {
 impl ProxyArgs {
     /// Runs until it is stopped.
     pub(crate) fn run(&self, matches: &ArgMatches) -> ExitCode {
-        let config = match self.given(matches).and_then(|given| given.read()) {
+        let read = self.given(matches).and_then(|given| Ok((given.read()?, given)));
+        let ((config, unserved), given) = match read {
             Ok(read) => read,
             Err(error) => return crate::fail(2, &error),
         };
         log::begin(config.settings.log_format, config.settings.log_level);
+        notices::say_unserved(&unserved, given.source.pool());
         match weir_proxy::run(&config, notices::say) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -57,7 +59,7 @@ impl ProxyArgs {
     /// All that was said, by whichever layer, checked.
     #[cfg(test)]
     pub(crate) fn config(&self, matches: &ArgMatches) -> Result<Config, Box<dyn Error>> {
-        self.given(matches)?.read()
+        self.given(matches)?.read().map(|(config, _)| config)
     }
 
     /// What flags and environment say, of the proxy and of its pool.
@@ -79,14 +81,15 @@ struct Given {
 }
 
 impl Given {
-    /// All layers together, checked. Called again for every reload.
-    fn read(&self) -> Result<Config, Box<dyn Error>> {
+    /// All layers together, checked, and the pools that no key gets to. Called again for every reload.
+    fn read(&self) -> Result<(Config, Vec<String>), Box<dyn Error>> {
         let (routed, of_file) = self.source.read()?;
+        let unserved = routed.unserved.clone();
         let mut config = assembled(self.said.clone().over(of_file), routed)?;
         config.commit = crate::COMMIT;
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
-        Ok(config)
+        Ok((config, unserved))
     }
 
     fn reread(&self) -> Result<Config, String> {
@@ -96,7 +99,9 @@ impl Given {
                     .into(),
             );
         }
-        self.read().map_err(|error| error.to_string())
+        let (config, unserved) = self.read().map_err(|error| error.to_string())?;
+        notices::say_unserved(&unserved, self.source.pool());
+        Ok(config)
     }
 }
 
