@@ -31,16 +31,16 @@ def plain(system: str, file: Path) -> str:
 
 def agreed(done: subprocess.CompletedProcess[str]) -> int:
     """How many keys agree, as reported."""
-    reported = re.match(rf"weir: --verify \S+: (\d+) of {KEYS} keys \(([\d.]+) %\) are where", done.stderr)
+    reported = re.match(rf"weir: --verify \S+: pools? [\w, ]+: (\d+) of {KEYS} keys \(([\d.]+) %\) are where", done.stderr)
     assert reported is not None, done
     assert float(reported[2]) == int(1000 * int(reported[1]) / KEYS) / 10
     return int(reported[1])
 
 
-def assert_agrees(done: subprocess.CompletedProcess[str], system: str, file: Path) -> None:
+def assert_agrees(done: subprocess.CompletedProcess[str], system: str, file: Path, more: str = "") -> None:
     assert agreed(done) == KEYS, done.stderr
     assert (done.returncode, done.stdout) == (0, plain(system, file))
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.partition("\n")[2] == more
 
 
 def assert_differs(done: subprocess.CompletedProcess[str]) -> None:
@@ -110,11 +110,31 @@ def test_of_several_pools_the_one_that_listens_there_is_verified(
     two = tmp_path / "two.yml"
     other = file.read_text().replace("pool:", "other:").replace("ketama", "modula")
     two.write_text(file.read_text() + other.replace(str(old.address), "127.0.0.1:1"))
-    assert_agrees(verify("nutcracker", two, old.address), "nutcracker", two)
+    done = verify("nutcracker", two, old.address)
+    assert_agrees(done, "nutcracker", two, "  not verified: other\n")
+    assert f": pool pool: {KEYS} of {KEYS} keys" in done.stderr
     assert_differs(verify("nutcracker", two, old.address, "--verify-pool", "other"))
     elsewhere = verify("nutcracker", two, "127.0.0.1:2")
-    assert elsewhere.returncode == 2
-    assert "there are 2 pools: choose one" in elsewhere.stderr
+    assert (elsewhere.returncode, elsewhere.stdout) == (2, "")
+    reason = "no pool listens at port 2: give --verify-pool other or pool"
+    assert elsewhere.stderr == f"weir: --verify 127.0.0.1:2: {reason}\n"
+    assert_empty(servers)
+
+
+def test_the_port_of_another_pool_is_no_loss_of_keys(
+    stack: ExitStack, servers: list[Memcached], tmp_path: Path
+) -> None:
+    """Each key was reported to be on none of the servers, as if they were lost."""
+    mine, others = servers[0], servers[1:]
+    file = tmp_path / "nutcracker.yml"
+    listed = "".join(f"   - {server.address}:1\n" for server in others)
+    file.write_text(f"pages:\n  listen: 127.0.0.1:1\n  servers:\n{listed}")
+    old = old_weir(stack, [mine], "--placement", "twemproxy/ketama")
+    done = verify("nutcracker", file, old.address)
+    assert_differs(done)
+    assert len(re.findall(r": not on \S+, but on none of this pool's servers$", done.stderr, re.MULTILINE)) == 5
+    advice = f"none was found on any of this pool's servers: is it the pool that {old.address} serves?"
+    assert done.stderr.endswith(f"  {advice}\n")
     assert_empty(servers)
 
 

@@ -24,6 +24,8 @@ pub(super) struct Check {
     /// The other proxy.
     pub(super) old: Endpoint,
     pub(super) table: Table,
+    /// The file's pools that are not in the table.
+    pub(super) unverified: Vec<String>,
     pub(super) keys: Vec<String>,
     /// Of each exchange.
     pub(super) timeout: Duration,
@@ -41,7 +43,15 @@ impl Check {
             0 => reason,
             left => format!("{reason}; {left} keys may be left, which expire within {EXPIRY_S} s"),
         })?;
-        Ok(Verdict { proxy: proxy.to_owned(), keys: self.keys.len(), agreed, elsewhere, left })
+        Ok(Verdict {
+            proxy: proxy.to_owned(),
+            pools: self.table.pools().iter().map(|pool| pool.name().to_owned()).collect(),
+            unverified: self.unverified.clone(),
+            keys: self.keys.len(),
+            agreed,
+            elsewhere,
+            left,
+        })
     }
 
     /// Adds all keys through the proxy, and counts those that it was asked to.

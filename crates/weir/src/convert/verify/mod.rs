@@ -24,6 +24,7 @@ use self::check::Check;
 use self::keys::keys;
 use self::verdict::Verdict;
 use crate::config_file::{self, Config};
+use crate::pool::{Pool, Routed};
 
 /// The most keys that are written.
 const KEYS_MAX: u32 = 100_000;
@@ -63,30 +64,41 @@ impl VerifyArgs {
         let config = config_file::parse(text, "the equal file").map_err(|error| error.to_string())?;
         let pool = match &self.verify_pool {
             Some(name) => Some(name.as_str()),
-            None => served_at(&config, &old.endpoint),
+            None => served_at(&config, &old.endpoint)?,
         };
-        let table = config.table(pool).map_err(|error| format!("{error} (here --verify-pool NAME)"))?.table;
+        let Routed { table, unserved: unverified, .. } =
+            config.table(pool).map_err(|error| format!("{error} (here --verify-pool NAME)"))?;
         let keys = keys(&table, &self.verify_prefix, self.verify_keys, &run_id())?;
-        let check = Check { old: old.endpoint, table, keys, timeout: self.verify_timeout };
+        let check = Check { old: old.endpoint, table, unverified, keys, timeout: self.verify_timeout };
         check.run(proxy)
     }
 }
 
-/// The pool that listens where the proxy does, of several without routes.
-fn served_at<'a>(config: &'a Config, old: &Endpoint) -> Option<&'a str> {
+/// Of several pools without routes the one that listens where the proxy does; none where there is nothing to choose.
+fn served_at<'a>(config: &'a Config, old: &Endpoint) -> Result<Option<&'a str>, String> {
     if config.pools.len() == 1 || !config.routes.is_empty() || config.default.is_some() {
-        return None;
+        return Ok(None);
     }
     let place = |address: &str| match address.parse::<Server>().ok()?.endpoint {
         Endpoint::Tcp { port, .. } => Some(port.to_string()),
         Endpoint::Unix { path } => Some(path),
     };
     let wanted = place(&old.to_string());
-    let mut there = config
-        .pools
-        .iter()
-        .filter(|(_, pool)| wanted.is_some() && pool.said.get("listen").and_then(place) == wanted);
-    there.next().map(|(name, _)| name.as_str()).filter(|_| there.next().is_none())
+    let listens = |pool: &Pool| wanted.is_some() && pool.said.get("listen").and_then(place) == wanted;
+    let there = config.pools.iter().filter(|(_, pool)| listens(pool));
+    let there: Vec<_> = there.map(|(name, _)| name.as_str()).collect();
+    let at = match old {
+        Endpoint::Tcp { port, .. } => format!("port {port}"),
+        Endpoint::Unix { path } => path.clone(),
+    };
+    match there.as_slice() {
+        [only] => Ok(Some(only)),
+        [] => {
+            let all: Vec<_> = config.pools.keys().map(String::as_str).collect();
+            Err(format!("no pool listens at {at}: give --verify-pool {}", all.join(" or ")))
+        }
+        several => Err(format!("several pools listen at {at}: give --verify-pool {}", several.join(" or "))),
+    }
 }
 
 /// What tells the keys of this run from those of others.
@@ -100,12 +112,19 @@ mod tests {
 
     #[test]
     fn the_pool_is_the_one_that_listens_there() {
-        let text = "[pools.a]\nlisten = \"0.0.0.0:1\"\nservers = [\"a:1\"]\n[pools.b]\nlisten = \"0.0.0.0:2\"\nservers = [\"b:1\"]";
+        let pool = |name: &str, listen: &str| {
+            format!("[pools.{name}]\nlisten = \"{listen}\"\nservers = [\"{name}:1\"]\n")
+        };
+        let text = &[pool("a", "0.0.0.0:1"), pool("b", "0.0.0.0:2"), pool("c", "10.0.0.1:2")].concat();
         let config = config_file::parse(text, "file").unwrap();
         let at = |old: &str| served_at(&config, &old.parse::<Server>().unwrap().endpoint);
-        assert_eq!(
-            [at("127.0.0.1:1"), at("10.0.0.1:2"), at("10.0.0.1:3"), at("unix:/x")],
-            [Some("a"), Some("b"), None, None]
-        );
+        assert_eq!(at("127.0.0.1:1"), Ok(Some("a")));
+        for (old, reason) in [
+            ("10.0.0.1:2", "several pools listen at port 2: give --verify-pool b or c"),
+            ("10.0.0.1:3", "no pool listens at port 3: give --verify-pool a or b or c"),
+            ("unix:/x", "no pool listens at /x: give --verify-pool a or b or c"),
+        ] {
+            assert_eq!(at(old), Err(reason.to_owned()));
+        }
     }
 }

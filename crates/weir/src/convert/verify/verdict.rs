@@ -10,6 +10,10 @@ pub(super) const EXPIRY_S: u32 = 600;
 pub(in crate::convert) struct Verdict {
     /// The other proxy, as it was given.
     pub(super) proxy: String,
+    /// Pools that the keys belong to.
+    pub(super) pools: Vec<String>,
+    /// The file's other pools: nobody was asked about them.
+    pub(super) unverified: Vec<String>,
     pub(super) keys: usize,
     pub(super) agreed: usize,
     /// Keys that are elsewhere, a few of them.
@@ -36,16 +40,19 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { proxy, keys, agreed, elsewhere, left } = self;
+        let Self { proxy, pools, unverified, keys, agreed, elsewhere, left } = self;
+        let (pool, these) =
+            if pools.len() == 1 { ("pool", "this pool's") } else { ("pools", "these pools'") };
         // Never 100.0 where one is missing.
         let share = (*agreed as f64 / *keys as f64 * 1000.0).floor() / 10.0;
         write!(
             formatter,
-            "--verify {proxy}: {agreed} of {keys} keys ({share:.1} %) are where this configuration has them"
+            "--verify {proxy}: {pool} {}: {agreed} of {keys} keys ({share:.1} %) are where this configuration has them",
+            pools.join(", ")
         )?;
         for Elsewhere { key, expected, found } in elsewhere {
             let found = if found.is_empty() {
-                "on none of the servers".to_owned()
+                format!("on none of {these} servers")
             } else {
                 format!("on {}", found.join(", "))
             };
@@ -55,8 +62,18 @@ impl fmt::Display for Verdict {
         if others > 0 {
             write!(formatter, "\n  and {others} more")?;
         }
+        // Keys that are on other servers of the pool are placed otherwise; these went to servers of another pool.
+        if !elsewhere.is_empty() && elsewhere.iter().all(|it| it.found.is_empty()) {
+            write!(
+                formatter,
+                "\n  none was found on any of {these} servers: is it the {pool} that {proxy} serves?"
+            )?;
+        }
         if *left > 0 {
             write!(formatter, "\n  {left} keys may be left on the servers, and expire within {EXPIRY_S} s")?;
+        }
+        if !unverified.is_empty() {
+            write!(formatter, "\n  not verified: {}", unverified.join(", "))?;
         }
         Ok(())
     }
@@ -66,16 +83,42 @@ impl fmt::Display for Verdict {
 mod tests {
     use super::*;
 
+    fn verdict(agreed: usize, elsewhere: Vec<Elsewhere>) -> Verdict {
+        let (proxy, pools) = ("old:1".into(), vec!["main".into()]);
+        Verdict { proxy, pools, unverified: Vec::new(), keys: 10_000, agreed, elsewhere, left: 0 }
+    }
+
+    fn elsewhere(found: &[&str]) -> Elsewhere {
+        let found = found.iter().map(|server| (*server).to_owned()).collect();
+        Elsewhere { key: "k".into(), expected: "a:1".into(), found }
+    }
+
     #[test]
     fn a_share_is_never_rounded_up_to_all() {
-        let lost = Elsewhere { key: "k".into(), expected: "a:1".into(), found: vec!["b:1".into()] };
-        let verdict =
-            |agreed, elsewhere| Verdict { proxy: "old:1".into(), keys: 10_000, agreed, elsewhere, left: 0 };
         assert_eq!(
-            verdict(9998, vec![lost]).to_string(),
-            "--verify old:1: 9998 of 10000 keys (99.9 %) are where this configuration has them\n  k: not on a:1, but on b:1\n  and 1 more"
+            verdict(9998, vec![elsewhere(&["b:1"])]).to_string(),
+            "--verify old:1: pool main: 9998 of 10000 keys (99.9 %) are where this configuration has them\n  k: not on a:1, but on b:1\n  and 1 more"
         );
         let all = verdict(10_000, Vec::new());
         assert!(all.agrees() && all.to_string().contains("10000 of 10000 keys (100.0 %)"));
+    }
+
+    #[test]
+    fn pools_that_nobody_was_asked_about_are_named() {
+        let mut all = verdict(10_000, Vec::new());
+        assert!(!all.to_string().contains("not verified"));
+        all.unverified = vec!["pages".into(), "users".into()];
+        assert!(all.to_string().ends_with(" has them\n  not verified: pages, users"), "{all}");
+    }
+
+    /// The port of another pool: each key looks lost, and is not.
+    #[test]
+    fn keys_that_are_on_no_server_of_the_pool_ask_whether_it_is_the_right_one() {
+        let text = verdict(0, vec![elsewhere(&[]), elsewhere(&[])]).to_string();
+        let advice = "\n  none was found on any of this pool's servers: is it the pool that old:1 serves?";
+        assert!(text.contains("\n  k: not on a:1, but on none of this pool's servers\n"), "{text}");
+        assert!(text.ends_with(advice), "{text}");
+        let text = verdict(0, vec![elsewhere(&[]), elsewhere(&["b:1"])]).to_string();
+        assert!(!text.contains("is it the pool"), "{text}");
     }
 }
