@@ -1,11 +1,41 @@
 //! From twemproxy's YAML.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use weir_routing::{Endpoint, HashTag, KeyHash, Options, Placement, Server};
 
 use super::converted::{Converted, ConvertedPool};
+
+/// The whole file: pools by name, in its order. A name that is there twice is refused, as nutcracker does.
+#[derive(Debug)]
+struct FileYaml(Vec<(String, PoolYaml)>);
+
+impl<'de> Deserialize<'de> for FileYaml {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfFile;
+        impl<'de> Visitor<'de> for OfFile {
+            type Value = FileYaml;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("pools by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FileYaml, A::Error> {
+                let mut pools: Vec<(String, PoolYaml)> = Vec::new();
+                while let Some((name, yaml)) = map.next_entry::<String, PoolYaml>()? {
+                    if pools.iter().any(|(other, _)| *other == name) {
+                        return Err(A::Error::custom(format!("pool {name} is there twice")));
+                    }
+                    pools.push((name, yaml));
+                }
+                Ok(FileYaml(pools))
+            }
+        }
+        deserializer.deserialize_map(OfFile)
+    }
+}
 
 /// A pool of nutcracker's file: every setting that version 0.5.0 knows.
 #[derive(Debug, Deserialize)]
@@ -36,7 +66,7 @@ const DEFAULT_PORT: u16 = 11_211;
 
 /// The pools that place keys as nutcracker does.
 pub(super) fn convert(text: &str) -> Result<Converted, String> {
-    let pools: BTreeMap<String, PoolYaml> = serde_norway::from_str(text)
+    let FileYaml(pools) = serde_norway::from_str(text)
         .map_err(|error| format!("cannot be read as nutcracker's YAML: {error}"))?;
     if pools.is_empty() {
         return Err("there is no pool".to_owned());
@@ -230,6 +260,16 @@ placement = \"twemproxy/ketama\"
 hash = \"fnv1a_64\"
 ";
         assert_eq!(convert(GOOD).unwrap().to_toml(), expected);
+    }
+
+    #[test]
+    fn pools_keep_their_order_and_are_there_once() {
+        let pool = |name: &str| format!("{name}: {{listen: \"127.0.0.1:1\", servers: [\"a:1:1\"]}}\n");
+        let text = [pool("sessions"), pool("pages"), pool("users")].concat();
+        let names: Vec<_> = convert(&text).unwrap().pools.into_iter().map(|pool| pool.name).collect();
+        assert_eq!(names, ["sessions", "pages", "users"]);
+        let error = convert(&(text + &pool("pages"))).unwrap_err();
+        assert!(error.contains("pool pages is there twice"), "{error}");
     }
 
     #[test]
