@@ -31,7 +31,9 @@ def plain(system: str, file: Path) -> str:
 
 def agreed(done: subprocess.CompletedProcess[str]) -> int:
     """How many keys agree, as reported."""
-    reported = re.match(rf"weir: --verify \S+: pools? [\w, ]+: (\d+) of {KEYS} keys \(([\d.]+) %\) are where", done.stderr)
+    reported = re.match(
+        rf"weir: --verify \S+: pools? [\w, ]+: (\d+) of {KEYS} keys \(([\d.]+) %\) are where", done.stderr
+    )
     assert reported is not None, done
     assert float(reported[2]) == int(1000 * int(reported[1]) / KEYS) / 10
     return int(reported[1])
