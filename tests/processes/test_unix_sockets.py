@@ -166,7 +166,7 @@ def test_the_kernel_keeps_as_many_connections_as_the_backlog_says(
     proxy = stack.enter_context(SocketProxy(listen, names, "--listen-backlog", str(backlog)))
     proxy.wait_ready(proxy.address)
     proxy.freeze()
-    kept = []
+    kept: list[socket.socket] = []
     with suppress(BlockingIOError):
         while len(kept) < 100:
             client = stack.enter_context(socket.socket(socket.AF_UNIX))
