@@ -67,7 +67,7 @@ impl CheckArgs {
         let mut instead = Layer::default();
         let (config, unserved) = loop {
             let routed = pool::routed(&self.file, &file, self.pool.as_deref())?;
-            let unserved = routed.unserved.clone();
+            let unserved = routed.unserved().to_vec();
             let error = match proxy::assembled(instead.clone().over(file.settings.clone()), routed) {
                 Ok(config) => break (config, unserved),
                 Err(error) => error,

@@ -354,7 +354,7 @@ impl Config {
                 of_pools.say(row, text).expect("it was said before");
             }
         }
-        Ok(Routed { table, of_pools, unserved })
+        Ok(Routed::new(table, of_pools, unserved))
     }
 
     fn first<'a>(&'a self, wanted: Option<&'a str>) -> Result<&'a str, PoolError> {

@@ -56,8 +56,18 @@ pub(crate) struct Routed {
     pub(crate) table: Table,
     /// What its pools say: the first where clients connect, all of them the rest.
     pub(crate) of_pools: Layer,
+    unserved: Vec<String>,
+}
+
+impl Routed {
+    pub(crate) fn new(table: Table, of_pools: Layer, unserved: Vec<String>) -> Self {
+        Self { table, of_pools, unserved }
+    }
+
     /// Pools of the file that no key gets to.
-    pub(crate) unserved: Vec<String>,
+    pub(crate) fn unserved(&self) -> &[String] {
+        &self.unserved
+    }
 }
 
 /// Why there is no pool.
@@ -152,7 +162,7 @@ impl Source {
         match self {
             Self::Servers(table) => {
                 let (table, of_pools) = ((**table).clone(), Layer::default());
-                Ok((Routed { table, of_pools, unserved: Vec::new() }, Layer::default()))
+                Ok((Routed::new(table, of_pools, Vec::new()), Layer::default()))
             }
             Self::File { file, pool } => {
                 let config = config_file::read(file)?;

@@ -84,7 +84,7 @@ impl Given {
     /// All layers together, checked, and the pools that no key gets to. Called again for every reload.
     fn read(&self) -> Result<(Config, Vec<String>), Box<dyn Error>> {
         let (routed, of_file) = self.source.read()?;
-        let unserved = routed.unserved.clone();
+        let unserved = routed.unserved().to_vec();
         let mut config = assembled(self.said.clone().over(of_file), routed)?;
         config.commit = crate::COMMIT;
         let given = self.clone();

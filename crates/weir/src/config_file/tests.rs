@@ -104,9 +104,9 @@ fn routes_lead_to_pools_of_one_table() {
     let routed = config.table(None).unwrap();
     let names: Vec<_> = routed.table.pools().iter().map(weir_routing::Pool::name).collect();
     assert_eq!(names, ["main", "users"]);
-    assert_eq!(routed.unserved, ["sessions"]);
+    assert_eq!(routed.unserved(), ["sessions"]);
     let by_wish = config.table(Some("sessions")).unwrap();
-    assert!(by_wish.unserved.is_empty(), "routes lead to the others");
+    assert!(by_wish.unserved().is_empty(), "routes lead to the others");
     assert_eq!(by_wish.table.pools()[0].name(), "sessions");
     assert_eq!(by_wish.table.servers().len(), 4);
     let read = ["threads", "client_buffer", "allow_flush"].map(|name| config.settings.get(name));

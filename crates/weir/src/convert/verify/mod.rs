@@ -24,7 +24,7 @@ use self::check::Check;
 use self::keys::keys;
 use self::verdict::Verdict;
 use crate::config_file::{self, Config};
-use crate::pool::{Pool, Routed};
+use crate::pool::Pool;
 
 /// The most keys that are written.
 const KEYS_MAX: u32 = 100_000;
@@ -66,8 +66,8 @@ impl VerifyArgs {
             Some(name) => Some(name.as_str()),
             None => served_at(&config, &old.endpoint)?,
         };
-        let Routed { table, unserved: unverified, .. } =
-            config.table(pool).map_err(|error| format!("{error} (here --verify-pool NAME)"))?;
+        let routed = config.table(pool).map_err(|error| format!("{error} (here --verify-pool NAME)"))?;
+        let (unverified, table) = (routed.unserved().to_vec(), routed.table);
         let keys = keys(&table, &self.verify_prefix, self.verify_keys, &run_id())?;
         let check = Check { old: old.endpoint, table, unverified, keys, timeout: self.verify_timeout };
         check.run(proxy)
